@@ -1,0 +1,1 @@
+"""mercer: Kernel PCA, exact and certified."""

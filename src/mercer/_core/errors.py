@@ -1,0 +1,58 @@
+"""Exceptions and warnings. Each says what came, what was needed and what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class MercerError(Exception):
+    """Base of every error that mercer raises on purpose."""
+
+
+class InputError(MercerError, ValueError):
+    """An argument or a data set cannot be used as it is."""
+
+
+class KernelError(InputError):
+    """A kernel is misused, or a kernel function returned something that is no kernel value."""
+
+
+class NoFiniteMapError(KernelError):
+    """The feature space of this kernel has infinite (or unknown) dimension."""
+
+
+class MemoryBudgetError(MercerError, MemoryError):
+    """The memory budget cannot hold what the requested route needs."""
+
+
+class MercerWarning(UserWarning):
+    """Base of every warning that mercer gives on purpose."""
+
+
+class IndefiniteKernelWarning(MercerWarning):
+    """The kernel matrix has a clearly negative eigenvalue: there is no feature space behind it."""
+
+
+class UnconvergedWarning(MercerWarning):
+    """The solver stopped before its tolerance was met; the residuals say how far it came."""
+
+
+class FlatSpectrumWarning(MercerWarning):
+    """All eigenvalues are alike, so ranking components by variance says nothing."""
+
+
+class RankWarning(MercerWarning):
+    """Fewer components exist than were asked for."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name: the nearest known one, and all of them.
+
+    Examples
+    --------
+    >>> nearest("rfb", ["linear", "rbf"])
+    "Did you mean 'rbf'? Known names: 'linear', 'rbf'."
+    """
+    names = sorted(known)
+    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    hint = f"Did you mean {close[0]!r}? " if close else ""
+    return f"{hint}Known names: {', '.join(map(repr, names))}."

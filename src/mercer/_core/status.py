@@ -1,0 +1,22 @@
+"""How a solver ended. The value of each member is the message, and each message ends in a remedy."""
+
+from enum import Enum
+
+
+class Status(Enum):
+    """How a solver ended."""
+
+    CONVERGED = "converged: every residual is within the tolerance."
+    MAX_PRODUCTS = (
+        "stopped at `max_products` before every residual met the tolerance. "
+        "Raise `max_products`, loosen `tol`, or use solver='lapack'."
+    )
+    STAGNATED = (
+        "stopped because rounding keeps the residuals above the tolerance. "
+        "Loosen `tol`, fit in float64, or use solver='lapack'."
+    )
+
+    @property
+    def ok(self) -> bool:
+        """Whether the answer meets its tolerance."""
+        return self is Status.CONVERGED

@@ -1,0 +1,283 @@
+"""Witnesses against a kernel: points and a vector v with vᵀKv < 0, or k(x, y) ≠ k(y, x)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+
+from mercer._core.errors import KernelError
+from mercer.engine.pairwise import dense
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.kernels import Kernel
+
+# Nobody can see what cancels inside a function, so an eigenvalue counts as negative only from
+# -1e-10 of the largest on, even where the bound on rounding alone would allow more.
+LEAST_DEPTH = 1e-10
+# A witness this deep, -λ_min/λ_max, speaks for itself; shrinking may give up depth down to here.
+CLEAR_DEPTH = 1e-4
+# Up to this many points are dropped one by one, and compared pair by pair.
+FEW = 32
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Witness:
+    """vᵀKv < 0 on a few points, or k(x, y) ≠ k(y, x): why a function is no kernel.
+
+    Attributes
+    ----------
+    kind : "negative" or "asymmetric"
+    points : (m, d) array
+        The points; for a kernel matrix the (m,) numbers of the rows.
+    matrix : (m, m) array
+        K on these points.
+    vector : (m,) array or None
+        v, of length one; None for an asymmetric pair.
+    value : float
+        vᵀKv; for an asymmetric pair k(x, y) - k(y, x).
+    """
+
+    kind: Literal["negative", "asymmetric"]
+    points: Array | Indices
+    matrix: Array
+    vector: Array | None
+    value: float
+
+    def __str__(self) -> str:
+        where = "rows" if self.points.ndim == 1 else "points"
+        shown = f"Witness: {where} {_text(self.points)}"
+        if self.vector is None:
+            there, back = float(self.matrix[0, 1]), float(self.matrix[1, 0])
+            return f"{shown}, k(x, y) = {there:.6g}, k(y, x) = {back:.6g}."
+        return f"{shown}, v = {_text(self.vector)}, vᵀKv = {self.value:.6g}."
+
+    def __repr__(self) -> str:
+        return f"Witness({self.kind!r}, {len(self.points)} points, value={self.value:.6g})"
+
+
+def _text(values: Array | Indices) -> str:
+    with np.printoptions(precision=4, suppress=True, threshold=24, edgeitems=2, linewidth=200):
+        return " ".join(str(values).split())
+
+
+# ── where kernel values come from ───────────────────────────────────────────
+class Values(Protocol):
+    """Kernel values between numbered points."""
+
+    def matrix(self, rows: Indices) -> Array:
+        """K on these rows, as the caller would compute it."""
+
+    def one(self, i: int, j: int) -> float:
+        """k(x_i, x_j), evaluated alone."""
+
+    def points(self, rows: Indices) -> Array | Indices:
+        """What the caller needs to compute K on these rows."""
+
+
+@dataclass(frozen=True)
+class KernelValues:
+    """A resolved kernel on rows x."""
+
+    kernel: Kernel
+    x: Rows
+
+    def matrix(self, rows: Indices) -> Array:
+        """K through the kernel's door."""
+        with np.errstate(all="ignore"):  # an overflow shows as a value that is not finite
+            K = self.kernel(self.x[rows])
+        if not np.all(np.isfinite(K)):
+            i, j = np.argwhere(~np.isfinite(K))[0]
+            msg = (
+                f"{self.kernel!r} gives {K[i, j]} for the rows {rows[i]} and {rows[j]}. A kernel "
+                "needs a finite value for every pair of points: rescale the data, or change the "
+                "parameters."
+            )
+            raise KernelError(msg)
+        return K
+
+    def one(self, i: int, j: int) -> float:
+        """One pair; a point with itself goes through the diagonal, where white noise lives."""
+        x_i, x_j = dense(self.x[[i]]), dense(self.x[[j]])
+        if i == j:
+            return float(self.kernel.tile_diag(x_i)[0])
+        return float(self.kernel.tile(x_i, x_j)[0, 0])
+
+    def points(self, rows: Indices) -> Array:
+        """The rows themselves."""
+        return dense(self.x[rows])
+
+
+@dataclass(frozen=True)
+class MatrixValues:
+    """A matrix that claims to be a kernel matrix."""
+
+    K: Array
+
+    def matrix(self, rows: Indices) -> Array:
+        """The principal submatrix."""
+        return np.asarray(self.K[np.ix_(rows, rows)], dtype=np.float64)
+
+    def one(self, i: int, j: int) -> float:
+        """One entry."""
+        return float(self.K[i, j])
+
+    def points(self, rows: Indices) -> Indices:
+        """Row numbers."""
+        return np.array(rows)
+
+
+# ── rounding ────────────────────────────────────────────────────────────────
+def precision(K: Array) -> float:
+    """The rounding unit of the values: that of float32 when float32 could hold them all."""
+    with np.errstate(over="ignore"):
+        single = np.array_equal(K, K.astype(np.float32)) and not np.array_equal(K, np.rint(K))
+    return float(np.finfo(np.float32 if single else np.float64).eps)
+
+
+def rounding(K: Array, largest: float) -> float:
+    """How far below zero rounding alone may push an eigenvalue of K, whose largest |λ| is given.
+
+    Each value is off by a few units, |E_ij| ≤ 8ε|K_ij|, so ‖E‖₂ ≤ ‖E‖_F ≤ 8ε‖K‖_F ≤ 8ε√n‖K‖₂, and
+    no eigenvalue moves by more than ‖E‖₂ (Weyl).
+    """
+    return max(LEAST_DEPTH, 8.0 * precision(K) * math.sqrt(len(K))) * largest
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One data set, looked at: its extreme eigenvalues, and the witness it yields, if any."""
+
+    witness: Witness | None
+    lowest: float
+    largest: float
+
+    @classmethod
+    def of(cls, values: Values, rows: Indices, *, rng: np.random.Generator) -> Trial:
+        """Look for an asymmetric pair first, then for a negative direction."""
+        K = values.matrix(rows)
+        eigenvalues = np.linalg.eigvalsh(0.5 * (K + K.T))
+        lowest, largest = float(eigenvalues[0]), float(np.abs(eigenvalues).max())
+        witness = find_asymmetry(values, rows, K)
+        floor = rounding(K, largest)
+        if witness is None and lowest < -floor:
+            witness = find_negative(values, rows, K, floor=floor, rng=rng)
+        return cls(witness, lowest, largest)
+
+    @property
+    def depth(self) -> float:
+        """λ_min/λ_max, what a search pushes down."""
+        return self.lowest / self.largest if self.largest > 0 else 0.0
+
+    @property
+    def spectrum(self) -> str:
+        """The two ends of the spectrum, in words."""
+        return f"the smallest eigenvalue is {self.lowest:.3g}, the largest {self.largest:.3g}"
+
+
+# ── asymmetry ───────────────────────────────────────────────────────────────
+def find_asymmetry(values: Values, rows: Indices, K: Array) -> Witness | None:
+    """A pair of rows whose two values differ by more than half of the digits, or None."""
+    lengths = np.sqrt(np.abs(np.diagonal(K)))
+    # |k(x, y)| ≤ √(k(x, x) k(y, y)) for a kernel: the terms that cancel in it may be that large.
+    scale = np.maximum(np.maximum(np.abs(K), np.abs(K.T)), np.outer(lengths, lengths))
+    gap = np.divide(np.abs(K - K.T), scale, out=np.zeros_like(scale), where=scale > 0)
+    limit = precision(K) ** 0.5
+    worst = np.argsort(gap, axis=None)[::-1][:5]
+    for i, j in zip(*np.unravel_index(worst, gap.shape), strict=True):
+        if gap[i, j] <= limit:
+            return None
+        pair = rows[[min(i, j), max(i, j)]]
+        there, back = values.one(pair[0], pair[1]), values.one(pair[1], pair[0])
+        # Evaluated alone the pair must differ as well: a tile may round its two halves differently.
+        if abs(there - back) > limit * scale[i, j]:
+            matrix = values.matrix(pair)
+            matrix[0, 1], matrix[1, 0] = there, back
+            return Witness("asymmetric", values.points(pair), matrix, None, there - back)
+    return None
+
+
+# ── negative directions ─────────────────────────────────────────────────────
+def find_negative(
+    values: Values, rows: Indices, K: Array, *, floor: float, rng: np.random.Generator
+) -> Witness | None:
+    """A small witness vᵀKv < -floor from rows that have one, if a second evaluation agrees."""
+    S = 0.5 * (K + K.T)
+    eigenvalues, vectors = np.linalg.eigh(S)
+    depth = min(CLEAR_DEPTH, -0.5 * float(eigenvalues[0] / np.abs(eigenvalues).max()))
+    for subset in _subsets(S, vectors[:, 0], floor=floor, depth=depth):
+        witness = _confirmed(values, rows[subset], rng=rng)
+        if witness is not None:
+            return witness
+    return None
+
+
+def _subsets(S: Array, v: Array, *, floor: float, depth: float) -> Iterator[Indices]:
+    """Positions that may carry a witness: one point, a pair, a few, all."""
+    i = int(np.argmin(np.diagonal(S)))
+    if S[i, i] < -floor:  # k(x, x) = ‖φ(x)‖² is negative
+        yield np.array([i])
+    pair = _worst_pair(S)
+    if _is_deep(S, pair, floor=floor, depth=depth):  # Cauchy-Schwarz fails
+        yield pair
+    yield _fewest(S, v, floor=floor, depth=depth)
+    yield np.arange(len(S))
+
+
+def _worst_pair(S: Array) -> Indices:
+    """The two points whose 2 × 2 matrix has the lowest eigenvalue."""
+    diag = np.diagonal(S)
+    half_sum = 0.5 * (diag[:, None] + diag[None, :])
+    half_gap = 0.5 * (diag[:, None] - diag[None, :])
+    lowest = half_sum - np.hypot(half_gap, S)
+    np.fill_diagonal(lowest, np.inf)
+    return np.sort(np.array(np.unravel_index(np.argmin(lowest), S.shape)))
+
+
+def _is_deep(S: Array, subset: Indices, *, floor: float, depth: float) -> bool:
+    eigenvalues = np.linalg.eigvalsh(S[np.ix_(subset, subset)])
+    lowest = float(eigenvalues[0])
+    return lowest < -floor and -lowest >= depth * float(np.abs(eigenvalues).max())
+
+
+def _fewest(S: Array, v: Array, *, floor: float, depth: float) -> Indices:
+    """Few points, chosen by their weight in v, on which the negative direction survives."""
+    order = np.argsort(-np.abs(v))
+    m = min(3, len(S))
+    while m < len(S) and not _is_deep(S, order[:m], floor=floor, depth=depth):
+        m = min(m + max(1, m // 2), len(S))
+    subset = order[:m]
+    if m <= FEW:
+        for point in order[:m][::-1]:  # the lightest first
+            rest = subset[subset != point]
+            if len(rest) > 0 and _is_deep(S, rest, floor=floor, depth=depth):
+                subset = rest
+    return np.sort(subset)
+
+
+def _confirmed(values: Values, rows: Indices, *, rng: np.random.Generator) -> Witness | None:
+    """A witness on these rows, if their own matrix, computed afresh, has a negative direction."""
+    K = values.matrix(rows)
+    eigenvalues, vectors = np.linalg.eigh(0.5 * (K + K.T))
+    v = vectors[:, 0] * np.sign(vectors[np.argmax(np.abs(vectors[:, 0])), 0])
+    value = float(v @ K @ v)
+    # Pairs evaluated alone are rounded differently; |vᵀEv| ≤ ‖E‖₂ ≤ m max|E_ij|.
+    noise = len(rows) * _noise(values, rows, K, rng=rng)
+    if value >= -rounding(K, float(np.abs(eigenvalues).max())) - noise:
+        return None
+    return Witness("negative", values.points(rows), K, v, value)
+
+
+def _noise(values: Values, rows: Indices, K: Array, *, rng: np.random.Generator) -> float:
+    m = len(rows)
+    if m <= FEW:
+        pairs = np.indices((m, m)).reshape(2, -1).T
+    else:
+        pairs = rng.integers(m, size=(FEW * FEW, 2))
+    with np.errstate(all="ignore"):
+        return max(abs(values.one(rows[i], rows[j]) - float(K[i, j])) for i, j in pairs)

@@ -1,0 +1,1 @@
+"""Where arithmetic happens: tiles, threads and the pairwise products below every kernel."""

@@ -1,0 +1,82 @@
+"""Products and distances between two sets of rows: the in-place lines below every kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
+
+from mercer._core.types import Array, Rows
+
+
+def dot(x: Rows, y: Rows) -> Array:  # (n, d), (m, d) -> (n, m)
+    """x yᵀ as a new dense array."""
+    product: Any = x @ y.T
+    return product.toarray() if sparse.issparse(product) else product
+
+
+def squared_norms(x: Rows) -> Array:  # (n, d) -> (n,)
+    """‖x_i‖² of each row."""
+    if sparse.issparse(x):
+        return np.asarray(x.multiply(x).sum(axis=1), dtype=x.dtype).ravel()
+    return np.einsum("id,id->i", x, x)
+
+
+def dense(x: Rows) -> Array:
+    """The rows as an array; only ever asked of the rows of one tile."""
+    return x.toarray() if sparse.issparse(x) else x
+
+
+def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m)
+    """scale · ‖x_i - y_j‖² as a new array, never of the wrong sign."""
+    tile = _sparse_tile(x, y, scale) if sparse.issparse(x) else _dense_tile(x, y, scale)
+    clip = np.maximum if scale >= 0 else np.minimum
+    return clip(tile, 0, out=tile)  # cancellation can leave ∓1e-16
+
+
+def _dense_tile(x: Array, y: Array, scale: float) -> Array:
+    # ‖x-y‖² = ‖x‖² - 2x·y + ‖y‖² cancels badly when the data lie far from the origin; a shift by a
+    # common point changes no distance and cures that.
+    shift = y.mean(axis=0)
+    # The norms ride along in the product as two more columns, which saves two passes over the tile.
+    left = np.empty((len(x), x.shape[1] + 2), dtype=x.dtype)
+    right = np.empty((len(y), y.shape[1] + 2), dtype=y.dtype)
+    xs, ys = left[:, :-2], right[:, :-2]
+    np.subtract(x, shift, out=xs)
+    np.subtract(y, shift, out=ys)
+    np.multiply(scale, squared_norms(xs), out=left[:, -2])
+    left[:, -1] = 1.0
+    right[:, -2] = 1.0
+    np.multiply(scale, squared_norms(ys), out=right[:, -1])
+    ys *= -2.0 * scale
+    tile: Array = left @ right.T
+    return tile
+
+
+def _sparse_tile(x: Rows, y: Rows, scale: float) -> Array:
+    tile = dot(x, y)
+    tile *= -2.0 * scale
+    tile += (scale * squared_norms(x))[:, None]
+    tile += (scale * squared_norms(y))[None, :]
+    return tile
+
+
+def manhattan_distances(x: Rows, y: Rows) -> Array:  # (n, d), (m, d) -> (n, m)
+    """Σ_d |x_id - y_jd|."""
+    x, y = dense(x), dense(y)
+    return cdist(x, y, "cityblock").astype(x.dtype, copy=False)
+
+
+def chi2_distances(x: Rows, y: Rows) -> Array:  # (n, d), (m, d) -> (n, m)
+    """Σ_d (x_id - y_jd)² / (x_id + y_jd), with 0/0 = 0."""
+    x, y = dense(x), dense(y)
+    out = np.zeros((len(x), len(y)), dtype=x.dtype)
+    for x_d, y_d in zip(x.T, y.T, strict=True):  # one feature at a time: no (n, m, d) array
+        total = x_d[:, None] + y_d[None, :]
+        gap = x_d[:, None] - y_d[None, :]
+        gap *= gap
+        np.divide(gap, total, out=gap, where=total != 0)
+        out += gap
+    return out

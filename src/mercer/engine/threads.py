@@ -1,0 +1,56 @@
+"""Python threads over tiles, with BLAS held to one thread in each of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def cpu_count() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@lru_cache(maxsize=1)
+def _controller() -> Any:
+    # Looking through the loaded libraries takes milliseconds, so it is done once.
+    return ThreadpoolController()
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """BLAS runs on the calling thread alone: the parallelism is ours, over tiles."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+def n_blas_threads() -> int:
+    """The threads BLAS may use now: the limit a user or joblib has set holds for tiles too."""
+    counts = [lib.num_threads for lib in _controller().lib_controllers if lib.user_api == "blas"]
+    return max(1, min(cpu_count(), max(counts, default=cpu_count())))
+
+
+def share_out(
+    work: Callable[[list[Task]], Result], tasks: Iterable[Task], *, n_threads: int
+) -> list[Result]:
+    """Deal the tasks out like cards, one hand a thread; `work` plays one hand.
+
+    The hands do not depend on timing, so sums over them are the same in every run.
+    """
+    cards = list(tasks)
+    hands = [hand for t in range(n_threads) if (hand := cards[t::n_threads])]
+    if len(hands) <= 1:
+        return [work(hand) for hand in hands]
+    with single_threaded_blas(), ThreadPoolExecutor(len(hands)) as pool:
+        return list(pool.map(work, hands))

@@ -1,0 +1,178 @@
+"""Kernels from outside: a Python function, a scikit-learn Gaussian-process kernel, a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+
+from mercer._core.errors import KernelError, nearest
+from mercer.engine.pairwise import dense
+from mercer.kernels.base import Kernel
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+
+FORMS = ("auto", "points", "matrices")
+
+
+class Custom(Kernel):
+    """Any Python function of two points, or of two matrices of points.
+
+    Parameters
+    ----------
+    function : callable
+        ``f(x, y) -> number`` for two points, or ``f(X, Y) -> (n, m) array`` for two matrices. The
+        second is far faster.
+    form : {"auto", "points", "matrices"}, default="auto"
+        ``"auto"`` tries two small matrices of unequal height and sees what comes back.
+
+    Examples
+    --------
+    >>> Custom(lambda x, y: float(min(x[0], y[0])))([[1.0], [2.0]])
+    array([[1., 1.],
+           [1., 2.]])
+    """
+
+    parallel: ClassVar[bool] = False
+
+    def __init__(self, function: Callable[[Any, Any], Any], form: str = "auto") -> None:
+        self.function = function
+        self.form = form
+
+    @property
+    def is_data_dependent(self) -> bool:
+        """Whether the function's form has still to be found out."""
+        return self.form == "auto"
+
+    def check_parameters(self) -> None:
+        """The form is a known one."""
+        if self.form not in FORMS:
+            msg = f"Custom(form={self.form!r}): no such form. {nearest(str(self.form), FORMS)}"
+            raise KernelError(msg)
+
+    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+        """A copy that knows whether the function wants points or matrices."""
+        del rng
+        self.check_parameters()
+        form = self._detect(x) if self.form == "auto" else self.form
+        return type(self)(self.function, form)
+
+    def _detect(self, x: Rows) -> str:
+        # Heights that differ from each other and from d: no accident of broadcasting or of matrix
+        # multiplication gives the right shape.
+        height = 3 if x.shape[1] != 3 else 4
+        left, right = _repeat(x, 2), _repeat(x, height)
+        try:
+            value = np.asarray(self.function(left, right))
+        except Exception:  # noqa: BLE001 - a function of points may fail in any way on matrices
+            return "points"
+        return "matrices" if value.shape == (2, height) else "points"
+
+    def tile(self, x: Rows, y: Rows) -> Array:
+        if self.form == "matrices":
+            tile = np.asarray(self.function(x, y))
+            shape = (x.shape[0], y.shape[0])
+            if tile.shape != shape:
+                msg = (
+                    f"The kernel function {_name(self.function)} returned an array of shape "
+                    f"{tile.shape} for {shape[0]} and {shape[1]} points; {shape} was needed: "
+                    "one value for each pair."
+                )
+                raise KernelError(msg)
+            tile = np.array(tile, dtype=x.dtype)  # ours alone from here on
+        else:
+            x, y = dense(x), dense(y)
+            tile = np.empty((len(x), len(y)), dtype=x.dtype)
+            for i, x_i in enumerate(x):
+                for j, y_j in enumerate(y):
+                    tile[i, j] = self._value(x_i, y_j)
+        return self._finite(tile)
+
+    def tile_diag(self, x: Rows) -> Array:
+        if self.form == "matrices":
+            rows = (x[i : i + 1] for i in range(x.shape[0]))
+            return np.concatenate([np.zeros(0, x.dtype), *(self.tile(r, r)[0] for r in rows)])
+        values = [self._value(row, row) for row in dense(x)]
+        return self._finite(np.array(values, dtype=x.dtype))
+
+    def _value(self, x: Array, y: Array) -> float:
+        value = np.asarray(self.function(x, y))
+        if value.size != 1:
+            msg = (
+                f"The kernel function {_name(self.function)} returned an array of shape {value.shape} "
+                "for two points; one number was needed. A function of two matrices must return "
+                "an (n, m) array for n and m points."
+            )
+            raise KernelError(msg)
+        return float(value.item())
+
+    def _finite(self, values: Array) -> Array:
+        if not np.all(np.isfinite(values)):
+            where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+            msg = (
+                f"The kernel function {_name(self.function)} returned {values[where]} (first at "
+                f"position {where} of a tile). A kernel needs a finite value for every pair of points."
+            )
+            raise KernelError(msg)
+        return values
+
+    def __repr__(self) -> str:
+        return f"Custom({_name(self.function)})"
+
+
+def _repeat(x: Rows, height: int) -> Rows:
+    rows = np.arange(height) % x.shape[0]
+    return x[rows]
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+class GaussianProcess(Kernel):
+    """A kernel of ``sklearn.gaussian_process.kernels``, as it is."""
+
+    parallel: ClassVar[bool] = False
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    def tile(self, x: Rows, y: Rows) -> Array:
+        # With Y given, WhiteKernel means "other points": the noise sits on the diagonal alone, which
+        # `tile_diag` and the diagonal of the Gram matrix supply.
+        return np.asarray(self.kernel(_no_sparse(x), _no_sparse(y))).astype(x.dtype)
+
+    def tile_diag(self, x: Rows) -> Array:
+        return np.asarray(self.kernel.diag(_no_sparse(x))).astype(x.dtype)
+
+    def why_valid(self) -> str | None:
+        """Gaussian-process kernels are covariance functions."""
+        return "scikit-learn's Gaussian-process kernels are covariance functions"
+
+    def __repr__(self) -> str:
+        return f"GaussianProcess({self.kernel!r})"
+
+
+def _no_sparse(x: Rows) -> Rows:
+    if sparse.issparse(x):
+        raise KernelError("Gaussian-process kernels take dense data. Use X.toarray().")
+    return x
+
+
+class Precomputed(Kernel):
+    """The rows are kernel values already: K at fit, k(x, training points) at transform."""
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Yes."""
+        return True
+
+    def tile(self, x: Rows, y: Rows) -> Array:
+        del y
+        return np.array(x)
+
+    def tile_diag(self, x: Rows) -> Array:
+        return np.array(np.diagonal(x))

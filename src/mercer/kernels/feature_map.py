@@ -1,0 +1,233 @@
+"""Explicit feature maps of the features themselves: all of them, some of them, their monomials."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._core.errors import InputError
+from mercer.kernels.base import positive
+from mercer.kernels.map_algebra import ComposedMap, ProductMap, ScaledMap, SumMap, UnitMap
+from mercer.kernels.map_base import FeatureMap, check_not_negative, check_whole
+from mercer.kernels.monomials import (
+    expanded_power,
+    exponents_of_degree,
+    multinomials,
+    n_monomials,
+    steps,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mercer._core.types import Array, Indices
+    from mercer.kernels.monomials import Step, Term
+
+__all__ = [
+    "ColumnsMap",
+    "ComposedMap",
+    "FeatureMap",
+    "IdentityMap",
+    "PolynomialMap",
+    "ProductMap",
+    "ScaledMap",
+    "SumMap",
+    "UnitMap",
+    "n_monomials",
+]
+
+# exp(690) ~ 1e299, a little below the largest float64.
+MAX_LOG_COEFFICIENT = 690.0
+
+AnyArray = TypeVar("AnyArray", bound=NDArray[np.generic])
+
+
+@dataclass(frozen=True)
+class _OfFeatures(FeatureMap):
+    """A map that is told its number of features."""
+
+    d: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "d", check_whole("d", self.d, least=1))
+
+    @property
+    def n_features(self) -> int:
+        """The d it was made for."""
+        return self.d
+
+
+@dataclass(frozen=True)
+class IdentityMap(_OfFeatures):
+    """φ(x) = x, the map of the linear kernel.
+
+    Examples
+    --------
+    >>> print(IdentityMap(3))
+    φ(f1, f2, f3) = (f1, f2, f3)
+    """
+
+    @property
+    def dimension(self) -> int:
+        """As many columns as features."""
+        return self.d
+
+    def _fill(self, x: Array, out: Array) -> None:
+        out[...] = x
+
+    def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
+        yield from inputs
+
+
+@dataclass(frozen=True)
+class ColumnsMap(_OfFeatures):
+    """φ(x) = (x_c for c in columns).
+
+    Examples
+    --------
+    >>> print(ColumnsMap(3, [2, 0]))
+    φ(f1, f2, f3) = (f3, f1)
+    """
+
+    columns: Sequence[int]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        columns = tuple(int(c) for c in self.columns)
+        if not columns or not all(-self.d <= c < self.d for c in columns):
+            msg = (
+                f"Columns {list(columns)} were asked for, but there are {self.d} columns (0 to "
+                f"{self.d - 1}). Name at least one of those."
+            )
+            raise InputError(msg)
+        object.__setattr__(self, "columns", tuple(c % self.d for c in columns))
+
+    @property
+    def dimension(self) -> int:
+        """One column for each that is named."""
+        return len(self.columns)
+
+    def _fill(self, x: Array, out: Array) -> None:
+        out[...] = x[list(self.columns)]
+
+    def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
+        return (inputs[c] for c in self.columns)
+
+
+@dataclass(frozen=True)
+class PolynomialMap(_OfFeatures):
+    """φ(x)_a = √(p!/(a₁!⋯a_d!(p-q)!) γ^q θ^(p-q)) · x₁^a₁⋯x_d^a_d, with q = a₁+⋯+a_d ≤ p.
+
+    The map of (γ x·x' + θ)^p. Columns stand by total degree, the constant first, and
+    lexicographically within a degree: 1, f1, f2, f1², f1 f2, f2². With θ = 0 only q = p remains.
+
+    Parameters
+    ----------
+    d : int
+        Number of features.
+    degree : int
+        p; with 0 the map is the constant 1.
+    gamma : float, default=1.0
+        γ > 0.
+    coef0 : float, default=1.0
+        θ ≥ 0.
+
+    Examples
+    --------
+    >>> phi = PolynomialMap(2, 2)
+    >>> print(phi)
+    φ(f1, f2) = (1, √2 f1, √2 f2, f1², √2 f1 f2, f2²)
+    >>> phi([[1.0, 2.0]]) @ phi([[3.0, 4.0]]).T  # (x·x' + 1)² = 12²
+    array([[144.]])
+    """
+
+    degree: int
+    gamma: float = 1.0
+    coef0: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive("gamma", self.gamma, kernel="PolynomialMap")
+        numbers = {
+            "degree": check_whole("degree", self.degree, least=0),
+            "gamma": float(self.gamma),
+            "coef0": check_not_negative("coef0", self.coef0, owner="PolynomialMap"),
+        }
+        for name, value in numbers.items():
+            object.__setattr__(self, name, value)
+        # A coefficient is at most k(1, 1), the kernel of the all-ones vector with itself, and its
+        # multinomial part at most the same with γ = θ = 1.
+        base = max(self.d + (self.coef0 > 0), self.gamma * self.d + self.coef0)
+        if self.degree * math.log(base) > MAX_LOG_COEFFICIENT:
+            msg = (
+                f"{self!r} has coefficients beyond the range of floating-point numbers. "
+                "Lower `degree`, or use the kernel itself."
+            )
+            raise InputError(msg)
+
+    @property
+    def dimension(self) -> int:
+        """C(d+p, p), or C(d+p-1, p) when θ = 0."""
+        return n_monomials(self.d, self.degree, homogeneous=self.coef0 == 0)
+
+    @cached_property
+    def exponents(self) -> Indices:
+        """a, one monomial a row: a read-only (D, d) array."""
+        self._check_size()
+        blocks = [exponents_of_degree(self.d, q) for q in self._degrees]
+        return _read_only(np.concatenate(blocks))
+
+    @cached_property
+    def coefficients(self) -> Array:
+        """What each monomial is multiplied with: a read-only (D,) array."""
+        self._check_size()
+        sizes = [n_monomials(self.d, q, homogeneous=True) for q in self._degrees]
+        powers = np.float64(self.gamma) ** (0.5 * np.repeat(self._degrees, sizes))
+        return _read_only(self._weights * powers)
+
+    @property
+    def _degrees(self) -> range:
+        return range(self.degree if self.coef0 == 0 else 0, self.degree + 1)
+
+    @cached_property
+    def _steps(self) -> list[list[Step]]:
+        return [list(steps(self.d, q)) for q in range(1, self.degree + 1)]
+
+    @cached_property
+    def _weights(self) -> Array:
+        # The coefficients less γ^(q/2), which goes into the features: their powers then overflow
+        # only where the kernel does.
+        blocks = multinomials(self.d, self.degree)
+        theta = float(self.coef0)
+        roots = [np.sqrt(blocks[q]) * theta ** (0.5 * (self.degree - q)) for q in self._degrees]
+        return np.concatenate(roots)
+
+    def _fill(self, x: Array, out: Array) -> None:
+        z = x if self.gamma == 1 else x * x.dtype.type(math.sqrt(self.gamma))
+        keep = self.coef0 != 0  # without θ the lower degrees are only on the way
+        start = 0
+        block = out[:1] if keep or self.degree == 0 else np.empty_like(out[:1])
+        block[...] = 1.0
+        for q, plan in enumerate(self._steps, start=1):
+            below, size = block, plan[-1].target.stop
+            start += len(below)
+            if keep:
+                block = out[start : start + size]
+            else:
+                block = out if q == self.degree else np.empty((size, x.shape[1]), dtype=x.dtype)
+            for step in plan:
+                np.multiply(below[step.parents], z[step.feature], out=block[step.target])
+        out *= self._weights.astype(out.dtype)[:, None]
+
+    def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
+        return expanded_power(inputs, self.degree, gamma=self.gamma, coef0=self.coef0)
+
+
+def _read_only(array: AnyArray) -> AnyArray:
+    array.flags.writeable = False
+    return array

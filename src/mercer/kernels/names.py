@@ -1,0 +1,55 @@
+"""From what a user writes to a kernel object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer._core.errors import KernelError, nearest
+from mercer.kernels.base import Kernel
+from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
+from mercer.kernels.dot import Cosine, Linear, Polynomial, Sigmoid
+from mercer.kernels.histogram import Chi2
+from mercer.kernels.stationary import RBF, Laplacian, Matern, RationalQuadratic
+
+KERNELS: dict[str, type[Kernel]] = {
+    "chi2": Chi2,
+    "cosine": Cosine,
+    "gaussian": RBF,
+    "laplacian": Laplacian,
+    "linear": Linear,
+    "matern": Matern,
+    "poly": Polynomial,
+    "polynomial": Polynomial,
+    "precomputed": Precomputed,
+    "rational_quadratic": RationalQuadratic,
+    "rbf": RBF,
+    "sigmoid": Sigmoid,
+}
+
+
+def as_kernel(kernel: Any) -> Kernel:
+    """A kernel object from a name, a kernel, a Gaussian-process kernel or a function.
+
+    Examples
+    --------
+    >>> as_kernel("rbf")
+    RBF(gamma='median')
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, str):
+        if kernel not in KERNELS:
+            raise KernelError(f"Unknown kernel {kernel!r}. {nearest(kernel, KERNELS)}")
+        return KERNELS[kernel]()
+    if isinstance(kernel, type):
+        msg = f"The class {kernel.__name__} came; an object was needed. Write {kernel.__name__}()."
+        raise KernelError(msg)
+    if hasattr(kernel, "is_stationary") and hasattr(kernel, "diag"):
+        return GaussianProcess(kernel)
+    if callable(kernel):
+        return Custom(kernel)
+    msg = (
+        f"A kernel was needed: a name, a mercer.kernels object or a function of two points, but a "
+        f"{type(kernel).__name__} came. {nearest('', KERNELS)}"
+    )
+    raise KernelError(msg)

@@ -1,0 +1,283 @@
+"""Kernels of the distance between two points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy import special
+
+from mercer._core.errors import KernelError, NoFiniteMapError
+from mercer.engine.pairwise import manhattan_distances, scaled_squared_distances
+from mercer.kernels.bandwidth import check_width, gamma_from, is_rule, median_distance
+from mercer.kernels.base import Kernel, positive
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer.kernels.feature_map import FeatureMap
+
+
+def _euclidean(x: Rows, y: Rows) -> Array:
+    r = scaled_squared_distances(x, y)
+    return np.sqrt(r, out=r)
+
+
+class _Stationary(Kernel):
+    """k(x, x) = 1, and φ has infinite dimension."""
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Yes: only differences of points enter."""
+        return True
+
+    def tile_diag(self, x: Rows) -> Array:
+        return np.ones(x.shape[0], dtype=x.dtype)
+
+    def feature_map(self, d: int) -> FeatureMap:
+        """Raise: the map of this kernel is infinite-dimensional."""
+        msg = (
+            f"The feature map of {self!r} is infinite-dimensional (for {d} features as for any "
+            "number): it can't be written down, but every product φ(x)·φ(x') is the kernel value. "
+            "Polynomial(p).feature_map(d) is finite."
+        )
+        raise NoFiniteMapError(msg)
+
+
+class RBF(_Stationary):
+    """exp(-γ‖x - x'‖²), with γ = 1/(2σ²).
+
+    Parameters
+    ----------
+    gamma : float, "median", "scale", "1/d" or None, default="median"
+        ``"median"`` takes the median distance between rows for σ; ``"scale"`` is 1/(d·var(X));
+        ``"1/d"`` (or None) is what scikit-learn's kernels use.
+    sigma : float, optional
+        The width σ, instead of gamma.
+
+    Examples
+    --------
+    >>> RBF(sigma=1.0)([[0.0]], [[1.0]]).round(4)
+    array([[0.6065]])
+    """
+
+    def __init__(self, gamma: float | str | None = "median", *, sigma: float | None = None) -> None:
+        self.gamma = gamma
+        self.sigma = sigma
+
+    @property
+    def is_data_dependent(self) -> bool:
+        """Whether gamma is still a rule."""
+        return self.sigma is None and is_rule(self.gamma)
+
+    def check_parameters(self) -> None:
+        """Gamma or sigma, and positive."""
+        check_width("gamma", self.gamma, kernel="RBF")
+        if self.sigma is not None:
+            positive("sigma", self.sigma, kernel="RBF")
+            if self.gamma != "median":
+                msg = (
+                    f"RBF takes gamma or sigma, but gamma={self.gamma!r} and sigma={self.sigma!r} came. "
+                    "Leave one out: gamma = 1/(2 sigma²)."
+                )
+                raise KernelError(msg)
+
+    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+        """A copy with gamma as a number."""
+        self.check_parameters()
+        if not self.is_data_dependent:
+            return type(self)(self._gamma)
+        median = lambda: 0.5 / median_distance(x, _euclidean, rng=rng) ** 2  # noqa: E731
+        return type(self)(gamma_from(self.gamma, x, from_median=median))  # type: ignore[arg-type]
+
+    @property
+    def _gamma(self) -> float:
+        if self.sigma is not None:
+            return 0.5 / float(self.sigma) ** 2
+        return number(self.gamma, self)
+
+    def tile(self, x: Rows, y: Rows) -> Array:
+        tile = scaled_squared_distances(x, y, -self._gamma)
+        return np.exp(tile, out=tile)
+
+    def why_valid(self) -> str | None:
+        """Bochner: the Fourier transform of a Gaussian is a Gaussian, hence positive."""
+        return "the Gaussian is the Fourier transform of a positive measure (Bochner)"
+
+    def _shown_params(self) -> dict[str, Any]:
+        shown = super()._shown_params()
+        shown.pop("gamma" if self.sigma is not None else "sigma")
+        return shown
+
+
+class Laplacian(_Stationary):
+    """exp(-γ Σ_d |x_d - x'_d|).
+
+    Parameters
+    ----------
+    gamma : float, "median", "scale", "1/d" or None, default="median"
+        ``"median"`` is 1 over the median of the L1 distances; the others as in `RBF`.
+
+    Examples
+    --------
+    >>> Laplacian(gamma=1.0)([[0.0, 0.0]], [[1.0, 1.0]]).round(4)
+    array([[0.1353]])
+    """
+
+    def __init__(self, gamma: float | str | None = "median") -> None:
+        self.gamma = gamma
+
+    @property
+    def is_data_dependent(self) -> bool:
+        """Whether gamma is still a rule."""
+        return is_rule(self.gamma)
+
+    def check_parameters(self) -> None:
+        """Gamma is positive."""
+        check_width("gamma", self.gamma, kernel="Laplacian")
+
+    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+        """A copy with gamma as a number."""
+        self.check_parameters()
+        if not self.is_data_dependent:
+            return type(self)(self.gamma)
+        median = lambda: 1.0 / median_distance(x, manhattan_distances, rng=rng)  # noqa: E731
+        return type(self)(gamma_from(self.gamma, x, from_median=median))  # type: ignore[arg-type]
+
+    def tile(self, x: Rows, y: Rows) -> Array:
+        tile = manhattan_distances(x, y)
+        tile *= -number(self.gamma, self)
+        return np.exp(tile, out=tile)
+
+    def why_valid(self) -> str | None:
+        """Each factor exp(-γ|t|) is the Fourier transform of a Cauchy density."""
+        return "exp(-γ|t|) is the Fourier transform of a positive measure, and products of such are too"
+
+
+class _LengthScale(_Stationary):
+    """A kernel of ‖x - x'‖/l, whose l may be the median distance."""
+
+    length_scale: float | str | None
+
+    @property
+    def is_data_dependent(self) -> bool:
+        """Whether the length scale is still a rule."""
+        return is_rule(self.length_scale)
+
+    def check_parameters(self) -> None:
+        """The length scale is positive, or the word median."""
+        name = type(self).__name__
+        if self.length_scale != "median":
+            positive("length_scale", self.length_scale, kernel=name, hint=" or 'median'")
+
+    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+        """A copy with the length scale as a number."""
+        self.check_parameters()
+        params = self.get_params(deep=False)
+        if self.is_data_dependent:
+            params["length_scale"] = median_distance(x, _euclidean, rng=rng)
+        return type(self)(**params)
+
+
+class Matern(_LengthScale):
+    """2^(1-ν)/Γ(ν) · s^ν K_ν(s), with s = √(2ν) ‖x - x'‖/l.
+
+    Parameters
+    ----------
+    nu : float, default=1.5
+        Smoothness; 0.5, 1.5, 2.5 and inf have closed forms, the others cost a Bessel function.
+    length_scale : float or "median", default="median"
+
+    Examples
+    --------
+    >>> Matern(nu=0.5, length_scale=1.0)([[0.0]], [[1.0]]).round(4)
+    array([[0.3679]])
+    """
+
+    def __init__(self, nu: float = 1.5, length_scale: float | str | None = "median") -> None:
+        self.nu = nu
+        self.length_scale = length_scale
+
+    def check_parameters(self) -> None:
+        """Nu and the length scale are positive."""
+        if self.nu != np.inf:
+            positive("nu", self.nu, kernel="Matern", hint=" or inf")
+        super().check_parameters()
+
+    def tile(self, x: Rows, y: Rows) -> Array:
+        l = number(self.length_scale, self)
+        if self.nu == np.inf:
+            tile = scaled_squared_distances(x, y, -0.5 / l**2)
+            return np.exp(tile, out=tile)
+        s = scaled_squared_distances(x, y, 2.0 * self.nu / l**2)
+        np.sqrt(s, out=s)
+        if self.nu in _MATERN_POLYNOMIALS:
+            out = np.exp(-s)
+            out *= _MATERN_POLYNOMIALS[self.nu](s)
+            return out
+        return _matern_bessel(s, self.nu)
+
+    def why_valid(self) -> str | None:
+        """Its spectral density is that of a Student t distribution, hence positive."""
+        return "its spectral density is a positive Student t density (Bochner)"
+
+
+_MATERN_POLYNOMIALS = {
+    0.5: lambda s: 1.0,  # noqa: ARG005
+    1.5: lambda s: 1.0 + s,
+    2.5: lambda s: 1.0 + s + s * s / 3.0,
+}
+
+
+def _matern_bessel(s: Array, nu: float) -> Array:
+    # s^ν K_ν(s) tends to 2^(ν-1) Γ(ν) at 0, where the two factors are 0 and inf.
+    out = np.ones_like(s)
+    far = s > np.finfo(s.dtype).eps
+    t = s[far].astype(np.float64)
+    # In logarithms, with the exponentially scaled Bessel function: neither factor overflows.
+    log_value = (1.0 - nu) * np.log(2.0) - special.gammaln(nu) + nu * np.log(t)
+    log_value += np.log(special.kve(nu, t)) - t
+    out[far] = np.minimum(np.exp(log_value), 1.0)
+    return out
+
+
+class RationalQuadratic(_LengthScale):
+    """(1 + ‖x - x'‖²/(2αl²))^(-α).
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Small: heavy tails. Large: the kernel tends to `RBF` with σ = l.
+    length_scale : float or "median", default="median"
+
+    Examples
+    --------
+    >>> RationalQuadratic(alpha=1.0, length_scale=1.0)([[0.0]], [[2.0]]).round(4)
+    array([[0.3333]])
+    """
+
+    def __init__(self, alpha: float = 1.0, length_scale: float | str | None = "median") -> None:
+        self.alpha = alpha
+        self.length_scale = length_scale
+
+    def check_parameters(self) -> None:
+        """Alpha and the length scale are positive."""
+        positive("alpha", self.alpha, kernel="RationalQuadratic")
+        super().check_parameters()
+
+    def tile(self, x: Rows, y: Rows) -> Array:
+        l = number(self.length_scale, self)
+        tile = scaled_squared_distances(x, y, 0.5 / (self.alpha * l**2))
+        tile += 1.0
+        return np.power(tile, -self.alpha, out=tile)
+
+    def why_valid(self) -> str | None:
+        """It is a mixture of Gaussians whose inverse widths are gamma-distributed."""
+        return "it is a positive mixture of Gaussians of all widths"
+
+
+def number(value: Any, kernel: Kernel) -> float:
+    """The parameter as a number; a rule that nobody resolved is an error, not a guess."""
+    if is_rule(value):
+        msg = f"{kernel!r} still depends on data. Call `kernel.resolve(X, rng=rng)` first."
+        raise KernelError(msg)
+    return float(value)

@@ -1,0 +1,21 @@
+"""Kernel PCA as mathematics: plan, fit, project. No scikit-learn here."""
+
+from mercer.model.fit import fit_kernel_pca
+from mercer.model.linear import fit_linear_pca
+from mercer.model.plan import Plan, Problem, plan, plan_linear
+from mercer.model.projection import FeatureSections, GivenSections, KernelSections, Projection
+from mercer.model.result import Fit
+
+__all__ = [
+    "FeatureSections",
+    "Fit",
+    "GivenSections",
+    "KernelSections",
+    "Plan",
+    "Problem",
+    "Projection",
+    "fit_kernel_pca",
+    "fit_linear_pca",
+    "plan",
+    "plan_linear",
+]

@@ -1,0 +1,111 @@
+"""PCA of explicit features on the cheaper side: the m x m covariance, or the n x n dot products."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer.kernels.feature_map import IdentityMap
+from mercer.model.projection import FeatureSections, Projection
+from mercer.model.result import Fit, keep
+from mercer.model.rows import CentredRows
+from mercer.operators import StoredGram
+from mercer.solvers import EigenPairs
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer.model.plan import Plan
+    from mercer.operators import SymmetricOperator
+
+
+def fit_linear_pca(
+    x: Rows, asked: int | float | None, *, plan: Plan, rng: np.random.Generator
+) -> Fit:
+    """PCA of the rows themselves; its axes are the columns of the projection's coefficients."""
+    sections = FeatureSections(IdentityMap(int(x.shape[1])))
+    return fit_features(x, sections, asked, plan=plan, rng=rng)
+
+
+def fit_features(
+    features: Rows,
+    sections: FeatureSections,
+    asked: int | float | None,
+    *,
+    plan: Plan,
+    rng: np.random.Generator,
+) -> Fit:
+    """PCA of features Φ (n, m), told as the eigenpairs of K̃ = Φ̃Φ̃ᵀ that it shares with Φ̃ᵀΦ̃."""
+    rows = CentredRows.of(features)
+    side = _primal if plan.route == "primal" else _dual
+    pairs, axes, total = side(rows, asked, plan=plan, rng=rng)
+    dtype = np.dtype(features.dtype)
+    projection = Projection(sections, axes.astype(dtype), (rows.mean @ axes).astype(dtype))
+    n, m = rows.shape
+    cut = rows.cut(pairs.values)
+    return Fit(projection, pairs, total, min(n - 1, m), plan, cut, None, asked)
+
+
+def _primal(
+    rows: CentredRows, asked: int | float | None, *, plan: Plan, rng: np.random.Generator
+) -> tuple[EigenPairs, Array, float]:
+    """C = Φ̃ᵀΦ̃, CV = VΛ; then U = Φ̃VΛ^(-1/2) are the eigenvectors of K̃."""
+    covariance = rows.covariance()
+    small, total = _solve(StoredGram(covariance), rows, asked, plan=plan, rng=rng)
+    scale = np.sqrt(small.values)
+    # K̃U = Φ̃(Φ̃ᵀU) = Φ̃(CV)Λ^(-1/2): evidence for the price of one thin product.
+    both = rows.times(np.concatenate([small.vectors / scale, small.products / scale], axis=1))
+    k = len(small.values)
+    pairs = EigenPairs.largest(
+        small.values, both[:, :k], both[:, k:], k, n_products=1, status=small.status
+    )
+    # `largest` may have turned a vector round; its axis turns with it.
+    signs = np.sign(np.einsum("ij,ij->j", pairs.vectors, both[:, :k]))
+    return pairs, small.vectors * signs, total
+
+
+def _dual(
+    rows: CentredRows, asked: int | float | None, *, plan: Plan, rng: np.random.Generator
+) -> tuple[EigenPairs, Array, float]:
+    """K̃ = Φ̃Φ̃ᵀ, K̃U = UΛ; then V = Φ̃ᵀUΛ^(-1/2) are the axes."""
+    gram = rows.gram()
+    pairs, total = _solve(StoredGram(gram), rows, asked, plan=plan, rng=rng)
+    axes = rows.transposed_times(pairs.vectors / np.sqrt(pairs.values))  # (m, k)
+    return pairs, _orthonormalised(axes, pairs.values), total
+
+
+def _orthonormalised(axes: Array, values: Array) -> Array:
+    # Division by √λ amplifies rounding in the axes of small λ by λ₁/λ. Where that could be seen, one
+    # triangular step restores VᵀV = I; the leading axes, which are right already, stay as they are.
+    if values[-1] > 1e-8 * values[0]:
+        return axes
+    upper = np.linalg.cholesky(axes.T @ axes).T
+    return np.linalg.solve(upper.T, axes.T).T
+
+
+def _solve(
+    operator: SymmetricOperator,
+    rows: CentredRows,
+    asked: int | float | None,
+    *,
+    plan: Plan,
+    rng: np.random.Generator,
+) -> tuple[EigenPairs, float]:
+    total = float(operator.diag().sum())
+    k = asked if isinstance(asked, int) else operator.n
+    pairs = plan.solver(operator, min(k, operator.n), rng=rng)
+    require_variance(pairs.values, rows.cut(pairs.values))
+    return keep(pairs, asked, total=total, cut=rows.cut(pairs.values)), total
+
+
+def require_variance(values: Array, cut: float) -> None:
+    """Raise when every eigenvalue is rounding."""
+    if not np.any(values > cut):
+        msg = (
+            "The data have zero variance in feature space: all rows map to one point, so there is no "
+            "component to find. Check that the rows differ, and that the kernel has not saturated "
+            "(a sigmoid or polynomial with a large gamma, an RBF with a tiny one)."
+        )
+        raise InputError(msg)
+

@@ -1,0 +1,179 @@
+"""A projection and the evidence that it is right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import (
+    FlatSpectrumWarning,
+    IndefiniteKernelWarning,
+    MercerWarning,
+    RankWarning,
+    UnconvergedWarning,
+)
+from mercer._core.status import Status
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.model.plan import Plan
+    from mercer.model.projection import Projection
+    from mercer.solvers.base import EigenPairs
+    from mercer.solvers.lowend import LowEnd
+
+# The largest eigenvalue within this factor of the average one: ranking says nothing.
+FLAT = 1.05
+
+
+@dataclass(frozen=True, repr=False)
+class Fit:
+    """What every fit hands over, on every route."""
+
+    projection: Projection
+    pairs: EigenPairs
+    total: float  # tr(HKH): the true total, kept components or not
+    rank_bound: int  # how many eigenvalues can be non-zero
+    plan: Plan
+    cut: float  # eigenvalues below this are rounding
+    low_end: LowEnd | None  # None: the kernel is valid by construction
+    asked: int | float | None
+    trace_error: float = 0.0  # share of tr(HKH) that an approximation left out; 0 when exact
+
+    @property
+    def eigenvalues(self) -> Array:
+        """Eigenvalues of HKH, descending."""
+        return self.pairs.values
+
+    @property
+    def scores(self) -> Array:  # (n, k)
+        """Scores of the training rows: exactly what the projection gives for them."""
+        return self.pairs.products / np.sqrt(self.pairs.values)
+
+    @property
+    def residuals(self) -> Array:
+        """‖HKHu - λu‖/λ₁ of each pair."""
+        return self.pairs.residuals
+
+    @property
+    def explained(self) -> Array:
+        """Share of the true total variance of each component."""
+        return self.eigenvalues / self.total
+
+    @property
+    def orthogonality(self) -> float:
+        """Largest entry of |UᵀU - I|."""
+        u = self.pairs.vectors
+        return float(np.max(np.abs(u.T @ u - np.eye(u.shape[1])), initial=0.0))
+
+    @property
+    def is_indefinite(self) -> bool:
+        """Whether a clearly negative eigenvalue was seen."""
+        if self.low_end is None:
+            return False
+        return self.low_end.lowest < -max(10.0 * self.cut, 1e-10 * self.pairs.values[0])
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all eigenvalues are alike."""
+        return self.rank_bound > 1 and self.eigenvalues[0] * self.rank_bound <= FLAT * self.total
+
+    def warnings(self) -> list[tuple[type[MercerWarning], str]]:
+        """What the user has to be told."""
+        checks = (self._unconverged(), self._rank(), self._indefinite(), self._flat())
+        return [found for found in checks if found is not None]
+
+    def _unconverged(self) -> tuple[type[MercerWarning], str] | None:
+        if self.pairs.status.ok:
+            return None
+        worst = float(np.max(self.residuals))
+        msg = (
+            f"The solver {self.pairs.status.value} The largest residual is {worst:.1e} of the "
+            "largest eigenvalue (see `residuals_`)."
+        )
+        return UnconvergedWarning, msg
+
+    def _rank(self) -> tuple[type[MercerWarning], str] | None:
+        k = len(self.eigenvalues)
+        if not isinstance(self.asked, int) or k >= self.asked:
+            return None
+        msg = (
+            f"{self.asked} components were asked for, but only {k} have a variance above rounding: "
+            f"{k} are kept. Ask for n_components={k}, or use a kernel with more dimensions."
+        )
+        return RankWarning, msg
+
+    def _indefinite(self) -> tuple[type[MercerWarning], str] | None:
+        if not self.is_indefinite or self.low_end is None:
+            return None
+        bound = "" if self.low_end.complete else "at least "
+        share = self.low_end.share(self.total)
+        msg = (
+            f"The kernel is not positive semi-definite on these data: the smallest eigenvalue of the "
+            f"centred matrix is {self.low_end.lowest:.3g} beside a largest of "
+            f"{self.eigenvalues[0]:.3g}, and {bound}{share:.1%} of the eigenvalue mass is negative. "
+            "There is no feature space behind it, and variances mean little. "
+            "`mercer.check_kernel` shows a witness; use a valid kernel or other parameters."
+        )
+        return IndefiniteKernelWarning, msg
+
+    def _flat(self) -> tuple[type[MercerWarning], str] | None:
+        if not self.is_flat:
+            return None
+        msg = (
+            f"All eigenvalues are alike: the largest is {self.eigenvalues[0]:.3g}, the average "
+            f"{self.total / self.rank_bound:.3g}. Ranking components by variance says nothing here. "
+            "The kernel matrix may be nearly the identity: try a wider kernel (a smaller gamma), or "
+            "scale the columns."
+        )
+        return FlatSpectrumWarning, msg
+
+    def __str__(self) -> str:
+        k, share = len(self.eigenvalues), float(self.explained.sum())
+        pairs = self.pairs
+        ended = "converged" if pairs.status is Status.CONVERGED else pairs.status.value
+        lines = [
+            f"{k} components keep {share:.2%} of the variance (true trace {self.total:.6g})",
+            f"residuals   ‖K̃u - λu‖/λ₁ at most {np.max(self.residuals):.1e}; {ended}",
+            f"scores      orthogonal to {self.orthogonality:.1e}",
+            f"valid       {self._validity()}",
+            f"work        {pairs.n_products} block products; {self.projection!r}",
+            f"plan        {self.plan}",
+        ]
+        return "\n".join(lines)
+
+    def _validity(self) -> str:
+        if self.low_end is None:
+            return "positive semi-definite by construction"
+        seen = "" if self.low_end.complete else " (by a few Lanczos steps)"
+        return f"smallest eigenvalue seen {self.low_end.lowest:.2g}{seen}"
+
+    def __repr__(self) -> str:
+        k = len(self.eigenvalues)
+        return (
+            f"Fit(k={k}, variance kept {float(self.explained.sum()):.2%}, "
+            f"residual {np.max(self.residuals):.1e}, {self.plan.route} route)"
+        )
+
+    def _repr_html_(self) -> str:  # keeps notebooks from printing arrays
+        import html
+
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def keep(pairs: EigenPairs, asked: Any, *, total: float, cut: float) -> EigenPairs:
+    """The pairs above rounding that were asked for."""
+    count = int(np.sum(pairs.values > cut))
+    if isinstance(asked, int):
+        count = min(count, asked)
+    elif isinstance(asked, float):
+        count = min(count, first_reaching(pairs.values, asked * total))
+    return pairs.first(count)
+
+
+def first_reaching(values: Array, goal: float) -> int:
+    """The smallest k whose values sum to the goal, or all of them."""
+    # A share of 1.0 must be reachable in rounded arithmetic.
+    reached = np.cumsum(values) >= goal * (1.0 - 1e-12)
+    return int(np.argmax(reached)) + 1 if np.any(reached) else len(values)

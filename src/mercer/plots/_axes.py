@@ -1,0 +1,90 @@
+"""Where a picture is drawn: Axes that were given, or new ones, and their plain look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._core.errors import MercerError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+AxesArray: TypeAlias = NDArray[Any]  # of matplotlib Axes
+
+INK = "#333333"  # lines and remarks that are no data
+FAINT = "#BDBDBD"  # data that serve as a backdrop
+
+
+class MissingMatplotlibError(MercerError, ImportError):
+    """A picture was asked for, but matplotlib is not installed."""
+
+
+def pyplot() -> ModuleType:
+    """matplotlib.pyplot, imported now, or an error with the command that installs it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError as cause:
+        if (cause.name or "").partition(".")[0] != "matplotlib":
+            raise  # matplotlib is there but broken: its own message says more than ours would
+        msg = (
+            "A picture was asked for, which needs matplotlib, and matplotlib is not installed. "
+            'Install it with: pip install "mercer[plot]"'
+        )
+        raise MissingMatplotlibError(msg) from cause
+    return plt
+
+
+def one(ax: Axes | None, *, width: float, height: float) -> Axes:
+    """The Axes that was given, or a new one in a figure of this many inches."""
+    if ax is not None:
+        return ax
+    _, new = pyplot().subplots(figsize=(width, height), layout="constrained")
+    return new  # type: ignore[no-any-return]
+
+
+def grid(
+    fig: Figure | SubFigure | None, rows: int, columns: int, *, width: float, height: float
+) -> AxesArray:
+    """(rows, columns) Axes in the figure that was given, or in a new one of this many inches."""
+    if fig is None:
+        fig = pyplot().figure(figsize=(width, height), layout="constrained")
+    elif not fig.axes and fig.get_layout_engine() is None and hasattr(fig, "set_layout_engine"):
+        # Titles of one row run into the labels of the row above unless the figure makes room. An
+        # empty figure without a layout of its own is handed over for just that.
+        fig.set_layout_engine("constrained")
+    return np.asarray(fig.subplots(rows, columns, squeeze=False), dtype=object)
+
+
+def tidy(ax: Axes) -> None:
+    """Only the two spines that carry a scale; text that stays readable when the picture shrinks."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=9)
+
+
+def bare(ax: Axes) -> None:
+    """An image has no scale: no ticks, no frame. Labels stay, which ``axis("off")`` would hide."""
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.spines[:].set_visible(False)
+
+
+def note(ax: Axes, text: str) -> None:
+    """A small remark along the right edge: out of the way of the data and of any title."""
+    ax.annotate(
+        text,
+        xy=(1.0, 0.5),
+        xytext=(4, 0),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="left",
+        va="center",
+        rotation=90,
+        fontsize=9,
+        color=INK,
+    )

@@ -1,0 +1,96 @@
+"""Arrays at the door of a picture: each check says what came, what was needed and what to do."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from mercer._core.types import Array
+
+
+def finite(name: str, values: Any, *, ndim: int, shape: str) -> Array:
+    """Real, finite and non-empty numbers as float64; ``shape`` is what the reader should pass."""
+    try:
+        array = np.asarray(values)
+    except ValueError as cause:  # rows of unequal length
+        msg = f"`{name}` is no rectangular array ({cause}). Pass an array of shape {shape}."
+        raise InputError(msg) from cause
+    if array.dtype.kind not in "biuf":
+        msg = (
+            f"`{name}` must hold real numbers, but {type(values).__name__} of dtype "
+            f"{array.dtype} came. Pass a dense numeric array of shape {shape}."
+        )
+        raise InputError(msg)
+    if array.ndim != ndim or array.size == 0:
+        msg = f"`{name}` must have shape {shape} and not be empty, but shape {array.shape} came."
+        msg += " Reshape it, or pass the array this picture is about."
+        raise InputError(msg)
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        where = tuple(map(int, bad[0]))
+        msg = f"`{name}` has {len(bad)} values that are NaN or infinite, the first at {where}."
+        msg += " Every value must be finite: drop or repair those rows first."
+        raise InputError(msg)
+    return array.astype(np.float64, copy=False)
+
+
+def plane(name: str, X: Any) -> Array:
+    """(n, 2) points: what can be drawn in input space."""
+    points = finite(name, X, ndim=2, shape="(n, 2)")
+    if points.shape[1] != 2:
+        msg = (
+            f"`{name}` must be points of the plane, of shape (n, 2), but shape {points.shape} "
+            "came. Pass two columns, or draw the scores alone with `mercer.plots.scores`."
+        )
+        raise InputError(msg)
+    return points
+
+
+def same_rows(n: int, **arrays: Array) -> None:
+    """Every array speaks of the same n points."""
+    for name, array in arrays.items():
+        if len(array) != n:
+            msg = f"`{name}` has {len(array)} rows, but {n} points are drawn."
+            msg += " Pass one row for each point, in the same order."
+            raise InputError(msg)
+
+
+def count(name: str, values: Sized, expected: int, what: str) -> None:
+    """As many entries as there are things to name."""
+    if len(values) != expected:
+        msg = f"`{name}` has {len(values)} entries, but there are {expected} {what}."
+        msg += f" Pass one for each, or leave `{name}` out."
+        raise InputError(msg)
+
+
+def whole(name: str, value: Any, *, least: int) -> int:
+    """An integer that is no smaller than ``least``."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        msg = f"`{name}` must be a whole number of at least {least}, but {value!r} came."
+        msg += f" Pass for example {name}={max(least, 2)}."
+        raise InputError(msg)
+    return number
+
+
+def component(index: Any, k: int) -> int:
+    """The index of one of k components, counted from 0."""
+    try:
+        number = operator.index(index)
+    except TypeError:
+        number = -1
+    if not 0 <= number < k:
+        msg = f"component {index!r} was asked for, but there are {k}, counted from 0 to {k - 1}."
+        msg += " Pass one of those, or fit with a larger `n_components`."
+        raise InputError(msg)
+    return number

@@ -1,0 +1,182 @@
+"""Components as functions over the plane: where each is positive, negative and zero."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer.plots import _axes, _checks, _labels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from matplotlib.axes import Axes
+
+    from mercer._core.types import Array
+
+BANDS = 20  # even, so that zero is an edge between two bands
+BLOCK = 2048  # grid points a call: a transform that stores (block, n) kernel values stays small
+MOST_COLUMNS = 3
+
+
+def levels(
+    X: Any,
+    transform: Callable[[Array], Any],
+    *,
+    component: int | Iterable[int] = 0,
+    n_components: int | None = None,
+    labels: Any = None,
+    ax: Any = None,
+    resolution: int = 200,
+    margin: float = 0.15,
+) -> Any:
+    """Level sets of a component as a function over the plane, with its zero line and the data.
+
+    Parameters
+    ----------
+    X : array of shape (n, 2)
+        The data, drawn on top; their box is what the picture shows.
+    transform : callable
+        Takes (m, 2) points and gives their (m, k) scores, as ``model.transform`` does.
+    component : int or sequence of int
+        Which component, counted from 0; several make a grid of Axes.
+    n_components : int, optional
+        Short for ``component=range(n_components)``.
+    labels : array of shape (n,), optional
+        As in `mercer.plots.scores`.
+    ax : matplotlib Axes, or an array of them where several components are drawn, optional
+        Where to draw. A new figure is made otherwise.
+    resolution : int
+        Grid points along each side.
+    margin : float
+        How far the picture goes beyond the data, as a share of their extent.
+
+    Returns
+    -------
+    matplotlib Axes, or an array of them, one for each of several components
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from mercer.plots import levels
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])
+    >>> ax = levels(X, lambda points: points @ np.eye(2), ax=Figure().subplots(), resolution=20)
+    >>> ax.get_title()
+    'component 1'
+    """
+    X = _checks.plane("X", X)
+    read = _labels.read(labels, len(X))
+    chosen, several = _chosen(component, n_components)
+    _checks.whole("resolution", resolution, least=2)
+    if not (np.isfinite(margin) and margin >= 0):
+        msg = f"`margin` must be a share of the extent of X, but {margin!r} came. Pass 0.15."
+        raise InputError(msg)
+    across, up = _sides(X, resolution, margin)  # (r,), (r,)
+    values = _on_grid(transform, across, up)  # (r, r, k)
+    chosen = [_checks.component(index, values.shape[2]) for index in chosen]
+    axes = _places(ax, len(chosen), several, shape=float(np.ptp(up) / np.ptp(across)))
+    for place, index in zip(axes, chosen, strict=True):
+        _fill(place, across, up, values[:, :, index])
+        shaded = _labels.draw(place, X, read, **_on_top(read))
+        place.set_title(f"component {index + 1}", fontsize=11)
+    if several and ax is None:
+        _labels.common_key(axes, read, shaded)
+    else:
+        _labels.key(axes[0], read, shaded)
+    if not several:  # in a grid the names would repeat in every cell
+        axes[0].set(xlabel="feature 1", ylabel="feature 2")
+    return axes if several else axes[0]
+
+
+def _chosen(component: Any, n_components: int | None) -> tuple[list[Any], bool]:
+    if n_components is not None:
+        if not (isinstance(component, int) and component == 0):
+            msg = f"Both component={component!r} and n_components={n_components!r} came."
+            msg += " One of the two says what to draw: leave the other out."
+            raise InputError(msg)
+        return list(range(_checks.whole("n_components", n_components, least=1))), True
+    if np.ndim(component) == 0:
+        return [component], False
+    chosen = list(component)
+    if not chosen:
+        msg = "`component` is an empty sequence. Pass at least one component, such as 0."
+        raise InputError(msg)
+    return chosen, True
+
+
+def _sides(X: Array, resolution: int, margin: float) -> tuple[Array, Array]:
+    low, high = X.min(axis=0), X.max(axis=0)  # (2,), (2,)
+    extent = np.where(high > low, high - low, 1.0)
+    pad = margin * extent + np.where(high > low, 0.0, 0.5)  # one value has no extent: give it some
+    low, high = low - pad, high + pad
+    return np.linspace(low[0], high[0], resolution), np.linspace(low[1], high[1], resolution)
+
+
+def _on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Array:
+    first, second = np.meshgrid(across, up)
+    points = np.column_stack([first.ravel(), second.ravel()])  # (r², 2)
+    blocks = []
+    for start in range(0, len(points), BLOCK):
+        block = points[start : start + BLOCK]
+        scores = np.asarray(transform(block))
+        if scores.ndim != 2 or len(scores) != len(block):
+            msg = (
+                f"`transform` took points of shape {block.shape} and gave shape {scores.shape}. It "
+                "must give one row of scores for each point, (m, k): pass `model.transform`."
+            )
+            raise InputError(msg)
+        blocks.append(_checks.finite("transform(points)", scores, ndim=2, shape="(m, k)"))
+    return np.concatenate(blocks).reshape(len(up), len(across), -1)
+
+
+def _places(ax: Any, count: int, several: bool, *, shape: float) -> Any:
+    """(count,) Axes: those that were given, or new ones in rows of at most three."""
+    if ax is not None:
+        places = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+        _checks.count("ax", places, count, "components to draw")
+        return places
+    tall = float(np.clip(shape, 0.4, 1.4))  # height for each unit of width, as the data have it
+    if not several:
+        return np.array([_axes.one(None, width=5.2, height=4.3 * tall + 0.4)], dtype=object)
+    columns = min(count, MOST_COLUMNS)
+    rows = -(-count // columns)
+    size = {"width": 3.2 * columns, "height": (2.5 * tall + 0.6) * rows}
+    made = _axes.grid(None, rows, columns, **size).ravel()
+    for unused in made[count:]:
+        unused.remove()
+    return made[:count]
+
+
+def _fill(ax: Axes, across: Array, up: Array, values: Array) -> None:
+    # The sign of a component carries the meaning, so the colours are symmetric about zero. They
+    # end at the 98th percentile: a polynomial grows without bound in the corners, and its largest
+    # value would leave the middle, where the data are, without any colour.
+    size = np.abs(values)
+    reach = float(np.percentile(size, 98)) or float(size.max()) or 1.0
+    edges = np.linspace(-reach, reach, BANDS + 1)
+    filled = ax.contourf(across, up, values, levels=edges, cmap="PRGn", extend="both")
+    if values.min() < 0 < values.max():
+        ax.contour(across, up, values, levels=[0.0], colors=_axes.INK, linewidths=1.4).set_gid(
+            "zero"
+        )
+    beside = ax.inset_axes((1.02, 0.0, 0.035, 1.0))  # as tall as the picture, whatever its aspect
+    ticks: dict[str, Any] = {"ticks": [-reach, 0.0, reach], "format": "%.2g"}
+    bar = ax.figure.colorbar(filled, cax=beside, extendfrac=0.03, **ticks)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=8, length=0)
+    _axes.tidy(ax)
+    ax.spines[:].set_visible(False)
+    wide, high = float(np.ptp(across)), float(np.ptp(up))
+    if max(wide, high) < 3 * min(
+        wide, high
+    ):  # else the units differ, or the picture would be a slit
+        ax.set_aspect("equal")
+
+
+def _on_top(labels: _labels.Labels | None) -> dict[str, Any]:
+    """Points must be seen on dark as well as on pale: a white rim, and black without labels."""
+    rim: dict[str, Any] = {"linewidths": 0.4, "edgecolors": "white", "alpha": 1.0, "size": 12.0}
+    return rim if labels is not None else rim | {"color": "black"}

@@ -1,0 +1,10 @@
+"""Solvers: from an operator to its leading eigenpairs. A solver's knobs live on it."""
+
+from mercer.solvers.base import EigenPairs, Solver
+from mercer.solvers.dense import Lapack
+from mercer.solvers.krylov import BlockKrylov
+
+# A dict, not a ladder: a new solver is one line here.
+SOLVERS: dict[str, type[Solver]] = {"krylov": BlockKrylov, "lapack": Lapack}
+
+__all__ = ["SOLVERS", "BlockKrylov", "EigenPairs", "Lapack", "Solver"]

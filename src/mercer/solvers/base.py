@@ -1,0 +1,101 @@
+"""Eigenpairs, and what a solver promises."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from mercer._core.status import Status
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.operators.base import SymmetricOperator
+
+
+@dataclass(frozen=True, repr=False)
+class EigenPairs:
+    """Eigenvalues (descending), their vectors, and the products that prove them.
+
+    ``products`` is A @ vectors for the operator A that was asked about: with it the residuals are
+    free, so evidence is never optional.
+    """
+
+    values: Array  # (k,)
+    vectors: Array  # (n, k)
+    products: Array  # (n, k)
+    n_products: int = 0  # block products with the operator or its sketch
+    status: Status = Status.CONVERGED
+    spectrum: Array | None = None  # (n,) all eigenvalues, where the solver saw them
+
+    @classmethod
+    def largest(
+        cls, values: Array, vectors: Array, products: Array, k: int, **facts: Any
+    ) -> EigenPairs:
+        """The k largest, sorted once, here, together, with signs fixed."""
+        order = np.argsort(values)[::-1][:k]
+        vectors, products = vectors[:, order], products[:, order]
+        # The largest entry of each vector is positive: the same data give the same picture.
+        top = np.argmax(np.abs(vectors), axis=0)
+        signs = np.where(vectors[top, np.arange(len(order))] < 0, -1.0, 1.0)
+        return cls(values[order], vectors * signs, products * signs, **facts)
+
+    @property
+    def residuals(self) -> Array:
+        """‖A u - λ u‖ / λ₁: each eigenvalue is within residual · λ₁ of a true one."""
+        if len(self.values) == 0:
+            return np.zeros(0)
+        gap = np.linalg.norm(self.products - self.vectors * self.values, axis=0)
+        scale = np.max(np.abs(self.values))
+        return np.asarray(gap / scale if scale > 0 else gap)
+
+    def first(self, k: int) -> EigenPairs:
+        """The first k of them."""
+        return replace(
+            self,
+            values=self.values[:k],
+            vectors=self.vectors[:, :k],
+            products=self.products[:, :k],
+        )
+
+    def __repr__(self) -> str:
+        return f"EigenPairs(k={len(self.values)}, n_products={self.n_products}, {self.status.name})"
+
+
+class Solver(ABC):
+    """Finds the k largest eigenpairs of a symmetric operator.
+
+    Subclasses are dataclasses whose fields are their knobs.
+    """
+
+    @abstractmethod
+    def __call__(
+        self,
+        operator: SymmetricOperator,
+        k: int,
+        *,
+        rng: np.random.Generator,
+        sketch: SymmetricOperator | None = None,
+        start: Array | None = None,
+    ) -> EigenPairs:
+        """The k largest eigenpairs of `operator`.
+
+        ``sketch`` is a cheaper operator that is nearly the same; the answer is always proved
+        against ``operator``. ``start`` holds vectors near the ones sought.
+        """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The knobs by name."""
+        del deep
+        return {name: getattr(self, name) for name in type(self).__dataclass_fields__}  # type: ignore[attr-defined]
+
+    def set_params(self, **params: Any) -> Self:
+        """Turn knobs by name, as GridSearchCV does with ``solver__tol``."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                msg = f"{type(self).__name__} has no knob {name!r}. It has: {', '.join(self.get_params())}."
+                raise ValueError(msg)
+            setattr(self, name, value)
+        return self

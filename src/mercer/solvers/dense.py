@@ -1,0 +1,70 @@
+"""LAPACK on the whole matrix: for small n, and for many components."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import linalg
+
+from mercer.solvers.base import EigenPairs, Solver
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.operators.base import SymmetricOperator
+
+
+@dataclass(repr=True)
+class Lapack(Solver):
+    """All eigenpairs by divide and conquer, or a few by LAPACK's subset driver.
+
+    Parameters
+    ----------
+    subset : bool, default=False
+        Compute only the pairs asked for. Saves time for few components of a large matrix, but does
+        not see the low end of the spectrum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.operators import StoredGram
+    >>> pairs = Lapack()(StoredGram(np.diag([1.0, 3.0, 2.0])), 2, rng=np.random.default_rng(0))
+    >>> pairs.values
+    array([3., 2.])
+    """
+
+    subset: bool = False
+
+    def __call__(
+        self,
+        operator: SymmetricOperator,
+        k: int,
+        *,
+        rng: np.random.Generator,
+        sketch: SymmetricOperator | None = None,
+        start: Array | None = None,
+    ) -> EigenPairs:
+        """The k largest eigenpairs, and the spectrum when all of it was computed."""
+        del rng, sketch, start  # nothing random, nothing to start from
+        k = min(k, operator.n)
+        values, vectors = self._solve(operator, k)
+        spectrum = values if len(values) == operator.n else None
+        top = vectors[:, ::-1][:, :k].astype(np.float64, copy=False)
+        products = operator.matmat(top)
+        return EigenPairs.largest(
+            values[::-1][:k].astype(np.float64), top, products, k, n_products=1, spectrum=spectrum
+        )
+
+    def _solve(self, operator: SymmetricOperator, k: int) -> tuple[Array, Array]:
+        n = operator.n
+        if self.subset and k < n:
+            values, vectors = linalg.eigh(
+                operator.dense(), subset_by_index=(n - k, n - 1), overwrite_a=True, driver="evr"
+            )
+            # On repeated eigenvalues the subset driver can return fewer pairs than asked for, and
+            # say nothing. Count them.
+            if len(values) == k:
+                return values, vectors
+        values, vectors = linalg.eigh(operator.dense(), overwrite_a=True, driver="evd")
+        return values, vectors

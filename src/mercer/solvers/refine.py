@@ -1,0 +1,100 @@
+"""Proof and refinement: Ritz pairs of a sketch become eigenpairs of the operator itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer._core.status import Status
+from mercer.solvers.base import EigenPairs
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.operators.base import SymmetricOperator
+    from mercer.solvers.basis import KrylovBasis
+
+MAX_REFINEMENTS = 8
+
+
+def refine(
+    operator: SymmetricOperator, basis: KrylovBasis, k: int, *, tol: float, spent: int = 0
+) -> EigenPairs:
+    """Products with the operator prove the pairs; while a residual is too large, correct and go on.
+
+    The correction is Davidson's, with all that the basis knows as preconditioner: along a Ritz vector
+    of value μ the residual is divided by λ - μ, and outside of the basis, where the eigenvalues are
+    small beside λ, by λ. A Rayleigh-Ritz step over old vectors and corrections does the rest.
+    """
+    _, coordinates = basis.ritz(k)
+    u = basis.q @ coordinates  # (n, k)
+    values, u, p = _rayleigh_ritz(u, operator.matmat(u), k)
+    n_products = spent + basis.n_products + 1
+    error = _residual(values, u, p)
+    worst = _worst(error, values)
+    for _ in range(MAX_REFINEMENTS):
+        if worst <= tol:
+            break
+        fresh = _orthogonal_to(u, _correction(basis, k, values, error))
+        if fresh.shape[1] == 0:
+            break
+        both = np.concatenate([u, fresh], axis=1)
+        images = np.concatenate([p, operator.matmat(fresh)], axis=1)
+        n_products += 1
+        values, u, p = _rayleigh_ritz(both, images, k)
+        error, before = _residual(values, u, p), worst
+        worst = _worst(error, values)
+        if worst > 0.5 * before:
+            break
+    status = Status.CONVERGED if worst <= max(tol, _floor(operator, values)) else Status.STAGNATED
+    return EigenPairs.largest(values, u, p, k, n_products=n_products, status=status)
+
+
+def _floor(operator: SymmetricOperator, values: Array) -> float:
+    """The residual that rounding in the operator's own precision leaves."""
+    means = getattr(operator, "row_means", None)
+    scale = float(np.max(np.abs(values), initial=0.0))
+    if scale == 0.0:
+        return 1.0
+    # Before centring the matrix is as large as n times its mean; rounding is relative to that.
+    size = scale if means is None else max(scale, operator.n * float(np.max(np.abs(means))))
+    return 4.0 * float(np.finfo(operator.dtype).eps) * size / scale
+
+
+def _rayleigh_ritz(u: Array, p: Array, k: int) -> tuple[Array, Array, Array]:
+    small = u.T @ p
+    values, rotation = np.linalg.eigh(0.5 * (small + small.T))
+    values, rotation = values[::-1][:k], rotation[:, ::-1][:, :k]
+    return values, u @ rotation, p @ rotation
+
+
+def _residual(values: Array, u: Array, p: Array) -> Array:
+    return p - u * values
+
+
+def _worst(error: Array, values: Array) -> float:
+    scale = float(np.max(np.abs(values), initial=0.0))
+    worst = float(np.max(np.linalg.norm(error, axis=0), initial=0.0))
+    return worst / scale if scale > 0 else 0.0
+
+
+def _correction(basis: KrylovBasis, k: int, values: Array, error: Array) -> Array:
+    known, coordinates = basis.ritz(basis.size)
+    inside = basis.q.T @ error  # (size, k)
+    outside = error - basis.q @ inside
+    along = coordinates[:, k:].T @ inside  # (size - k, k)
+    gaps = values[None, :] - known[k:, None]
+    least = 1e-4 * abs(values[0])  # a cluster cut in two by k: its directions are found together
+    gaps = np.where(np.abs(gaps) < least, least, gaps)
+    floor = np.maximum(np.abs(values), least)
+    return np.asarray(basis.q @ (coordinates[:, k:] @ (along / gaps)) + outside / floor)
+
+
+def _orthogonal_to(u: Array, block: Array) -> Array:
+    for _ in range(2):
+        block = block - u @ (u.T @ block)
+        norms = np.linalg.norm(block, axis=0)
+        block = block[:, norms > 0] / norms[norms > 0]
+        block, upper = np.linalg.qr(block)
+        block = block[:, np.abs(np.diagonal(upper)) > 1e-12]
+    return block

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
 
 
-def finite(name: str, values: Any, *, ndim: int, shape: str) -> Array:
+def finite(name: str, values: Any, *, ndim: int | tuple[int, ...], shape: str) -> Array:
     """Real, finite and non-empty numbers as float64; ``shape`` is what the reader should pass."""
     try:
         array = np.asarray(values)
@@ -28,7 +28,7 @@ def finite(name: str, values: Any, *, ndim: int, shape: str) -> Array:
             f"{array.dtype} came. Pass a dense numeric array of shape {shape}."
         )
         raise InputError(msg)
-    if array.ndim != ndim or array.size == 0:
+    if array.ndim not in np.atleast_1d(ndim) or array.size == 0:
         msg = f"`{name}` must have shape {shape} and not be empty, but shape {array.shape} came."
         msg += " Reshape it, or pass the array this picture is about."
         raise InputError(msg)

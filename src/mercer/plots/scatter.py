@@ -59,14 +59,13 @@ def scores(
     >>> ax.get_xlabel()
     'component 1 (57.1 %)'
     """
-    if np.ndim(scores) == 1:
-        scores = np.reshape(scores, (-1, 1))
-    scores = _checks.finite("scores", scores, ndim=2, shape="(n, k)")
-    chosen = _chosen(components, scores.shape[1])
+    values = _checks.finite("scores", scores, ndim=(1, 2), shape="(n, k)")
+    values = values.reshape(len(values), -1)  # (n,) is one component
+    chosen = _chosen(components, values.shape[1])
     names = _names(chosen, explained_variance_ratio)
-    read = _labels.read(labels, len(scores))
+    read = _labels.read(labels, len(values))
     ax = _axes.one(ax, width=5.2 + 0.7 * _labels.outside(read), height=4.0)
-    shaded = draw(ax, scores[:, chosen], read, names)
+    shaded = draw(ax, values[:, chosen], read, names)
     if len(chosen) == 2 or read is None or not read.listed:
         _labels.key(ax, read, shaded)  # a strip of few classes has them on its axis already
     if title is not None:

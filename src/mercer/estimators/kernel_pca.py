@@ -1,0 +1,286 @@
+"""Kernel PCA as a scikit-learn estimator: a form to fill in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from mercer._core.errors import InputError, nearest
+from mercer._core.memory import parse_bytes
+from mercer.estimators.validation import (
+    as_generator,
+    check_n_components,
+    check_rows,
+    check_square,
+    tell,
+)
+from mercer.kernels import as_kernel
+from mercer.model import Fit, Plan, Problem, fit_kernel_pca, plan
+from mercer.preimage import PREIMAGES, FittedPreimage, Preimage
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer.kernels import Kernel
+
+
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Exact kernel PCA: scores(x) = k(x, X) A - b, with the evidence that A is right.
+
+    Parameters
+    ----------
+    n_components : int, float or None, default=2
+        A number of components, a share of the variance such as 0.95, or None for all with a
+        variance above rounding.
+    kernel : str, Kernel or callable, default="rbf"
+        A name, an object such as ``RBF(gamma="median") + 0.5 * Linear()``, a scikit-learn
+        Gaussian-process kernel, or a Python function of two points or two matrices.
+        ``"precomputed"`` takes the kernel matrix in place of X.
+    solver : str or Solver, default="auto"
+        ``"lapack"``, ``"krylov"``, or an object such as ``BlockKrylov(tol=1e-10)``. The automatic
+        choice and its reasons are in ``plan_``.
+    preimage : str, Preimage or None, default=None
+        How to come back to input space: ``"ridge"`` or ``Ridge(alpha=1e-3)``. None: no
+        `inverse_transform`.
+    memory : str or int, default="auto"
+        What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
+        share of what is free.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the start vectors and of the sampled median; None is a fixed seed.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with every parameter a number.
+    eigenvalues_ : ndarray of shape (k,)
+        Largest eigenvalues of the centred kernel matrix.
+    eigenvectors_ : ndarray of shape (n, k)
+        Their unit eigenvectors.
+    explained_variance_ : ndarray of shape (k,)
+        ``eigenvalues_ / (n - 1)``: the variance of each score.
+    explained_variance_ratio_ : ndarray of shape (k,)
+        Shares of the true total variance, kept components or not.
+    residuals_ : ndarray of shape (k,)
+        ‖K̃u - λu‖/λ₁ of each pair: its eigenvalue is within residual · λ₁ of a true one.
+    plan_ : Plan
+        Route, solver and storage, with reasons.
+    fit_ : Fit
+        The fitted value: projection and evidence. Print it.
+    preimage_ : FittedPreimage
+        The way back, when ``preimage`` is set.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_circles
+    >>> from mercer import KernelPCA
+    >>> from mercer.kernels import RBF
+    >>> X, _ = make_circles(400, factor=0.3, noise=0.05, random_state=0)
+    >>> model = KernelPCA(n_components=2, kernel=RBF(gamma=10)).fit(X)
+    >>> model.transform(X[:3]).shape
+    (3, 2)
+    >>> bool(model.residuals_.max() < 1e-10)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | float | None = 2,
+        *,
+        kernel: Any = "rbf",
+        solver: Any = "auto",
+        preimage: Any = None,
+        memory: str | float = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.solver = solver
+        self.preimage = preimage
+        self.memory = memory
+        self.random_state = random_state
+
+    # ── fit ─────────────────────────────────────────────────────────────────
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to the rows of X (or to the kernel matrix X when the kernel is precomputed).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Training rows; (n, n) for a precomputed kernel.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        del y
+        self._fit(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """Fit, and give the scores of the training rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        scores : ndarray of shape (n, k)
+        """
+        del y
+        return self._fit(X).scores.astype(self._dtype)
+
+    def _fit(self, X: Any) -> Fit:
+        kernel, method = as_kernel(self.kernel), _preimage(self.preimage)
+        rng = as_generator(self.random_state)
+        # A copy: the model keeps these rows, and the caller may change his.
+        x = check_rows(self, X, reset=True, copy=not kernel.is_precomputed)
+        if kernel.is_precomputed:
+            x = check_square(x)
+            _refuse_preimage(method, "the kernel is precomputed, so the rows are not known")
+        if hasattr(x, "indptr"):
+            _refuse_preimage(method, "the rows are sparse; use X.toarray()")
+        asked = check_n_components(self.n_components, x.shape[0])
+        kernel.check_rows(x)
+        kernel = kernel.resolve(x, rng=rng)
+        chosen = self._plan(kernel, x, asked)
+        fit = fit_kernel_pca(kernel, x, asked, plan=chosen, rng=rng)
+        back = None if method is None else method.fit(fit.scores, x, rng=rng)
+        # Only now, with everything done, does the estimator change.
+        self.kernel_, self.fit_, self.plan_ = kernel, fit, chosen
+        self._dtype = np.dtype(x.dtype)
+        if back is not None:
+            self.preimage_ = back
+        elif hasattr(self, "preimage_"):
+            del self.preimage_
+        tell(fit)
+        return fit
+
+    def _plan(self, kernel: Kernel, x: Rows, asked: int | float | None) -> Plan:
+        n, d = int(x.shape[0]), int(x.shape[1])
+        problem = Problem(
+            n=n,
+            d=d,
+            n_components=asked,
+            itemsize=x.dtype.itemsize,
+            budget_bytes=parse_bytes(self.memory),
+            map_dimension=kernel.map_dimension(d),
+            shift_invariant=kernel.shift_invariant and not hasattr(x, "indptr"),
+            precomputed=kernel.is_precomputed,
+        )
+        return plan(problem, self.solver)
+
+    # ── use ─────────────────────────────────────────────────────────────────
+    def transform(self, X: Any) -> Array:
+        """Scores of new rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (b, d)
+            Rows; for a precomputed kernel the (b, n) kernel values against the training points.
+
+        Returns
+        -------
+        scores : ndarray of shape (b, k)
+        """
+        check_is_fitted(self)
+        x = check_rows(self, X, reset=False)
+        self.kernel_.check_rows(x)
+        return self.fit_.projection(x.astype(self._dtype, copy=False))
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Points in input space whose scores are near the given ones.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, k)
+            Scores.
+
+        Returns
+        -------
+        points : ndarray of shape (b, d)
+        """
+        check_is_fitted(self)
+        back: FittedPreimage | None = getattr(self, "preimage_", None)
+        if back is None:
+            msg = (
+                "inverse_transform was called, but this model was fitted with preimage=None and knows no "
+                "way back. Fit it with preimage='ridge'."
+            )
+            raise InputError(msg)
+        scores = check_array(X, dtype=[np.float64, np.float32])
+        k = self.fit_.projection.n_components
+        if scores.shape[1] != k:
+            msg = f"Scores of {scores.shape[1]} components came, but this model has {k}."
+            raise InputError(msg)
+        return back(scores.astype(self._dtype, copy=False))
+
+    # ── what was found ──────────────────────────────────────────────────────
+    @property
+    def eigenvalues_(self) -> Array:
+        """Largest eigenvalues of the centred kernel matrix."""
+        return self._fitted("eigenvalues_").eigenvalues.astype(self._dtype)
+
+    @property
+    def eigenvectors_(self) -> Array:
+        """Unit eigenvectors of the centred kernel matrix."""
+        return self._fitted("eigenvectors_").pairs.vectors.astype(self._dtype, copy=False)
+
+    @property
+    def explained_variance_(self) -> Array:
+        """Variance of each score: eigenvalue / (n - 1)."""
+        fit = self._fitted("explained_variance_")
+        return (fit.eigenvalues / (len(fit.pairs.vectors) - 1)).astype(self._dtype)
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """Share of the true total variance of each component."""
+        return self._fitted("explained_variance_ratio_").explained.astype(self._dtype)
+
+    @property
+    def residuals_(self) -> Array:
+        """Relative residual of each eigenpair, in float64."""
+        return self._fitted("residuals_").residuals
+
+    def _fitted(self, name: str) -> Fit:
+        fit: Fit | None = self.__dict__.get("fit_")
+        if fit is None:  # so that hasattr(model, "eigenvalues_") means "is fitted"
+            msg = f"{type(self).__name__} has no {name!r} yet. Call `fit` first."
+            raise AttributeError(msg)
+        return fit
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.fit_.projection.n_components
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        precomputed = self.kernel == "precomputed" or getattr(self.kernel, "is_precomputed", False)
+        tags.input_tags.pairwise = bool(precomputed)
+        tags.input_tags.sparse = not precomputed
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _preimage(preimage: Any) -> Preimage | None:
+    if preimage is None or isinstance(preimage, Preimage):
+        return preimage
+    if isinstance(preimage, str):
+        if preimage in PREIMAGES:
+            return PREIMAGES[preimage]()
+        raise InputError(f"Unknown pre-image method {preimage!r}. {nearest(preimage, PREIMAGES)}")
+    msg = (
+        f"preimage must be None, a name or an object, but a {type(preimage).__name__} came. "
+        f"{nearest('', PREIMAGES)}"
+    )
+    raise InputError(msg)
+
+
+def _refuse_preimage(method: Preimage | None, why: str) -> None:
+    if method is not None:
+        msg = f"preimage={method!r} was asked for, but {why}. Use preimage=None."
+        raise InputError(msg)

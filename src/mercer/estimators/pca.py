@@ -1,0 +1,208 @@
+"""Linear PCA, on the cheaper side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from mercer._core.errors import InputError
+from mercer._core.memory import parse_bytes
+from mercer.estimators.validation import as_generator, check_n_components, check_rows, tell
+from mercer.model import Fit, Problem, fit_linear_pca, plan_linear
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+
+
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Principal components of the rows: scores = (x - mean) W, with W from the cheaper side.
+
+    With d ≤ n the d x d covariance is solved; with d > n the n x n matrix of dot products, which has
+    the same non-zero eigenvalues (the dual trick behind eigenfaces). Both give the axes.
+
+    Parameters
+    ----------
+    n_components : int, float or None, default=None
+        A number of components, a share of the variance such as 0.95, or None for all with a
+        variance above rounding.
+    solver : str or Solver, default="auto"
+        ``"lapack"``, ``"krylov"`` or an object.
+    memory : str or int, default="auto"
+        What the fit may use, such as ``"4GB"``.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the start vectors; None is a fixed seed.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, d)
+        The axes, one a row, orthonormal.
+    mean_ : ndarray of shape (d,)
+    explained_variance_ : ndarray of shape (k,)
+        Variance of each score, with n - 1 in the denominator.
+    explained_variance_ratio_ : ndarray of shape (k,)
+        Shares of the total variance.
+    singular_values_ : ndarray of shape (k,)
+        Singular values of the centred data.
+    residuals_, plan_, fit_
+        As in `KernelPCA`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import PCA
+    >>> X = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0]])
+    >>> pca = PCA().fit(X)
+    >>> pca.explained_variance_.round(6)
+    array([5.])
+    >>> np.allclose(pca.inverse_transform(pca.transform(X)), X)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | float | None = None,
+        *,
+        solver: Any = "auto",
+        memory: str | float = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.memory = memory
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to the rows of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        del y
+        self._fit(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """Fit, and give the scores of the training rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        scores : ndarray of shape (n, k)
+        """
+        del y
+        return self._fit(X).scores.astype(self.components_.dtype, copy=False)
+
+    def _fit(self, X: Any) -> Fit:
+        x = check_rows(self, X, reset=True)
+        n, d = int(x.shape[0]), int(x.shape[1])
+        asked = check_n_components(self.n_components, min(n, d))
+        problem = Problem(
+            n=n,
+            d=d,
+            n_components=asked,
+            itemsize=x.dtype.itemsize,
+            budget_bytes=parse_bytes(self.memory),
+        )
+        chosen = plan_linear(problem, self.solver)
+        fit = fit_linear_pca(x, asked, plan=chosen, rng=as_generator(self.random_state))
+        self.fit_, self.plan_ = fit, chosen
+        self.mean_ = np.asarray(x.mean(axis=0), dtype=x.dtype).ravel()
+        tell(fit)
+        return fit
+
+    def transform(self, X: Any) -> Array:
+        """Scores of new rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (b, d)
+
+        Returns
+        -------
+        scores : ndarray of shape (b, k)
+        """
+        check_is_fitted(self)
+        x = check_rows(self, X, reset=False)
+        return self.fit_.projection(x.astype(self.components_.dtype, copy=False))
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Rows rebuilt from scores: mean + scores @ components_.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, k)
+
+        Returns
+        -------
+        rows : ndarray of shape (b, d)
+        """
+        check_is_fitted(self)
+        scores = check_array(X, dtype=[np.float64, np.float32])
+        k = self.fit_.projection.n_components
+        if scores.shape[1] != k:
+            msg = f"Scores of {scores.shape[1]} components came, but this model has {k}."
+            raise InputError(msg)
+        scores = scores.astype(self.components_.dtype, copy=False)
+        return np.asarray(scores @ self.components_ + self.mean_)
+
+    @property
+    def components_(self) -> Array:
+        """The axes, one a row."""
+        return self._fitted("components_").projection.coef.T
+
+    @property
+    def explained_variance_(self) -> Array:
+        """Variance along each axis."""
+        fit = self._fitted("explained_variance_")
+        return (fit.eigenvalues / (len(fit.pairs.vectors) - 1)).astype(self.components_.dtype)
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """Share of the total variance along each axis."""
+        return self._fitted("explained_variance_ratio_").explained.astype(self.components_.dtype)
+
+    @property
+    def singular_values_(self) -> Array:
+        """Singular values of the centred data."""
+        fit = self._fitted("singular_values_")
+        return np.sqrt(fit.eigenvalues).astype(self.components_.dtype)
+
+    @property
+    def eigenvalues_(self) -> Array:
+        """Eigenvalues of the centred matrix of dot products."""
+        return self._fitted("eigenvalues_").eigenvalues.astype(self.components_.dtype)
+
+    @property
+    def residuals_(self) -> Array:
+        """Relative residual of each eigenpair, in float64."""
+        return self._fitted("residuals_").residuals
+
+    def _fitted(self, name: str) -> Fit:
+        fit: Fit | None = self.__dict__.get("fit_")
+        if fit is None:
+            msg = f"{type(self).__name__} has no {name!r} yet. Call `fit` first."
+            raise AttributeError(msg)
+        return fit
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.fit_.projection.n_components
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

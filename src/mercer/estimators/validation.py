@@ -1,0 +1,149 @@
+"""The door: everything that comes in is checked here, once."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from mercer._core.errors import InputError
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer.model import Fit
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool, copy: bool = False) -> Rows:
+    """Rows as float64 or float32, dense (C order) or CSR, finite, of the right width."""
+    _refuse_text(X)
+    x = validate_data(
+        estimator,
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        ensure_all_finite=False,  # below: with the row and the column
+        ensure_min_samples=2 if reset else 1,
+        reset=reset,
+        copy=copy,
+    )
+    if sparse.issparse(x):
+        x = sparse.csr_array(x)
+    _require_finite(x, getattr(estimator, "feature_names_in_", None))
+    return x
+
+
+def _refuse_text(X: Any) -> None:
+    array = X.to_numpy() if hasattr(X, "to_numpy") else X
+    array = array if sparse.issparse(array) else np.asarray(array)
+    if getattr(array.dtype, "kind", "") not in "OUS" or array.ndim != 2:
+        return
+    for (i, j), value in np.ndenumerate(array):
+        if isinstance(value, (str, bytes)):
+            try:
+                float(value)
+            except ValueError:
+                msg = (
+                    f"could not convert string to float: X holds text, {value!r} in row {i}, column "
+                    f"{_column(j, getattr(X, 'columns', None))}. Numbers were needed: drop that column, "
+                    "or encode it (OneHotEncoder, OrdinalEncoder)."
+                )
+                raise InputError(msg) from None
+
+
+def _column(j: int, names: Any) -> str:
+    return str(j) if names is None else f"{j} ({names[j]!r})"
+
+
+def _require_finite(x: Rows, names: Any) -> None:
+    values = x.data if sparse.issparse(x) else x
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(values)):  # one pass without a temporary; an overflow is looked into
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sparse.issparse(x):
+        at = int(np.flatnonzero(bad)[0])
+        row = int(np.searchsorted(x.indptr, at, side="right")) - 1
+        column, value = int(x.indices[at]), values[at]
+    else:
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        value = x[row, column]
+    what = "NaN" if np.isnan(value) else f"infinity ({value})"
+    msg = (
+        f"Input X contains {what}: first in row {row}, column {_column(column, names)}, "
+        f"{int(bad.sum())} such value(s) in all. Kernels need finite numbers: drop those rows, or fill "
+        "them in (SimpleImputer)."
+    )
+    raise InputError(msg)
+
+
+def check_n_components(n_components: Any, n: int) -> int | float | None:
+    """An int in 1..n, a share of the variance in (0, 1], or None."""
+    if n_components is None:
+        return None
+    if isinstance(n_components, Integral) and not isinstance(n_components, bool):
+        if 1 <= n_components <= n:
+            return int(n_components)
+    elif isinstance(n_components, Real) and not isinstance(n_components, bool):
+        if 0.0 < n_components <= 1.0:
+            return float(n_components)
+    msg = (
+        f"n_components={n_components!r} came for n_samples={n}. Needed: a whole number from 1 to {n}, "
+        "a share of the variance in (0, 1] such as 0.95, or None for all components."
+    )
+    raise InputError(msg)
+
+
+def check_square(x: Rows) -> Array:
+    """A precomputed kernel matrix: dense, square and symmetric within rounding (then made exactly so)."""
+    if sparse.issparse(x):
+        raise InputError("A precomputed kernel matrix has to be dense. Use K.toarray().")
+    n, m = x.shape
+    if n != m:
+        msg = (
+            f"kernel='precomputed' needs the square matrix of the training points, but {n} x {m} came. "
+            "Fit on K = k(X, X); transform takes k(X_new, X)."
+        )
+        raise InputError(msg)
+    largest, gap, where = float(np.abs(x).max()), 0.0, (0, 0)
+    for start in range(0, n, 1024):  # slices: no second n x n array for the check
+        part = np.abs(x[start : start + 1024] - x[:, start : start + 1024].T)
+        if part.max() > gap:
+            i, j = np.unravel_index(int(np.argmax(part)), part.shape)
+            gap, where = float(part.max()), (int(i) + start, int(j))
+    if gap == 0.0:
+        return np.asarray(x)
+    if gap > 1e4 * np.finfo(x.dtype).eps * largest:
+        i, j = where
+        msg = (
+            f"The precomputed kernel matrix is not symmetric: K[{i}, {j}] = {x[i, j]:.6g} but "
+            f"K[{j}, {i}] = {x[j, i]:.6g}. Pass (K + K.T) / 2 if that is what you mean."
+        )
+        raise InputError(msg)
+    return 0.5 * (x + x.T)
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """A seeded generator. None is a fixed seed: the same call gives the same result."""
+    if random_state is None:
+        return np.random.default_rng(0)
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    if isinstance(random_state, Integral) and random_state >= 0:
+        return np.random.default_rng(int(random_state))
+    msg = f"random_state must be None, an int >= 0 or a NumPy generator, but {random_state!r} came."
+    raise InputError(msg)
+
+
+def tell(fit: Fit) -> None:
+    """Give the warnings of a fit, pointing at the user's call."""
+    for category, message in fit.warnings():
+        warnings.warn(message, category, stacklevel=4)

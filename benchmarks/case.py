@@ -29,5 +29,9 @@ class Case:
     def is_pca(self) -> bool:
         return self.kernel == "linear"
 
+    def matches(self, words: str) -> bool:
+        """Whether each word is a whole word of the name: "n=1000" is not "n=10000"."""
+        return set(words.split()) <= set(self.name.split())
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -50,7 +50,8 @@ def one_row(
     twin = same_route(case, who)
     for row in rows:
         if twin is not None and row["who"] == twin and row["case"] == case.as_dict():
-            return {**row, "remark": f"the same call as {twin}, measured once"}
+            how = "measured once" if "seconds" in row else row["remark"]
+            return {**row, "remark": f"the same call as {twin}: {how}"}
     seconds = predicted_seconds(case, who, rows)
     if who != MERCER and seconds is not None and seconds > limit:
         remark = f"a fit would take about {seconds:.0f} s, over the limit of {limit:.0f} s"
@@ -121,7 +122,9 @@ def check_faces(faces_dir: str | None) -> str | None:
     help="Data sets, the main one first; may be given more than once.",
 )
 @click.option("--data", "faces_dir", help=f"Folder with {FACES_FILE}; else synthetic faces.")
-@click.option("--case", "pattern", default="", help="Only cases whose name contains this.")
+@click.option(
+    "--case", "words", default="", help='Only cases with these words, such as "rbf n=5000".'
+)
 @click.option("--competitor", "only", multiple=True, help='Only these, such as "mercer".')
 @click.option("--repeat", default=3, show_default=True, help="Fits a run, when one takes < 5 s.")
 @click.option("--limit", default=300.0, show_default=True, help="Skip slower scikit-learn runs, s.")
@@ -134,7 +137,7 @@ def main(
     large: bool,
     datasets: tuple[str, ...],
     faces_dir: str | None,
-    pattern: str,
+    words: str,
     only: tuple[str, ...],
     repeat: int,
     limit: float,
@@ -150,9 +153,9 @@ def main(
         raise click.UsageError(msg)
     faces_dir = check_faces(faces_dir)
     choose = case_lists.full if full else case_lists.smoke if quick else case_lists.headline
-    chosen = [case for case in choose(datasets, large=large) if pattern in case.name]
+    chosen = [case for case in choose(datasets, large=large) if case.matches(words)]
     if list_only or not chosen:
-        click.echo("\n".join(case.name for case in chosen) or f"No case contains {pattern!r}.")
+        click.echo("\n".join(case.name for case in chosen) or f"No case has the words {words!r}.")
         return
     started = time.perf_counter()
     machine = facts(ROOT) | {"faces": "ORL" if faces_dir else "synthetic"}

@@ -27,8 +27,9 @@ def predicted_seconds(case: Case, who: str, rows: Iterable[dict[str, Any]]) -> f
     ]
     if not smaller:
         return None
+    # The least disturbed of its fits: noise only ever adds, and n³ would multiply it.
     row = max(smaller, key=lambda row: row["case"]["n"])
-    return row["seconds"] * (case.n / row["case"]["n"]) ** EXPONENT.get(who, OTHERWISE)
+    return row["seconds_min"] * (case.n / row["case"]["n"]) ** EXPONENT.get(who, OTHERWISE)
 
 
 def skipped_before(case: Case, who: str, rows: Iterable[dict[str, Any]]) -> bool:

@@ -271,6 +271,7 @@ def test_a_map_prints_as_a_formula_and_as_a_value():
     assert str(PolynomialMap(9, 2)).endswith(", …: 55 columns)")
     assert phi == PolynomialMap(2, np.int64(1), gamma=np.float32(2.0))
     assert len({phi, PolynomialMap(2, 1, gamma=2.0)}) == 1
+    assert ColumnsMap(3, [-1, 0]) == ColumnsMap(3, (2, 0))
     with pytest.raises(AttributeError):
         phi.degree = 3
 

@@ -156,7 +156,8 @@ def test_nothing_is_left_out_in_silence(change, sentence):
 
 
 def test_prediction_is_cubic_for_dense_and_made_from_the_same_case_only():
-    rows = [row("sklearn dense", 1.0, n=1000), row("sklearn dense", 9.0, n=2000)]
+    noisy = row("sklearn dense", 30.0, n=2000) | {"seconds_min": 9.0}
+    rows = [row("sklearn dense", 1.0, n=1000), noisy]
     larger = Case("rbf", "gaussian", 4000, 50, 3)
     assert schedule.predicted_seconds(larger, "sklearn dense", rows) == pytest.approx(72.0)
     assert schedule.predicted_seconds(larger, "sklearn arpack", rows) is None
@@ -181,6 +182,14 @@ def test_data_are_the_same_in_every_process_and_full_rank(dataset):
     assert np.linalg.matrix_rank(x - x.mean(axis=0)) == 10
     median = np.median(cdist(x, x)[np.triu_indices(80, k=1)])
     assert data.kernel_gamma(case, x) == pytest.approx(1.0 / (2.0 * median**2))
+
+
+@pytest.mark.parametrize(
+    ("words", "chosen"),
+    [("", True), ("n=5000 rbf", True), ("n=500", False), ("rbf poly", False)],
+)
+def test_a_case_is_chosen_by_whole_words(words, chosen):
+    assert Case("rbf", "gaussian", 5000, 50, 20).matches(words) is chosen
 
 
 def test_grid_has_every_combination_once():

@@ -89,9 +89,12 @@ def image(ax):
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_fits_its_figure_and_no_text_covers_another(name):
+def test_a_picture_fits_its_own_figure_covers_no_text_and_changes_no_setting(name):
+    before = dict(mpl.rcParams)
     axes = np.atleast_1d(np.asarray(PICTURES[name](), dtype=object)).ravel()
     figure = axes[0].get_figure(root=True)
+    assert plt.get_fignums() == [figure.number]
+    assert dict(mpl.rcParams) == before
     figure.draw_without_rendering()
     content = figure.get_tightbbox()
     width, height = figure.get_size_inches()
@@ -105,14 +108,6 @@ def test_a_picture_fits_its_figure_and_no_text_covers_another(name):
     for i, (text, box) in enumerate(boxes):
         for other, taken in boxes[:i]:
             assert not box.overlaps(taken), f"{text!r} covers {other!r}"
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_makes_one_figure_and_changes_no_global_setting(name):
-    before = dict(mpl.rcParams)
-    axes = np.atleast_1d(np.asarray(PICTURES[name](), dtype=object)).ravel()
-    assert plt.get_fignums() == [axes[0].get_figure(root=True).number]
-    assert dict(mpl.rcParams) == before
 
 
 @pytest.mark.parametrize(

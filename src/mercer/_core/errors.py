@@ -16,6 +16,10 @@ class KernelError(InputError):
     """A kernel is misused, or a kernel function returned something that is no kernel value."""
 
 
+class ZeroVarianceError(InputError):
+    """All rows are one point in feature space: there is no component to find."""
+
+
 class NoFiniteMapError(KernelError):
     """The feature space of this kernel has infinite (or unknown) dimension."""
 

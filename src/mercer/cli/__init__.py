@@ -1,1 +1,1 @@
-""""""
+"""The command line. Light to import: `mercer --help` loads no numerical library."""

@@ -154,7 +154,7 @@ def _judge_matrix(K: Any, *, rng: np.random.Generator) -> Verdict:
     if K.shape[0] != K.shape[1]:
         msg = f"A kernel matrix is square, but one of shape {K.shape} came. Pass k(X, X) whole."
         raise InputError(msg)
-    rows, of = _some_rows(len(K), MAX_ROWS, rng=rng)
+    rows, of = _some_rows(len(K), MAX_ROWS, noun="row", rng=rng)
     trial = Trial.of(MatrixValues(K), rows, rng=rng)
     if trial.witness is not None:
         return _not_valid(
@@ -169,7 +169,7 @@ def _judge_on(kernel: Kernel, X: Any, *, rng: np.random.Generator) -> Verdict:
     kernel = kernel.resolve(x, rng=rng)
     kernel.check_rows(x)
     most = MAX_ROWS if kernel.parallel else MAX_ROWS_PYTHON
-    rows, of = _some_rows(x.shape[0], most, rng=rng)
+    rows, of = _some_rows(x.shape[0], most, noun="point", rng=rng)
     trial = Trial.of(KernelValues(kernel, x), rows, rng=rng)
     if trial.witness is not None:
         return _not_valid(repr(kernel), trial, kernel=kernel, counts=(len(rows), 1))
@@ -201,11 +201,11 @@ def _checked(X: Any) -> Rows:
     return x
 
 
-def _some_rows(n: int, most: int, *, rng: np.random.Generator) -> tuple[Indices, str]:
+def _some_rows(n: int, most: int, *, noun: str, rng: np.random.Generator) -> tuple[Indices, str]:
     """At most so many rows, seeded, and the words that own up to it."""
     if n <= most:
-        return np.arange(n), "the point" if n == 1 else f"all {n} points"
-    return np.sort(rng.choice(n, most, replace=False)), f"{most} points drawn from the {n}"
+        return np.arange(n), f"the only {noun}" if n == 1 else f"all {n} {noun}s"
+    return np.sort(rng.choice(n, most, replace=False)), f"{most} {noun}s drawn from the {n}"
 
 
 def _not_valid(
@@ -222,7 +222,8 @@ def _not_valid(
         there, back = float(witness.matrix[0, 1]), float(witness.matrix[1, 0])
         why = f"it is not symmetric, k(x, y) = {there:.6g} but k(y, x) = {back:.6g}"
     else:
-        why = f"vᵀKv = {witness.value:.6g} < 0 on {_count(len(witness.points), 'point')}"
+        m = _count(len(witness.points), "row" if kernel is None else "point")
+        why = f"vᵀKv = {witness.value:.6g} < 0 on {m}"
     reason = f"{name} is not {noun}: {why}."
     return Verdict(False, How.WITNESS, reason, witness, kernel, trial.lowest, *counts)
 
@@ -348,7 +349,7 @@ class _Search:
         msg = (
             f"{self.kernel!r} could not be evaluated on any data set of the search, with 1 to "
             f"{MORE_DIMENSIONS[-1]} features; one attempt ended in {type(self.error).__name__}: "
-            f"{self.error}. Pass rows that it is defined on as X."
+            f"{str(self.error).rstrip('.')}. Pass rows that it is defined on as X."
         )
         return InputError(msg)
 

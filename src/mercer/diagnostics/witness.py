@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 LEAST_DEPTH = 1e-10
 # A witness this deep, -λ_min/λ_max, speaks for itself; shrinking may give up depth down to here.
 CLEAR_DEPTH = 1e-4
-# Up to this many points are dropped one by one, and compared pair by pair.
+# Among so many points each is tried for whether the witness can do without it.
+DROPPABLE = 100
+# A second evaluation goes over all pairs of so many points, and over as many random pairs of more.
 FEW = 32
 
 
@@ -252,7 +254,7 @@ def _fewest(S: Array, v: Array, *, floor: float, depth: float) -> Indices:
     while m < len(S) and not _is_deep(S, order[:m], floor=floor, depth=depth):
         m = min(m + max(1, m // 2), len(S))
     subset = order[:m]
-    if m <= FEW:
+    if m <= DROPPABLE:
         for point in order[:m][::-1]:  # the lightest first
             rest = subset[subset != point]
             if len(rest) > 0 and _is_deep(S, rest, floor=floor, depth=depth):
@@ -275,9 +277,8 @@ def _confirmed(values: Values, rows: Indices, *, rng: np.random.Generator) -> Wi
 
 def _noise(values: Values, rows: Indices, K: Array, *, rng: np.random.Generator) -> float:
     m = len(rows)
-    if m <= FEW:
-        pairs = np.indices((m, m)).reshape(2, -1).T
-    else:
-        pairs = rng.integers(m, size=(FEW * FEW, 2))
+    pairs = (
+        np.indices((m, m)).reshape(2, -1).T if m <= FEW else rng.integers(m, size=(FEW * FEW, 2))
+    )
     with np.errstate(all="ignore"):
         return max(abs(values.one(rows[i], rows[j]) - float(K[i, j])) for i, j in pairs)

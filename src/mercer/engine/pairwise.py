@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from mercer._core.types import Array, Rows
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
 
 
 def dot(x: Rows, y: Rows) -> Array:  # (n, d), (m, d) -> (n, m)
-    """x yᵀ as a new dense array."""
+    """X yᵀ as a new dense array."""
     product: Any = x @ y.T
     return product.toarray() if sparse.issparse(product) else product
 
@@ -30,7 +31,7 @@ def dense(x: Rows) -> Array:
 
 
 def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m)
-    """scale · ‖x_i - y_j‖² as a new array, never of the wrong sign."""
+    """Scale · ‖x_i - y_j‖² as a new array, never of the wrong sign."""
     tile = _sparse_tile(x, y, scale) if sparse.issparse(x) else _dense_tile(x, y, scale)
     clip = np.maximum if scale >= 0 else np.minimum
     return clip(tile, 0, out=tile)  # cancellation can leave ∓1e-16

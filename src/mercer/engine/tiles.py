@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.memory import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Wider tiles do not run faster: at 1024 the product already runs near its peak, and the tile still
 # lives in the outer caches while exp passes over it.

@@ -261,7 +261,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tags = super().__sklearn_tags__()
         precomputed = self.kernel == "precomputed" or getattr(self.kernel, "is_precomputed", False)
         tags.input_tags.pairwise = bool(precomputed)
-        tags.input_tags.sparse = not precomputed
+        tags.input_tags.sparse = not precomputed and self.preimage is None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -272,7 +272,8 @@ def _preimage(preimage: Any) -> Preimage | None:
     if isinstance(preimage, str):
         if preimage in PREIMAGES:
             return PREIMAGES[preimage]()
-        raise InputError(f"Unknown pre-image method {preimage!r}. {nearest(preimage, PREIMAGES)}")
+        msg = f"Unknown pre-image method {preimage!r}. {nearest(preimage, PREIMAGES)}"
+        raise InputError(msg)
     msg = (
         f"preimage must be None, a name or an object, but a {type(preimage).__name__} came. "
         f"{nearest('', PREIMAGES)}"

@@ -87,11 +87,11 @@ def check_n_components(n_components: Any, n: int) -> int | float | None:
     """An int in 1..n, a share of the variance in (0, 1], or None."""
     if n_components is None:
         return None
-    if isinstance(n_components, Integral) and not isinstance(n_components, bool):
-        if 1 <= n_components <= n:
-            return int(n_components)
-    elif isinstance(n_components, Real) and not isinstance(n_components, bool):
-        if 0.0 < n_components <= 1.0:
+    if not isinstance(n_components, bool):
+        if isinstance(n_components, Integral):
+            if 1 <= int(n_components) <= n:
+                return int(n_components)
+        elif isinstance(n_components, Real) and 0.0 < float(n_components) <= 1.0:
             return float(n_components)
     msg = (
         f"n_components={n_components!r} came for n_samples={n}. Needed: a whole number from 1 to {n}, "
@@ -103,7 +103,8 @@ def check_n_components(n_components: Any, n: int) -> int | float | None:
 def check_square(x: Rows) -> Array:
     """A precomputed kernel matrix: dense, square and symmetric within rounding (then made exactly so)."""
     if sparse.issparse(x):
-        raise InputError("A precomputed kernel matrix has to be dense. Use K.toarray().")
+        msg = "A precomputed kernel matrix has to be dense. Use K.toarray()."
+        raise InputError(msg)
     n, m = x.shape
     if n != m:
         msg = (
@@ -115,8 +116,8 @@ def check_square(x: Rows) -> Array:
     for start in range(0, n, 1024):  # slices: no second n x n array for the check
         part = np.abs(x[start : start + 1024] - x[:, start : start + 1024].T)
         if part.max() > gap:
-            i, j = np.unravel_index(int(np.argmax(part)), part.shape)
-            gap, where = float(part.max()), (int(i) + start, int(j))
+            at = np.unravel_index(int(np.argmax(part)), part.shape)
+            gap, where = float(part.max()), (int(at[0]) + start, int(at[1]))
     if gap == 0.0:
         return np.asarray(x)
     if gap > 1e4 * np.finfo(x.dtype).eps * largest:
@@ -137,7 +138,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    if isinstance(random_state, Integral) and random_state >= 0:
+    if isinstance(random_state, Integral) and int(random_state) >= 0:
         return np.random.default_rng(int(random_state))
     msg = f"random_state must be None, an int >= 0 or a NumPy generator, but {random_state!r} came."
     raise InputError(msg)

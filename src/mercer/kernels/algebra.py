@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,6 +11,8 @@ from mercer._core.errors import InputError, KernelError
 from mercer.kernels.base import Kernel, finite
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
 
@@ -246,6 +247,7 @@ class Power(_Unary):
 
     def map_dimension(self, d: int) -> int | None:
         """Distinct products of p features of the inner map."""
+        self.check_parameters()
         inner = self.kernel.map_dimension(d)
         if inner is None:
             return None
@@ -257,6 +259,7 @@ class Power(_Unary):
         """The homogeneous polynomial map of the inner features."""
         from mercer.kernels.feature_map import PolynomialMap
 
+        self.check_parameters()
         inner = self.kernel.feature_map(d)
         return PolynomialMap(inner.dimension, int(self.exponent), gamma=1.0, coef0=0.0).after(inner)
 
@@ -311,7 +314,7 @@ class OnColumns(_Unary):
         """The map of the kernel on its columns."""
         from mercer.kernels.feature_map import ColumnsMap
 
-        columns = [c % d for c in self.columns]
+        columns = list(self.columns)
         return self.kernel.feature_map(len(columns)).after(ColumnsMap(d, columns))
 
     def __repr__(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,6 +11,8 @@ from mercer._core.errors import KernelError, nearest
 from mercer.kernels.base import positive
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer._core.types import Array, Rows
 
 Distances: TypeAlias = "Callable[[Rows, Rows], Array]"
@@ -59,9 +60,7 @@ def variance(x: Rows) -> float:
     return float(np.var(x, dtype=np.float64))
 
 
-def gamma_from(
-    rule: str | None, x: Rows, *, from_median: Callable[[], float]
-) -> float:
+def gamma_from(rule: str | None, x: Rows, *, from_median: Callable[[], float]) -> float:
     """The number behind a rule; ``None`` means 1/d, as scikit-learn's kernels have it."""
     if rule == "median":
         return from_median()

@@ -228,11 +228,10 @@ def _plain(value: Any) -> Any:
 
 def as_rows(X: Any) -> Rows:
     """A two-dimensional floating array (or CSR matrix) from whatever a caller hands over."""
-    if sparse.issparse(X):
-        return sparse.csr_array(X, dtype=np.result_type(X.dtype, np.float32))
-    x = np.asarray(X)
+    x = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
     if x.dtype.kind == "c":
-        raise InputError("Complex data came; kernels are defined on real numbers here.")
+        msg = f"Complex data ({x.dtype}) came; real numbers were needed. Use X.real, or stack both parts."
+        raise InputError(msg)
     if x.ndim != 2:
         msg = (
             f"Rows of points were needed, a 2-D array, but a {x.ndim}-D array of shape {x.shape} came. "

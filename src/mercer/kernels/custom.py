@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +12,8 @@ from mercer.engine.pairwise import dense
 from mercer.kernels.base import Kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer._core.types import Array, Rows
 
 FORMS = ("auto", "points", "matrices")
@@ -67,7 +68,7 @@ class Custom(Kernel):
         left, right = _repeat(x, 2), _repeat(x, height)
         try:
             value = np.asarray(self.function(left, right))
-        except Exception:  # noqa: BLE001 - a function of points may fail in any way on matrices
+        except Exception:
             return "points"
         return "matrices" if value.shape == (2, height) else "points"
 
@@ -158,7 +159,8 @@ class GaussianProcess(Kernel):
 
 def _no_sparse(x: Rows) -> Rows:
     if sparse.issparse(x):
-        raise KernelError("Gaussian-process kernels take dense data. Use X.toarray().")
+        msg = "Gaussian-process kernels take dense data. Use X.toarray()."
+        raise KernelError(msg)
     return x
 
 

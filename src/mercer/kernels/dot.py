@@ -133,7 +133,9 @@ class Polynomial(_WithGamma):
     def why_valid(self) -> str | None:
         """All coefficients of the expanded power are non-negative."""
         if float(self.degree).is_integer() and self.coef0 >= 0:
-            return "expanding the power gives products of dot products with non-negative coefficients"
+            return (
+                "expanding the power gives products of dot products with non-negative coefficients"
+            )
         return None
 
     def map_dimension(self, d: int) -> int | None:
@@ -152,7 +154,9 @@ class Polynomial(_WithGamma):
 
         self.check_parameters()
         if is_rule(self.gamma) and self.gamma == "scale":
-            msg = "Polynomial(gamma='scale') depends on data. Give a number or call `resolve` first."
+            msg = (
+                "Polynomial(gamma='scale') depends on data. Give a number or call `resolve` first."
+            )
             raise KernelError(msg)
         gamma = 1.0 / d if is_rule(self.gamma) else float(self.gamma)  # type: ignore[arg-type]
         return PolynomialMap(d, int(self.degree), gamma=gamma, coef0=float(self.coef0))

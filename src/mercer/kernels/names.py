@@ -39,7 +39,8 @@ def as_kernel(kernel: Any) -> Kernel:
         return kernel
     if isinstance(kernel, str):
         if kernel not in KERNELS:
-            raise KernelError(f"Unknown kernel {kernel!r}. {nearest(kernel, KERNELS)}")
+            msg = f"Unknown kernel {kernel!r}. {nearest(kernel, KERNELS)}"
+            raise KernelError(msg)
         return KERNELS[kernel]()
     if isinstance(kernel, type):
         msg = f"The class {kernel.__name__} came; an object was needed. Write {kernel.__name__}()."

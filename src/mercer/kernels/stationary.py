@@ -13,6 +13,8 @@ from mercer.kernels.bandwidth import check_width, gamma_from, is_rule, median_di
 from mercer.kernels.base import Kernel, positive
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
 
@@ -221,7 +223,7 @@ class Matern(_LengthScale):
         return "its spectral density is a positive Student t density (Bochner)"
 
 
-_MATERN_POLYNOMIALS = {
+_MATERN_POLYNOMIALS: dict[float, Callable[[Array], Any]] = {
     0.5: lambda s: 1.0,  # noqa: ARG005
     1.5: lambda s: 1.0 + s,
     2.5: lambda s: 1.0 + s + s * s / 3.0,

@@ -1,6 +1,6 @@
 """Kernel PCA as mathematics: plan, fit, project. No scikit-learn here."""
 
-from mercer.model.fit import fit_kernel_pca
+from mercer.model.fit import fit_kernel_pca, gram_operators
 from mercer.model.linear import fit_linear_pca
 from mercer.model.plan import Plan, Problem, plan, plan_linear
 from mercer.model.projection import FeatureSections, GivenSections, KernelSections, Projection
@@ -16,6 +16,7 @@ __all__ = [
     "Projection",
     "fit_kernel_pca",
     "fit_linear_pca",
+    "gram_operators",
     "plan",
     "plan_linear",
 ]

@@ -39,7 +39,7 @@ def _fit_dual(
     kernel: Kernel, x: Rows, asked: int | float | None, *, plan: Plan, rng: np.random.Generator
 ) -> Fit:
     """One product K̃U proves the pairs and, with K1/n riding along, gives offset and trace."""
-    operator, sketch = _operators(kernel, x, plan)
+    operator, sketch = gram_operators(kernel, x, plan)
     pairs, total = _solve(operator, sketch, asked, plan=plan, rng=rng)
     diag = operator.gram.diag()
     cut = rounding_cut(pairs.values, float(np.max(np.abs(diag))), operator.n, operator.dtype)
@@ -54,7 +54,8 @@ def _fit_dual(
     return Fit(projection, pairs, total, operator.n - 1, plan, cut, seen, asked)
 
 
-def _operators(kernel: Kernel, x: Rows, plan: Plan) -> tuple[Centred, Centred | None]:
+def gram_operators(kernel: Kernel, x: Rows, plan: Plan) -> tuple[Centred, Centred | None]:
+    """HKH as planned, and its float32 sketch where the plan has one."""
     if kernel.is_precomputed:
         return Centred(StoredGram(x)), None
     exact = tiled(kernel, x)

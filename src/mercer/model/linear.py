@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import ZeroVarianceError
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model.projection import FeatureSections, Projection
 from mercer.model.result import Fit, keep
@@ -107,5 +107,4 @@ def require_variance(values: Array, cut: float) -> None:
             "component to find. Check that the rows differ, and that the kernel has not saturated "
             "(a sigmoid or polynomial with a large gamma, an RBF with a tiny one)."
         )
-        raise InputError(msg)
-
+        raise ZeroVarianceError(msg)

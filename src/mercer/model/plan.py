@@ -94,7 +94,8 @@ def _named(solver: str | Solver) -> Solver | None:
             return None
         if solver in SOLVERS:
             return SOLVERS[solver]()
-        raise InputError(f"Unknown solver {solver!r}. {nearest(solver, ['auto', *SOLVERS])}")
+        msg = f"Unknown solver {solver!r}. {nearest(solver, ['auto', *SOLVERS])}"
+        raise InputError(msg)
     msg = (
         f"solver must be a name or a solver object, but a {type(solver).__name__} came. "
         f"{nearest('', ['auto', *SOLVERS])}"
@@ -146,7 +147,10 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
             return Lapack(), f"a share of the variance was asked for, and n={n} is small"
         return BlockKrylov(), "a share of the variance was asked for: k grows until it is reached"
     if k > n // LAPACK_SHARE:
-        return Lapack(), f"k={k} is more than n/{LAPACK_SHARE}: a Krylov basis would be as large as K"
+        return (
+            Lapack(),
+            f"k={k} is more than n/{LAPACK_SHARE}: a Krylov basis would be as large as K",
+        )
     reason = f"n={n} and k={k}: iterating for the top k costs far less than all of LAPACK's n³"
     # In single precision rounding is all that is left below 1e-6.
     tol = 1e-6 if problem.itemsize == 4 else TIGHT_TOL if n <= SMALL_ROWS else BlockKrylov.tol

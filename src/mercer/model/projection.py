@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +11,8 @@ from mercer.engine.threads import n_blas_threads, share_out
 from mercer.engine.tiles import row_slices
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
     from mercer.kernels.feature_map import FeatureMap
@@ -105,7 +106,7 @@ class Projection:
 
     @property
     def n_components(self) -> int:
-        """k."""
+        """K."""
         return int(self.coef.shape[1])
 
     def __call__(self, x: Rows) -> Array:  # (b, d) -> (b, k)

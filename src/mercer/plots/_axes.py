@@ -44,8 +44,8 @@ def one(ax: Axes | None, *, width: float, height: float) -> Axes:
     """The Axes that was given, or a new one in a figure of this many inches."""
     if ax is not None:
         return ax
-    _, new = pyplot().subplots(figsize=(width, height), layout="constrained")
-    return new  # type: ignore[no-any-return]
+    new: Axes = pyplot().subplots(figsize=(width, height), layout="constrained")[1]
+    return new
 
 
 def grid(

@@ -143,7 +143,7 @@ def _places(ax: Any, count: int, several: bool, *, shape: float) -> Any:
         return np.array([_axes.one(None, width=5.2, height=4.3 * tall + 0.4)], dtype=object)
     columns = min(count, MOST_COLUMNS)
     rows = -(-count // columns)
-    size = {"width": 3.2 * columns, "height": (2.4 * tall + 0.5) * rows}
+    size = {"width": 3.2 * columns, "height": (2.4 * tall + 0.5) * rows + 0.2}
     made = _axes.grid(None, rows, columns, **size).ravel()
     for unused in made[count:]:
         unused.remove()

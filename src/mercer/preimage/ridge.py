@@ -14,7 +14,7 @@ from mercer.model.projection import KernelSections, Projection
 from mercer.preimage.base import FittedPreimage, Preimage, Quality
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
 
 # Rows for choosing the penalty; the final map is learned from all rows.
 TUNING_ROWS = 1500
@@ -58,7 +58,7 @@ class Ridge(Preimage):
         kernel = _latent(float(chosen.gamma), scores64)
         mean = x64.mean(axis=0)
         system = kernel(scores64)
-        system[np.diag_indices_from(system)] += chosen.alpha
+        system[np.diag_indices_from(system)] += float(chosen.alpha)
         # Cholesky on one triangle, in place: the O(n³) solve is done once, here.
         factor = linalg.cho_factor(system, lower=True, overwrite_a=True)
         coef = linalg.cho_solve(factor, x64 - mean)  # (n, d)
@@ -85,13 +85,20 @@ class Ridge(Preimage):
         gammas = [f * median for f in WIDTH_FACTORS] if self.gamma == "auto" else [self.gamma]
         alphas = PENALTIES if self.alpha == "auto" else np.array([self.alpha])
         if n_held == 0:  # too few rows to hold any out
-            return replace(self, alpha=float(alphas[len(alphas) // 2]), gamma=float(gammas[0])), None
+            return replace(
+                self, alpha=float(alphas[len(alphas) // 2]), gamma=float(gammas[0])
+            ), None
         held, train = rows[:n_held], rows[n_held:]
         mean = x[train].mean(axis=0)
         best, least = self, np.inf
         for gamma in gammas:
             errors = _held_out_errors(
-                _latent(float(gamma), scores), scores, x - mean, train=train, held=held, alphas=alphas
+                _latent(float(gamma), scores),
+                scores,
+                x - mean,
+                train=train,
+                held=held,
+                alphas=alphas,
             )
             i = int(np.argmin(errors))
             if errors[i] < least:
@@ -107,7 +114,7 @@ def _latent(gamma: float, scores: Array) -> Kernel:
 
 
 def _held_out_errors(
-    kernel: Kernel, scores: Array, x: Array, *, train: Array, held: Array, alphas: Array
+    kernel: Kernel, scores: Array, x: Array, *, train: Indices, held: Indices, alphas: Array
 ) -> Array:
     """Root mean squared held-out error for each penalty, from one eigendecomposition."""
     values, vectors = np.linalg.eigh(kernel(scores[train]))

@@ -89,7 +89,9 @@ class BlockKrylov(Solver):
             msg = f"BlockKrylov needs tol > 0, but tol={self.tol!r} came. Use 1e-8, or 1e-12 for more."
             raise InputError(msg)
         if self.max_products < 1:
-            msg = f"BlockKrylov needs max_products >= 1, but max_products={self.max_products!r} came."
+            msg = (
+                f"BlockKrylov needs max_products >= 1, but max_products={self.max_products!r} came."
+            )
             raise InputError(msg)
 
     def _iterate(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from mercer.solvers.basis import KrylovBasis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from mercer._core.types import Array
     from mercer.operators.base import SymmetricOperator
 

@@ -27,7 +27,7 @@ def refine(
     small beside λ, by λ. A Rayleigh-Ritz step over old vectors and corrections does the rest.
     """
     _, coordinates = basis.ritz(k)
-    u = basis.q @ coordinates  # (n, k)
+    u: Array = basis.q @ coordinates  # (n, k)
     values, u, p = _rayleigh_ritz(u, operator.matmat(u), k)
     n_products = spent + basis.n_products + 1
     error = _residual(values, u, p)

@@ -1,0 +1,309 @@
+"""Laws of every kernel: symmetric, positive semi-definite, its diagonal, its dtype, its algebra."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markets.kernels import HISTOGRAM, INDEFINITE, VALID
+from mpmath import mp
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.gaussian_process import kernels as gp
+from sklearn.metrics import pairwise
+
+from mercer._core.errors import InputError, KernelError
+from mercer.kernels import (
+    KERNELS,
+    RBF,
+    Chi2,
+    Cosine,
+    Custom,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    Precomputed,
+    RationalQuadratic,
+    Sigmoid,
+    as_kernel,
+)
+
+ALL = VALID | HISTOGRAM | INDEFINITE
+SPARSE = sorted(set(ALL) - {"gp", "matrices", "points"})
+
+
+@pytest.fixture(params=sorted(ALL))
+def case(request, cloud, histograms):
+    name = request.param
+    return ALL[name], histograms if name in HISTOGRAM else cloud
+
+
+def test_symmetric(case):
+    kernel, x = case
+    k = kernel(x)
+    np.testing.assert_allclose(k, k.T, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", sorted(VALID | HISTOGRAM))
+def test_valid_kernels_have_no_negative_eigenvalue(name, cloud, histograms):
+    k = ALL[name](histograms if name in HISTOGRAM else cloud)
+    values = np.linalg.eigvalsh(k)
+    assert values[0] >= -1e-12 * values[-1]
+
+
+@pytest.mark.parametrize("name", sorted(INDEFINITE))
+def test_indefinite_kernels_have_one(name, cloud):
+    values = np.linalg.eigvalsh(INDEFINITE[name](cloud))
+    assert values[0] < -1e-3
+    assert INDEFINITE[name].why_valid() is None
+
+
+def test_diag_is_the_diagonal(case):
+    kernel, x = case
+    reference = [kernel(x[i : i + 1], x[i : i + 1].copy())[0, 0] for i in range(len(x))]
+    np.testing.assert_allclose(kernel.diag(x), reference, rtol=1e-12, atol=1e-10)
+    np.testing.assert_array_equal(np.diagonal(kernel(x)), kernel.diag(x))
+
+
+def test_cross_tile_is_a_block_of_the_whole(case):
+    kernel, x = case
+    whole = kernel(x)
+    np.testing.assert_allclose(kernel(x[:7], x[7:20]), whole[:7, 7:20], rtol=1e-11, atol=1e-12)
+
+
+def test_float32_stays_float32_and_is_near(case):
+    kernel, x = case
+    single = kernel(x.astype(np.float32))
+    assert single.dtype == np.float32
+    assert kernel.diag(x.astype(np.float32)).dtype == np.float32
+    assert kernel(x).dtype == np.float64
+    double = kernel(x)
+    np.testing.assert_allclose(single, double, atol=2e-5 * np.abs(double).max())
+
+
+def test_repr_of_the_resolved_copy_is_the_same(case, rng):
+    kernel, x = case
+    resolved = kernel.resolve(x, rng=rng)
+    np.testing.assert_array_equal(resolved(x), kernel(x))
+    assert resolved is not kernel
+
+
+def test_clone_and_params_round_trip(case):
+    kernel, x = case
+    copy = clone(kernel)
+    assert copy is not kernel
+    assert repr(copy) == repr(kernel)
+    np.testing.assert_array_equal(copy(x), kernel(x))
+    copy.set_params(**kernel.get_params(deep=False))
+    assert repr(copy) == repr(kernel)
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_equals_dense(name, rng):
+    x = rng.random((20, 6)) * (rng.random((20, 6)) < 0.4)
+    kernel = ALL[name]
+    np.testing.assert_allclose(
+        kernel(sparse.csr_array(x)), kernel(x), rtol=1e-11, atol=1e-12 * np.abs(kernel(x)).max()
+    )
+
+
+# ── references ──────────────────────────────────────────────────────────────
+REFERENCES = {
+    "linear": (Linear(), pairwise.linear_kernel),
+    "poly": (
+        Polynomial(3, 0.2, 1.5),
+        lambda x, y: pairwise.polynomial_kernel(x, y, degree=3, gamma=0.2, coef0=1.5),
+    ),
+    "rbf": (RBF(0.7), lambda x, y: pairwise.rbf_kernel(x, y, gamma=0.7)),
+    "sigmoid": (Sigmoid(0.3, 0.1), lambda x, y: pairwise.sigmoid_kernel(x, y, gamma=0.3, coef0=0.1)),
+    "cosine": (Cosine(), pairwise.cosine_similarity),
+    "laplacian": (Laplacian(0.4), lambda x, y: pairwise.laplacian_kernel(x, y, gamma=0.4)),
+    "matern-0.5": (Matern(0.5, 0.8), gp.Matern(0.8, nu=0.5)),
+    "matern-1.5": (Matern(1.5, 0.8), gp.Matern(0.8, nu=1.5)),
+    "matern-2.5": (Matern(2.5, 0.8), gp.Matern(0.8, nu=2.5)),
+    "matern-1.1": (Matern(1.1, 0.8), gp.Matern(0.8, nu=1.1)),
+    "matern-inf": (Matern(np.inf, 0.8), gp.RBF(0.8)),
+    "rq": (RationalQuadratic(0.6, 1.4), gp.RationalQuadratic(1.4, 0.6)),
+    "gp": (as_kernel(gp.Matern(0.8, nu=1.5)), gp.Matern(0.8, nu=1.5)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFERENCES))
+def test_agrees_with_scikit_learn(name, cloud):
+    kernel, reference = REFERENCES[name]
+    x, y = cloud[:30], cloud[30:]
+    np.testing.assert_allclose(kernel(x, y), reference(x, y), rtol=1e-11, atol=1e-13)
+
+
+def test_chi2_agrees_with_scikit_learn(histograms):
+    reference = pairwise.chi2_kernel(histograms.copy(), gamma=0.7)
+    np.testing.assert_allclose(Chi2(0.7)(histograms), reference, rtol=1e-12)
+
+
+@pytest.mark.parametrize("nu", [0.3, 0.8, 3.7, 12.0])
+@pytest.mark.parametrize("r", [1e-9, 1e-3, 0.5, 3.0, 40.0])
+def test_matern_against_mpmath(nu, r):
+    s = mp.sqrt(2 * mp.mpf(nu)) * mp.mpf(r)
+    exact = mp.mpf(2) ** (1 - mp.mpf(nu)) / mp.gamma(nu) * s**nu * mp.besselk(nu, s)
+    value = Matern(nu, 1.0)(np.array([[0.0]]), np.array([[r]]))[0, 0]
+    np.testing.assert_allclose(value, float(exact), rtol=1e-8, atol=1e-300)
+
+
+def test_distances_do_not_cancel_far_from_the_origin(rng):
+    x = rng.standard_normal((20, 3))
+    near, far = RBF(0.5)(x), RBF(0.5)(x + 1e6)
+    np.testing.assert_allclose(far, near, atol=1e-8)  # 1e6 · eps is what the shift itself costs
+
+
+# ── algebra ─────────────────────────────────────────────────────────────────
+@settings(max_examples=40, deadline=None)
+@given(
+    a=st.sampled_from(sorted(VALID)), b=st.sampled_from(sorted(VALID)), c=st.floats(0.1, 3.0)
+)
+def test_algebra_is_dense_algebra(a, b, c):
+    x = np.random.default_rng(3).standard_normal((9, 4))
+    left, right = VALID[a], VALID[b]
+    kl, kr = left(x), right(x)
+    close = {"rtol": 1e-12, "atol": 1e-12 * max(np.abs(kl).max(), np.abs(kr).max(), 1.0) ** 3}
+    np.testing.assert_allclose((left + right)(x), kl + kr, **close)
+    np.testing.assert_allclose((left * right)(x), kl * kr, **close)
+    np.testing.assert_allclose((c * left)(x), c * kl, **close)
+    np.testing.assert_allclose((left - c * right)(x), kl - c * kr, **close)
+    np.testing.assert_allclose((left**3)(x), kl**3, **close)
+    np.testing.assert_allclose((left + c)(x), kl + c, **close)
+    norms = np.sqrt(np.diagonal(kl))
+    np.testing.assert_allclose(left.normalised()(x), kl / np.outer(norms, norms), rtol=1e-10)
+
+
+def test_columns_are_the_columns(cloud):
+    np.testing.assert_array_equal(RBF(0.3).on([2, 0])(cloud), RBF(0.3)(cloud[:, [2, 0]]))
+
+
+def test_repr_reads_as_it_was_written():
+    kernel = (RBF(0.5) + 0.1 * Linear()) * Polynomial(2, gamma=1.0, coef0=1.0) ** 2
+    namespace = {"RBF": RBF, "Linear": Linear, "Polynomial": Polynomial}
+    again = eval(repr(kernel), namespace)  # noqa: S307 - our own text
+    x = np.random.default_rng(0).standard_normal((5, 3))
+    np.testing.assert_allclose(again(x), kernel(x), rtol=1e-14)
+
+
+# ── parameters read off the data ────────────────────────────────────────────
+def test_gamma_rules(cloud, rng):
+    d, variance = cloud.shape[1], cloud.var()
+    assert RBF("1/d").resolve(cloud, rng=rng).gamma == pytest.approx(1 / d)
+    assert RBF(None).resolve(cloud, rng=rng).gamma == pytest.approx(1 / d)
+    assert RBF("scale").resolve(cloud, rng=rng).gamma == pytest.approx(1 / (d * variance))
+    distances = pairwise.euclidean_distances(cloud)[np.triu_indices(len(cloud), 1)]
+    sigma = np.median(distances)
+    assert RBF().resolve(cloud, rng=rng).gamma == pytest.approx(0.5 / sigma**2)
+    l1 = pairwise.manhattan_distances(cloud)[np.triu_indices(len(cloud), 1)]
+    assert Laplacian().resolve(cloud, rng=rng).gamma == pytest.approx(1 / np.median(l1))
+    assert Matern().resolve(cloud, rng=rng).length_scale == pytest.approx(sigma)
+    csr = sparse.csr_array(cloud)
+    assert RBF("scale").resolve(csr, rng=rng).gamma == pytest.approx(1 / (d * variance))
+
+
+def test_resolving_leaves_the_kernel_as_it_was(cloud, rng):
+    kernel = RBF() + Matern().on([0])
+    before = repr(kernel)
+    kernel.resolve(cloud, rng=rng)
+    kernel(cloud)
+    assert repr(kernel) == before
+
+
+def test_the_sampled_median_is_seeded(rng):
+    x = rng.standard_normal((3000, 2))
+    first, second = (RBF().resolve(x, rng=np.random.default_rng(7)).gamma for _ in range(2))
+    assert first == second
+
+
+def test_median_of_data_with_many_copies_is_not_zero(rng):
+    x = np.repeat(rng.standard_normal((3, 2)), [30, 1, 1], axis=0)
+    assert np.isfinite(RBF().resolve(x, rng=rng).gamma)
+
+
+# ── bad input ───────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        (RBF(-1.0), "gamma > 0"),
+        (RBF(0.0), "gamma > 0"),
+        (RBF(np.nan), "gamma > 0"),
+        (RBF("medain"), "Did you mean 'median'"),
+        (RBF(1.0, sigma=2.0), "Leave one out"),
+        (RBF(sigma=0.0), "sigma > 0"),
+        (Laplacian(-2), "gamma > 0"),
+        (Matern(-1.0, 1.0), "nu > 0"),
+        (Matern(1.5, 0.0), "length_scale > 0"),
+        (RationalQuadratic(0.0, 1.0), "alpha > 0"),
+        (Polynomial(0), "degree > 0"),
+        (Polynomial(2, gamma="median"), "no distance"),
+        (Sigmoid(1.0, np.inf), "finite"),
+        (Chi2(0.0), "gamma > 0"),
+        (Linear() ** 0, "p ≥ 1"),
+        (Linear() ** 1.5, "p ≥ 1"),
+        (RBF(1.0).on([7]), "0 to 3"),
+        (RBF(1.0).on([]), "at least one"),
+    ],
+)
+def test_impossible_parameters_are_refused(kernel, says, cloud):
+    with pytest.raises((KernelError, InputError), match=says):
+        kernel(cloud)
+
+
+def test_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(KernelError, match="Did you mean 'rbf'"):
+        as_kernel("rfb")
+    with pytest.raises(KernelError, match=r"Write RBF\(\)"):
+        as_kernel(RBF)
+    with pytest.raises(KernelError, match="a int came"):
+        as_kernel(3)
+
+
+def test_every_name_gives_its_class():
+    for name, kind in KERNELS.items():
+        assert type(as_kernel(name)) is kind
+
+
+def test_functions_of_points_and_of_matrices_are_told_apart(cloud, rng):
+    for d in (1, 2, 3, 4):
+        x = cloud[:, :d]
+        assert Custom(lambda x, y: x @ y.T).resolve(x, rng=rng).form == "matrices"
+        for function in (
+            lambda x, y: float(np.dot(x, y)),
+            lambda x, y: np.exp(-np.sum((x - y) ** 2)),
+            lambda x, y: np.minimum(x, y).sum(),
+        ):
+            assert Custom(function).resolve(x, rng=rng).form == "points"
+
+
+def test_wrong_answers_of_a_function_are_refused(cloud):
+    with pytest.raises(KernelError, match="one number was needed"):
+        Custom(lambda x, y: x + y)(cloud)
+    with pytest.raises(KernelError, match="finite value"):
+        Custom(lambda x, y: np.nan)(cloud)  # noqa: ARG005
+    with pytest.raises(KernelError, match="was needed"):
+        Custom(lambda x, y: np.zeros(3), "matrices")(cloud)  # noqa: ARG005
+
+
+def test_negative_histograms_are_refused(cloud):
+    with pytest.raises(InputError, match="histograms"):
+        Chi2()(cloud)
+
+
+def test_a_precomputed_kernel_does_not_add_up():
+    with pytest.raises(KernelError, match="precomputed"):
+        RBF(1.0) + Precomputed()
+
+
+def test_rows_of_two_widths_are_refused(cloud):
+    with pytest.raises(KernelError, match="4 columns and Y has 3"):
+        RBF(1.0)(cloud, cloud[:, :3])
+    with pytest.raises(InputError, match="reshape"):
+        RBF(1.0)(cloud[0])
+
+
+def test_an_unresolved_rule_is_an_error_inside():
+    x = np.zeros((2, 2))
+    with pytest.raises(KernelError, match="resolve"):
+        RBF().tile(x, x)

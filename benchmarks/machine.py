@@ -18,21 +18,24 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "mercer")
 
 
 def facts(root: Path) -> dict[str, Any]:
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
     return {
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "commit": git_commit(root),
         "cpu": cpu_model(),
-        "cores": cores,
+        "cores": core_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         **{package: package_version(package) for package in PACKAGES},
         "blas": blas(),
     }
+
+
+def core_count() -> int:
+    """Cores this process may run on, where the system tells."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def cpu_model() -> str:

@@ -30,7 +30,7 @@ def timed_fits(build: Any, x: np.ndarray, repeat: int) -> tuple[Any, dict[str, A
     """Fit, `repeat` times if it is fast; the last model, all times, the highest peak."""
     contention, busy = Contention(), []
     memory = PeakMemory()
-    model, seconds, peak = None, [], 0
+    model, seconds, peaks = None, [], []
     while not seconds or (len(seconds) < repeat and seconds[0] < FAST_SECONDS):
         model = build()  # the fit before is let go of here, before the baseline is taken
         memory.start()
@@ -38,13 +38,14 @@ def timed_fits(build: Any, x: np.ndarray, repeat: int) -> tuple[Any, dict[str, A
         started = time.perf_counter()
         model.fit(x)
         seconds.append(time.perf_counter() - started)
-        peak = max(peak, memory.stop())
+        peaks.append(memory.stop())
         busy.append(contention.stop())
     return model, {
         "seconds": statistics.median(seconds),
         "seconds_min": min(seconds),
         "seconds_all": seconds,
-        "peak_bytes": peak,
+        "peak_bytes": max(peaks),
+        "peak_bytes_all": peaks,
         "memory_method": memory.method,
         "busy_elsewhere": max((cores for cores in busy if cores is not None), default=None),
     }

@@ -36,13 +36,15 @@ def x():
     return np.random.default_rng(5).standard_normal((60, 4)) + 3.0
 
 
-def centred_matrix(kernel, x):
+def kernel_matrix(kernel, x):
     if kernel == "rbf":
-        k = np.exp(-GAMMA * cdist(x, x, "sqeuclidean"))
-    else:
-        k = (GAMMA * (x @ x.T) + 1.0) ** 2
+        return np.exp(-GAMMA * cdist(x, x, "sqeuclidean"))
+    return (GAMMA * (x @ x.T) + 1.0) ** 2
+
+
+def centred_matrix(kernel, x):
     h = np.eye(len(x)) - 1.0 / len(x)
-    return h @ k @ h
+    return h @ kernel_matrix(kernel, x) @ h
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import special
 
 from mercer._core.errors import KernelError, NoFiniteMapError
-from mercer.engine.pairwise import manhattan_distances, scaled_squared_distances
+from mercer.engine.pairwise import manhattan_distances, scaled_distances, scaled_squared_distances
 from mercer.kernels.bandwidth import check_width, gamma_from, is_rule, median_distance
 from mercer.kernels.base import Kernel, positive
 
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
-
-
-def _euclidean(x: Rows, y: Rows) -> Array:
-    r = scaled_squared_distances(x, y)
-    return np.sqrt(r, out=r)
 
 
 class _Stationary(Kernel):
@@ -88,7 +84,7 @@ class RBF(_Stationary):
         self.check_parameters()
         if not self.is_data_dependent:
             return type(self)(self._gamma)
-        median = lambda: 0.5 / median_distance(x, _euclidean, rng=rng) ** 2  # noqa: E731
+        median = lambda: 0.5 / median_distance(x, scaled_distances, rng=rng) ** 2  # noqa: E731
         return type(self)(gamma_from(self.gamma, x, from_median=median))  # type: ignore[arg-type]
 
     @property
@@ -176,7 +172,7 @@ class _LengthScale(_Stationary):
         self.check_parameters()
         params = self.get_params(deep=False)
         if self.is_data_dependent:
-            params["length_scale"] = median_distance(x, _euclidean, rng=rng)
+            params["length_scale"] = median_distance(x, scaled_distances, rng=rng)
         return type(self)(**params)
 
 
@@ -210,8 +206,7 @@ class Matern(_LengthScale):
         if self.nu == np.inf:
             tile = scaled_squared_distances(x, y, -0.5 / l**2)
             return np.exp(tile, out=tile)
-        s = scaled_squared_distances(x, y, 2.0 * self.nu / l**2)
-        np.sqrt(s, out=s)
+        s = scaled_distances(x, y, math.sqrt(2.0 * self.nu) / l)
         if self.nu in _MATERN_POLYNOMIALS:
             out = np.exp(-s)
             out *= _MATERN_POLYNOMIALS[self.nu](s)

@@ -1,0 +1,135 @@
+"""Laws of every operator: products equal the dense ones, whatever the tiling; H acts on both sides."""
+
+import numpy as np
+import pytest
+from markets.kernels import VALID
+
+from mercer._core.errors import MemoryBudgetError
+from mercer.engine.tiles import Tiling, square_tiling
+from mercer.operators import Centred, StoredGram, TiledGram
+
+WIDTHS = [1, 7, 16, 60, 1000]
+
+
+def gram(kernel, x, *, width=16, n_threads=2):
+    return TiledGram(kernel, x, Tiling(len(x), min(width, len(x))), n_threads)
+
+
+def centring(n):
+    return np.eye(n) - np.full((n, n), 1.0 / n)
+
+
+OPERATORS = {
+    "tiled": lambda kernel, x: gram(kernel, x),
+    "tiled-one-thread": lambda kernel, x: gram(kernel, x, n_threads=1),
+    "stored": lambda kernel, x: gram(kernel, x).stored(),
+}
+
+
+@pytest.fixture(params=sorted(OPERATORS))
+def make(request):
+    return OPERATORS[request.param]
+
+
+@pytest.fixture(params=sorted(VALID))
+def kernel(request):
+    return VALID[request.param]
+
+
+def test_matmat_is_the_dense_product(make, kernel, cloud, rng):
+    dense, v = kernel(cloud), rng.standard_normal((len(cloud), 3))
+    scale = np.abs(dense).max() * np.sqrt(len(cloud))
+    np.testing.assert_allclose(make(kernel, cloud).matmat(v), dense @ v, atol=1e-13 * scale)
+
+
+def test_columns_diag_and_dense(make, kernel, cloud):
+    operator, dense = make(kernel, cloud), kernel(cloud)
+    chosen = np.array([3, 0, 41])
+    close = {"rtol": 1e-11, "atol": 1e-12 * np.abs(dense).max()}
+    np.testing.assert_allclose(operator.columns(chosen), dense[:, chosen], **close)
+    np.testing.assert_allclose(operator.diag(), np.diagonal(dense), **close)
+    np.testing.assert_allclose(operator.dense(), dense, **close)
+    assert operator.n == len(cloud)
+
+
+def test_matmat_is_symmetric(make, kernel, cloud, rng):
+    operator = make(kernel, cloud)
+    u, v = rng.standard_normal((2, len(cloud), 1))
+    scale = np.abs(operator.diag()).sum()
+    assert (u.T @ operator.matmat(v))[0, 0] == pytest.approx(
+        (v.T @ operator.matmat(u))[0, 0], abs=1e-12 * scale
+    )
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_the_answer_does_not_depend_on_the_tiling(width, n_threads, cloud, rng):
+    kernel, v = VALID["rbf"], rng.standard_normal((len(cloud), 4))
+    one = gram(kernel, cloud, width=60, n_threads=1).matmat(v)
+    many = gram(kernel, cloud, width=width, n_threads=n_threads).matmat(v)
+    np.testing.assert_allclose(many, one, atol=1e-13 * np.abs(one).max())
+
+
+def test_two_runs_agree_to_the_last_bit(cloud, rng):
+    operator, v = gram(VALID["rbf"], cloud, width=7), rng.standard_normal((len(cloud), 4))
+    np.testing.assert_array_equal(operator.matmat(v), operator.matmat(v))
+
+
+def test_centred_is_hkh(make, kernel, cloud, rng):
+    h = centring(len(cloud))
+    reference = h @ kernel(cloud) @ h
+    operator = Centred(make(kernel, cloud))
+    scale = np.abs(kernel(cloud)).max() * len(cloud)
+    v = rng.standard_normal((len(cloud), 3))
+    for _ in range(2):  # the first product carries the row means, the second does not
+        np.testing.assert_allclose(operator.matmat(v), reference @ v, atol=1e-13 * scale)
+    np.testing.assert_allclose(operator.row_means, kernel(cloud).mean(axis=0), atol=1e-13 * scale)
+    np.testing.assert_allclose(operator.diag(), np.diagonal(reference), atol=1e-13 * scale)
+    np.testing.assert_allclose(operator.dense(), reference, atol=1e-13 * scale)
+    chosen = np.array([5, 17])
+    np.testing.assert_allclose(operator.columns(chosen), reference[:, chosen], atol=1e-13 * scale)
+    assert operator.trace() == pytest.approx(np.trace(reference), rel=1e-11, abs=1e-12 * scale)
+
+
+def test_row_means_are_the_same_when_asked_for_first(cloud, rng):
+    first, later = (Centred(gram(VALID["rbf"], cloud)) for _ in range(2))
+    later.matmat(rng.standard_normal((len(cloud), 2)))
+    np.testing.assert_allclose(first.row_means, later.row_means, rtol=1e-14)
+
+
+def test_float32_storage_rounds_the_vectors_and_gives_float64_back(cloud, rng):
+    matrix = VALID["rbf"](cloud)
+    v = rng.standard_normal((len(cloud), 3))
+    product = StoredGram(matrix.astype(np.float32)).matmat(v)
+    assert product.dtype == np.float64
+    np.testing.assert_allclose(product, matrix @ v, atol=1e-5)
+
+
+def test_the_caller_keeps_his_matrix(cloud):
+    matrix = VALID["rbf"](cloud)
+    matrix.flags.writeable = False
+    operator = Centred(StoredGram(matrix))
+    operator.dense()[:] = 0.0
+    np.testing.assert_array_equal(operator.gram.dense(), matrix)
+
+
+@pytest.mark.parametrize("n", [1, 5, 64, 1000, 5000])
+@pytest.mark.parametrize("itemsize", [4, 8])
+@pytest.mark.parametrize("n_threads", [1, 4])
+@pytest.mark.parametrize("budget", [1000, 10**6, 10**9])
+def test_tiles_fit_their_budget_and_cover_the_triangle_once(n, itemsize, n_threads, budget):
+    tiling = square_tiling(n, itemsize=itemsize, budget_bytes=budget, n_threads=n_threads)
+    assert 2 * itemsize * n_threads * tiling.width**2 <= budget
+    if n > 1000:
+        return
+    seen = np.zeros((n, n), dtype=int)
+    for i, j in tiling.upper():
+        seen[i, j] += 1
+        if i != j:
+            seen[j, i] += 1
+    assert seen.min() == seen.max() == 1
+
+
+def test_a_budget_below_one_entry_is_refused():
+    with pytest.raises(MemoryBudgetError, match="Raise `memory`"):
+        square_tiling(10, itemsize=8, budget_bytes=15)

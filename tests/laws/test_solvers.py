@@ -1,0 +1,147 @@
+"""Laws of every solver over every spectrum: residuals, orthonormality, order, and the right values."""
+
+import numpy as np
+import pytest
+from markets.spectra import SPECTRA, N, symmetric
+
+from mercer._core.errors import InputError
+from mercer._core.status import Status
+from mercer.operators import Centred, StoredGram
+from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lapack
+from mercer.solvers.lowend import LowEnd, low_end
+
+MARKET = {
+    "lapack": Lapack(),
+    "lapack-subset": Lapack(subset=True),
+    "krylov": BlockKrylov(tol=1e-10),
+    "krylov-random-start": BlockKrylov(tol=1e-10, landmarks=0),
+    "krylov-narrow": BlockKrylov(tol=1e-10, block=3),
+    "krylov-restarts": BlockKrylov(tol=1e-10, block=8, max_basis=40, max_products=2000),
+}
+KS = [1, 2, 7, 20, N - 1, N]
+
+
+@pytest.fixture(params=sorted(SPECTRA))
+def spectrum(request):
+    values = np.sort(SPECTRA[request.param])[::-1]
+    matrix = symmetric(values)
+    matrix.flags.writeable = False
+    return values, matrix
+
+
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize("solver", sorted(MARKET))
+def test_every_solver_on_every_spectrum(solver, spectrum, k, rng):
+    values, matrix = spectrum
+    pairs = MARKET[solver](StoredGram(matrix), k, rng=rng)
+    scale = max(np.abs(values).max(), np.finfo(float).tiny)
+    assert pairs.values.shape == (k,)
+    assert pairs.vectors.shape == pairs.products.shape == (N, k)
+    assert np.all(np.diff(pairs.values) <= 1e-13 * scale)
+    np.testing.assert_allclose(pairs.values, values[:k], atol=1e-9 * scale)
+    np.testing.assert_allclose(pairs.vectors.T @ pairs.vectors, np.eye(k), atol=1e-12)
+    np.testing.assert_allclose(pairs.products, matrix @ pairs.vectors, atol=1e-12 * scale)
+    residual = np.linalg.norm(matrix @ pairs.vectors - pairs.vectors * pairs.values, axis=0)
+    assert residual.max() <= 2e-10 * np.abs(pairs.values).max() + 1e-13 * scale
+    assert pairs.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("solver", sorted(MARKET))
+def test_signs_and_seeds_make_it_deterministic(solver):
+    matrix = StoredGram(symmetric(SPECTRA["algebraic"]))
+    first, second = (MARKET[solver](matrix, 5, rng=np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(first.vectors, second.vectors)
+    other = MARKET[solver](matrix, 5, rng=np.random.default_rng(4))
+    np.testing.assert_allclose(first.vectors, other.vectors, atol=1e-7)
+    top = np.argmax(np.abs(first.vectors), axis=0)
+    assert np.all(first.vectors[top, np.arange(5)] > 0)
+
+
+def test_largest_sorts_values_vectors_and_products_together(rng):
+    vectors, products = rng.standard_normal((2, 6, 3))
+    pairs = EigenPairs.largest(np.array([1.0, 3.0, 2.0]), vectors, products, 2)
+    np.testing.assert_array_equal(pairs.values, [3.0, 2.0])
+    np.testing.assert_allclose(np.abs(pairs.vectors), np.abs(vectors[:, [1, 2]]))
+    np.testing.assert_allclose(pairs.vectors * products[:, [1, 2]], vectors[:, [1, 2]] * pairs.products)
+
+
+def test_a_float32_sketch_is_refined_to_the_operator_itself(rng):
+    matrix = symmetric(SPECTRA["algebraic"])
+    exact, sketch = StoredGram(matrix), StoredGram(matrix.astype(np.float32))
+    reference = np.linalg.eigvalsh(matrix)[::-1]
+    rough = BlockKrylov(tol=1e-6)(exact, 10, rng=rng, sketch=sketch)
+    fine = BlockKrylov(tol=1e-11)(exact, 10, rng=rng, sketch=sketch)
+    assert rough.residuals.max() < 1e-6
+    assert fine.residuals.max() < 1e-11
+    assert fine.n_products > rough.n_products
+    np.testing.assert_allclose(fine.values, reference[:10], rtol=1e-13)
+
+
+def test_a_useless_sketch_costs_time_but_not_truth(rng):
+    matrix = symmetric(SPECTRA["slow"])
+    sketch = StoredGram(symmetric(SPECTRA["slow"], seed=99).astype(np.float32))
+    pairs = BlockKrylov(tol=1e-9)(StoredGram(matrix), 6, rng=rng, sketch=sketch)
+    np.testing.assert_allclose(pairs.values, np.sort(SPECTRA["slow"])[::-1][:6], rtol=1e-12)
+    assert pairs.residuals.max() < 1e-9
+    assert pairs.status.ok
+
+
+def test_landmarks_save_products(rng):
+    from mercer.kernels import RBF
+
+    x = rng.standard_normal((1200, 5)) / np.sqrt(np.arange(1, 6))
+    operator = Centred(StoredGram(RBF(0.2)(x)))
+    used = [
+        BlockKrylov(tol=1e-6, landmarks=m)(operator, 10, rng=np.random.default_rng(0)).n_products
+        for m in (300, 0)
+    ]
+    assert used[0] < used[1]
+
+
+def test_stopping_early_is_said(rng):
+    matrix = StoredGram(symmetric(SPECTRA["slow"]))
+    pairs = BlockKrylov(tol=1e-12, block=2, max_products=2, landmarks=0)(matrix, 2, rng=rng)
+    assert pairs.status is Status.MAX_PRODUCTS
+    assert pairs.residuals.max() > 1e-12
+    assert "Raise `max_products`" in pairs.status.value
+
+
+def test_lapack_subset_driver_may_lose_pairs_and_we_count_them(rng):
+    # A near-identity Gram matrix on which LAPACK's subset driver returns no pair at all.
+    from sklearn.datasets import load_iris
+
+    from mercer.kernels import RBF
+
+    operator = Centred(StoredGram(RBF(1e4)(load_iris().data)))
+    pairs = Lapack(subset=True)(operator, 2, rng=rng)
+    reference = np.linalg.eigvalsh(operator.dense())[::-1][:2]
+    np.testing.assert_allclose(pairs.values, reference, rtol=1e-12)
+
+
+def test_the_low_end_is_proof_when_negative(rng):
+    for name, values in SPECTRA.items():
+        seen = low_end(StoredGram(symmetric(values)), rng=rng)
+        scale = max(np.abs(values).max(), 1e-300)
+        assert seen.lowest >= values.min() - 1e-12 * scale, name
+        assert seen.negative <= -values[values < 0].sum() + 1e-10 * scale, name
+    assert low_end(StoredGram(symmetric(SPECTRA["indefinite"])), rng=rng).lowest < -0.9
+
+
+def test_negative_share_is_of_all_mass():
+    seen = LowEnd.of_spectrum(np.array([-1.0, 3.0]))
+    assert seen.share(total=2.0) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("knobs", [{"tol": 0.0}, {"tol": -1.0}, {"tol": np.nan}, {"max_products": 0}])
+def test_impossible_knobs_are_refused(knobs, rng):
+    with pytest.raises(InputError, match="BlockKrylov needs"):
+        BlockKrylov(**knobs)(StoredGram(np.eye(5)), 2, rng=rng)
+
+
+def test_knobs_by_name():
+    for name, kind in SOLVERS.items():
+        solver = kind()
+        assert solver.set_params(**solver.get_params()) is solver, name
+    assert BlockKrylov().set_params(tol=1e-3).tol == 1e-3
+    with pytest.raises(ValueError, match="no knob 'tolerance'"):
+        BlockKrylov().set_params(tolerance=1)

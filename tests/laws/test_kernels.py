@@ -115,7 +115,10 @@ REFERENCES = {
         lambda x, y: pairwise.polynomial_kernel(x, y, degree=3, gamma=0.2, coef0=1.5),
     ),
     "rbf": (RBF(0.7), lambda x, y: pairwise.rbf_kernel(x, y, gamma=0.7)),
-    "sigmoid": (Sigmoid(0.3, 0.1), lambda x, y: pairwise.sigmoid_kernel(x, y, gamma=0.3, coef0=0.1)),
+    "sigmoid": (
+        Sigmoid(0.3, 0.1),
+        lambda x, y: pairwise.sigmoid_kernel(x, y, gamma=0.3, coef0=0.1),
+    ),
     "cosine": (Cosine(), pairwise.cosine_similarity),
     "laplacian": (Laplacian(0.4), lambda x, y: pairwise.laplacian_kernel(x, y, gamma=0.4)),
     "matern-0.5": (Matern(0.5, 0.8), gp.Matern(0.8, nu=0.5)),
@@ -157,9 +160,7 @@ def test_distances_do_not_cancel_far_from_the_origin(rng):
 
 # ── algebra ─────────────────────────────────────────────────────────────────
 @settings(max_examples=40, deadline=None)
-@given(
-    a=st.sampled_from(sorted(VALID)), b=st.sampled_from(sorted(VALID)), c=st.floats(0.1, 3.0)
-)
+@given(a=st.sampled_from(sorted(VALID)), b=st.sampled_from(sorted(VALID)), c=st.floats(0.1, 3.0))
 def test_algebra_is_dense_algebra(a, b, c):
     x = np.random.default_rng(3).standard_normal((9, 4))
     left, right = VALID[a], VALID[b]

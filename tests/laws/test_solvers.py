@@ -16,7 +16,7 @@ MARKET = {
     "krylov": BlockKrylov(tol=1e-10),
     "krylov-random-start": BlockKrylov(tol=1e-10, landmarks=0),
     "krylov-narrow": BlockKrylov(tol=1e-10, block=3),
-    "krylov-restarts": BlockKrylov(tol=1e-10, block=8, max_basis=40, max_products=2000),
+    "krylov-restarts": BlockKrylov(tol=1e-10, block=8, max_basis=40, max_products=400),
 }
 KS = [1, 2, 7, 20, N - 1, N]
 
@@ -26,24 +26,32 @@ def spectrum(request):
     values = np.sort(SPECTRA[request.param])[::-1]
     matrix = symmetric(values)
     matrix.flags.writeable = False
-    return values, matrix
+    return request.param, values, matrix
 
 
 @pytest.mark.parametrize("k", KS)
 @pytest.mark.parametrize("solver", sorted(MARKET))
 def test_every_solver_on_every_spectrum(solver, spectrum, k, rng):
-    values, matrix = spectrum
+    name, values, matrix = spectrum
     pairs = MARKET[solver](StoredGram(matrix), k, rng=rng)
     scale = max(np.abs(values).max(), np.finfo(float).tiny)
     assert pairs.values.shape == (k,)
     assert pairs.vectors.shape == pairs.products.shape == (N, k)
     assert np.all(np.diff(pairs.values) <= 1e-13 * scale)
+    worst = pairs.residuals.max()
+    if not pairs.status.ok:
+        # Eigenvalues 1e-9 apart, cut in two by k: giving up is allowed when it is said, and when
+        # every value still is as near to a true one as its residual promises.
+        assert name == "clustered"
+        assert worst > 1e-10
+        assert np.abs(pairs.values[:, None] - values).min(axis=1).max() <= worst * scale
+        return
     np.testing.assert_allclose(pairs.values, values[:k], atol=1e-9 * scale)
     np.testing.assert_allclose(pairs.vectors.T @ pairs.vectors, np.eye(k), atol=1e-12)
     np.testing.assert_allclose(pairs.products, matrix @ pairs.vectors, atol=1e-12 * scale)
-    residual = np.linalg.norm(matrix @ pairs.vectors - pairs.vectors * pairs.values, axis=0)
-    assert residual.max() <= 2e-10 * np.abs(pairs.values).max() + 1e-13 * scale
-    assert pairs.status is Status.CONVERGED
+    error = (matrix @ pairs.vectors - pairs.vectors * pairs.values) / scale
+    assert np.linalg.norm(error, axis=0).max() <= 2e-10
+    assert worst <= 2e-10
 
 
 @pytest.mark.parametrize("solver", sorted(MARKET))
@@ -62,7 +70,9 @@ def test_largest_sorts_values_vectors_and_products_together(rng):
     pairs = EigenPairs.largest(np.array([1.0, 3.0, 2.0]), vectors, products, 2)
     np.testing.assert_array_equal(pairs.values, [3.0, 2.0])
     np.testing.assert_allclose(np.abs(pairs.vectors), np.abs(vectors[:, [1, 2]]))
-    np.testing.assert_allclose(pairs.vectors * products[:, [1, 2]], vectors[:, [1, 2]] * pairs.products)
+    np.testing.assert_allclose(
+        pairs.vectors * products[:, [1, 2]], vectors[:, [1, 2]] * pairs.products
+    )
 
 
 def test_a_float32_sketch_is_refined_to_the_operator_itself(rng):
@@ -132,7 +142,9 @@ def test_negative_share_is_of_all_mass():
     assert seen.share(total=2.0) == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize("knobs", [{"tol": 0.0}, {"tol": -1.0}, {"tol": np.nan}, {"max_products": 0}])
+@pytest.mark.parametrize(
+    "knobs", [{"tol": 0.0}, {"tol": -1.0}, {"tol": np.nan}, {"max_products": 0}]
+)
 def test_impossible_knobs_are_refused(knobs, rng):
     with pytest.raises(InputError, match="BlockKrylov needs"):
         BlockKrylov(**knobs)(StoredGram(np.eye(5)), 2, rng=rng)

@@ -138,17 +138,19 @@ class MatrixValues:
 def precision(K: Array) -> float:
     """The rounding unit of the values: that of float32 when float32 could hold them all."""
     with np.errstate(over="ignore"):
-        single = np.array_equal(K, K.astype(np.float32)) and not np.array_equal(K, np.rint(K))
-    return float(np.finfo(np.float32 if single else np.float64).eps)
+        single = np.array_equal(K, K.astype(np.float32))
+    # Counts fit float32 too, and yet are exact; beyond 2²³ float32 itself knows only whole numbers.
+    counts = np.array_equal(K, np.rint(K)) and np.abs(K).max() < 2**23
+    return float(np.finfo(np.float32 if single and not counts else np.float64).eps)
 
 
-def rounding(K: Array, largest: float) -> float:
-    """How far below zero rounding alone may push an eigenvalue of K, whose largest |λ| is given.
+def rounding(n: int, largest: float, eps: float) -> float:
+    """How far below zero rounding may push an eigenvalue of an n × n matrix of given largest |λ|.
 
     Each value is off by a few units, |E_ij| ≤ 8ε|K_ij|, so ‖E‖₂ ≤ ‖E‖_F ≤ 8ε‖K‖_F ≤ 8ε√n‖K‖₂, and
     no eigenvalue moves by more than ‖E‖₂ (Weyl).
     """
-    return max(LEAST_DEPTH, 8.0 * precision(K) * math.sqrt(len(K))) * largest
+    return max(LEAST_DEPTH, 8.0 * eps * math.sqrt(n)) * largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,10 +167,10 @@ class Trial:
         K = values.matrix(rows)
         eigenvalues = np.linalg.eigvalsh(0.5 * (K + K.T))
         lowest, largest = float(eigenvalues[0]), float(np.abs(eigenvalues).max())
-        witness = find_asymmetry(values, rows, K)
-        floor = rounding(K, largest)
-        if witness is None and lowest < -floor:
-            witness = find_negative(values, rows, K, floor=floor, rng=rng)
+        eps = precision(K)
+        witness = find_asymmetry(values, rows, K, eps=eps)
+        if witness is None and lowest < -rounding(len(K), largest, eps):
+            witness = find_negative(values, rows, K, eps=eps, rng=rng)
         return cls(witness, lowest, largest)
 
     @property
@@ -183,13 +185,13 @@ class Trial:
 
 
 # ── asymmetry ───────────────────────────────────────────────────────────────
-def find_asymmetry(values: Values, rows: Indices, K: Array) -> Witness | None:
+def find_asymmetry(values: Values, rows: Indices, K: Array, *, eps: float) -> Witness | None:
     """A pair of rows whose two values differ by more than half of the digits, or None."""
     lengths = np.sqrt(np.abs(np.diagonal(K)))
     # |k(x, y)| ≤ √(k(x, x) k(y, y)) for a kernel: the terms that cancel in it may be that large.
     scale = np.maximum(np.maximum(np.abs(K), np.abs(K.T)), np.outer(lengths, lengths))
     gap = np.divide(np.abs(K - K.T), scale, out=np.zeros_like(scale), where=scale > 0)
-    limit = precision(K) ** 0.5
+    limit = math.sqrt(eps)
     worst = np.argsort(gap, axis=None)[::-1][:5]
     for i, j in zip(*np.unravel_index(worst, gap.shape), strict=True):
         if gap[i, j] <= limit:
@@ -206,14 +208,16 @@ def find_asymmetry(values: Values, rows: Indices, K: Array) -> Witness | None:
 
 # ── negative directions ─────────────────────────────────────────────────────
 def find_negative(
-    values: Values, rows: Indices, K: Array, *, floor: float, rng: np.random.Generator
+    values: Values, rows: Indices, K: Array, *, eps: float, rng: np.random.Generator
 ) -> Witness | None:
-    """A small witness vᵀKv < -floor from rows that have one, if a second evaluation agrees."""
+    """A small witness vᵀKv < 0 from rows that have one, if a second evaluation agrees."""
     S = 0.5 * (K + K.T)
     eigenvalues, vectors = np.linalg.eigh(S)
-    depth = min(CLEAR_DEPTH, -0.5 * float(eigenvalues[0] / np.abs(eigenvalues).max()))
+    largest = float(np.abs(eigenvalues).max())
+    floor = rounding(len(K), largest, eps)
+    depth = min(CLEAR_DEPTH, -0.5 * float(eigenvalues[0]) / largest)
     for subset in _subsets(S, vectors[:, 0], floor=floor, depth=depth):
-        witness = _confirmed(values, rows[subset], rng=rng)
+        witness = _confirmed(values, rows[subset], eps=eps, rng=rng)
         if witness is not None:
             return witness
     return None
@@ -224,6 +228,8 @@ def _subsets(S: Array, v: Array, *, floor: float, depth: float) -> Iterator[Indi
     i = int(np.argmin(np.diagonal(S)))
     if S[i, i] < -floor:  # k(x, x) = ‖φ(x)‖² is negative
         yield np.array([i])
+    if len(S) == 1:
+        return
     pair = _worst_pair(S)
     if _is_deep(S, pair, floor=floor, depth=depth):  # Cauchy-Schwarz fails
         yield pair
@@ -262,7 +268,9 @@ def _fewest(S: Array, v: Array, *, floor: float, depth: float) -> Indices:
     return np.sort(subset)
 
 
-def _confirmed(values: Values, rows: Indices, *, rng: np.random.Generator) -> Witness | None:
+def _confirmed(
+    values: Values, rows: Indices, *, eps: float, rng: np.random.Generator
+) -> Witness | None:
     """A witness on these rows, if their own matrix, computed afresh, has a negative direction."""
     K = values.matrix(rows)
     eigenvalues, vectors = np.linalg.eigh(0.5 * (K + K.T))
@@ -270,7 +278,7 @@ def _confirmed(values: Values, rows: Indices, *, rng: np.random.Generator) -> Wi
     value = float(v @ K @ v)
     # Pairs evaluated alone are rounded differently; |vᵀEv| ≤ ‖E‖₂ ≤ m max|E_ij|.
     noise = len(rows) * _noise(values, rows, K, rng=rng)
-    if value >= -rounding(K, float(np.abs(eigenvalues).max())) - noise:
+    if value >= -rounding(len(K), float(np.abs(eigenvalues).max()), eps) - noise:
         return None
     return Witness("negative", values.points(rows), K, v, value)
 

@@ -45,11 +45,7 @@ class EigenPairs:
     @property
     def residuals(self) -> Array:
         """‖A u - λ u‖ / λ₁: each eigenvalue is within residual · λ₁ of a true one."""
-        if len(self.values) == 0:
-            return np.zeros(0)
-        gap = np.linalg.norm(self.products - self.vectors * self.values, axis=0)
-        scale = np.max(np.abs(self.values))
-        return np.asarray(gap / scale if scale > 0 else gap)
+        return relative_residuals(self.values, self.vectors, self.products)
 
     def first(self, k: int) -> EigenPairs:
         """The first k of them."""
@@ -62,6 +58,12 @@ class EigenPairs:
 
     def __repr__(self) -> str:
         return f"EigenPairs(k={len(self.values)}, n_products={self.n_products}, {self.status.name})"
+
+
+def relative_residuals(values: Array, vectors: Array, products: Array) -> Array:
+    """‖A u - λ u‖ / λ₁ of each pair, without overflow or underflow on the way."""
+    scale = float(np.max(np.abs(values), initial=0.0)) or 1.0
+    return np.asarray(np.linalg.norm((products - vectors * values) / scale, axis=0))
 
 
 class Solver(ABC):

@@ -47,7 +47,7 @@ class KrylovBasis:
 
     def append(self, block: Array, *, rng: np.random.Generator) -> None:
         """Orthonormalise a first block and make it the one to multiply next."""
-        self._next, _ = _orthonormal(block, drop=1e-10 * _largest_norm(block))
+        self._next, _ = _orthonormal(block, drop=1e-10 * _size(block))
         if self.next_width == 0:
             self._next, _ = _orthonormal(rng.standard_normal(block.shape), drop=0.0)
         self._take_next()
@@ -73,7 +73,7 @@ class KrylovBasis:
         if block.shape[1]:
             # Once is not enough (Kahan): what is left of Q grew when the block was normalised.
             block -= self.q @ (self.q.T @ block)
-            block, again = _orthonormal(block, drop=0.5)
+            block, again = _orthonormal(block, drop=0.05)
             coupling = again @ coupling
         self._next, self._coupling = block, coupling
 
@@ -87,7 +87,7 @@ class KrylovBasis:
         scale = np.max(np.abs(values), initial=0.0)
         if scale == 0.0 or self.next_width == 0:
             return np.zeros(len(values))
-        return np.asarray(np.linalg.norm(self._coupling @ coordinates[self._last], axis=0) / scale)
+        return np.asarray(np.linalg.norm(self._coupling / scale @ coordinates[self._last], axis=0))
 
     def restart(self, keep: int) -> None:
         """Thick restart: the leading Ritz vectors become the basis, and the open block stays."""
@@ -96,6 +96,7 @@ class KrylovBasis:
         self.projected[:] = 0.0
         self.projected[np.arange(keep), np.arange(keep)] = values
         self.size = keep
+        self._values, self._rotation = values[::-1], np.eye(keep)[:, ::-1]
 
     def extend(self, k: int, *, rng: np.random.Generator) -> bool:
         """Take the open block in; False when nothing sticks out and k vectors are there."""
@@ -115,17 +116,23 @@ class KrylovBasis:
         return True
 
 
-def _largest_norm(block: Array) -> float:
-    return float(np.sqrt(np.max(np.einsum("ij,ij->j", block, block), initial=0.0)))
-
-
 def _orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
     """W, R with W R = block and WᵀW = I; directions shorter than `drop` are left out."""
-    gram = block.T @ block
-    if _largest_norm(block) <= drop:
+    size = _size(block)
+    if size * np.sqrt(len(block)) <= drop:
         return block[:, :0], np.empty((0, block.shape[1]))
+    # Scaled to one, so that squares neither overflow nor vanish.
+    w, upper = _orthonormal_unit(block / size, drop=drop / size)
+    return w, upper * size
+
+
+def _size(block: Array) -> float:
+    return float(np.max(np.abs(block), initial=0.0))
+
+
+def _orthonormal_unit(block: Array, *, drop: float) -> tuple[Array, Array]:
     try:
-        upper = np.linalg.cholesky(gram).T
+        upper = np.linalg.cholesky(block.T @ block).T
         pivots = np.abs(np.diagonal(upper))
         # Cholesky squares the condition number: fine for a mild block, and several times faster.
         if pivots.min() > max(1e-4 * pivots.max(), 10.0 * drop):

@@ -59,12 +59,23 @@ class Lapack(Solver):
     def _solve(self, operator: SymmetricOperator, k: int) -> tuple[Array, Array]:
         n = operator.n
         if self.subset and k < n:
+            matrix, unit = _scaled(operator.dense())
             values, vectors = linalg.eigh(
-                operator.dense(), subset_by_index=(n - k, n - 1), overwrite_a=True, driver="evr"
+                matrix, subset_by_index=(n - k, n - 1), overwrite_a=True, driver="evr"
             )
             # On repeated eigenvalues the subset driver can return fewer pairs than asked for, and
             # say nothing. Count them.
             if len(values) == k:
-                return values, vectors
-        values, vectors = linalg.eigh(operator.dense(), overwrite_a=True, driver="evd")
-        return values, vectors
+                return values * unit, vectors
+        matrix, unit = _scaled(operator.dense())
+        values, vectors = linalg.eigh(matrix, overwrite_a=True, driver="evd")
+        return values * unit, vectors
+
+
+def _scaled(matrix: Array) -> tuple[Array, float]:
+    """The matrix, in place, with entries near one: LAPACK loses digits on very small ones."""
+    unit = float(2.0 ** np.frexp(np.max(np.abs(matrix), initial=0.0))[1])  # a power of two: exact
+    if 1e-30 < unit < 1e30:
+        return matrix, 1.0
+    matrix /= unit
+    return matrix, unit

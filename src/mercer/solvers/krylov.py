@@ -33,7 +33,7 @@ class BlockKrylov(Solver):
     tol : float, default=1e-8
         Largest residual, relative to the largest eigenvalue.
     block : int, optional
-        Width of a block; by default k and half as much again.
+        Width of a block, at least k; by default k and half as much again.
     max_products : int, default=200
         Block products to spend before giving up (with a warning and the residuals).
     max_basis : int, optional
@@ -104,14 +104,17 @@ class BlockKrylov(Solver):
         start: Array | None,
     ) -> tuple[KrylovBasis, Status]:
         n = operator.n
-        block = min(self.block or k + max(12, k // 2), n)
+        # A block narrower than k could miss copies of an eigenvalue repeated more often than that.
+        block = min(max(self.block or k + max(12, k // 2), k), n)
         room = min(n, max(self.max_basis or k + 8 * block, k + 2 * block))
         basis = KrylovBasis(n, room + block)
         basis.append(self._start(operator, block, rng=rng, start=start), rng=rng)
-        for _ in range(self.max_products):
+        for product in range(1, self.max_products + 1):
             basis.multiply(operator)
             if basis.estimates(k).max(initial=0.0) <= tol and basis.size >= k:
                 return basis, Status.CONVERGED
+            if product == self.max_products:
+                break
             if basis.size + basis.next_width > room:
                 basis.restart(min(k + block // 2, basis.size))
             if not basis.extend(k, rng=rng):  # the Krylov space is exhausted: the answer is exact

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.status import Status
-from mercer.solvers.base import EigenPairs
+from mercer.solvers.base import EigenPairs, relative_residuals
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -30,20 +30,18 @@ def refine(
     u: Array = basis.q @ coordinates  # (n, k)
     values, u, p = _rayleigh_ritz(u, operator.matmat(u), k)
     n_products = spent + basis.n_products + 1
-    error = _residual(values, u, p)
-    worst = _worst(error, values)
+    worst = _worst(values, u, p)
     for _ in range(MAX_REFINEMENTS):
         if worst <= tol:
             break
-        fresh = _orthogonal_to(u, _correction(basis, k, values, error))
+        fresh = _orthogonal_to(u, _correction(basis, k, values, p - u * values))
         if fresh.shape[1] == 0:
             break
         both = np.concatenate([u, fresh], axis=1)
         images = np.concatenate([p, operator.matmat(fresh)], axis=1)
         n_products += 1
         values, u, p = _rayleigh_ritz(both, images, k)
-        error, before = _residual(values, u, p), worst
-        worst = _worst(error, values)
+        before, worst = worst, _worst(values, u, p)
         if worst > 0.5 * before:
             break
     status = Status.CONVERGED if worst <= max(tol, _floor(operator, values)) else Status.STAGNATED
@@ -68,14 +66,8 @@ def _rayleigh_ritz(u: Array, p: Array, k: int) -> tuple[Array, Array, Array]:
     return values, u @ rotation, p @ rotation
 
 
-def _residual(values: Array, u: Array, p: Array) -> Array:
-    return p - u * values
-
-
-def _worst(error: Array, values: Array) -> float:
-    scale = float(np.max(np.abs(values), initial=0.0))
-    worst = float(np.max(np.linalg.norm(error, axis=0), initial=0.0))
-    return worst / scale if scale > 0 else 0.0
+def _worst(values: Array, u: Array, p: Array) -> float:
+    return float(np.max(relative_residuals(values, u, p), initial=0.0))
 
 
 def _correction(basis: KrylovBasis, k: int, values: Array, error: Array) -> Array:

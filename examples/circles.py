@@ -65,11 +65,11 @@ def main(argv=None):
     for name, value in figures.items():
         print(f"{name.replace('_', ' '):24}{value:.4g}")
 
-    draw(out, X, labels, linear, scores, returned, back)
+    draw(out, X, labels, linear=linear, scores=scores, returned=returned, back=back)
     return figures
 
 
-def draw(out, X, labels, linear, scores, returned, back):
+def draw(out, X, labels, *, linear, scores, returned, back):
     titles = ("data", "PCA", f"kernel PCA, RBF γ = {GAMMA}", f"back from {BACK} components")
     figure = Figure(figsize=(7.6, 6.4), layout="constrained", dpi=120)
     plots.panels(X, linear, scores, returned, labels, titles=titles, fig=figure)

@@ -17,13 +17,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits, make_circles, make_moons
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import Pipeline
 
 from mercer import KernelPCA
 from mercer.kernels import RBF
 
-LINE = {"C": 1e3, "max_iter": 10_000}
+LINE = {"C": 100, "max_iter": 10_000}
 
 
 def data_sets(n_digits):
@@ -35,14 +35,16 @@ def data_sets(n_digits):
     return (
         ("circles", make_circles(400, factor=0.5, noise=0.1, random_state=0), 10, plane),
         ("moons", make_moons(400, noise=0.15, random_state=0), 10, plane),
-        ("digits", pixels, 60, np.logspace(-3, 0, 7)),
+        ("digits", pixels, 60, np.logspace(-2.5, 0, 6)),
     )
 
 
 def compare(X, y, n_components, gammas):
     """Held-out accuracy of the line on raw features and on scores, and the search behind it."""
     train_x, test_x, train_y, test_y = train_test_split(X, y, stratify=y, random_state=0)
-    before = LogisticRegression(**LINE).fit(train_x, train_y).score(test_x, test_y)
+    line = LogisticRegression(**LINE)
+    validated_before = cross_val_score(line, train_x, train_y, cv=3).mean()
+    before = line.fit(train_x, train_y).score(test_x, test_y)
     steps = [
         ("kpca", KernelPCA(n_components=n_components, kernel=RBF())),
         ("line", LogisticRegression(**LINE)),
@@ -54,6 +56,7 @@ def compare(X, y, n_components, gammas):
         "after": search.score(test_x, test_y),
         "gamma": float(search.best_params_["kpca__kernel__gamma"]),
         "gammas": gammas,
+        "validated_before": validated_before,
         "validated": search.cv_results_["mean_test_score"],
         "n_test": len(test_y),
     }
@@ -80,13 +83,13 @@ def draw(path, figures):
     axes = figure.subplots(1, len(figures), sharey=True)
     for ax, (name, found) in zip(axes, figures.items(), strict=True):
         validated = 100 * found["validated"]
-        ax.semilogx(found["gammas"], validated, "o-", color="#0072B2", label="scores, validated")
-        style = {"color": "#D55E00", "linestyle": "--", "label": "raw features, test"}
-        ax.axhline(100 * found["before"], **style)
+        ax.semilogx(found["gammas"], validated, "o-", color="#0072B2", label="kernel PCA scores")
+        style = {"color": "#D55E00", "linestyle": "--", "label": "raw features"}
+        ax.axhline(100 * found["validated_before"], **style)
         ax.set_title(name, fontsize=11)
         ax.set_xlabel("γ of the RBF kernel")
         ax.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("accuracy of the line (%)")
+    axes[0].set_ylabel("validated accuracy (%)")
     handles, names = axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     figure.savefig(path)

@@ -35,15 +35,18 @@ def load_faces(path):
     if path.is_dir():
         return from_folder(path)
     if not path.exists():
-        raise SystemExit(f"{path}: there is no such folder or file.")
+        msg = f"{path}: there is no such folder or file."
+        raise SystemExit(msg)
     if path.suffix not in {".npy", ".npz"}:
-        raise SystemExit(f"{path}: a folder, a .npy or a .npz file was needed.")
+        msg = f"{path}: a folder, a .npy or a .npz file was needed."
+        raise SystemExit(msg)
     loaded = np.load(path, allow_pickle=False)
     arrays = [loaded] if path.suffix == ".npy" else [loaded[name] for name in loaded.files]
     pictures = next((a for a in arrays if a.ndim == 3), None)
     if pictures is None:
         shapes = ", ".join(str(a.shape) for a in arrays)
-        raise SystemExit(f"{path}: an (n, h, w) array was needed, but there are {shapes}.")
+        msg = f"{path}: an (n, h, w) array was needed, but there are {shapes}."
+        raise SystemExit(msg)
     people = next((a for a in arrays if a.shape == (len(pictures),)), np.arange(len(pictures)))
     return pictures.astype(np.float64), people
 
@@ -52,7 +55,8 @@ def from_folder(folder):
     """Every image below the folder, resized to the first; the person is its own folder's name."""
     files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES)
     if len(files) < 3:
-        raise SystemExit(f"{folder}: at least 3 images were needed, but there are {len(files)}.")
+        msg = f"{folder}: at least 3 images were needed, but there are {len(files)}."
+        raise SystemExit(msg)
     size, pictures = None, []
     for file in files:
         with Image.open(file) as image:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mercer import kernels, plots
+    from mercer import kernels, plots, preimage, solvers
     from mercer.diagnostics import check_kernel
     from mercer.estimators import PCA, KernelPCA
 
@@ -22,10 +22,21 @@ _HOMES = {
     "PCA": "mercer.estimators",
     "check_kernel": "mercer.diagnostics",
     "kernels": "",
+    "preimage": "",
     "plots": "",
+    "solvers": "",
 }
 
-__all__ = ["PCA", "KernelPCA", "__version__", "check_kernel", "kernels", "plots"]
+__all__ = [
+    "PCA",
+    "KernelPCA",
+    "__version__",
+    "check_kernel",
+    "kernels",
+    "plots",
+    "preimage",
+    "solvers",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mpmath import mp
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics import pairwise
 
+from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer._core.errors import InputError, KernelError
 from mercer.kernels import (
     KERNELS,
@@ -183,7 +183,7 @@ def test_columns_are_the_columns(cloud):
 def test_repr_reads_as_it_was_written():
     kernel = (RBF(0.5) + 0.1 * Linear()) * Polynomial(2, gamma=1.0, coef0=1.0) ** 2
     namespace = {"RBF": RBF, "Linear": Linear, "Polynomial": Polynomial}
-    again = eval(repr(kernel), namespace)  # noqa: S307 - our own text
+    again = eval(repr(kernel), namespace)
     x = np.random.default_rng(0).standard_normal((5, 3))
     np.testing.assert_allclose(again(x), kernel(x), rtol=1e-14)
 

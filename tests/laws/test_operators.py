@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from markets.kernels import VALID
 
+from markets.kernels import VALID
 from mercer._core.errors import MemoryBudgetError
 from mercer.engine.tiles import Tiling, square_tiling
 from mercer.operators import Centred, StoredGram, TiledGram
@@ -20,7 +20,7 @@ def centring(n):
 
 
 OPERATORS = {
-    "tiled": lambda kernel, x: gram(kernel, x),
+    "tiled": gram,
     "tiled-one-thread": lambda kernel, x: gram(kernel, x, n_threads=1),
     "stored": lambda kernel, x: gram(kernel, x).stored(),
 }

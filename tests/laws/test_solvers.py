@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from markets.spectra import SPECTRA, N, symmetric
 
+from markets.spectra import SPECTRA, N, symmetric
 from mercer._core.errors import InputError
 from mercer._core.status import Status
 from mercer.operators import Centred, StoredGram

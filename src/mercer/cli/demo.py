@@ -196,7 +196,9 @@ def _draw_all(out: Path, drawn: Sequence[Drawn]) -> tuple[list[Path], str | None
     pictures: list[Path] = []
     try:
         from matplotlib.figure import Figure
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as cause:
+        if (cause.name or "").partition(".")[0] != "matplotlib":
+            raise  # it is there but broken: its own message says more
         return pictures, MISSING
     try:
         out.mkdir(parents=True, exist_ok=True)

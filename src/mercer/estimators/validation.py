@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError
 
@@ -20,20 +20,21 @@ if TYPE_CHECKING:
 def check_rows(estimator: Any, X: Any, *, reset: bool, copy: bool = False) -> Rows:
     """Rows as float64 or float32, dense (C order) or CSR, finite, of the right width."""
     _refuse_text(X)
-    x = validate_data(
-        estimator,
+    x = check_array(
         X,
         accept_sparse="csr",
         dtype=[np.float64, np.float32],
         order="C",
         ensure_all_finite=False,  # below: with the row and the column
         ensure_min_samples=2 if reset else 1,
-        reset=reset,
         copy=copy,
+        estimator=estimator,
+        input_name="X",
     )
     if sparse.issparse(x):
         x = sparse.csr_array(x)
-    _require_finite(x, getattr(estimator, "feature_names_in_", None))
+    _require_finite(x, getattr(X, "columns", None))
+    validate_data(estimator, X, reset=reset, skip_check_array=True)  # number and names of columns
     return x
 
 
@@ -48,7 +49,7 @@ def _refuse_text(X: Any) -> None:
                 float(value)
             except ValueError:
                 msg = (
-                    f"could not convert string to float: X holds text, {value!r} in row {i}, column "
+                    f"could not convert string to float: X holds text, {str(value)!r} in row {i}, column "
                     f"{_column(j, getattr(X, 'columns', None))}. Numbers were needed: drop that column, "
                     "or encode it (OneHotEncoder, OrdinalEncoder)."
                 )
@@ -103,7 +104,7 @@ def check_n_components(n_components: Any, n: int) -> int | float | None:
 def check_square(x: Rows) -> Array:
     """A precomputed kernel matrix: dense, square and symmetric within rounding (then made exactly so)."""
     if sparse.issparse(x):
-        msg = "A precomputed kernel matrix has to be dense. Use K.toarray()."
+        msg = "Sparse input came, but a precomputed kernel matrix has to be dense. Use K.toarray()."
         raise InputError(msg)
     n, m = x.shape
     if n != m:

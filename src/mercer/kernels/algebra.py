@@ -1,18 +1,16 @@
-"""New kernels from old: sums, products, multiples, powers, columns, normalisation."""
+"""New kernels from old: sums, products, multiples and powers."""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, KernelError
+from mercer._core.errors import KernelError
 from mercer.kernels.base import Kernel, finite
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
 
@@ -162,7 +160,7 @@ class Product(_Binary):
         return f"{bracketed(self.left)} * {bracketed(self.right)}"
 
 
-class _Unary(Kernel):
+class Unary(Kernel):
     """One kernel, changed."""
 
     kernel: Kernel
@@ -177,7 +175,7 @@ class _Unary(Kernel):
         return None if inner is None else f"{why} [{self.kernel!r}: {inner}]"
 
 
-class Scale(_Unary):
+class Scale(Unary):
     """c · k."""
 
     def __init__(self, kernel: Kernel, factor: float) -> None:
@@ -219,7 +217,7 @@ class Scale(_Unary):
         return f"{self.factor!r} * {bracketed(self.kernel)}"
 
 
-class Power(_Unary):
+class Power(Unary):
     """k^p."""
 
     def __init__(self, kernel: Kernel, exponent: int) -> None:
@@ -265,104 +263,6 @@ class Power(_Unary):
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel)} ** {self.exponent!r}"
-
-
-class OnColumns(_Unary):
-    """k(x[columns], x'[columns])."""
-
-    def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
-        self.kernel = kernel
-        self.columns = columns
-
-    def _pick(self, x: Rows) -> Rows:
-        columns = list(self.columns)
-        d = x.shape[1]
-        outside = [c for c in columns if not -d <= c < d]
-        if outside or not columns:
-            msg = (
-                f"A kernel on columns {columns} was asked for, but the data have {d} columns "
-                f"(0 to {d - 1}). Name at least one of those."
-            )
-            raise InputError(msg)
-        return x[:, columns]
-
-    def check_rows(self, x: Rows) -> None:
-        """The columns exist."""
-        self.kernel.check_rows(self._pick(x))
-
-    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
-        """A copy whose kernel is resolved on its own columns."""
-        self.check_parameters()
-        return type(self)(self.kernel.resolve(self._pick(x), rng=rng), self.columns)
-
-    def tile(self, x: Rows, y: Rows) -> Array:
-        return self.kernel.tile(self._pick(x), self._pick(y))
-
-    def tile_diag(self, x: Rows) -> Array:
-        return self.kernel.tile_diag(self._pick(x))
-
-    def why_valid(self) -> str | None:
-        """Dropping columns is a map of the points."""
-        return self._inner_valid("choosing columns is a map of the points")
-
-    def map_dimension(self, d: int) -> int | None:
-        """That of the kernel on its columns."""
-        del d
-        return self.kernel.map_dimension(len(list(self.columns)))
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The map of the kernel on its columns."""
-        from mercer.kernels.feature_map import ColumnsMap
-
-        columns = list(self.columns)
-        return self.kernel.feature_map(len(columns)).after(ColumnsMap(d, columns))
-
-    def __repr__(self) -> str:
-        return f"{bracketed(self.kernel)}.on({list(self.columns)!r})"
-
-
-class Normalised(_Unary):
-    """k(x, x') / √(k(x, x) k(x', x')), with 0 where k(x, x) = 0."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-
-    def _inverse_lengths(self, x: Rows) -> Array:
-        lengths = self.kernel.tile_diag(x)
-        if np.any(lengths < 0):
-            msg = (
-                f"{self.kernel!r} has k(x, x) = {lengths.min():.3g} < 0 on these data, so it is no kernel "
-                "and can't be normalised. `mercer.check_kernel` shows a witness."
-            )
-            raise KernelError(msg)
-        np.sqrt(lengths, out=lengths)
-        return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-
-    def tile(self, x: Rows, y: Rows) -> Array:
-        tile = self.kernel.tile(x, y)
-        tile *= self._inverse_lengths(x)[:, None]
-        tile *= self._inverse_lengths(y)[None, :]
-        return tile
-
-    def tile_diag(self, x: Rows) -> Array:
-        return (self._inverse_lengths(x) > 0).astype(x.dtype)
-
-    def why_valid(self) -> str | None:
-        """Scaling each φ(x) to length one keeps dot products dot products."""
-        return self._inner_valid("scaling each φ(x) to length one leaves a dot product")
-
-    def map_dimension(self, d: int) -> int | None:
-        """As before."""
-        return self.kernel.map_dimension(d)
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The map, each row scaled to length one."""
-        from mercer.kernels.feature_map import UnitMap
-
-        return UnitMap(self.kernel.feature_map(d))
-
-    def __repr__(self) -> str:
-        return f"{bracketed(self.kernel)}.normalised()"
 
 
 def bracketed(kernel: Kernel) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -78,9 +79,8 @@ class Kernel(ABC):
 
     # ── parameters ──────────────────────────────────────────────────────────
     @classmethod
-    def _param_names(cls) -> list[str]:
-        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # not self
-        return [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    def _param_names(cls) -> tuple[str, ...]:
+        return _constructor_names(cls)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; those of kernels inside as ``outer__inner``."""
@@ -204,13 +204,13 @@ class Kernel(ABC):
 
     def on(self, columns: Sequence[int]) -> Kernel:
         """This kernel, looking at some of the columns only."""
-        from mercer.kernels.algebra import OnColumns
+        from mercer.kernels.derived import OnColumns
 
         return OnColumns(self, columns)
 
     def normalised(self) -> Kernel:
         """k(x, x') / √(k(x, x) k(x', x')): every point gets length one in feature space."""
-        from mercer.kernels.algebra import Normalised
+        from mercer.kernels.derived import Normalised
 
         return Normalised(self)
 
@@ -220,6 +220,12 @@ class Kernel(ABC):
 
     def _shown_params(self) -> dict[str, Any]:
         return {k: _plain(v) for k, v in self.get_params(deep=False).items()}
+
+
+@cache  # a signature takes longer to read than a small tile to compute
+def _constructor_names(kind: type) -> tuple[str, ...]:
+    parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]  # type: ignore[misc]
+    return tuple(p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
 
 
 def _plain(value: Any) -> Any:

@@ -150,11 +150,34 @@ class GaussianProcess(Kernel):
         return np.asarray(self.kernel.diag(_no_sparse(x))).astype(x.dtype)
 
     def why_valid(self) -> str | None:
-        """Gaussian-process kernels are covariance functions."""
-        return "scikit-learn's Gaussian-process kernels are covariance functions"
+        """The kernels that are covariance functions in every dimension, and their combinations."""
+        if not _is_covariance(self.kernel):
+            return None
+        return "it is built from covariance functions of Gaussian processes by sums and products"
 
     def __repr__(self) -> str:
         return f"GaussianProcess({self.kernel!r})"
+
+
+# `ExpSineSquared` is missing on purpose: of ‖x - x'‖ it is a covariance in one dimension only. So is
+# `PairwiseKernel`, which may hold anything.
+_COVARIANCES = {
+    "ConstantKernel",
+    "DotProduct",
+    "Matern",
+    "RBF",
+    "RationalQuadratic",
+    "WhiteKernel",
+}
+
+
+def _is_covariance(kernel: Any) -> bool:
+    name = type(kernel).__name__
+    if name in ("Sum", "Product"):
+        return _is_covariance(kernel.k1) and _is_covariance(kernel.k2)
+    if name == "Exponentiation":
+        return float(kernel.exponent).is_integer() and _is_covariance(kernel.kernel)
+    return name in _COVARIANCES
 
 
 def _no_sparse(x: Rows) -> Rows:

@@ -118,6 +118,12 @@ class Polynomial(_WithGamma):
     def _power(self, base: Array) -> Array:
         base *= number(self.gamma, self)
         base += self.coef0
+        if not isinstance(self._exponent, int) and np.any(base < 0):
+            msg = (
+                f"{self!r} takes a power of γ x·x' + θ, which is {base.min():.3g} < 0 for some pair "
+                "of points: not a real number. Use a whole degree."
+            )
+            raise KernelError(msg)
         if self._exponent == 2:
             return np.multiply(base, base, out=base)
         if self._exponent == 3:

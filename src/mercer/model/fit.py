@@ -10,7 +10,7 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer.engine.threads import n_blas_threads
 from mercer.engine.tiles import square_tiling
-from mercer.model.linear import fit_features, require_variance
+from mercer.model.linear import fit_features, require_finite, require_variance
 from mercer.model.plan import TILE_BYTES, Plan
 from mercer.model.projection import FeatureSections, GivenSections, KernelSections, Projection
 from mercer.model.result import Fit, first_reaching, keep
@@ -40,8 +40,9 @@ def _fit_dual(
 ) -> Fit:
     """One product K̃U proves the pairs and, with K1/n riding along, gives offset and trace."""
     operator, sketch = gram_operators(kernel, x, plan)
-    pairs, total = _solve(operator, sketch, asked, plan=plan, rng=rng)
     diag = operator.gram.diag()
+    require_finite(diag)
+    pairs, total = _solve(operator, sketch, asked, plan=plan, rng=rng)
     cut = rounding_cut(pairs.values, float(np.max(np.abs(diag))), operator.n, operator.dtype)
     require_variance(pairs.values, cut)
     seen = None if kernel.why_valid() else _low_end(operator, sketch, pairs, rng=rng)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.errors import ZeroVarianceError
+from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model.projection import FeatureSections, Projection
 from mercer.model.result import Fit, keep
@@ -38,6 +38,7 @@ def fit_features(
 ) -> Fit:
     """PCA of features Φ (n, m), told as the eigenpairs of K̃ = Φ̃Φ̃ᵀ that it shares with Φ̃ᵀΦ̃."""
     rows = CentredRows.of(features)
+    require_finite(np.array([rows.largest**2 * rows.shape[1]]))
     side = _primal if plan.route == "primal" else _dual
     pairs, axes, total = side(rows, asked, plan=plan, rng=rng)
     dtype = np.dtype(features.dtype)
@@ -97,6 +98,16 @@ def _solve(
     pairs = plan.solver(operator, min(k, operator.n), rng=rng)
     require_variance(pairs.values, rows.cut(pairs.values))
     return keep(pairs, asked, total=total, cut=rows.cut(pairs.values)), total
+
+
+def require_finite(values: Array) -> None:
+    """Raise when k(x, x), the largest entry of its row for a kernel, has overflowed."""
+    if not np.all(np.isfinite(values)):
+        msg = (
+            "The kernel overflows on these data: k(x, x) is not finite for some row. Scale the columns "
+            "(StandardScaler), lower gamma or the degree, or fit in float64."
+        )
+        raise KernelError(msg)
 
 
 def require_variance(values: Array, cut: float) -> None:

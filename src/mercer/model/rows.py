@@ -29,7 +29,7 @@ class CentredRows:
             mean = np.asarray(features.sum(axis=0), dtype=np.float64).ravel() / features.shape[0]
             return cls(features, mean, float(np.max(np.abs(features.data), initial=0.0)))
         mean = features.mean(axis=0, dtype=np.float64)
-        largest = float(max(features.max(), -features.min()))
+        largest = float(np.float64(max(features.max(), -features.min())))
         return cls(features - mean.astype(features.dtype), mean, largest)
 
     @property

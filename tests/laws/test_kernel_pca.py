@@ -1,0 +1,372 @@
+"""Laws of kernel PCA on every route: the projection, its evidence, and what others compute."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import make_circles, make_moons
+from sklearn.decomposition import KernelPCA as Reference
+from sklearn.gaussian_process import kernels as gp
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+import mercer
+from conftest import frozen
+from markets.kernels import HISTOGRAM, INDEFINITE, VALID
+from mercer._core.errors import (
+    FlatSpectrumWarning,
+    IndefiniteKernelWarning,
+    RankWarning,
+    UnconvergedWarning,
+)
+from mercer.kernels import RBF, Linear, Polynomial, Sigmoid
+from mercer.model import Plan, fit_kernel_pca
+from mercer.solvers import BlockKrylov, Lapack
+
+# Every way an exact fit can be made, forced.
+ROUTES = {
+    "lapack": Plan("dual", Lapack(), "none", 0),
+    "lapack-subset": Plan("dual", Lapack(subset=True), "none", 0),
+    "krylov-stored": Plan("dual", BlockKrylov(tol=1e-12), "full", 0),
+    "krylov-half": Plan("dual", BlockKrylov(tol=1e-10), "half", 0),
+    "krylov-matrix-free": Plan("dual", BlockKrylov(tol=1e-12), "none", 0),
+    "primal": Plan("primal", Lapack(), "none", 0),
+    "primal-krylov": Plan("primal", BlockKrylov(tol=1e-12), "none", 0),
+}
+MAPPED = ["linear", "poly2", "poly3-homogeneous", "cosine"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(11)
+    x = rng.standard_normal((150, 4)) / np.sqrt(np.arange(1, 5))
+    return frozen(x), frozen(rng.standard_normal((40, 4)))
+
+
+def cases():
+    for route in ROUTES:
+        for name, kernel in VALID.items():
+            if route.startswith("primal") and name not in MAPPED:
+                continue
+            if route == "krylov-half" and not kernel.shift_invariant:
+                continue
+            yield pytest.param(route, name, id=f"{route}-{name}")
+
+
+def fit(route, kernel, x, k=3):
+    rng = np.random.default_rng(0)
+    return fit_kernel_pca(kernel, x, k, plan=ROUTES[route], rng=rng)
+
+
+@pytest.mark.parametrize(("route", "name"), list(cases()))
+def test_every_route_is_the_textbook(route, name, data):
+    """Centre, diagonalise, normalise, project: with explicit matrices, as in the definition."""
+    x, x_new = data
+    kernel = VALID[name]
+    found = fit(route, kernel, x)
+    k, k_new = kernel(x), kernel(x_new, x)
+    n = len(x)
+    ones, ones_new = np.full((n, n), 1 / n), np.full((len(x_new), n), 1 / n)
+    centred = k - ones @ k - k @ ones + ones @ k @ ones
+    new = k_new - ones_new @ k - k_new @ ones + ones_new @ k @ ones
+    values, vectors = np.linalg.eigh(centred)
+    values, vectors = values[::-1][:3], vectors[:, ::-1][:, :3]
+    alpha = vectors / np.sqrt(values)
+    scale = np.abs(centred @ alpha).max()
+    signs = np.sign(np.einsum("ij,ij->j", found.scores, centred @ alpha))
+    np.testing.assert_allclose(found.eigenvalues, values, rtol=1e-10)
+    np.testing.assert_allclose(found.scores, centred @ alpha * signs, atol=1e-8 * scale)
+    np.testing.assert_allclose(found.projection(x_new), new @ alpha * signs, atol=1e-8 * scale)
+    assert found.total == pytest.approx(np.trace(centred), rel=1e-10)
+    # The axes in feature space have length one: αᵀK̃α = 1.
+    np.testing.assert_allclose(np.diagonal(alpha.T @ centred @ alpha), 1.0, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("route", "name"), list(cases()))
+def test_transform_of_the_training_rows_is_fit_transform(route, name, data):
+    x, _ = data
+    found = fit(route, VALID[name], x)
+    scale = np.abs(found.scores).max()
+    np.testing.assert_allclose(found.projection(x), found.scores, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize(("route", "name"), list(cases()))
+def test_scores_are_uncorrelated_with_the_stated_variances(route, name, data):
+    x, _ = data
+    found = fit(route, VALID[name], x)
+    t = found.scores
+    np.testing.assert_allclose(t.mean(axis=0), 0.0, atol=1e-10 * np.abs(t).max())
+    np.testing.assert_allclose(
+        t.T @ t, np.diag(found.eigenvalues), atol=1e-8 * found.eigenvalues[0]
+    )
+    assert found.residuals.max() < 1e-9
+    assert found.orthogonality < 1e-9
+    assert found.low_end is None or not found.is_indefinite
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_primal_and_dual_agree(name, data):
+    x, x_new = data
+    primal, dual = fit("primal", VALID[name], x), fit("lapack", VALID[name], x)
+    np.testing.assert_allclose(primal.eigenvalues, dual.eigenvalues, rtol=1e-9)
+    scale = np.abs(dual.scores).max()
+    np.testing.assert_allclose(primal.projection(x_new), dual.projection(x_new), atol=1e-8 * scale)
+    assert primal.total == pytest.approx(dual.total, rel=1e-10)
+
+
+SHARED = {
+    "linear": (Linear(), {}),
+    "poly": (Polynomial(3, 0.25, 1.0), {"degree": 3, "gamma": 0.25, "coef0": 1.0}),
+    "rbf": (RBF(0.3), {"gamma": 0.3}),
+    "sigmoid": (Sigmoid(0.1, 1.0), {"gamma": 0.1, "coef0": 1.0}),
+    "cosine": (mercer.kernels.Cosine(), {}),
+}
+
+
+@pytest.mark.parametrize("n", [150, 700])
+@pytest.mark.parametrize("name", sorted(SHARED))
+@pytest.mark.filterwarnings("ignore::mercer._core.errors.IndefiniteKernelWarning")
+def test_agrees_with_scikit_learn(name, n, rng):
+    x, x_new = rng.standard_normal((n, 5)) / np.arange(1, 6), rng.standard_normal((20, 5))
+    kernel, params = SHARED[name]
+    reference = Reference(4, kernel=name, eigen_solver="dense", **params).fit(x)
+    model = mercer.KernelPCA(4, kernel=kernel).fit(x)
+    expected = reference.transform(x_new)
+    scores = model.transform(x_new)
+    signs = np.sign(np.einsum("ij,ij->j", scores, expected))
+    np.testing.assert_allclose(scores * signs, expected, atol=1e-8 * np.abs(expected).max())
+    np.testing.assert_allclose(model.eigenvalues_, reference.eigenvalues_, rtol=1e-9)
+
+
+# ── the estimator ───────────────────────────────────────────────────────────
+def test_a_large_fit_uses_the_float32_sketch_and_is_right_in_float64(rng):
+    x = rng.standard_normal((3200, 3))
+    model = mercer.KernelPCA(3, kernel=RBF(0.4)).fit(x)
+    assert model.plan_.storage == "half"
+    assert model.residuals_.max() < 1e-8
+    k = RBF(0.4)(x)
+    centred = k - k.mean(0) - k.mean(1)[:, None] + k.mean()
+    u = model.eigenvectors_
+    np.testing.assert_allclose(
+        centred @ u, u * model.eigenvalues_, atol=1e-7 * model.eigenvalues_[0]
+    )
+    np.testing.assert_allclose(model.transform(x[:50]), model.fit_.scores[:50], atol=1e-9)
+
+
+def test_n_components_as_a_share_is_the_smallest_k_that_reaches_it(data):
+    x, _ = data
+    everything = mercer.KernelPCA(None, kernel=RBF(0.3)).fit(x)
+    for share in (0.3, 0.8, 0.95, 1.0):
+        model = mercer.KernelPCA(share, kernel=RBF(0.3)).fit(x)
+        cumulative = np.cumsum(everything.explained_variance_ratio_)
+        k = min(int(np.sum(cumulative < share * (1 - 1e-12))) + 1, len(cumulative))
+        assert len(model.eigenvalues_) == k
+
+
+def test_a_share_of_a_large_problem_grows_k(rng):
+    x = rng.standard_normal((3100, 2))
+    model = mercer.KernelPCA(0.9, kernel=RBF(0.5)).fit(x)
+    shares = model.explained_variance_ratio_
+    assert shares.sum() >= 0.9 > shares[:-1].sum()
+    assert isinstance(model.plan_.solver, BlockKrylov)
+
+
+def test_the_ratio_is_of_the_true_trace_and_all_of_them_sum_to_one(data):
+    x, _ = data
+    few, everything = (mercer.KernelPCA(k, kernel=RBF(0.3)).fit(x) for k in (2, None))
+    np.testing.assert_allclose(
+        few.explained_variance_ratio_, everything.explained_variance_ratio_[:2], rtol=1e-10
+    )
+    assert everything.explained_variance_ratio_.sum() == pytest.approx(1.0, abs=1e-10)
+    assert few.explained_variance_ratio_.sum() < 0.9
+    variances = few.transform(x).var(axis=0, ddof=1)
+    np.testing.assert_allclose(few.explained_variance_, variances, rtol=1e-10)
+
+
+def test_two_features_give_more_than_two_components(rng):
+    x = rng.standard_normal((120, 2))
+    assert mercer.KernelPCA(100, kernel=RBF(5.0)).fit_transform(x).shape == (120, 100)
+
+
+def test_two_runs_agree_to_the_last_bit(rng):
+    x = rng.standard_normal((600, 3))
+    first, second = (mercer.KernelPCA(3).fit(x) for _ in range(2))
+    np.testing.assert_array_equal(first.eigenvectors_, second.eigenvectors_)
+    np.testing.assert_array_equal(first.transform(x), second.transform(x))
+
+
+@pytest.mark.parametrize("n", [80, 600])
+def test_float32_stays_float32_and_is_near(n, rng):
+    x = rng.standard_normal((n, 3))
+    double = mercer.KernelPCA(2, kernel=RBF(0.3), preimage="ridge").fit(x)
+    single = mercer.KernelPCA(2, kernel=RBF(0.3), preimage="ridge").fit(x.astype(np.float32))
+    scores = single.transform(x.astype(np.float32))
+    for array in (
+        scores,
+        single.eigenvalues_,
+        single.eigenvectors_,
+        single.inverse_transform(scores),
+    ):
+        assert array.dtype == np.float32
+    np.testing.assert_allclose(single.eigenvalues_, double.eigenvalues_, rtol=1e-4)
+    np.testing.assert_allclose(scores, double.transform(x), atol=2e-3)
+
+
+def test_mutating_the_data_after_the_fit_changes_nothing(rng):
+    x = rng.standard_normal((50, 3))
+    model = mercer.KernelPCA(2, kernel=RBF(0.3)).fit(x)
+    before = model.transform(x[:5].copy())
+    probe = x[:5].copy()
+    x[:] = 0.0
+    np.testing.assert_array_equal(model.transform(probe), before)
+
+
+def test_sparse_rows_give_the_same(rng):
+    x = rng.random((90, 8)) * (rng.random((90, 8)) < 0.4)
+    for kernel in (RBF(0.5), Linear(), Polynomial(2), mercer.kernels.Laplacian(0.5)):
+        dense, thin = (mercer.KernelPCA(3, kernel=kernel).fit(m) for m in (x, sparse.csr_matrix(x)))
+        np.testing.assert_allclose(thin.eigenvalues_, dense.eigenvalues_, rtol=1e-10)
+        np.testing.assert_allclose(
+            thin.transform(sparse.csr_array(x)), dense.transform(x), atol=1e-9 * np.abs(x).max()
+        )
+
+
+def test_a_precomputed_matrix_is_the_kernel_itself(data):
+    x, x_new = data
+    kernel = RBF(0.3)
+    matrix = frozen(kernel(x))
+    given = mercer.KernelPCA(3, kernel="precomputed").fit(matrix)
+    made = mercer.KernelPCA(3, kernel=kernel).fit(x)
+    np.testing.assert_allclose(given.transform(kernel(x_new, x)), made.transform(x_new), atol=1e-10)
+    np.testing.assert_allclose(given.explained_variance_ratio_, made.explained_variance_ratio_)
+    rounded = kernel(x)
+    rounded[0, 1] *= 1 + 1e-14  # symmetric within rounding: made symmetric
+    mercer.KernelPCA(3, kernel="precomputed").fit(rounded)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "rbf",
+        gp.Matern(1.2, nu=1.5),
+        lambda x, y: x @ y.T,
+        lambda x, y: float(np.exp(-abs(x - y).sum())),
+    ],
+)
+def test_whatever_a_user_calls_a_kernel_works(kernel, data):
+    x, x_new = data
+    model = mercer.KernelPCA(2, kernel=kernel)
+    np.testing.assert_allclose(model.fit_transform(x), model.transform(x), atol=1e-9)
+    assert model.transform(x_new).shape == (len(x_new), 2)
+
+
+def test_grid_search_reaches_the_knobs_of_the_parts():
+    x, y = make_circles(120, factor=0.3, noise=0.05, random_state=0)
+    pipeline = make_pipeline(mercer.KernelPCA(2, kernel=RBF(), solver=BlockKrylov()), LinearSVC())
+    grid = {"kernelpca__kernel__gamma": [1e-3, 2.0], "kernelpca__solver__tol": [1e-6]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(x, y)
+    assert search.best_params_["kernelpca__kernel__gamma"] == 2.0
+    assert search.best_score_ == 1.0
+    assert search.best_estimator_[0].plan_.solver.tol == 1e-6
+
+
+def test_each_parameter_reaches_its_part(data):
+    x, _ = data
+    model = mercer.KernelPCA(
+        3,
+        kernel=RBF("scale"),
+        solver=BlockKrylov(tol=1e-5),
+        preimage=mercer.preimage.Ridge(alpha=0.1),
+    ).fit(x)
+    assert model.kernel_.gamma == pytest.approx(1 / (x.shape[1] * x.var()))
+    assert model.kernel.gamma == "scale"  # the user's object stays as it was
+    assert model.plan_.solver.tol == 1e-5
+    assert model.preimage_.method.alpha == 0.1
+    assert repr(clone(model)) == repr(model)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_come_out_as_asked(library, rng):
+    frames = pytest.importorskip(library)
+    x = frames.DataFrame({name: rng.standard_normal(40) for name in "abc"})
+    model = mercer.KernelPCA(2).set_output(transform=library)
+    out = model.fit_transform(x)
+    assert list(out.columns) == ["kernelpca0", "kernelpca1"]
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    assert list(model.get_feature_names_out()) == ["kernelpca0", "kernelpca1"]
+
+
+def test_evidence_prints_in_a_few_lines_and_html_is_not_flooded(rng):
+    model = mercer.KernelPCA(2).fit(rng.standard_normal((500, 3)))
+    text = str(model.fit_)
+    assert 5 <= len(text.splitlines()) <= 10
+    for word in (
+        "variance",
+        "residuals",
+        "orthogonal",
+        "positive semi-definite",
+        "products",
+        "n=500",
+    ):
+        assert word in text
+    assert len(repr(model)) < 200
+    assert len(model._repr_html_()) < 100_000
+
+
+# ── circles and moons ───────────────────────────────────────────────────────
+def test_circles_and_moons_are_separated():
+    x, y = make_circles(400, factor=0.3, noise=0.05, random_state=0)
+    scores = mercer.KernelPCA(2, kernel=RBF(10.0)).fit_transform(x)
+    assert LinearSVC().fit(x, y).score(x, y) < 0.8
+    assert LinearSVC().fit(scores, y).score(scores, y) == 1.0
+    x, y = make_moons(50, random_state=0)
+    first = mercer.KernelPCA(1, kernel=RBF(15.0)).fit_transform(x)
+    assert LinearSVC().fit(first, y).score(first, y) == 1.0
+
+
+# ── what has to be said ─────────────────────────────────────────────────────
+@pytest.mark.parametrize("n", [60, 600])
+@pytest.mark.parametrize("kernel", [INDEFINITE["sigmoid"], Linear() - 2.0 * RBF(0.3)], ids=repr)
+def test_an_indefinite_kernel_is_told_with_its_share(kernel, n, rng):
+    x = rng.standard_normal((n, 4))
+    values = np.linalg.eigvalsh(_centred(kernel(x)))
+    with pytest.warns(IndefiniteKernelWarning, match="eigenvalue mass is negative") as caught:
+        model = mercer.KernelPCA(2, kernel=kernel).fit(x)
+    share = -values[values < 0].sum() / np.abs(values).sum()
+    said = float(str(caught[0].message).split("%")[0].split()[-1]) / 100
+    assert said <= share + 1e-3
+    assert said >= 0.3 * share
+    assert model.fit_.low_end.lowest >= values[0] - 1e-9
+    assert model.fit_.low_end.lowest <= 0.9 * values[0]
+
+
+def _centred(k):
+    return k - k.mean(0) - k.mean(1)[:, None] + k.mean()
+
+
+def test_a_flat_spectrum_is_told(rng):
+    x = 100 * rng.standard_normal((200, 10))
+    with pytest.warns(FlatSpectrumWarning, match="says nothing"):
+        model = mercer.KernelPCA(3, kernel=RBF("1/d")).fit(x)  # scikit-learn crashes here
+    np.testing.assert_allclose(model.eigenvalues_, 1.0, atol=1e-6)
+
+
+def test_fewer_components_than_asked_is_told(rng):
+    with pytest.warns(RankWarning, match="only 3 have a variance"):
+        model = mercer.KernelPCA(5, kernel="linear").fit(rng.standard_normal((30, 3)) * [1, 2, 5])
+    assert model.transform(np.zeros((1, 3))).shape == (1, 3)
+
+
+def test_an_unconverged_fit_is_told(rng):
+    x = rng.standard_normal((600, 20))
+    solver = BlockKrylov(tol=1e-14, max_products=1, landmarks=0, block=1)
+    with pytest.warns(UnconvergedWarning, match="max_products"):
+        mercer.KernelPCA(1, kernel=RBF(0.02), solver=solver).fit(x)
+
+
+def test_histogram_kernels_fit(histograms):
+    model = mercer.KernelPCA(2, kernel=HISTOGRAM["chi2"])
+    np.testing.assert_allclose(
+        model.fit_transform(histograms), model.transform(histograms), atol=1e-12
+    )

@@ -1,0 +1,122 @@
+"""Laws of linear PCA, on the primal and on the dual side."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.decomposition import PCA as Reference
+
+import mercer
+from conftest import frozen
+from mercer._core.errors import FlatSpectrumWarning, InputError
+
+SHAPES = {"tall": (80, 6), "wide": (20, 90), "square": (30, 30), "wide-large": (450, 1200)}
+
+
+@pytest.fixture(params=sorted(SHAPES))
+def x(request):
+    n, d = SHAPES[request.param]
+    rng = np.random.default_rng(5)
+    return frozen(rng.standard_normal((n, d)) / np.sqrt(1 + np.arange(d)) + 3.0)
+
+
+def test_the_cheaper_side_is_chosen(x):
+    n, d = x.shape
+    assert mercer.PCA().fit(x).plan_.route == ("primal" if d <= n else "dual")
+
+
+def test_agrees_with_scikit_learn(x):
+    k = min(8, *x.shape)
+    ours, theirs = mercer.PCA(k).fit(x), Reference(k, svd_solver="full").fit(x)
+    np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-9)
+    np.testing.assert_allclose(
+        ours.explained_variance_ratio_, theirs.explained_variance_ratio_, rtol=1e-9
+    )
+    np.testing.assert_allclose(ours.singular_values_, theirs.singular_values_, rtol=1e-9)
+    np.testing.assert_allclose(ours.mean_, theirs.mean_, rtol=1e-12)
+    signs = np.sign(np.einsum("ij,ij->i", ours.components_, theirs.components_))
+    np.testing.assert_allclose(ours.components_ * signs[:, None], theirs.components_, atol=1e-8)
+    np.testing.assert_allclose(ours.transform(x) * signs, theirs.transform(x), atol=1e-8)
+
+
+def test_all_components_give_the_rows_back(x):
+    model = mercer.PCA().fit(x)
+    np.testing.assert_allclose(model.inverse_transform(model.transform(x)), x, atol=1e-10)
+    k = len(model.components_)
+    assert k == min(x.shape[0] - 1, x.shape[1])
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(k), atol=1e-10)
+
+
+def test_the_mean_squared_error_is_the_sum_of_the_eigenvalues_left_out(x):
+    everything = mercer.PCA().fit(x).eigenvalues_ / len(x)
+    for k in (1, 3, 5):
+        model = mercer.PCA(k).fit(x)
+        error = x - model.inverse_transform(model.transform(x))
+        mean_squared = np.mean(np.sum(error**2, axis=1))
+        assert mean_squared == pytest.approx(everything[k:].sum(), rel=1e-9)
+
+
+def test_no_other_directions_do_better(x, rng):
+    k = 3
+    model = mercer.PCA(k).fit(x)
+    best = np.sum((x - model.inverse_transform(model.transform(x))) ** 2)
+    centred = x - x.mean(axis=0)
+    for _ in range(5):
+        q, _ = np.linalg.qr(model.components_.T + 0.1 * rng.standard_normal((x.shape[1], k)))
+        assert np.sum((centred - centred @ q @ q.T) ** 2) >= best
+
+
+def test_transform_of_the_training_rows_is_fit_transform(x):
+    model = mercer.PCA(4)
+    np.testing.assert_allclose(model.fit_transform(x), model.transform(x), atol=1e-10)
+
+
+def test_linear_kernel_pca_is_pca(x):
+    kernel, linear = mercer.KernelPCA(4, kernel="linear").fit(x), mercer.PCA(4).fit(x)
+    np.testing.assert_allclose(kernel.eigenvalues_, linear.eigenvalues_, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.abs(kernel.transform(x)), np.abs(linear.transform(x)), atol=1e-8 * np.abs(x).max()
+    )
+
+
+def test_sparse_rows_give_the_same(rng):
+    for shape in ((60, 10), (25, 70)):
+        x = rng.random(shape) * (rng.random(shape) < 0.3)
+        dense, thin = mercer.PCA(4).fit(x), mercer.PCA(4).fit(sparse.csr_array(x))
+        np.testing.assert_allclose(thin.explained_variance_, dense.explained_variance_, rtol=1e-9)
+        np.testing.assert_allclose(thin.components_, dense.components_, atol=1e-8)
+        np.testing.assert_allclose(
+            thin.transform(sparse.csr_array(x)), dense.transform(x), atol=1e-9
+        )
+
+
+def test_small_variances_keep_their_axes_orthogonal(rng):
+    x = rng.standard_normal((20, 50)) * 10.0 ** -np.arange(0, 25, 0.5)
+    model = mercer.PCA().fit(x)
+    gram = model.components_ @ model.components_.T
+    np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-10)
+    np.testing.assert_allclose(model.inverse_transform(model.transform(x)), x, atol=1e-7)
+
+
+def test_a_share_of_the_variance(x):
+    shares = mercer.PCA(0.95).fit(x).explained_variance_ratio_
+    assert shares.sum() >= 0.95 > shares[:-1].sum()
+
+
+def test_float32_stays_float32(x):
+    model = mercer.PCA(3).fit(x.astype(np.float32))
+    assert model.components_.dtype == model.transform(x.astype(np.float32)).dtype == np.float32
+
+
+def test_a_circle_keeps_both_variances_and_is_told():
+    angle = np.linspace(0, 2 * np.pi, 100, endpoint=False)
+    with pytest.warns(FlatSpectrumWarning, match="All eigenvalues are alike"):
+        model = mercer.PCA().fit(np.column_stack([np.cos(angle), np.sin(angle)]))
+    np.testing.assert_allclose(model.explained_variance_ratio_, 0.5)
+
+
+def test_wrong_scores_are_refused(x):
+    model = mercer.PCA(3).fit(x)
+    with pytest.raises(InputError, match="2 components came, but this model has 3"):
+        model.inverse_transform(np.zeros((4, 2)))
+    with pytest.raises(InputError, match=f"from 1 to {min(x.shape)}"):
+        mercer.PCA(min(x.shape) + 1).fit(x)

@@ -1,0 +1,81 @@
+"""Laws of the way back."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.decomposition import KernelPCA as Reference
+
+import mercer
+from mercer.kernels import RBF
+from mercer.preimage import PREIMAGES, Ridge
+
+
+@pytest.fixture(scope="module")
+def digits():
+    x = load_digits().data[:600] / 16.0
+    return x[:450], x[450:]
+
+
+def error(model, rows):
+    return np.sqrt(np.mean((model.inverse_transform(model.transform(rows)) - rows) ** 2))
+
+
+@pytest.mark.parametrize("name", sorted(PREIMAGES))
+def test_training_rows_come_back_when_all_components_are_kept(name, rng):
+    x = rng.standard_normal((60, 3))
+    model = mercer.KernelPCA(None, kernel=RBF(0.3), preimage=name).fit(x)
+    assert error(model, x) < 1e-3
+
+
+def test_the_chosen_penalty_is_no_worse_than_scikit_learns_best(digits):
+    train, held = digits
+    ours = error(mercer.KernelPCA(20, kernel=RBF(0.05), preimage="ridge").fit(train), held)
+    theirs = [
+        error(
+            Reference(20, kernel="rbf", gamma=0.05, fit_inverse_transform=True, alpha=alpha).fit(
+                train
+            ),
+            held,
+        )
+        for alpha in (1.0, 1e-1, 1e-2, 1e-3)
+    ]
+    assert ours <= 1.02 * min(theirs)
+    assert ours < 0.95 * theirs[0]  # its default
+
+
+def test_what_is_linear_comes_back_with_its_mean(rng):
+    x = rng.standard_normal((80, 3)) @ np.diag([3.0, 2.0, 1.0]) + 10.0
+    model = mercer.KernelPCA(3, kernel="linear", preimage="ridge").fit(x)
+    np.testing.assert_allclose(model.inverse_transform(model.transform(x)), x, atol=1e-3)
+
+
+def test_quality_is_held_out_and_stands_beside_the_mean(digits):
+    train, held = digits
+    model = mercer.KernelPCA(20, kernel=RBF(0.05), preimage="ridge").fit(train)
+    quality = model.preimage_.quality
+    assert quality.error == pytest.approx(error(model, held), rel=0.2)
+    assert quality.error_of_mean == pytest.approx(
+        np.sqrt(np.mean((held - train.mean(0)) ** 2)), rel=0.1
+    )
+    assert "error of the mean" in str(quality)
+
+
+def test_given_knobs_are_kept_and_left_ones_chosen(digits):
+    train, _ = digits
+    model = mercer.KernelPCA(5, kernel=RBF(0.05), preimage=Ridge(alpha=0.5)).fit(train)
+    assert model.preimage_.method.alpha == 0.5
+    assert model.preimage_.method.gamma != "auto"
+    assert model.preimage == Ridge(alpha=0.5)  # the user's object stays as it was
+
+
+def test_three_rows_are_enough(rng):
+    x = rng.standard_normal((3, 2))
+    model = mercer.KernelPCA(1, kernel=RBF(0.5), preimage="ridge").fit(x)
+    assert np.isfinite(model.inverse_transform(model.transform(x))).all()
+
+
+def test_refitting_without_it_forgets_it(rng):
+    x = rng.standard_normal((20, 2))
+    model = mercer.KernelPCA(1, preimage="ridge").fit(x)
+    model.set_params(preimage=None).fit(x)
+    assert not hasattr(model, "preimage_")

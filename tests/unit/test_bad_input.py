@@ -1,0 +1,189 @@
+"""Each wrong input gets an error that says what came and what to do, and changes nothing."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+import mercer
+from mercer._core.errors import KernelError, MemoryBudgetError
+from mercer._core.memory import parse_bytes
+from mercer.kernels import RBF, Polynomial
+from mercer.preimage import Ridge
+
+
+@pytest.fixture
+def x(rng):
+    return rng.standard_normal((30, 4))
+
+
+def with_value(x, value, row=7, column=2):
+    x = x.copy()
+    x[row, column] = value
+    return x
+
+
+FITS = {
+    "nan": (lambda x: with_value(x, np.nan), {}, r"NaN.*row 7, column 2.*SimpleImputer"),
+    "inf": (lambda x: with_value(x, -np.inf), {}, r"infinity.*row 7, column 2"),
+    "sparse nan": (
+        lambda x: sparse.csr_matrix(with_value(x, np.nan)),
+        {},
+        r"NaN.*row 7, column 2",
+    ),
+    "text": (
+        lambda x: [*x.astype(object).tolist()[:-1], ["a", 1, 2, 3]],
+        {},
+        r"text, 'a' in row 29, column 0.*encode",
+    ),
+    "empty": (lambda x: x[:0], {}, "0 sample"),
+    "no columns": (lambda x: x[:, :0], {}, "0 feature"),
+    "one row": (lambda x: x[:1], {}, "1 sample"),
+    "1-D": (lambda x: x[0], {}, "Reshape"),
+    "3-D": (lambda x: x[None], {}, "dim 3"),
+    "complex": (lambda x: x + 1j, {}, "Complex data not supported"),
+    "k=0": (None, {"n_components": 0}, r"n_components=0 .*1 to 30.*0\.95"),
+    "k=-1": (None, {"n_components": -1}, "1 to 30"),
+    "k=1.5": (None, {"n_components": 1.5}, r"\(0, 1\]"),
+    "k=n+1": (None, {"n_components": 31}, "1 to 30"),
+    "k=True": (None, {"n_components": True}, "1 to 30"),
+    "k='many'": (None, {"n_components": "many"}, "1 to 30"),
+    "k=nan": (None, {"n_components": float("nan")}, "1 to 30"),
+    "gamma<0": (None, {"kernel": RBF(-1.0)}, "gamma > 0"),
+    "gamma=0": (None, {"kernel": RBF(0.0)}, "gamma > 0"),
+    "kernel name": (None, {"kernel": "rfb"}, "Did you mean 'rbf'"),
+    "kernel type": (None, {"kernel": 5}, "a int came"),
+    "solver name": (None, {"solver": "lapac"}, "Did you mean 'lapack'"),
+    "solver type": (None, {"solver": 3.0}, "a float came"),
+    "preimage name": (None, {"preimage": "rigde"}, "Did you mean 'ridge'"),
+    "preimage knob": (None, {"preimage": Ridge(alpha=-1)}, "alpha > 0"),
+    "memory word": (None, {"memory": "lots"}, "'4GB'"),
+    "memory sign": (None, {"memory": -5}, "positive size"),
+    "seed": (None, {"random_state": -1}, "random_state"),
+    "function shape": (None, {"kernel": lambda x, y: x + y}, "one number was needed"),
+    "function nan": (None, {"kernel": lambda x, y: np.nan}, "finite value"),  # noqa: ARG005
+    "function asymmetric": (
+        None,
+        {"kernel": lambda x, y: float(x[0] - y[0])},
+        r"not symmetric: k\(x, y\)",
+    ),
+    "not square": (None, {"kernel": "precomputed"}, "30 x 4 came"),
+    "asymmetric matrix": (
+        lambda x: x[:4] + 5.0 * np.triu(np.ones((4, 4))),
+        {"kernel": "precomputed"},
+        r"not symmetric: K\[",
+    ),
+    "sparse matrix": (
+        lambda x: sparse.csr_matrix(np.eye(len(x))),
+        {"kernel": "precomputed"},
+        "dense",
+    ),
+    "no way back": (
+        lambda x: x @ x.T,
+        {"kernel": "precomputed", "preimage": "ridge"},
+        "precomputed",
+    ),
+    "constant": (lambda x: np.full_like(x, 0.1), {"kernel": RBF(1.0)}, "zero variance"),
+    "constant, linear": (lambda x: np.full_like(x, 0.1), {"kernel": "linear"}, "zero variance"),
+    "constant, median": (lambda x: np.full_like(x, 1e3), {}, "zero variance"),
+    "overflow": (lambda x: 1e200 * x, {"kernel": Polynomial(3)}, "overflows"),
+    "overflow, dual": (
+        lambda x: 1e200 * x,
+        {"kernel": lambda x, y: (x @ y.T + 1.0) ** 3},
+        "finite value",
+    ),
+    "fractional degree": (None, {"kernel": Polynomial(2.5)}, "whole degree"),
+    "negative histogram": (None, {"kernel": "chi2"}, "histograms"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(FITS))
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
+def test_fit_refuses_and_changes_nothing(case, x):
+    spoil, params, says = FITS[case]
+    bad = x if spoil is None else spoil(x)
+    model = mercer.KernelPCA(**params)
+    before = dict(vars(model))
+    with pytest.raises((ValueError, TypeError), match=f"(?s){says}"):
+        model.fit(bad)
+    fitted = {name for name in vars(model) if name.endswith("_")} - {"n_features_in_"}
+    assert not fitted
+    assert {name: vars(model)[name] for name in before} == before
+
+
+@pytest.mark.parametrize(
+    "case", ["nan", "inf", "text", "empty", "one row", "1-D", "complex", "constant"]
+)
+def test_pca_refuses_the_same(case, x):
+    spoil, _, says = FITS[case]
+    with pytest.raises((ValueError, TypeError), match=f"(?s){says}"):
+        mercer.PCA().fit(spoil(x))
+
+
+def test_a_failed_refit_leaves_the_old_fit(x):
+    model = mercer.KernelPCA(2, kernel=RBF(1.0)).fit(x)
+    before = model.transform(x)
+    with pytest.raises(ValueError, match="zero variance"):
+        model.fit(np.ones((9, 4)))
+    np.testing.assert_array_equal(model.transform(x), before)
+
+
+def test_transform_refuses(x):
+    model = mercer.KernelPCA(2)
+    with pytest.raises(NotFittedError):
+        model.transform(x)
+    model.fit(x)
+    with pytest.raises(ValueError, match="X has 3 features, but KernelPCA is expecting 4"):
+        model.transform(x[:, :3])
+    with pytest.raises(ValueError, match="row 7, column 2"):
+        model.transform(with_value(x, np.nan))
+
+
+def test_the_column_is_named_where_it_has_a_name(x):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(with_value(x, np.nan), columns=list("abcd"))
+    with pytest.raises(ValueError, match="column 2 \\('c'\\)"):
+        mercer.KernelPCA().fit(frame)
+    words = pandas.DataFrame({"size": [1.0, 2.0], "colour": ["red", "blue"]})
+    with pytest.raises(ValueError, match=r"'red' in row 0, column 1 \('colour'\)"):
+        mercer.KernelPCA().fit(words)
+
+
+def test_inverse_transform_refuses(x):
+    model = mercer.KernelPCA(2).fit(x)
+    with pytest.raises(ValueError, match="preimage='ridge'"):
+        model.inverse_transform(model.transform(x))
+    model = mercer.KernelPCA(2, preimage="ridge").fit(x)
+    with pytest.raises(ValueError, match="3 components came, but this model has 2"):
+        model.inverse_transform(np.zeros((2, 3)))
+
+
+def test_sparse_rows_have_no_way_back(x):
+    with pytest.raises(ValueError, match=r"sparse; use X.toarray\(\)"):
+        mercer.KernelPCA(preimage="ridge").fit(sparse.csr_matrix(x))
+
+
+def test_a_budget_that_cannot_hold_the_plan_is_refused_with_the_numbers(rng):
+    x = rng.standard_normal((500, 3))
+    with pytest.raises(MemoryBudgetError, match=r"needs about 8 MB .*allows 1 MB.*Raise `memory`"):
+        mercer.KernelPCA(None, memory="1MB").fit(x)
+
+
+def test_a_tight_budget_is_met_without_storing_the_matrix(rng):
+    x = rng.standard_normal((1500, 3))
+    roomy = mercer.KernelPCA(2, kernel=RBF(0.3)).fit(x)
+    tight = mercer.KernelPCA(2, kernel=RBF(0.3), memory="75MB").fit(x)
+    assert (roomy.plan_.storage, tight.plan_.storage) == ("full", "none")
+    np.testing.assert_allclose(tight.eigenvalues_, roomy.eigenvalues_, rtol=1e-12)
+
+
+def test_a_bad_kernel_parameter_by_name_is_answered():
+    with pytest.raises(KernelError, match=r"RBF has no parameter 'gama'. It has: gamma, sigma"):
+        RBF().set_params(gama=1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("4GB", 4 * 10**9), ("1.5 MiB", 1572864), ("10", 10), (2e6, 2 * 10**6)]
+)
+def test_sizes_are_read(text, size):
+    assert parse_bytes(text) == size

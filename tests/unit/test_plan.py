@@ -1,0 +1,86 @@
+"""The planner: a table in, a plan out, and the reasons in words."""
+
+import pytest
+
+from mercer._core.errors import MemoryBudgetError
+from mercer.model import Problem, plan, plan_linear
+from mercer.solvers import BlockKrylov, Lapack
+
+GB = 10**9
+
+TABLE = {
+    "small": (Problem(200, 5, 2, shift_invariant=True), "dual", Lapack, "none"),
+    "medium": (Problem(2000, 5, 20, shift_invariant=True), "dual", BlockKrylov, "full"),
+    "large": (Problem(10_000, 50, 20, shift_invariant=True), "dual", BlockKrylov, "half"),
+    "large, not shift-invariant": (Problem(10_000, 50, 20), "dual", BlockKrylov, "full"),
+    "large, float32": (
+        Problem(10_000, 50, 20, itemsize=4, shift_invariant=True),
+        "dual",
+        BlockKrylov,
+        "full",
+    ),
+    "too large to store": (
+        Problem(10_000, 50, 20, budget_bytes=GB // 4, shift_invariant=True),
+        "dual",
+        BlockKrylov,
+        "none",
+    ),
+    "all components": (Problem(3000, 50, None, shift_invariant=True), "dual", Lapack, "none"),
+    "many components": (Problem(3000, 50, 900, shift_invariant=True), "dual", Lapack, "none"),
+    "a share, small": (Problem(1500, 50, 0.9, shift_invariant=True), "dual", Lapack, "none"),
+    "a share, large": (Problem(9000, 50, 0.9, shift_invariant=True), "dual", BlockKrylov, "half"),
+    "a short map": (Problem(10_000, 10, 20, map_dimension=66), "primal", Lapack, "none"),
+    "a long map": (Problem(10_000, 50, 20, map_dimension=9000), "dual", BlockKrylov, "full"),
+    "a long map, all components": (
+        Problem(3000, 50, None, map_dimension=2500),
+        "primal",
+        Lapack,
+        "none",
+    ),
+    "a map as long as n": (Problem(66, 10, 2, map_dimension=66), "dual", Lapack, "none"),
+    "precomputed": (Problem(5000, 5000, 3, precomputed=True), "dual", BlockKrylov, "full"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(TABLE))
+def test_the_table(case):
+    problem, route, solver, storage = TABLE[case]
+    chosen = plan(problem)
+    assert (chosen.route, type(chosen.solver), chosen.storage) == (route, solver, storage)
+    assert chosen.n_bytes <= problem.budget_bytes
+    assert chosen.reasons
+    assert all(reason in str(chosen) for reason in chosen.reasons)
+
+
+def test_tolerance_follows_precision_and_cost():
+    assert plan(Problem(2000, 5, 20)).solver.tol == 1e-12
+    assert plan(Problem(9000, 5, 20)).solver.tol == 1e-8
+    assert plan(Problem(2000, 5, 20, itemsize=4)).solver.tol == 1e-6
+
+
+def test_what_was_asked_for_is_used():
+    solver = BlockKrylov(tol=1e-3)
+    assert plan(Problem(100, 5, 2), solver).solver is solver
+    assert isinstance(plan(Problem(100, 5, 2), "krylov").solver, BlockKrylov)
+    assert isinstance(plan(Problem(9000, 5, 2), "lapack").solver, Lapack)
+
+
+def test_a_tight_tolerance_keeps_full_storage():
+    problem = Problem(9000, 5, 20, shift_invariant=True)
+    assert plan(problem, BlockKrylov(tol=1e-11)).storage == "full"
+
+
+def test_planning_is_pure():
+    problem = TABLE["large"][0]
+    assert plan(problem) == plan(problem)
+
+
+def test_nothing_that_fits_is_an_error_with_ways_out():
+    with pytest.raises(MemoryBudgetError, match=r"Raise `memory`.*fewer rows"):
+        plan(Problem(50_000, 5, None, budget_bytes=GB))
+
+
+@pytest.mark.parametrize(("n", "d", "route"), [(400, 10_304, "dual"), (1000, 64, "primal")])
+def test_pca_takes_the_smaller_side(n, d, route):
+    assert plan_linear(Problem(n, d, None)).route == route
+    assert isinstance(plan_linear(Problem(9000, 5000, 10)).solver, BlockKrylov)

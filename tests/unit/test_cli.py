@@ -26,7 +26,10 @@ def run(*args):
 
 def python(code, *args, **options):
     command = [sys.executable, "-c", code, *args]
-    return subprocess.run(command, check=False, text=True, stderr=subprocess.PIPE, **options)
+    # Buffered, as a user has it: without a buffer a closed pipe is met at another place.
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    options |= {"env": env, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.run(command, check=False, **options)
 
 
 @pytest.fixture(scope="module")

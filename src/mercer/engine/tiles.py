@@ -12,9 +12,9 @@ from mercer._core.memory import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Wider tiles do not run faster: at 1024 the product already runs near its peak, and the tile still
-# lives in the outer caches while exp passes over it.
-MAX_WIDTH = 1024
+# A tile that stays in a core's own cache while it is made, exponentiated and multiplied: 384 wide in
+# float64, 543 in float32. Measured, tiles of 8 MB take half as long again for each entry.
+CACHE_BYTES = 384 * 384 * 8
 
 
 def row_slices(n_rows: int, width: int) -> Iterator[slice]:
@@ -50,4 +50,5 @@ def square_tiling(n_rows: int, *, itemsize: int, budget_bytes: int, n_threads: i
         raise MemoryBudgetError(msg)
     # Enough tiles to keep the threads busy, also when n is small.
     spread = max(64, -(-n_rows // (4 * n_threads)))
-    return Tiling(n_rows, max(1, min(width, MAX_WIDTH, spread, n_rows)))
+    cached = math.isqrt(CACHE_BYTES // itemsize)
+    return Tiling(n_rows, max(1, min(width, cached, spread, n_rows)))

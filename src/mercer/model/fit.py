@@ -11,7 +11,7 @@ from mercer._core.errors import KernelError
 from mercer.engine.threads import n_blas_threads
 from mercer.engine.tiles import square_tiling
 from mercer.model.linear import fit_features, require_finite, require_variance
-from mercer.model.plan import TILE_BYTES, Plan
+from mercer.model.plan import LAPACK_SHARE, TILE_BYTES, Plan
 from mercer.model.projection import FeatureSections, GivenSections, KernelSections, Projection
 from mercer.model.result import Fit, first_reaching, keep
 from mercer.operators import Centred, StoredGram, TiledGram, minus_mean
@@ -58,7 +58,7 @@ def _fit_dual(
 def gram_operators(kernel: Kernel, x: Rows, plan: Plan) -> tuple[Centred, Centred | None]:
     """HKH as planned, and its float32 sketch where the plan has one."""
     if kernel.is_precomputed:
-        return Centred(StoredGram(x)), None
+        return Centred(StoredGram(x, n_blas_threads())), None
     exact = tiled(kernel, x)
     if plan.storage == "full":
         return Centred(exact.stored()), None
@@ -109,7 +109,7 @@ def _grow(
     n, k = operator.n, 16
     start: Array | None = None
     spent = 0
-    while k <= n // 6:
+    while k <= n // LAPACK_SHARE:
         pairs = plan.solver(operator, k, rng=rng, sketch=sketch, start=start)
         spent += pairs.n_products
         total = operator.trace()

@@ -14,8 +14,8 @@ Route: TypeAlias = Literal["primal", "dual"]
 Storage: TypeAlias = Literal["none", "full", "half"]
 
 # Measured on two cores; where each rule stops paying is flat, so round numbers do.
-LAPACK_ROWS = 400  # below, one LAPACK call beats any iteration
-LAPACK_SHARE = 6  # k above n/6: the Krylov basis would be as large as the matrix
+LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration
+LAPACK_SHARE = 25  # k above n/25: the Krylov basis would grow towards the matrix itself
 SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 TIGHT_TOL = 1e-12
 HALF_TOL = 1e-9  # a float32 sketch needs one proof pass for 1e-8; below that, more than it saves
@@ -69,7 +69,7 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
     Examples
     --------
     >>> print(plan(Problem(n=10_000, d=50, n_components=20, shift_invariant=True)))
-    dual route, BlockKrylov(...), K stored in float32, proved in float64, about 44... MB
+    dual route, BlockKrylov(...), K stored in float32, proved in float64, about ... MB
       - n=10000 and k=20: iterating for the top k costs far less than all of LAPACK's n³
       - float32 halves the memory traffic of each product; residuals are proved in float64
     """
@@ -149,7 +149,7 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
     if k > n // LAPACK_SHARE:
         return (
             Lapack(),
-            f"k={k} is more than n/{LAPACK_SHARE}: a Krylov basis would be as large as K",
+            f"k={k} is more than n/{LAPACK_SHARE}: a Krylov basis would grow towards K itself",
         )
     reason = f"n={n} and k={k}: iterating for the top k costs far less than all of LAPACK's n³"
     # In single precision rounding is all that is left below 1e-6.
@@ -196,7 +196,7 @@ def _checked(chosen: Plan, problem: Problem) -> Plan:
             f"This fit needs about {format_bytes(chosen.n_bytes)} (n={problem.n}, {chosen.route} "
             f"route, {type(chosen.solver).__name__}), but `memory` allows "
             f"{format_bytes(problem.budget_bytes)}. Raise `memory`, ask for a number of components "
-            "below n/6 with solver='krylov', or fit on fewer rows."
+            f"below n/{LAPACK_SHARE} with solver='krylov', or fit on fewer rows."
         )
         raise MemoryBudgetError(msg)
     return chosen

@@ -124,10 +124,17 @@ class Fit:
         msg = (
             f"All eigenvalues are alike: the largest is {self.eigenvalues[0]:.3g}, the average "
             f"{self.total / self.rank_bound:.3g}. Ranking components by variance says nothing here. "
+            f"{self._flat_remedy()}"
+        )
+        return FlatSpectrumWarning, msg
+
+    def _flat_remedy(self) -> str:
+        if self.plan.route == "primal":
+            return "No direction of this feature space stands out: try another kernel."
+        return (
             "The kernel matrix may be nearly the identity: try a wider kernel (a smaller gamma), or "
             "scale the columns."
         )
-        return FlatSpectrumWarning, msg
 
     def __str__(self) -> str:
         k, share = len(self.eigenvalues), float(self.explained.sum())

@@ -72,7 +72,10 @@ class Centred:
 
     def columns(self, indices: Indices) -> Array:
         """(H K H)[:, indices]."""
-        return minus_mean(self.gram.columns(indices) - self.row_means[:, None])
+        columns = self.gram.columns(indices)  # a new array: ours to change
+        columns -= self.row_means.astype(columns.dtype)[:, None]
+        columns -= columns.mean(axis=0)
+        return columns
 
     def dense(self) -> Array:
         """H K H as a new array, exactly symmetric."""

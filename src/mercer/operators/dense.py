@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.engine.threads import share_out
+from mercer.engine.tiles import row_slices
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mercer._core.types import Array, Indices
 
 
@@ -20,6 +25,7 @@ class StoredGram:
     """
 
     matrix: Array  # (n, n)
+    n_threads: int = 1
 
     @property
     def n(self) -> int:
@@ -33,7 +39,15 @@ class StoredGram:
 
     def matmat(self, v: Array) -> Array:
         """K v, in the dtype of v."""
-        product = self.matrix @ v.astype(self.dtype, copy=False)
+        rounded = np.ascontiguousarray(v, dtype=self.dtype)
+        product = np.empty((self.n, v.shape[1]), dtype=self.dtype)
+
+        def hand(slices: Iterable[slice]) -> None:
+            for i in slices:
+                np.matmul(self.matrix[i], rounded, out=product[i])
+
+        width = max(1, -(-self.n // self.n_threads))
+        share_out(hand, row_slices(self.n, width), n_threads=self.n_threads)
         return product.astype(v.dtype, copy=False)
 
     def diag(self) -> Array:

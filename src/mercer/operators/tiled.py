@@ -80,7 +80,7 @@ class TiledGram:
 
     def stored(self) -> StoredGram:
         """The same operator with the matrix in memory."""
-        return StoredGram(self.dense())
+        return StoredGram(self.dense(), self.n_threads)
 
     def diag(self) -> Array:
         """The diagonal."""

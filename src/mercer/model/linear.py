@@ -42,7 +42,9 @@ def fit_features(
     side = _primal if plan.route == "primal" else _dual
     pairs, axes, total = side(rows, asked, plan=plan, rng=rng)
     dtype = np.dtype(features.dtype)
-    projection = Projection(sections, axes.astype(dtype), (rows.mean @ axes).astype(dtype))
+    projection = Projection(
+        sections, axes.astype(dtype, copy=False), (rows.mean @ axes).astype(dtype)
+    )
     n, m = rows.shape
     cut = rows.cut(pairs.values)
     return Fit(projection, pairs, total, min(n - 1, m), plan, cut, None, asked)

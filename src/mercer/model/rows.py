@@ -56,12 +56,12 @@ class CentredRows:
 
     def times(self, v: Array) -> Array:  # (m, k) -> (n, k)
         """Φ̃ v in float64."""
-        product = np.asarray(self.rows @ v.astype(self.rows.dtype), dtype=np.float64)
+        product = np.asarray(self.rows @ v.astype(self.rows.dtype, copy=False), dtype=np.float64)
         return product - self.mean @ v if sparse.issparse(self.rows) else product
 
     def transposed_times(self, u: Array) -> Array:  # (n, k) -> (m, k)
         """Φ̃ᵀ u in float64."""
-        product = np.asarray(self.rows.T @ u.astype(self.rows.dtype), dtype=np.float64)
+        product = np.asarray(self.rows.T @ u.astype(self.rows.dtype, copy=False), dtype=np.float64)
         if sparse.issparse(self.rows):
             product -= np.outer(self.mean, u.sum(axis=0))
         return product

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from mercer.operators.base import SymmetricOperator
 
 
+# Both call the same LAPACK routine. NumPy's needs one more copy of the matrix, but shares its BLAS
+# threads with the products around it, which counts while the matrix is small.
+NUMPY_ROWS = 2000
+
+
 @dataclass(repr=True)
 class Lapack(Solver):
     """All eigenpairs by divide and conquer, or a few by LAPACK's subset driver.
@@ -68,7 +73,10 @@ class Lapack(Solver):
             if len(values) == k:
                 return values * unit, vectors
         matrix, unit = _scaled(operator.dense())
-        values, vectors = linalg.eigh(matrix, overwrite_a=True, driver="evd")
+        if n <= NUMPY_ROWS:
+            values, vectors = np.linalg.eigh(matrix)
+        else:
+            values, vectors = linalg.eigh(matrix, overwrite_a=True, driver="evd")
         return values * unit, vectors
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -30,11 +31,44 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+class _BlasHold:
+    """Counts who wants BLAS on one thread: the first sets the limit, the last takes it off.
+
+    The limit is the whole process's. Two fits on two Python threads that each saved and restored it
+    on their own could leave it at one for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._limit: Any = None
+
+    def take(self) -> None:
+        """One more holder."""
+        with self._lock:
+            if self._holders == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._holders += 1
+
+    def release(self) -> None:
+        """One holder less."""
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._limit.restore_original_limits()
+
+
+_HOLD = _BlasHold()
+
+
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """BLAS runs on the calling thread alone: the parallelism is ours, over tiles."""
-    with _controller().limit(limits=1, user_api="blas"):
+    """BLAS runs on the calling thread alone: the parallelism is ours, over rows and tiles."""
+    _HOLD.take()
+    try:
         yield
+    finally:
+        _HOLD.release()
 
 
 def n_blas_threads() -> int:

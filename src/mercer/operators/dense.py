@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
 
 
+# Below, starting threads takes as long as the product.
+THREADED_ROWS = 1500
+
+
 @dataclass(frozen=True, repr=False)
 class StoredGram:
     """K in memory. It may hold less precision than the vectors: then they are rounded to it.
@@ -46,8 +50,8 @@ class StoredGram:
             for i in slices:
                 np.matmul(self.matrix[i], rounded, out=product[i])
 
-        width = max(1, -(-self.n // self.n_threads))
-        share_out(hand, row_slices(self.n, width), n_threads=self.n_threads)
+        n_threads = self.n_threads if self.n >= THREADED_ROWS else 1
+        share_out(hand, row_slices(self.n, -(-self.n // n_threads)), n_threads=n_threads)
         return product.astype(v.dtype, copy=False)
 
     def diag(self) -> Array:

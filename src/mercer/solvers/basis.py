@@ -32,8 +32,8 @@ class KrylovBasis:
         self._last = slice(0, 0)  # the block that was multiplied last
         self._next: Array = np.empty((n, 0))  # W
         self._coupling: Array = np.empty((0, 0))  # B
-        self._values: Array = np.empty(0)
-        self._rotation: Array = np.empty((0, 0))
+        self._ritz: tuple[Array, Array] | None = None  # of the projected matrix, ascending
+        self._scale = 0.0  # a lower bound on the largest |eigenvalue|
 
     @property
     def q(self) -> Array:
@@ -50,26 +50,35 @@ class KrylovBasis:
         self._next, _ = _orthonormal(block, drop=1e-10 * _size(block))
         if self.next_width == 0:
             self._next, _ = _orthonormal(rng.standard_normal(block.shape), drop=0.0)
-        self._take_next()
+        self.extend()
 
-    def _take_next(self) -> None:
+    def extend(self) -> None:
+        """Take the open block into the basis: it is multiplied next."""
         self._last = slice(self.size, self.size + self.next_width)
         self.vectors[:, self._last] = self._next
         self.size = self._last.stop
+        self._ritz = None
+
+    def inject(self, width: int, *, rng: np.random.Generator) -> None:
+        """Open a random block outside of the basis: what the Krylov space does not contain."""
+        n, room = self.vectors.shape
+        fresh = rng.standard_normal((n, max(0, min(width, n - self.size, room - self.size))))
+        for _ in range(2):
+            fresh -= self.q @ (self.q.T @ fresh)
+        self._next, _ = _orthonormal(fresh, drop=1e-8 * np.sqrt(n))
 
     def multiply(self, operator: SymmetricOperator) -> None:
         """One block product: the new columns of T, and the block that sticks out of Q."""
         product = operator.matmat(self.vectors[:, self._last])
         self.n_products += 1
+        self._scale = max(self._scale, _size(product))
         inside = self.q.T @ product  # (size, b)
         product -= self.q @ inside
         last = self._last
         inside[last] = 0.5 * (inside[last] + inside[last].T)
         self.projected[: self.size, last] = inside
         self.projected[last, : self.size] = inside.T
-        self._values, self._rotation = np.linalg.eigh(self.projected[: self.size, : self.size])
-        scale = max(abs(self._values[0]), abs(self._values[-1]))
-        block, coupling = _orthonormal(product, drop=10.0 * EPS * scale)
+        block, coupling = _orthonormal(product, drop=10.0 * EPS * self._scale)
         if block.shape[1]:
             # Once is not enough (Kahan): what is left of Q grew when the block was normalised.
             block -= self.q @ (self.q.T @ block)
@@ -79,7 +88,10 @@ class KrylovBasis:
 
     def ritz(self, k: int) -> tuple[Array, Array]:
         """Ritz values, descending, and their coordinates in Q; the first k of them."""
-        return self._values[::-1][:k], self._rotation[:, ::-1][:, :k]
+        if self._ritz is None:
+            self._ritz = np.linalg.eigh(self.projected[: self.size, : self.size])
+        values, rotation = self._ritz
+        return values[::-1][:k], rotation[:, ::-1][:, :k]
 
     def estimates(self, k: int) -> Array:
         """Relative residuals of the first k Ritz pairs."""
@@ -96,24 +108,7 @@ class KrylovBasis:
         self.projected[:] = 0.0
         self.projected[np.arange(keep), np.arange(keep)] = values
         self.size = keep
-        self._values, self._rotation = values[::-1], np.eye(keep)[:, ::-1]
-
-    def extend(self, k: int, *, rng: np.random.Generator) -> bool:
-        """Take the open block in; False when nothing sticks out and k vectors are there."""
-        n, room = self.vectors.shape
-        if self.next_width == 0:
-            width = min(k, n - self.size, room - self.size)
-            if self.size >= k or width <= 0:
-                return False
-            # An invariant subspace smaller than k: look in a random direction outside of it.
-            fresh = rng.standard_normal((n, width))
-            for _ in range(2):
-                fresh -= self.q @ (self.q.T @ fresh)
-            self._next, _ = _orthonormal(fresh, drop=1e-8 * np.sqrt(n))
-            if self.next_width == 0:
-                return False
-        self._take_next()
-        return True
+        self._ritz = values[::-1], np.eye(keep)[:, ::-1]
 
 
 def _orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 # Iterating on a float32 sketch further than this would only sharpen the sketch's own rounding.
 SKETCH_TOL = 3e-7
+# Wider blocks gain little speed in the product, and the small problems grow with the basis.
+MAX_BLOCK = 48
+# Enough for a random block to turn towards a large eigenvalue that was missed.
+CONFIRMING_PRODUCTS = 3
 
 
 @dataclass(repr=True)
@@ -34,7 +38,8 @@ class BlockKrylov(Solver):
     tol : float, default=1e-8
         Largest residual, relative to the largest eigenvalue.
     block : int, optional
-        Width of a block, at least k; by default k + 12.
+        Width of a block; by default k + 12, at most 48. When it is less than k, convergence is
+        confirmed by a search outside of the Krylov space.
     max_products : int, default=200
         Block products to spend before giving up (with a warning and the residuals).
     max_basis : int, optional
@@ -119,21 +124,36 @@ class BlockKrylov(Solver):
         start: Array | None,
     ) -> tuple[KrylovBasis, Status]:
         n = operator.n
-        # A block narrower than k could miss copies of an eigenvalue repeated more often than that.
-        block = min(max(self.block or k + 12, k), n)
+        block = min(self.block or min(k + 12, MAX_BLOCK), n)
         room = min(n, max(self.max_basis or k + 8 * block, k + 2 * block))
         basis = KrylovBasis(n, room + block)
         basis.append(self._start(operator, block, rng=rng, start=start), rng=rng)
+        watch = _Watch(tol)
+        settled: Array | None = None if block < k else np.empty(0)
         for product in range(1, self.max_products + 1):
             basis.multiply(operator)
-            if basis.estimates(k).max(initial=0.0) <= tol and basis.size >= k:
-                return basis, Status.CONVERGED
             if product == self.max_products:
                 break
+            exhausted = basis.next_width == 0
+            if basis.size < k and exhausted:
+                basis.inject(block, rng=rng)
+            elif basis.size >= k and (exhausted or watch.is_due(product)):
+                values, worst = basis.ritz(k)[0], float(basis.estimates(k).max(initial=0.0))
+                if worst <= tol:
+                    if settled is not None and _same(values, settled, tol):
+                        return basis, Status.CONVERGED
+                    # A block narrower than k may have missed copies of an eigenvalue that is repeated
+                    # more often than that. Look outside of the Krylov space before believing it.
+                    settled = values
+                    basis.inject(block, rng=rng)
+                    watch.wait(product, CONFIRMING_PRODUCTS)
+                else:
+                    watch.saw(product, worst)
+            if basis.next_width == 0:  # nothing outside is left: the answer is exact
+                return basis, Status.CONVERGED
             if basis.size + basis.next_width > room:
                 basis.restart(min(k + block // 2, basis.size))
-            if not basis.extend(k, rng=rng):  # the Krylov space is exhausted: the answer is exact
-                return basis, Status.CONVERGED
+            basis.extend()
         return basis, Status.MAX_PRODUCTS
 
     def _start(
@@ -161,3 +181,37 @@ class BlockKrylov(Solver):
         _, vectors = np.linalg.eigh(core)
         landmark = columns @ vectors[:, -(block - 2) :].astype(columns.dtype)  # (n, block - 2)
         return np.concatenate([landmark, rng.standard_normal((n, 2))], axis=1, dtype=np.float64)
+
+
+def _same(values: Array, settled: Array, tol: float) -> bool:
+    """Whether the Ritz values have not moved; an empty `settled` needs no confirmation."""
+    if len(settled) == 0:
+        return True
+    return bool(np.max(np.abs(values - settled)) <= tol * np.max(np.abs(values)))
+
+
+class _Watch:
+    """Says after which products a look at the residuals is due.
+
+    Each look solves the projected problem. The residuals fall geometrically, so after two looks the
+    next one is due shortly before they should reach the tolerance.
+    """
+
+    def __init__(self, tol: float) -> None:
+        self._tol = tol
+        self._due = 2
+        self._last: tuple[int, float] | None = None
+
+    def is_due(self, product: int) -> bool:
+        return product >= self._due
+
+    def wait(self, product: int, n_products: int) -> None:
+        self._due, self._last = product + n_products, None
+
+    def saw(self, product: int, worst: float) -> None:
+        self._due = product + 1
+        if self._last is not None and 0.0 < worst < self._last[1]:
+            rate = np.log(self._last[1] / worst) / (product - self._last[0])
+            left = np.log(worst / self._tol) / rate
+            self._due = product + max(1, min(int(0.8 * left), 10))
+        self._last = product, worst

@@ -39,11 +39,12 @@ class LowEnd:
 def low_end(operator: SymmetricOperator, *, rng: np.random.Generator) -> LowEnd:
     """A few block Lanczos steps: Ritz values lie inside the spectrum, so a negative one is proof."""
     n = operator.n
-    basis = KrylovBasis(n, min(n, BLOCK * (PRODUCTS + 1)) + BLOCK)
+    basis = KrylovBasis(n, BLOCK * (PRODUCTS + 1))
     basis.append(rng.standard_normal((n, min(BLOCK, n))), rng=rng)
     for _ in range(PRODUCTS):
         basis.multiply(operator)
-        if basis.size + basis.next_width > n or not basis.extend(0, rng=rng):
+        if basis.next_width == 0 or basis.n_products == PRODUCTS:
             break
+        basis.extend()
     values, _ = basis.ritz(basis.size)
     return LowEnd(float(values.min()), float(-values[values < 0].sum()), complete=False)

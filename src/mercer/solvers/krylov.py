@@ -213,5 +213,5 @@ class _Watch:
         if self._last is not None and 0.0 < worst < self._last[1]:
             rate = np.log(self._last[1] / worst) / (product - self._last[0])
             left = np.log(worst / self._tol) / rate
-            self._due = product + max(1, min(int(0.8 * left), 10))
+            self._due = product + max(1, min(int(0.8 * left), 2))
         self._last = product, worst

@@ -194,6 +194,7 @@ class KernelPCA(_Reference):  # type: ignore[misc]
             map_dimension=map_dimension,
             shift_invariant=kernel.shift_invariant and not hasattr(x, "indptr"),
             precomputed=kernel.is_precomputed,
+            costly=not kernel.parallel,
         )
         return plan(problem, solver)
 

@@ -169,6 +169,12 @@ def test_a_budget_that_cannot_hold_the_plan_is_refused_with_the_numbers(rng):
         mercer.KernelPCA(None, memory="1MB").fit(x)
 
 
+def test_a_share_that_needs_all_components_is_refused_when_they_do_not_fit(rng):
+    x = rng.standard_normal((3100, 30))
+    with pytest.raises(MemoryBudgetError, match=r"99.0% of the variance takes more than"):
+        mercer.KernelPCA(0.99, kernel=RBF(0.5), memory="200MB").fit(x)
+
+
 def test_a_tight_budget_is_met_without_storing_the_matrix(rng):
     x = rng.standard_normal((1500, 3))
     roomy = mercer.KernelPCA(2, kernel=RBF(0.3)).fit(x)

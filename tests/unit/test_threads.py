@@ -13,7 +13,7 @@ from mercer.kernels import RBF
 def test_every_task_is_played_once_in_an_order_that_does_not_depend_on_timing():
     for n_threads in (1, 2, 3, 7):
         hands = share_out(list, range(10), n_threads=n_threads)
-        assert sorted(sum(hands, [])) == list(range(10))
+        assert sorted(task for hand in hands for task in hand) == list(range(10))
         assert hands == share_out(list, range(10), n_threads=n_threads)
 
 

@@ -171,6 +171,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             map_dimension=kernel.map_dimension(d),
             shift_invariant=kernel.shift_invariant and not hasattr(x, "indptr"),
             precomputed=kernel.is_precomputed,
+            costly=not kernel.parallel,
         )
         return plan(problem, self.solver)
 

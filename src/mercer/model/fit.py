@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import KernelError
+from mercer._core.errors import KernelError, MemoryBudgetError
 from mercer.engine.threads import n_blas_threads
 from mercer.engine.tiles import square_tiling
 from mercer.model.linear import fit_features, require_finite, require_variance
@@ -44,7 +44,7 @@ def _fit_dual(
     require_finite(diag)
     pairs, total = _solve(operator, sketch, asked, plan=plan, rng=rng)
     cut = rounding_cut(pairs.values, float(np.max(np.abs(diag))), operator.n, operator.dtype)
-    require_variance(pairs.values, cut)
+    require_variance(pairs.values if pairs.spectrum is None else pairs.spectrum, cut)
     seen = None if kernel.why_valid() else _low_end(operator, sketch, pairs, rng=rng)
     pairs = keep(pairs, asked, total=total, cut=cut)
     coef = minus_mean(pairs.vectors / np.sqrt(pairs.values))  # (n, k)
@@ -63,10 +63,20 @@ def gram_operators(kernel: Kernel, x: Rows, plan: Plan) -> tuple[Centred, Centre
     if plan.storage == "full":
         return Centred(exact.stored()), None
     if plan.storage == "half":
-        # The kernel is shift-invariant, or this plan would not be: centred rows round best.
-        rough = x - x.mean(axis=0)
-        return Centred(exact), Centred(tiled(kernel, rough.astype(np.float32)).stored())
+        return Centred(exact), Centred(_sketch(kernel, x))
     return Centred(exact), None
+
+
+def _sketch(kernel: Kernel, x: Rows) -> StoredGram:
+    """K in float32, less a constant: neither changes HKH beyond rounding.
+
+    The kernel is shift-invariant, or this plan would not be, so the rows may be centred, which rounds
+    best. And H(K - c11ᵀ)H = HKH: entries about zero round to smaller errors than entries about c.
+    """
+    rows = (x - x.mean(axis=0)).astype(np.float32)
+    gram = tiled(kernel, rows)
+    some = rows[:: max(1, len(rows) // 100)]
+    return gram.stored(minus=float(kernel.tile(some, some).mean()))
 
 
 def tiled(kernel: Kernel, x: Rows) -> TiledGram:
@@ -117,6 +127,13 @@ def _grow(
             count = first_reaching(pairs.values, share * total)
             return replace(pairs.first(count), n_products=spent), total
         start, k = pairs.vectors, 2 * k
+    if not plan.lapack_fits:
+        msg = (
+            f"{share:.1%} of the variance takes more than {k // 2} components, and `memory` does not "
+            f"hold the {n} x {n} problem of finding all. Ask for a smaller share or a number of "
+            "components, raise `memory`, or use a wider kernel."
+        )
+        raise MemoryBudgetError(msg)
     pairs = Lapack()(operator, n, rng=rng)
     return replace(pairs, n_products=spent + pairs.n_products), operator.trace()
 

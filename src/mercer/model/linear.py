@@ -113,11 +113,19 @@ def require_finite(values: Array) -> None:
 
 
 def require_variance(values: Array, cut: float) -> None:
-    """Raise when every eigenvalue is rounding."""
-    if not np.any(values > cut):
+    """Raise when no eigenvalue is above rounding."""
+    if np.any(values > cut):
+        return
+    if np.any(values < -10.0 * cut):
         msg = (
-            "The data have zero variance in feature space: all rows map to one point, so there is no "
-            "component to find. Check that the rows differ, and that the kernel has not saturated "
-            "(a sigmoid or polynomial with a large gamma, an RBF with a tiny one)."
+            f"No eigenvalue is positive (the smallest seen is {values.min():.3g}): the function is not a "
+            "kernel, and on these data it is nearly the negative of one. `mercer.check_kernel` shows a "
+            "witness."
         )
-        raise ZeroVarianceError(msg)
+        raise KernelError(msg)
+    msg = (
+        "The data have zero variance in feature space: all rows map to one point, so there is no "
+        "component to find. Check that the rows differ, and that the kernel has not saturated "
+        "(a sigmoid or polynomial with a large gamma, an RBF with a tiny one)."
+    )
+    raise ZeroVarianceError(msg)

@@ -18,7 +18,7 @@ LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration
 LAPACK_SHARE = 25  # k above n/25: the Krylov basis would grow towards the matrix itself
 SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 TIGHT_TOL = 1e-12
-HALF_TOL = 1e-9  # a float32 sketch needs one proof pass for 1e-8; below that, more than it saves
+HALF_TOL = 5e-7  # what iterating on a float32 sketch reaches; below, each digit would cost a pass
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
 TILE_BYTES = 64 * 2**20
 
@@ -35,6 +35,7 @@ class Problem:
     map_dimension: int | None = None  # of the kernel's explicit map, where there is one
     shift_invariant: bool = False
     precomputed: bool = False
+    costly: bool = False  # a user's Python function: no entry is computed twice
 
     @property
     def k(self) -> int | None:
@@ -51,6 +52,9 @@ class Plan:
     storage: Storage
     n_bytes: int
     reasons: tuple[str, ...] = field(default=())
+    lapack_fits: bool = (
+        True  # a share of the variance may need more components than Krylov pays for
+    )
 
     def __str__(self) -> str:
         held = {
@@ -158,9 +162,18 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
 
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
-    # K, the eigenvectors, and LAPACK's work space of twice that for divide and conquer.
-    n_bytes = (2 if solver.subset else 4) * problem.n**2 * problem.itemsize
+    n_bytes = _lapack_bytes(problem, solver)
+    if problem.costly:
+        n_bytes += problem.n**2 * problem.itemsize
+        return Plan(
+            "dual", solver, "full", n_bytes, (reason, "a Python function is called once a pair")
+        )
     return Plan("dual", solver, "none", n_bytes, (reason,))
+
+
+def _lapack_bytes(problem: Problem, solver: Lapack) -> int:
+    # K, the eigenvectors, and LAPACK's work space of twice that for divide and conquer.
+    return (2 if solver.subset else 4) * problem.n**2 * problem.itemsize
 
 
 def _krylov_plan(problem: Problem, solver: Solver, reason: str) -> Plan:
@@ -175,19 +188,22 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str) -> Plan:
         and tol >= HALF_TOL
         and not problem.precomputed
     )
+    fits = _lapack_bytes(problem, Lapack()) <= problem.budget_bytes
     if problem.precomputed:
-        return Plan("dual", solver, "full", basis, (*reasons, "K is the caller's own matrix"))
+        reasons = (*reasons, "K is the caller's own matrix")
+        return Plan("dual", solver, "full", basis, reasons, lapack_fits=fits)
     stored = n * n * (4 if half else problem.itemsize) + basis + TILE_BYTES
     if stored > problem.budget_bytes:
         why = (
             f"K would take {format_bytes(stored)} of the {format_bytes(problem.budget_bytes)} allowed: "
             "its tiles are made anew for each product"
         )
-        return Plan("dual", solver, "none", basis + TILE_BYTES, (*reasons, why))
+        reasons = (*reasons, why)
+        return Plan("dual", solver, "none", basis + TILE_BYTES, reasons, lapack_fits=fits)
     if half:
         why = "float32 halves the memory traffic of each product; residuals are proved in float64"
-        return Plan("dual", solver, "half", stored, (*reasons, why))
-    return Plan("dual", solver, "full", stored, reasons)
+        return Plan("dual", solver, "half", stored, (*reasons, why), lapack_fits=fits)
+    return Plan("dual", solver, "full", stored, reasons, lapack_fits=fits)
 
 
 def _checked(chosen: Plan, problem: Problem) -> Plan:

@@ -64,13 +64,15 @@ class TiledGram:
 
         return reduce(np.add, self._over_tiles(hand))
 
-    def dense(self) -> Array:
-        """K as a new array."""
+    def dense(self, minus: float = 0.0) -> Array:
+        """K as a new array, less a constant if one is given."""
         matrix = np.empty((self.n, self.n), dtype=self.dtype)
 
         def hand(tiles: Iterable[TileSlices]) -> None:
             for i, j in tiles:
                 tile = self._tile(i, j)
+                if minus:
+                    tile -= minus
                 matrix[i, j] = tile
                 if i != j:
                     matrix[j, i] = tile.T
@@ -78,9 +80,9 @@ class TiledGram:
         self._over_tiles(hand)
         return matrix
 
-    def stored(self) -> StoredGram:
+    def stored(self, minus: float = 0.0) -> StoredGram:
         """The same operator with the matrix in memory."""
-        return StoredGram(self.dense(), self.n_threads)
+        return StoredGram(self.dense(minus), self.n_threads)
 
     def diag(self) -> Array:
         """The diagonal."""

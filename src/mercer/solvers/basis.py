@@ -63,7 +63,7 @@ class KrylovBasis:
     def inject(self, width: int, *, rng: np.random.Generator) -> None:
         """Open a random block outside of the basis: what the Krylov space does not contain."""
         n, room = self.vectors.shape
-        fresh = rng.standard_normal((n, max(0, min(width, n - self.size, room - self.size))))
+        fresh: Array = rng.standard_normal((n, max(0, min(width, n - self.size, room - self.size))))
         fresh, _ = _orthonormal(fresh, drop=0.0)
         for drop in (1e-8, 0.05):
             fresh -= self.q @ (self.q.T @ fresh)

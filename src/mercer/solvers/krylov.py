@@ -35,8 +35,9 @@ class BlockKrylov(Solver):
 
     Parameters
     ----------
-    tol : float, default=1e-8
-        Largest residual, relative to the largest eigenvalue.
+    tol : float, default=1e-6
+        Largest residual, relative to the largest eigenvalue. An eigenvalue is then right to about
+        tol² over its relative gap: 1e-12 for most.
     block : int, optional
         Width of a block; by default k + 12, at most 48. When it is less than k, convergence is
         confirmed by a search outside of the Krylov space.
@@ -57,7 +58,7 @@ class BlockKrylov(Solver):
     array([1.        , 0.5       , 0.33333333])
     """
 
-    tol: float = 1e-8
+    tol: float = 1e-6
     block: int | None = None
     max_products: int = 200
     max_basis: int | None = None
@@ -106,7 +107,7 @@ class BlockKrylov(Solver):
 
     def _check(self) -> None:
         if not self.tol > 0:
-            msg = f"BlockKrylov needs tol > 0, but tol={self.tol!r} came. Use 1e-8, or 1e-12 for more."
+            msg = f"BlockKrylov needs tol > 0, but tol={self.tol!r} came. Use 1e-6, or 1e-12 for more."
             raise InputError(msg)
         if self.max_products < 1:
             msg = (

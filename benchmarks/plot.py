@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COLOURS = {
     "mercer": "#b3001b",
-    "mercer tol=1e-6": "#e07a8b",
+    "mercer tol=1e-10": "#e07a8b",
     "sklearn auto": "#222222",
     "sklearn dense": "#6c757d",
     "sklearn arpack": "#1d70a2",

@@ -53,7 +53,7 @@ def test_the_table(case):
 
 
 def test_tolerance_follows_precision_and_cost():
-    assert plan(Problem(2000, 5, 20)).solver.tol == 1e-12
+    assert plan(Problem(2000, 5, 20)).solver.tol == 1e-10
     assert plan(Problem(9000, 5, 20)).solver.tol == 1e-6
     assert plan(Problem(2000, 5, 20, itemsize=4)).solver.tol == 1e-6
 

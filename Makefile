@@ -25,8 +25,9 @@ lint: $(STAMP)  ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Two processes of tests, each with BLAS on one thread: four BLAS threads on two cores take turns waiting.
 test: lint  ## lint, then the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: $(STAMP)  ## speed, memory and residual against scikit-learn (ARGS="--quick" for a taste)
 	$(BIN)/python -m benchmarks.run $(ARGS)

@@ -200,7 +200,7 @@ class _Watch:
 
     def __init__(self, tol: float) -> None:
         self._tol = tol
-        self._due = 2
+        self._due = max(2, int(-0.4 * np.log10(tol)))  # a product gains two digits or so at best
         self._last: tuple[int, float] | None = None
 
     def is_due(self, product: int) -> bool:

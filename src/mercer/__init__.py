@@ -1,15 +1,16 @@
 """mercer: Kernel PCA, exact and certified.
 
 >>> import mercer
->>> sorted(mercer.__all__)[:2]
-['KernelPCA', 'PCA']
+>>> model = mercer.KernelPCA(2, kernel="rbf").fit([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [3.0, 3.0]])
+>>> model.transform([[1.0, 1.0]]).shape
+(1, 2)
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mercer import kernels, plots, preimage, solvers
+    from mercer import diagnostics, errors, kernels, plots, preimage, sklearn, solvers
     from mercer.diagnostics import check_kernel
     from mercer.estimators import PCA, KernelPCA
 
@@ -21,9 +22,12 @@ _HOMES = {
     "KernelPCA": "mercer.estimators",
     "PCA": "mercer.estimators",
     "check_kernel": "mercer.diagnostics",
+    "diagnostics": "",
+    "errors": "",
     "kernels": "",
     "preimage": "",
     "plots": "",
+    "sklearn": "",
     "solvers": "",
 }
 
@@ -32,9 +36,12 @@ __all__ = [
     "KernelPCA",
     "__version__",
     "check_kernel",
+    "diagnostics",
+    "errors",
     "kernels",
     "plots",
     "preimage",
+    "sklearn",
     "solvers",
 ]
 

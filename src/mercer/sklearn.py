@@ -11,11 +11,14 @@ system is solved once.
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.decomposition import KernelPCA as _Reference
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.extmath import svd_flip
@@ -26,18 +29,10 @@ from mercer._core.memory import parse_bytes
 from mercer.estimators.validation import as_generator
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.base import as_rows
-from mercer.model import (
-    GivenSections,
-    KernelSections,
-    Plan,
-    Problem,
-    Projection,
-    fit_kernel_pca,
-    gram_operators,
-    plan,
-)
+from mercer.model import Plan, Problem, fit_kernel_pca, gram_operators, plan
+from mercer.model.projection import GivenSections, KernelSections, Projection
 from mercer.operators import minus_mean
-from mercer.solvers import BlockKrylov, Lapack, Solver
+from mercer.solvers import BlockKrylov, Lapack
 from mercer.solvers.lowend import low_end
 
 if TYPE_CHECKING:
@@ -45,15 +40,25 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.kernels import Kernel
+    from mercer.operators import Centred
+    from mercer.solvers import EigenPairs
 
 __all__ = ["KernelPCA"]
+
+# What stands for tol=0, "to machine precision", by the bytes of a number: residuals over λ₁.
+TOL = {8: 1e-12, 4: 1e-6}
+# Which parameters a kernel has; at zero it is no kernel of ours. The others have none that matter.
+POSITIVE = {"rbf": ("gamma_",), "sigmoid": ("gamma_",), "poly": ("gamma_", "degree")}
 
 
 class KernelPCA(_Reference):  # type: ignore[misc]
     """Kernel PCA with scikit-learn's sixteen parameters, attributes and numbers.
 
     See `sklearn.decomposition.KernelPCA` for the parameters. `eigen_solver` keeps its meaning:
-    ``"dense"`` is LAPACK, the others let mercer's planner choose. The plan is in ``plan_``.
+    ``"dense"`` is LAPACK, the others let mercer's planner choose between LAPACK and block Krylov.
+    Krylov iterates to the precision of the data, or to `tol` where ``"arpack"`` is given one. If it
+    does not get there, LAPACK takes over, or, where the matrix does not fit into memory, a
+    `ConvergenceWarning` tells how far it got. What was done is in ``plan_``.
 
     Examples
     --------
@@ -133,10 +138,10 @@ class KernelPCA(_Reference):  # type: ignore[misc]
             given, x = x, _symmetric(x)
         rng = as_generator(self.random_state)
         n = int(x.shape[0])
-        k = n if self.n_components is None else min(n, self.n_components)
+        k = n if self.n_components is None else min(n, int(self.n_components))
         self.plan_ = self._plan(kernel, x, k)
         if self.plan_.route == "primal":
-            values, vectors, means = _primal_pairs(kernel, x, k, self.plan_, rng)
+            values, vectors, means = self._primal_pairs(kernel, x, k, rng)
         else:
             values, vectors, means = self._dual_pairs(kernel, x, k, rng)
         if kernel.is_precomputed:
@@ -148,6 +153,7 @@ class KernelPCA(_Reference):  # type: ignore[misc]
     ) -> tuple[Array, Array, Array]:
         operator, sketch = gram_operators(kernel, x, self.plan_)
         pairs = self.plan_.solver(operator, k, rng=rng, sketch=sketch)
+        pairs = pairs if pairs.status.ok else self._rescued(operator, pairs, k, rng)
         if self.eigen_solver == "randomized" and kernel.why_valid() is None:
             # scikit-learn selects by modulus there, and so refuses a matrix whose negative end
             # reaches above the k-th eigenvalue.
@@ -156,12 +162,53 @@ class KernelPCA(_Reference):  # type: ignore[misc]
                 _check_psd_eigenvalues(np.append(pairs.values, lowest), enable_warnings=False)
         return pairs.values, pairs.vectors, operator.row_means
 
+    def _rescued(
+        self, operator: Centred, pairs: EigenPairs, k: int, rng: np.random.Generator
+    ) -> EigenPairs:
+        """LAPACK's pairs in place of unconverged ones; a warning where its matrices do not fit."""
+        # K and the eigenvectors, as in the plan for LAPACK's subset driver.
+        if 2 * operator.n**2 * operator.dtype.itemsize <= parse_bytes("auto"):
+            self._take_over(Lapack(subset=True))
+            return self.plan_.solver(operator, k, rng=rng)
+        msg = (
+            f"Block Krylov stopped at a residual of {pairs.residuals.max():.1e} of the largest "
+            f"eigenvalue, and free memory does not hold LAPACK's {operator.n} x {operator.n} matrices. "
+            "Ask for fewer components, loosen `tol` with eigen_solver='arpack', or fit on fewer rows."
+        )
+        warnings.warn(msg, ConvergenceWarning, stacklevel=2)
+        return pairs
+
+    def _take_over(self, solver: Lapack) -> None:
+        reasons = (*self.plan_.reasons, "Krylov did not converge: LAPACK took over")
+        self.plan_ = replace(self.plan_, solver=solver, reasons=reasons)
+
+    def _primal_pairs(
+        self, kernel: Kernel, x: Rows, k: int, rng: np.random.Generator
+    ) -> tuple[Array, Array, Array]:
+        """Eigenpairs through the explicit map, completed up to k where scikit-learn keeps zeros."""
+        try:
+            pairs = fit_kernel_pca(kernel, x, k, plan=self.plan_, rng=rng).pairs
+            if not pairs.status.ok:  # the m x m covariance is there already, so LAPACK fits
+                self._take_over(Lapack())
+                pairs = fit_kernel_pca(kernel, x, k, plan=self.plan_, rng=rng).pairs
+            values, vectors = pairs.values, pairs.vectors
+        except ZeroVarianceError:  # scikit-learn's answer is zeros; H1 = 0 is one it can start from
+            values, vectors = np.zeros(1), np.full((x.shape[0], 1), x.shape[0] ** -0.5)
+        if len(values) < k and not self._drops_zeros():
+            values, vectors = np.pad(values, (0, k - len(values))), _completed(vectors, k, rng)
+        features = kernel.feature_map(int(x.shape[1]))(x)
+        means = features @ features.mean(axis=0)  # K1/n = Φ(Φᵀ1/n)
+        return values, vectors, np.asarray(means)
+
+    def _drops_zeros(self) -> bool:
+        return self.remove_zero_eig or self.n_components is None
+
     def _finish(self, kernel: Kernel, x: Rows, values: Array, vectors: Array, means: Array) -> None:
         """scikit-learn's own clean-up of eigenvalues and signs, then the projection."""
         dtype = x.dtype
         values = _check_psd_eigenvalues(values.astype(dtype), enable_warnings=False)
         vectors, _ = svd_flip(u=vectors.astype(dtype), v=None)
-        if self.remove_zero_eig or self.n_components is None:
+        if self._drops_zeros():
             vectors, values = vectors[:, values > 0], values[values > 0]
         self.eigenvalues_, self.eigenvectors_ = values, vectors
         scale = np.sqrt(values, where=values > 0, out=np.full(len(values), np.inf, dtype=dtype))
@@ -179,24 +226,27 @@ class KernelPCA(_Reference):  # type: ignore[misc]
 
     def _plan(self, kernel: Kernel, x: Rows, k: int) -> Plan:
         n, d = int(x.shape[0]), int(x.shape[1])
-        solver: str | Solver = "auto"
-        map_dimension = kernel.map_dimension(d)
-        if self.eigen_solver == "dense":
-            solver, map_dimension = Lapack(subset=k < n // 2), None
-        elif self.eigen_solver == "arpack" and self.tol > 0:
-            solver = BlockKrylov(tol=max(self.tol, 1e-14))
+        dense = self.eigen_solver == "dense"
         problem = Problem(
             n=n,
             d=d,
             n_components=k,
             itemsize=x.dtype.itemsize,
             budget_bytes=parse_bytes("auto"),
-            map_dimension=map_dimension,
+            map_dimension=None if dense else kernel.map_dimension(d),
             shift_invariant=kernel.shift_invariant and not hasattr(x, "indptr"),
             precomputed=kernel.is_precomputed,
             costly=not kernel.parallel,
         )
-        return plan(problem, solver)
+        chosen = plan(problem, Lapack(subset=k < n // 2) if dense else "auto")
+        if isinstance(chosen.solver, Lapack):
+            return chosen
+        # The planner's own tolerance is for pictures. Users of scikit-learn expect ARPACK's digits,
+        # in small eigenvalues too; asking for them also makes the plan store K in full precision.
+        given = self.eigen_solver == "arpack" and self.tol > 0
+        tol = max(float(self.tol), 1e-14) if given else TOL[x.dtype.itemsize]
+        tight = plan(problem, BlockKrylov(tol=tol))
+        return replace(tight, reasons=(*chosen.reasons[:1], *tight.reasons[1:]))
 
     def _kernel(self) -> Kernel:
         makers: dict[str, Callable[[], Kernel]] = {
@@ -207,7 +257,9 @@ class KernelPCA(_Reference):  # type: ignore[misc]
             "sigmoid": lambda: Sigmoid(self.gamma_, self.coef0),
             "poly": lambda: Polynomial(self.degree, self.gamma_, self.coef0),
         }
-        ours = not callable(self.kernel) and self.gamma_ > 0 and self.degree > 0
+        ours = not callable(self.kernel) and all(
+            getattr(self, name) > 0 for name in POSITIVE.get(self.kernel, ())
+        )
         # Functions, and corners such as gamma=0 that are no kernel of ours: scikit-learn's own code.
         return makers[self.kernel]() if ours else Custom(_Pairwise(self), form="matrices")
 
@@ -227,30 +279,15 @@ class _Pairwise:
         )
 
     def __call__(self, x: Rows, y: Rows) -> Array:
-        return np.asarray(
-            pairwise_kernels(
-                x, y, metric=self.metric, filter_params=True, n_jobs=self.n_jobs, **self.params
-            )
-        )
+        rules = {"metric": self.metric, "filter_params": True, "n_jobs": self.n_jobs}
+        return np.asarray(pairwise_kernels(x, y, **rules, **self.params))
 
 
-def _primal_pairs(
-    kernel: Kernel, x: Rows, k: int, chosen: Plan, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    """Eigenpairs through the explicit map, completed by vectors of the null space up to k."""
-    try:
-        pairs = fit_kernel_pca(kernel, x, k, plan=chosen, rng=rng).pairs
-        values, known = pairs.values, pairs.vectors
-    except ZeroVarianceError:  # scikit-learn's answer to constant data is zeros
-        values, known = np.zeros(0), np.zeros((x.shape[0], 0))
-    missing = k - len(values)
-    block = np.concatenate([known, rng.standard_normal((x.shape[0], missing))], axis=1)
-    fresh = np.linalg.qr(block)[0][:, len(values) :]  # orthogonal to the known ones
-    vectors = np.concatenate([known, fresh], axis=1)
-    values = np.concatenate([values, np.zeros(missing)])
-    features = kernel.feature_map(int(x.shape[1]))(x)
-    means = features @ features.mean(axis=0)  # K1/n = Φ(Φᵀ1/n)
-    return values, vectors, np.asarray(means)
+def _completed(vectors: Array, k: int, rng: np.random.Generator) -> Array:
+    """The vectors, and others orthogonal to them and to each other, up to k."""
+    n, rank = vectors.shape
+    block = np.concatenate([vectors, rng.standard_normal((n, k - rank))], axis=1)
+    return np.concatenate([vectors, np.linalg.qr(block)[0][:, rank:]], axis=1)
 
 
 def _symmetric(x: Array) -> Array:

@@ -157,6 +157,15 @@ def test_a_large_fit_uses_the_float32_sketch_and_is_right_in_float64(rng):
     np.testing.assert_allclose(model.transform(x[:50]), model.fit_.scores[:50], atol=1e-9)
 
 
+def test_components_far_below_the_first_are_right_above_3000_rows(rng):
+    x = rng.standard_normal((3001, 3))
+    model = mercer.KernelPCA(20, kernel=RBF(1e-3)).fit(x)
+    k = RBF(1e-3)(x)
+    centred = k - k.mean(0) - k.mean(1)[:, None] + k.mean()
+    exact = np.sort(eigsh(centred, 20, return_eigenvectors=False))[::-1]
+    np.testing.assert_allclose(model.eigenvalues_, exact, rtol=1e-3)
+
+
 def test_n_components_as_a_share_is_the_smallest_k_that_reaches_it(data):
     x, _ = data
     everything = mercer.KernelPCA(None, kernel=RBF(0.3)).fit(x)

@@ -107,6 +107,20 @@ def test_sparse_equals_dense(name, rng):
     )
 
 
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_rows_meet_dense_rows(name, rng):
+    x = rng.random((20, 6)) * (rng.random((20, 6)) < 0.4)
+    kernel = ALL[name]
+    left, right, dense = x[:12], x[12:], kernel(x[:12], x[12:])
+    close = {"rtol": 1e-11, "atol": 1e-12 * np.abs(dense).max()}
+    for mixed in (
+        kernel(sparse.csr_array(left), right),
+        kernel(left, sparse.csr_array(right)),
+    ):
+        assert isinstance(mixed, np.ndarray)
+        np.testing.assert_allclose(mixed, dense, **close)
+
+
 # ── references ──────────────────────────────────────────────────────────────
 REFERENCES = {
     "linear": (Linear(), pairwise.linear_kernel),
@@ -152,6 +166,37 @@ def test_matern_against_mpmath(nu, r):
     np.testing.assert_allclose(value, float(exact), rtol=1e-8, atol=1e-300)
 
 
+@pytest.mark.parametrize("nu", [50.0, 150.0, 400.0])
+@pytest.mark.parametrize("r", [1e-3, 0.01, 0.5, 2.0, 10.0])
+def test_smooth_matern_against_mpmath(nu, r):
+    s = mp.sqrt(2 * mp.mpf(nu)) * mp.mpf(r)
+    exact = mp.mpf(2) ** (1 - mp.mpf(nu)) / mp.gamma(nu) * s**nu * mp.besselk(nu, s)
+    value = Matern(nu, 1.0)(np.array([[0.0]]), np.array([[r]]))[0, 0]
+    np.testing.assert_allclose(value, float(exact), rtol=2e-9)
+    if r < 0.1:  # near one, where only the difference shows anything
+        np.testing.assert_allclose(1.0 - value, float(1 - exact), rtol=1e-8)
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("outlier", [1e8, 1e9])
+def test_one_outlier_spoils_no_other_entry(outlier, as_given, rng):
+    x = rng.standard_normal((400, 4))
+    x[17] = outlier
+    exact = np.exp(-0.5 * ((x[:, None] - x[None]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(RBF(0.5)(as_given(x)), exact, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, sparse.csr_array])
+def test_far_clusters_in_float32(as_given, rng):
+    x = rng.standard_normal((200, 3))
+    x[::2] += 1e4
+    x = rng.permutation(x).astype(np.float32)
+    exact = np.exp(-0.05 * ((x[:, None].astype(float) - x[None]) ** 2).sum(axis=2))
+    k = RBF(0.05)(as_given(x))
+    assert k.dtype == np.float32
+    np.testing.assert_allclose(k, exact, rtol=0, atol=1e-4)
+
+
 def test_distances_do_not_cancel_far_from_the_origin(rng):
     x = rng.standard_normal((20, 3))
     near, far = RBF(0.5)(x), RBF(0.5)(x + 1e6)
@@ -178,6 +223,22 @@ def test_algebra_is_dense_algebra(a, b, c):
 
 def test_columns_are_the_columns(cloud):
     np.testing.assert_array_equal(RBF(0.3).on([2, 0])(cloud), RBF(0.3)(cloud[:, [2, 0]]))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [[True, False, True, False], np.array([True, False, True, False]), np.array([0, 2]), (0, -2)],
+)
+def test_columns_by_mask_and_by_number_are_the_same(columns, cloud, rng):
+    picked = cloud[:, [0, 2]]
+    kernel = Polynomial(2).on(columns)
+    assert kernel.columns is columns
+    phi = kernel.feature_map(4)(cloud)
+    for k in (kernel(cloud), kernel.resolve(cloud, rng=rng)(cloud), phi @ phi.T):
+        np.testing.assert_allclose(k, Polynomial(2)(picked), rtol=1e-12, atol=1e-12)
+    assert kernel.map_dimension(4) == phi.shape[1] == 6
+    again = eval(repr(kernel), {"Polynomial": Polynomial})
+    np.testing.assert_array_equal(again(cloud), kernel(cloud))
 
 
 def test_repr_reads_as_it_was_written():
@@ -245,6 +306,12 @@ def test_median_of_data_with_many_copies_is_not_zero(rng):
         (Linear() ** 1.5, "p ≥ 1"),
         (RBF(1.0).on([7]), "0 to 3"),
         (RBF(1.0).on([]), "at least one"),
+        (RBF(1.0).on([False] * 4), "at least one"),
+        (RBF(1.0).on([True, False]), "mask of 2 columns came, but the data have 4"),
+        (RBF(1.0).on([True, 2]), "whole numbers or a mask"),
+        (RBF(1.0).on([0.0, 1.0]), "whole numbers or a mask"),
+        (RBF(1.0).on("ab"), "whole numbers or a mask"),
+        (RBF(1.0).on(2), "whole numbers or a mask"),
     ],
 )
 def test_impossible_parameters_are_refused(kernel, says, cloud):
@@ -292,9 +359,72 @@ def test_negative_histograms_are_refused(cloud):
         Chi2()(cloud)
 
 
-def test_a_precomputed_kernel_does_not_add_up():
-    with pytest.raises(KernelError, match="precomputed"):
-        RBF(1.0) + Precomputed()
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda k: RBF(1.0) + k,
+        lambda k: k + RBF(1.0),
+        lambda k: k + 1.0,
+        lambda k: 1.0 + k,
+        lambda k: k - RBF(1.0),
+        lambda k: -k,
+        lambda k: 2.0 * k,
+        lambda k: k * 2.0,
+        lambda k: k * RBF(1.0),
+        lambda k: RBF(1.0) * k,
+        lambda k: k**2,
+        lambda k: k.on([0]),
+        lambda k: k.normalised(),
+    ],
+)
+def test_a_precomputed_kernel_is_not_combined(build):
+    with pytest.raises(KernelError, match="precomputed kernel can't be combined"):
+        build(Precomputed())
+
+
+# ── Gaussian-process kernels ────────────────────────────────────────────────
+class Stranger(gp.RBF):
+    """Named like a covariance function, and none."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return -super().__call__(X, Y, eval_gradient)
+
+
+Stranger.__name__ = "RBF"
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        gp.RBF() ** -1,
+        gp.RBF() ** 0.5,
+        gp.ConstantKernel(-1.0),
+        gp.WhiteKernel(-1.0),
+        gp.DotProduct(-1.0),
+        gp.RBF() + gp.ConstantKernel(-1.0),
+        Stranger(),
+    ],
+)
+def test_no_reason_is_given_for_what_is_no_covariance(kernel):
+    assert as_kernel(kernel).why_valid() is None
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [gp.RBF([1.0, 2.0]) ** 2, gp.RBF() ** 0, 2.0 * gp.Matern(nu=1.5) + gp.WhiteKernel(0.1)],
+)
+def test_a_reason_is_given_for_covariances(kernel, cloud):
+    kernel = as_kernel(kernel)
+    assert kernel.why_valid() is not None
+    assert np.linalg.eigvalsh(kernel(cloud[:, :2]))[0] >= -1e-12 * len(cloud)
+
+
+def test_a_resolved_gp_kernel_is_out_of_the_callers_reach(cloud, rng):
+    given = gp.RBF(1.0)
+    resolved = as_kernel(given).resolve(cloud, rng=rng)
+    before = resolved(cloud)
+    given.set_params(length_scale=5.0)
+    np.testing.assert_array_equal(resolved(cloud), before)
 
 
 def test_rows_of_two_widths_are_refused(cloud):

@@ -97,6 +97,39 @@ def test_small_variances_keep_their_axes_orthogonal(rng):
     np.testing.assert_allclose(model.inverse_transform(model.transform(x)), x, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore::mercer.errors.FlatSpectrumWarning")
+def test_ties_keep_their_axes():
+    square = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    design = np.array(np.meshgrid(*[[-1.0, 1.0]] * 4)).reshape(4, -1).T  # a 2⁴ factorial design
+    for x in (square, design):
+        for model in (mercer.PCA(2), mercer.KernelPCA(2, kernel="linear")):
+            np.testing.assert_allclose(model.fit_transform(x), model.transform(x), atol=1e-12)
+        axes = mercer.PCA(2).fit(x).components_
+        np.testing.assert_allclose(axes @ axes.T, np.eye(2), atol=1e-12)
+
+
+def test_far_from_the_origin_nothing_is_lost(rng):
+    x = rng.standard_normal((50, 200))
+    near = mercer.KernelPCA(5, kernel="linear").fit(x)
+    far = mercer.KernelPCA(5, kernel="linear").fit(x + 1e8)
+    np.testing.assert_allclose(far.eigenvalues_, near.eigenvalues_, rtol=1e-5)
+    assert far.residuals_.max() < 1e-10
+
+
+def test_sparse_float32_with_a_large_constant_column(rng):
+    x = np.column_stack([np.full(400, 2020.0), rng.standard_normal((400, 3))]).astype(np.float32)
+    model = mercer.PCA(2).fit(sparse.csr_array(x))
+    expected = Reference(2).fit(x.astype(np.float64))
+    np.testing.assert_allclose(model.explained_variance_, expected.explained_variance_, rtol=1e-4)
+    assert np.all(model.explained_variance_ratio_ > 0)
+
+
+def test_float32_axes_are_orthonormal_too(rng):
+    x = (rng.standard_normal((200, 1000)) * 0.97 ** np.arange(1000)).astype(np.float32)
+    axes = mercer.PCA().fit(x).components_
+    np.testing.assert_allclose(axes @ axes.T, np.eye(len(axes)), atol=2e-5)
+
+
 def test_a_share_of_the_variance(x):
     shares = mercer.PCA(0.95).fit(x).explained_variance_ratio_
     assert shares.sum() >= 0.95 > shares[:-1].sum()

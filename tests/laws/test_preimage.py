@@ -68,6 +68,15 @@ def test_given_knobs_are_kept_and_left_ones_chosen(digits):
     assert model.preimage == Ridge(alpha=0.5)  # the user's object stays as it was
 
 
+def test_float32_comes_back_as_well_as_float64(rng):
+    x = rng.standard_normal((200, 2))
+    errors = [
+        error(mercer.KernelPCA(20, kernel=RBF(1.0), preimage="ridge").fit(rows), rows)
+        for rows in (x, x.astype(np.float32))
+    ]
+    assert errors[1] < 2 * errors[0] + 1e-3
+
+
 def test_three_rows_are_enough(rng):
     x = rng.standard_normal((3, 2))
     model = mercer.KernelPCA(1, kernel=RBF(0.5), preimage="ridge").fit(x)

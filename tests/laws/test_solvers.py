@@ -108,6 +108,34 @@ def test_landmarks_save_products(rng):
     assert used[0] < used[1]
 
 
+@pytest.mark.parametrize("tail", ["ones", "slow"])
+@pytest.mark.parametrize("tol", [1e-6, 1e-10])
+def test_copies_that_no_landmark_sees_are_found(tail, tol):
+    rest = np.ones(1190) if tail == "ones" else 1.9 / np.sqrt(np.arange(1, 1191))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        matrix = np.diag(rng.permutation(np.concatenate([np.full(10, 2.0), rest])))
+        pairs = BlockKrylov(tol=tol)(StoredGram(matrix), 10, rng=rng)
+        np.testing.assert_allclose(pairs.values, 2.0, rtol=1e-9)
+
+
+def test_components_far_below_the_first_are_eigenvectors_too(rng):
+    values = 0.25 ** np.arange(N)
+    matrix = symmetric(values)
+    pairs = BlockKrylov(tol=1e-6)(
+        StoredGram(matrix), 15, rng=rng, sketch=StoredGram(matrix.astype(np.float32))
+    )
+    np.testing.assert_allclose(pairs.values, values[:15], rtol=1e-5)
+
+
+def test_many_start_vectors_and_narrow_blocks_fit(rng):
+    matrix = StoredGram(symmetric(SPECTRA["algebraic"]))
+    start = np.linalg.qr(rng.standard_normal((N, 60)))[0]
+    for block in (1, 2, 3, None):
+        pairs = BlockKrylov(tol=1e-9, block=block)(matrix, 40, rng=rng, start=start)
+        np.testing.assert_allclose(pairs.values, SPECTRA["algebraic"][:40], rtol=1e-9)
+
+
 def test_stopping_early_is_said(rng):
     matrix = StoredGram(symmetric(SPECTRA["slow"]))
     pairs = BlockKrylov(tol=1e-12, block=2, max_products=2, landmarks=0)(matrix, 2, rng=rng)

@@ -1,15 +1,18 @@
 """The drop-in gives scikit-learn's numbers, and works where scikit-learn fails."""
 
 import inspect
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import sklearn
-from scipy import linalg
+from scipy import linalg, sparse
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.decomposition import KernelPCA as Reference
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer.sklearn import KernelPCA
+from mercer.solvers import BlockKrylov, Lapack
 
 KERNELS = {
     "linear": {},
@@ -101,3 +104,155 @@ def test_float32_keeps_its_dtype_and_its_rank():
     shapes = {dtype: KernelPCA().fit_transform(x.astype(dtype)).shape for dtype in ("f4", "f8")}
     assert shapes["f4"] == shapes["f8"]
     assert KernelPCA(2).fit_transform(x.astype("f4")).dtype == np.float32
+
+
+# ── digits ──────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("solver", ["auto", "arpack", "randomized"])
+def test_small_eigenvalues_have_scikit_learns_digits(solver, rng):
+    x = rng.standard_normal((600, 3))
+    params = {"n_components": 20, "kernel": "rbf", "gamma": 1e-3}
+    theirs = Reference(**params, eigen_solver="dense").fit(x).eigenvalues_
+    model = KernelPCA(**params, eigen_solver=solver, random_state=0).fit(x)
+    assert isinstance(model.plan_.solver, BlockKrylov)
+    assert theirs[-1] < 1e-7 * theirs[0]  # or there is nothing small to get wrong
+    np.testing.assert_allclose(model.eigenvalues_, theirs, rtol=1e-8, atol=1e-13 * theirs[0])
+
+
+def test_digits_do_not_stop_where_the_planner_turns_to_float32(rng):
+    x = rng.standard_normal((3010, 2))
+    params = {"n_components": 5, "kernel": "rbf", "gamma": 1e-3}
+    theirs = Reference(**params, eigen_solver="dense").fit(x)
+    ours = KernelPCA(**params, random_state=0).fit(x)
+    assert isinstance(ours.plan_.solver, BlockKrylov)
+    assert ours.plan_.storage == "full"
+    top = theirs.eigenvalues_[0]
+    assert np.all(theirs.eigenvalues_[2:] < 1e-2 * top)
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-8, atol=1e-13 * top)
+    np.testing.assert_allclose(ours.eigenvectors_, theirs.eigenvectors_, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("solver", "dtype", "tol", "expected"),
+    [
+        ("auto", "f8", 0, 1e-12),
+        ("auto", "f4", 0, 1e-6),
+        ("randomized", "f8", 1e-3, 1e-12),
+        ("arpack", "f8", 0, 1e-12),
+        ("arpack", "f8", 1e-5, 1e-5),
+    ],
+)
+def test_the_tolerance(solver, dtype, tol, expected, rng):
+    x = rng.standard_normal((510, 3)).astype(dtype)
+    model = KernelPCA(3, kernel="rbf", eigen_solver=solver, tol=tol, random_state=0).fit(x)
+    assert model.plan_.solver.tol == expected
+
+
+def test_lapack_stays_where_the_planner_chooses_it(rng):
+    x = rng.standard_normal((60, 3))
+    model = KernelPCA(3, kernel="rbf", eigen_solver="arpack", tol=1e-2).fit(x)
+    assert isinstance(model.plan_.solver, Lapack)
+
+
+# ── a solver that does not get there ────────────────────────────────────────
+@dataclass
+class Impatient(BlockKrylov):
+    """Gives up after one product, and begins at random."""
+
+    max_products: int = 1
+    landmarks: int = 0
+
+
+def _noisy(n, d, rng):
+    """Dot products of rows of noise: no gaps, so one product is never enough."""
+    features = rng.standard_normal((n, d))
+    return features @ features.T
+
+
+@pytest.mark.parametrize("solver", ["auto", "arpack", "randomized"])
+def test_lapack_takes_over_from_an_unconverged_solver(solver, monkeypatch, rng):
+    monkeypatch.setattr("mercer.sklearn.BlockKrylov", Impatient)
+    k = _noisy(600, 300, rng)
+    theirs = Reference(3, kernel="precomputed", eigen_solver="dense").fit(k)
+    ours = KernelPCA(3, kernel="precomputed", eigen_solver=solver, random_state=0).fit(k)
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-10)
+    np.testing.assert_allclose(ours.transform(k[:5]), theirs.transform(k[:5]), atol=1e-8)
+    assert ours.plan_.solver == Lapack(subset=True)
+    assert "did not converge" in str(ours.plan_)
+
+
+def test_lapack_takes_over_on_the_side_of_the_map(monkeypatch, rng):
+    monkeypatch.setattr("mercer.sklearn.BlockKrylov", Impatient)
+    x = rng.standard_normal((1500, 1010))  # a covariance too large for the planner's LAPACK
+    ours = KernelPCA(3, random_state=0).fit(x)
+    assert ours.plan_.route == "primal"
+    assert isinstance(ours.plan_.solver, Lapack)
+    expected = linalg.svdvals(x - x.mean(axis=0))[:3] ** 2
+    np.testing.assert_allclose(ours.eigenvalues_, expected, rtol=1e-10)
+
+
+def test_a_warning_where_lapack_does_not_fit(monkeypatch, rng):
+    k = _noisy(600, 300, rng)
+    monkeypatch.setattr("mercer.sklearn.BlockKrylov", Impatient)
+    monkeypatch.setattr("mercer.sklearn.parse_bytes", lambda _: 2 * 600**2 * 8 - 1)
+    with pytest.warns(ConvergenceWarning, match=r"residual of \d\.\de-0\d of the largest"):
+        model = KernelPCA(3, kernel="precomputed", random_state=0).fit(k)
+    assert isinstance(model.plan_.solver, BlockKrylov)
+
+
+# ── parameters ──────────────────────────────────────────────────────────────
+def test_numpy_integers_count_components(rng):
+    x = rng.standard_normal((50, 4))
+    for k in (np.int64(3), np.int8(3), np.uint8(6)):
+        theirs, ours = (kind(n_components=k).fit(x) for kind in (Reference, KernelPCA))
+        np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, atol=1e-10)
+
+
+@pytest.mark.parametrize("zero", ["gamma", "degree"])
+@pytest.mark.parametrize("kernel", [*sorted(KERNELS), "precomputed"])
+def test_a_zero_parameter_is_scikit_learns_affair(kernel, zero, rng):
+    x = rng.standard_normal((30, 3))
+    x = x @ x.T if kernel == "precomputed" else x
+    theirs, ours = (
+        kind(2, kernel=kernel, eigen_solver="dense", **{zero: 0}).fit(x)
+        for kind in (Reference, KernelPCA)
+    )
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, atol=1e-10)
+    np.testing.assert_allclose(
+        np.abs(ours.transform(x[:4])), np.abs(theirs.transform(x[:4])), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("params", "n_completed"),
+    [({}, 0), ({"n_components": 6, "remove_zero_eig": True}, 0), ({"n_components": 6}, 1)],
+)
+def test_no_null_space_is_made_only_to_be_dropped(params, n_completed, monkeypatch, rng):
+    calls, qr = [], np.linalg.qr
+    monkeypatch.setattr(np.linalg, "qr", lambda *a, **k: calls.append(1) or qr(*a, **k))
+    x = rng.standard_normal((60, 4))
+    ours = KernelPCA(**params).fit(x)
+    assert len(calls) == n_completed
+    theirs = Reference(**params, eigen_solver="dense").fit(x)
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+def test_sparse_and_dense_rows_mix(kernel, rng):
+    x = np.maximum(rng.standard_normal((60, 6)), 0)
+    x_new = np.maximum(rng.standard_normal((7, 6)), 0)
+    params = {"n_components": 3, "kernel": kernel, **KERNELS[kernel]}
+    expected = Reference(**params, eigen_solver="dense").fit(x).transform(x_new)
+    for old, new in ((sparse.csr_matrix(x), x_new), (x, sparse.csr_matrix(x_new))):
+        np.testing.assert_allclose(KernelPCA(**params).fit(old).transform(new), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"n_components": 2}, {"n_components": 2, "remove_zero_eig": True}]
+)
+def test_constant_rows_have_scikit_learns_shapes(params):
+    x = np.ones((9, 3))
+    theirs, ours = (kind(**params).fit(x) for kind in (Reference, KernelPCA))
+    np.testing.assert_array_equal(ours.eigenvalues_, theirs.eigenvalues_)
+    assert ours.eigenvectors_.shape == theirs.eigenvectors_.shape
+    gram = ours.eigenvectors_.T @ ours.eigenvectors_
+    np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-12)

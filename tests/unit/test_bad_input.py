@@ -106,8 +106,7 @@ def test_fit_refuses_and_changes_nothing(case, x):
     before = dict(vars(model))
     with pytest.raises((ValueError, TypeError), match=f"(?s){says}"):
         model.fit(bad)
-    fitted = {name for name in vars(model) if name.endswith("_")} - {"n_features_in_"}
-    assert not fitted
+    assert not {name for name in vars(model) if name.endswith("_")}
     assert {name: vars(model)[name] for name in before} == before
 
 
@@ -123,9 +122,28 @@ def test_pca_refuses_the_same(case, x):
 def test_a_failed_refit_leaves_the_old_fit(x):
     model = mercer.KernelPCA(2, kernel=RBF(1.0)).fit(x)
     before = model.transform(x)
-    with pytest.raises(ValueError, match="zero variance"):
-        model.fit(np.ones((9, 4)))
-    np.testing.assert_array_equal(model.transform(x), before)
+    for bad in (np.ones((9, 4)), np.ones((9, 7))):
+        with pytest.raises(ValueError, match="zero variance"):
+            model.fit(bad)
+        np.testing.assert_array_equal(model.transform(x), before)
+
+
+def test_a_warning_points_at_the_users_line(x):
+    with pytest.warns(mercer.errors.RankWarning) as caught:
+        mercer.KernelPCA(9, kernel="linear").fit_transform(x)
+    assert caught[0].filename == __file__
+
+
+def test_knobs_of_a_name_are_answered():
+    with pytest.raises(ValueError, match=r"kernel='rbf' is a name.*kernel=RBF\(\)"):
+        mercer.KernelPCA(kernel="rbf").set_params(kernel__gamma=1.0)
+
+
+def test_a_ridge_that_does_not_fit_is_refused(rng):
+    with pytest.raises(
+        MemoryBudgetError, match="ridge pre-image of n=2600 rows needs about 108 MB"
+    ):
+        mercer.KernelPCA(2, preimage="ridge", memory="100MB").fit(rng.standard_normal((2600, 2)))
 
 
 def test_transform_refuses(x):
@@ -165,7 +183,7 @@ def test_sparse_rows_have_no_way_back(x):
 
 def test_a_budget_that_cannot_hold_the_plan_is_refused_with_the_numbers(rng):
     x = rng.standard_normal((500, 3))
-    with pytest.raises(MemoryBudgetError, match=r"needs about 8 MB .*allows 1 MB.*Raise `memory`"):
+    with pytest.raises(MemoryBudgetError, match=r"needs about 18 MB .*allows 1 MB.*Raise `memory`"):
         mercer.KernelPCA(None, memory="1MB").fit(x)
 
 
@@ -178,7 +196,7 @@ def test_a_share_that_needs_all_components_is_refused_when_they_do_not_fit(rng):
 def test_a_tight_budget_is_met_without_storing_the_matrix(rng):
     x = rng.standard_normal((1500, 3))
     roomy = mercer.KernelPCA(2, kernel=RBF(0.3)).fit(x)
-    tight = mercer.KernelPCA(2, kernel=RBF(0.3), memory="75MB").fit(x)
+    tight = mercer.KernelPCA(2, kernel=RBF(0.3), memory="85MB").fit(x)
     assert (roomy.plan_.storage, tight.plan_.storage) == ("full", "none")
     np.testing.assert_allclose(tight.eigenvalues_, roomy.eigenvalues_, rtol=1e-12)
 

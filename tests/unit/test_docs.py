@@ -26,7 +26,7 @@ def test_blocks_run_in_order_and_print_what_they_say(page, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     namespace = {}
     for number, (code, said) in enumerate(BLOCK.findall(page.read_text()), start=1):
-        exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)  # noqa: S102
+        exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
         printed = capsys.readouterr().out
         if said:
             assert readable(printed) == readable(said), f"block {number}"

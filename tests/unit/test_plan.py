@@ -60,7 +60,7 @@ def test_tolerance_follows_precision_and_cost():
 
 def test_what_was_asked_for_is_used():
     solver = BlockKrylov(tol=1e-3)
-    assert plan(Problem(100, 5, 2), solver).solver is solver
+    assert plan(Problem(100, 5, 2), solver).solver == solver
     assert isinstance(plan(Problem(100, 5, 2), "krylov").solver, BlockKrylov)
     assert isinstance(plan(Problem(9000, 5, 2), "lapack").solver, Lapack)
 

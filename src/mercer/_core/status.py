@@ -12,8 +12,8 @@ class Status(Enum):
         "Raise `max_products`, loosen `tol`, or use solver='lapack'."
     )
     STAGNATED = (
-        "stopped because rounding keeps the residuals above the tolerance. "
-        "Loosen `tol`, fit in float64, or use solver='lapack'."
+        "stopped because rounding keeps the residuals above the tolerance. Centre and scale the "
+        "columns (StandardScaler), fit in float64, or loosen `tol`."
     )
 
     @property

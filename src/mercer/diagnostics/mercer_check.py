@@ -74,6 +74,10 @@ class Verdict:
     def __str__(self) -> str:
         return self.reason if self.witness is None else f"{self.reason}\n{self.witness}"
 
+    def __bool__(self) -> bool:
+        """Whether it is a kernel, as far as is known: None counts as no."""
+        return self.valid is True
+
     def __repr__(self) -> str:
         shown = "" if self.witness is None else f", witness={self.witness!r}"
         return f"Verdict(valid={self.valid}, how={self.how.value!r}{shown})"

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 NEAR = 1e-4
 NEAR_ENTRIES = 2**20  # differences held at a time
 
+# The most that |scale| (‖x‖² + ‖y‖²) may be: rounding then costs an entry 1e-9, in float32 1e-4.
+ROUNDING = {
+    np.dtype(np.float64): 1e-9 / float(np.finfo(np.float64).eps),
+    np.dtype(np.float32): 1e-4 / float(np.finfo(np.float32).eps),
+}
+
 
 def dot(x: Rows, y: Rows) -> Array:  # (n, d), (m, d) -> (n, m)
     """X yᵀ as a new dense array."""
@@ -36,8 +42,14 @@ def dense(x: Rows) -> Array:
 
 
 def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m)
-    """Scale · ‖x_i - y_j‖² as a new array, never of the wrong sign."""
-    tile = _sparse_tile(x, y, scale) if sparse.issparse(x) else _dense_tile(x, y, scale)
+    """Scale · ‖x_i - y_j‖² as a new array, never of the wrong sign.
+
+    Accurate to `ROUNDING` whatever the data: a tile where the fast expansion could lose more, because
+    an outlier or a narrow kernel makes |scale| ‖x‖² large, is computed again the slow way.
+    """
+    tile = _expanded(x, y, scale, ROUNDING[x.dtype])
+    if tile is None:
+        tile = _accurate(x, y, scale)
     clip = np.maximum if scale >= 0 else np.minimum
     return clip(tile, 0, out=tile)  # cancellation can leave ∓1e-16
 
@@ -48,7 +60,9 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
     A square root turns a rounding error of 1e-16 in ‖x - y‖² ≈ 0 into one of 1e-8, which a kernel with a
     kink at zero shows. Pairs that are near beside the rest are therefore subtracted first.
     """
-    tile = scaled_squared_distances(x, y)
+    tile = _expanded(x, y, 1.0, np.inf)
+    assert tile is not None  # no rounding was too much
+    # What cancellation left below zero is among the near pairs too.
     near = np.argwhere(tile < NEAR * tile.max(initial=0.0))
     for pairs in np.array_split(near, 1 + len(near) * x.shape[1] // NEAR_ENTRIES):
         gap = dense(x[pairs[:, 0]]) - dense(y[pairs[:, 1]])
@@ -58,30 +72,57 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
     return tile
 
 
-def _dense_tile(x: Array, y: Array, scale: float) -> Array:
+def _expanded(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:
+    if sparse.issparse(x) or sparse.issparse(y):
+        return _sparse_tile(x, y, scale, limit)
+    return _dense_tile(x, y, scale, limit)
+
+
+def _accurate(x: Rows, y: Rows, scale: float) -> Array:
+    if x.dtype == np.float32:  # twice the digits are cheaper than differences, and mostly enough
+        double = scaled_squared_distances(x.astype(np.float64), y.astype(np.float64), scale)
+        return double.astype(np.float32)
+    tile: Array = cdist(dense(x), dense(y), "sqeuclidean")
+    tile *= scale
+    return tile
+
+
+def _too_rough(x_norms: Array, y_norms: Array, scale: float, limit: float) -> bool:
+    # An entry is rounded by about eps · |scale| (‖x‖² + ‖y‖²): the terms that cancel in it.
+    most = np.maximum.reduce(x_norms, initial=0.0) + np.maximum.reduce(y_norms, initial=0.0)
+    return bool(abs(scale) * most > limit)
+
+
+def _dense_tile(x: Array, y: Array, scale: float, limit: float) -> Array | None:
     # ‖x-y‖² = ‖x‖² - 2x·y + ‖y‖² cancels badly when the data lie far from the origin; a shift by a
     # common point changes no distance and cures that.
-    shift = y.mean(axis=0)
+    shift = np.add.reduce(y, axis=0) / y.dtype.type(max(len(y), 1))
     # The norms ride along in the product as two more columns, which saves two passes over the tile.
     left = np.empty((len(x), x.shape[1] + 2), dtype=x.dtype)
     right = np.empty((len(y), y.shape[1] + 2), dtype=y.dtype)
     xs, ys = left[:, :-2], right[:, :-2]
     np.subtract(x, shift, out=xs)
     np.subtract(y, shift, out=ys)
-    np.multiply(scale, squared_norms(xs), out=left[:, -2])
+    x_norms, y_norms = squared_norms(xs), squared_norms(ys)
+    if _too_rough(x_norms, y_norms, scale, limit):
+        return None
+    np.multiply(scale, x_norms, out=left[:, -2])
     left[:, -1] = 1.0
     right[:, -2] = 1.0
-    np.multiply(scale, squared_norms(ys), out=right[:, -1])
+    np.multiply(scale, y_norms, out=right[:, -1])
     ys *= -2.0 * scale
     tile: Array = left @ right.T
     return tile
 
 
-def _sparse_tile(x: Rows, y: Rows, scale: float) -> Array:
+def _sparse_tile(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:
+    x_norms, y_norms = squared_norms(x), squared_norms(y)
+    if _too_rough(x_norms, y_norms, scale, limit):
+        return None
     tile = dot(x, y)
     tile *= -2.0 * scale
-    tile += (scale * squared_norms(x))[:, None]
-    tile += (scale * squared_norms(y))[None, :]
+    tile += (scale * x_norms)[:, None]
+    tile += (scale * y_norms)[None, :]
     return tile
 
 

@@ -8,13 +8,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer._core.errors import InputError, nearest
-from mercer._core.memory import parse_bytes
+from mercer._core.errors import InputError, MemoryBudgetError, nearest
+from mercer._core.memory import format_bytes, parse_bytes
 from mercer.estimators.validation import (
     as_generator,
     check_n_components,
     check_rows,
     check_square,
+    remember_columns,
     tell,
 )
 from mercer.kernels import as_kernel
@@ -24,6 +25,13 @@ from mercer.preimage import PREIMAGES, FittedPreimage, Preimage
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.kernels import Kernel
+
+
+EXAMPLES = {
+    "kernel": "kernel=RBF()",
+    "solver": "solver=BlockKrylov()",
+    "preimage": "preimage=Ridge()",
+}
 
 
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -52,6 +60,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     Attributes
     ----------
+    n_components_ : int
+        Number of components kept.
     kernel_ : Kernel
         The kernel with every parameter a number.
     eigenvalues_ : ndarray of shape (k,)
@@ -148,9 +158,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         kernel.check_rows(x)
         kernel = kernel.resolve(x, rng=rng)
         chosen = self._plan(kernel, x, asked)
+        if method is not None:
+            _refuse_large_preimage(x.shape[0], parse_bytes(self.memory))
         fit = fit_kernel_pca(kernel, x, asked, plan=chosen, rng=rng)
         back = None if method is None else method.fit(fit.scores, x, rng=rng)
         # Only now, with everything done, does the estimator change.
+        remember_columns(self, X)
         self.kernel_, self.fit_, self.plan_ = kernel, fit, chosen
         self._dtype = np.dtype(x.dtype)
         if back is not None:
@@ -218,9 +231,37 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if scores.shape[1] != k:
             msg = f"Scores of {scores.shape[1]} components came, but this model has {k}."
             raise InputError(msg)
-        return back(scores.astype(self._dtype, copy=False))
+        return back(scores).astype(self._dtype, copy=False)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of the parts as ``kernel__gamma`` or ``solver__tol``.
+
+        Parameters
+        ----------
+        **params : parameters by name
+
+        Returns
+        -------
+        self
+        """
+        parts = {**self.get_params(deep=False), **params}
+        for name in params:
+            part, _, knob = name.partition("__")
+            if knob and isinstance(parts.get(part), str):
+                msg = (
+                    f"{name!r} was to be set, but {part}={parts[part]!r} is a name and has no {knob!r}. "
+                    f"Pass an object, such as {EXAMPLES.get(part, part)}."
+                )
+                raise InputError(msg)
+        super().set_params(**params)
+        return self
 
     # ── what was found ──────────────────────────────────────────────────────
+    @property
+    def n_components_(self) -> int:
+        """Number of components kept."""
+        return self._fitted("n_components_").projection.n_components
+
     @property
     def eigenvalues_(self) -> Array:
         """Largest eigenvalues of the centred kernel matrix."""
@@ -265,6 +306,16 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tags.input_tags.sparse = not precomputed and self.preimage is None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _refuse_large_preimage(n: int, budget: int) -> None:
+    needed = 2 * 8 * n * n  # the system of the ridge, and its factor
+    if needed > budget:
+        msg = (
+            f"The ridge pre-image of n={n} rows needs about {format_bytes(needed)}, but `memory` allows "
+            f"{format_bytes(budget)}. Raise `memory`, fit on fewer rows, or use preimage=None."
+        )
+        raise MemoryBudgetError(msg)
 
 
 def _preimage(preimage: Any) -> Preimage | None:

@@ -10,7 +10,13 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._core.errors import InputError
 from mercer._core.memory import parse_bytes
-from mercer.estimators.validation import as_generator, check_n_components, check_rows, tell
+from mercer.estimators.validation import (
+    as_generator,
+    check_n_components,
+    check_rows,
+    remember_columns,
+    tell,
+)
 from mercer.model import Fit, Problem, fit_linear_pca, plan_linear
 
 if TYPE_CHECKING:
@@ -46,7 +52,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         Shares of the total variance.
     singular_values_ : ndarray of shape (k,)
         Singular values of the centred data.
-    residuals_, plan_, fit_
+    eigenvalues_ : ndarray of shape (k,)
+        ``explained_variance_ * (n - 1)``.
+    n_components_, residuals_, plan_, fit_
         As in `KernelPCA`.
 
     Examples
@@ -108,7 +116,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     def _fit(self, X: Any) -> Fit:
         x = check_rows(self, X, reset=True)
         n, d = int(x.shape[0]), int(x.shape[1])
-        asked = check_n_components(self.n_components, min(n, d))
+        asked = check_n_components(self.n_components, min(n, d), "min(n_samples, n_features)")
         problem = Problem(
             n=n,
             d=d,
@@ -118,6 +126,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         )
         chosen = plan_linear(problem, self.solver)
         fit = fit_linear_pca(x, asked, plan=chosen, rng=as_generator(self.random_state))
+        remember_columns(self, X)
         self.fit_, self.plan_ = fit, chosen
         self.mean_ = np.asarray(x.mean(axis=0), dtype=x.dtype).ravel()
         tell(fit)
@@ -157,6 +166,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             raise InputError(msg)
         scores = scores.astype(self.components_.dtype, copy=False)
         return np.asarray(scores @ self.components_ + self.mean_)
+
+    @property
+    def n_components_(self) -> int:
+        """Number of components kept."""
+        return self._fitted("n_components_").projection.n_components
 
     @property
     def components_(self) -> Array:

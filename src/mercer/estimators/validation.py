@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, copy: bool = False) -> Rows:
-    """Rows as float64 or float32, dense (C order) or CSR, finite, of the right width."""
+    """Rows as float64 or float32, dense (C order) or CSR, finite, of the right width.
+
+    With ``reset`` the width is not known yet; `remember_columns` records it once the fit is done.
+    """
     _refuse_text(X)
     x = check_array(
         X,
@@ -34,8 +38,14 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, copy: bool = False) -> Ro
     if sparse.issparse(x):
         x = sparse.csr_array(x)
     _require_finite(x, getattr(X, "columns", None))
-    validate_data(estimator, X, reset=reset, skip_check_array=True)  # number and names of columns
+    if not reset:
+        validate_data(estimator, X, reset=False, skip_check_array=True)  # columns as at fit
     return x
+
+
+def remember_columns(estimator: Any, X: Any) -> None:
+    """Number and names of the columns of X, as scikit-learn records them."""
+    validate_data(estimator, X, reset=True, skip_check_array=True)
 
 
 def _refuse_text(X: Any) -> None:
@@ -84,7 +94,7 @@ def _require_finite(x: Rows, names: Any) -> None:
     raise InputError(msg)
 
 
-def check_n_components(n_components: Any, n: int) -> int | float | None:
+def check_n_components(n_components: Any, n: int, of: str = "n_samples") -> int | float | None:
     """An int in 1..n, a share of the variance in (0, 1], or None."""
     if n_components is None:
         return None
@@ -95,7 +105,7 @@ def check_n_components(n_components: Any, n: int) -> int | float | None:
         elif isinstance(n_components, Real) and 0.0 < float(n_components) <= 1.0:
             return float(n_components)
     msg = (
-        f"n_components={n_components!r} came for n_samples={n}. Needed: a whole number from 1 to {n}, "
+        f"n_components={n_components!r} came for {of}={n}. Needed: a whole number from 1 to {n}, "
         "a share of the variance in (0, 1] such as 0.95, or None for all components."
     )
     raise InputError(msg)
@@ -113,7 +123,7 @@ def check_square(x: Rows) -> Array:
             "Fit on K = k(X, X); transform takes k(X_new, X)."
         )
         raise InputError(msg)
-    largest, gap, where = float(np.abs(x).max()), 0.0, (0, 0)
+    largest, gap, where = float(max(x.max(), -x.min())), 0.0, (0, 0)
     for start in range(0, n, 1024):  # slices: no second n x n array for the check
         part = np.abs(x[start : start + 1024] - x[:, start : start + 1024].T)
         if part.max() > gap:
@@ -121,7 +131,7 @@ def check_square(x: Rows) -> Array:
             gap, where = float(part.max()), (int(at[0]) + start, int(at[1]))
     if gap == 0.0:
         return np.asarray(x)
-    if gap > 1e4 * np.finfo(x.dtype).eps * largest:
+    if gap > 100.0 * np.finfo(x.dtype).eps * largest:
         i, j = where
         msg = (
             f"The precomputed kernel matrix is not symmetric: K[{i}, {j}] = {x[i, j]:.6g} but "
@@ -148,4 +158,15 @@ def as_generator(random_state: Any) -> np.random.Generator:
 def tell(fit: Fit) -> None:
     """Give the warnings of a fit, pointing at the user's call."""
     for category, message in fit.warnings():
-        warnings.warn(message, category, stacklevel=4)
+        warnings.warn(message, category, stacklevel=_users_level())
+
+
+def _users_level() -> int:
+    """How many frames up the first one is that belongs neither to mercer nor to scikit-learn."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in ("mercer", "sklearn"):
+            break
+        frame, level = frame.f_back, level + 1
+    return level

@@ -21,14 +21,14 @@ def is_number(value: Any) -> bool:
 
 
 def operand(value: Any) -> Kernel:
-    """What stands beside a kernel in a sum or product: a number is a constant kernel."""
+    """What a new kernel may be made of; a number is a constant kernel."""
     from mercer.kernels.names import as_kernel
 
     kernel = Constant(value) if is_number(value) else as_kernel(value)
     if kernel.is_precomputed:
         msg = (
-            "A precomputed kernel can't be combined with another: its rows are kernel values, not "
-            "points. Add the matrices instead, and pass the result as precomputed."
+            "A precomputed kernel can't be combined or changed: its rows are kernel values, not "
+            "points. Add, scale or normalise the matrices instead, and pass the result as precomputed."
         )
         raise KernelError(msg)
     return kernel

@@ -170,49 +170,53 @@ class Kernel(ABC):
     def __add__(self, other: Any) -> Kernel:
         from mercer.kernels.algebra import Sum, operand
 
-        return Sum(self, operand(other))
+        return Sum(operand(self), operand(other))
 
     def __radd__(self, other: Any) -> Kernel:
         from mercer.kernels.algebra import Sum, operand
 
-        return Sum(operand(other), self)
+        return Sum(operand(other), operand(self))
 
     def __sub__(self, other: Any) -> Kernel:
         from mercer.kernels.algebra import Scale, Sum, operand
 
-        return Sum(self, Scale(operand(other), -1.0))
+        return Sum(operand(self), Scale(operand(other), -1.0))
 
     def __neg__(self) -> Kernel:
-        from mercer.kernels.algebra import Scale
+        from mercer.kernels.algebra import Scale, operand
 
-        return Scale(self, -1.0)
+        return Scale(operand(self), -1.0)
 
     def __mul__(self, other: Any) -> Kernel:
         from mercer.kernels.algebra import Product, Scale, is_number, operand
 
-        return Scale(self, other) if is_number(other) else Product(self, operand(other))
+        left = operand(self)
+        return Scale(left, other) if is_number(other) else Product(left, operand(other))
 
     def __rmul__(self, other: Any) -> Kernel:
         from mercer.kernels.algebra import Product, Scale, is_number, operand
 
-        return Scale(self, other) if is_number(other) else Product(operand(other), self)
+        right = operand(self)
+        return Scale(right, other) if is_number(other) else Product(operand(other), right)
 
     def __pow__(self, exponent: int) -> Kernel:
-        from mercer.kernels.algebra import Power
+        from mercer.kernels.algebra import Power, operand
 
-        return Power(self, exponent)
+        return Power(operand(self), exponent)
 
-    def on(self, columns: Sequence[int]) -> Kernel:
-        """This kernel, looking at some of the columns only."""
+    def on(self, columns: Sequence[int] | Sequence[bool]) -> Kernel:
+        """This kernel, looking at some of the columns only: their positions, or a mask of all."""
+        from mercer.kernels.algebra import operand
         from mercer.kernels.derived import OnColumns
 
-        return OnColumns(self, columns)
+        return OnColumns(operand(self), columns)
 
     def normalised(self) -> Kernel:
         """k(x, x') / √(k(x, x) k(x', x')): every point gets length one in feature space."""
+        from mercer.kernels.algebra import operand
         from mercer.kernels.derived import Normalised
 
-        return Normalised(self)
+        return Normalised(operand(self))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in self._shown_params().items())
@@ -264,17 +268,22 @@ def _stack(x: Rows, y: Rows) -> Rows:
     return np.concatenate([x, y])
 
 
+def _is_finite(value: Any) -> bool:
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
+        value, bool
+    )
+    return number and bool(np.isfinite(value))
+
+
 def positive(name: str, value: Any, *, kernel: str, hint: str = "") -> None:
     """Raise unless `value` is a positive finite number."""
-    ok = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not ok or not np.isfinite(value) or value <= 0:
+    if not _is_finite(value) or value <= 0:
         msg = f"{kernel} needs {name} > 0, but {name}={value!r} came. Give a positive number{hint}."
         raise KernelError(msg)
 
 
 def finite(name: str, value: Any, *, kernel: str) -> None:
     """Raise unless `value` is a finite number."""
-    ok = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not ok or not np.isfinite(value):
+    if not _is_finite(value):
         msg = f"{kernel} needs a finite number {name}, but {name}={value!r} came."
         raise KernelError(msg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -134,12 +135,23 @@ def _name(function: Any) -> str:
 
 
 class GaussianProcess(Kernel):
-    """A kernel of ``sklearn.gaussian_process.kernels``, as it is."""
+    """A kernel of ``sklearn.gaussian_process.kernels``, as it is.
+
+    The noise of a ``WhiteKernel`` sits on the diagonal of the training matrix only, since it is a
+    point's own and shared with no other. Rows that are transformed count as other points, the training
+    rows among them: ``transform(X)`` differs from ``fit_transform(X)`` by that noise.
+    """
 
     parallel: ClassVar[bool] = False
 
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
+
+    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+        """A copy of its own: what is done to the caller's kernel later does not reach it."""
+        del x, rng
+        self.check_parameters()
+        return type(self)(deepcopy(self.kernel))
 
     def tile(self, x: Rows, y: Rows) -> Array:
         # With Y given, WhiteKernel means "other points": the noise sits on the diagonal alone, which
@@ -173,11 +185,23 @@ _COVARIANCES = {
 
 def _is_covariance(kernel: Any) -> bool:
     name = type(kernel).__name__
+    if not type(kernel).__module__.startswith("sklearn.gaussian_process"):
+        return False  # somebody else's class of the same name: nothing is known about it
     if name in ("Sum", "Product"):
         return _is_covariance(kernel.k1) and _is_covariance(kernel.k2)
     if name == "Exponentiation":
-        return float(kernel.exponent).is_integer() and _is_covariance(kernel.kernel)
-    return name in _COVARIANCES
+        whole = float(kernel.exponent).is_integer() and kernel.exponent >= 0
+        return whole and _is_covariance(kernel.kernel)
+    return name in _COVARIANCES and _none_negative(kernel)
+
+
+def _none_negative(kernel: Any) -> bool:
+    # Variances, widths and ν: a negative one is no covariance, and scikit-learn does not refuse it.
+    names = [hyperparameter.name for hyperparameter in kernel.hyperparameters]
+    values = [
+        getattr(kernel, name) for name in [*names, *(["nu"] if hasattr(kernel, "nu") else [])]
+    ]
+    return all(bool(np.all(np.asarray(value) >= 0)) for value in values)
 
 
 def _no_sparse(x: Rows) -> Rows:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -10,23 +11,47 @@ from mercer._core.errors import InputError, KernelError
 from mercer.kernels.algebra import Unary, bracketed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
     from mercer.kernels.feature_map import FeatureMap
 
 
+def positions(columns: Any, d: int | None = None) -> list[int]:
+    """The columns as whole numbers; a mask, of `d` entries where d is known, says which they are."""
+    given = list(columns) if isinstance(columns, (Sequence, np.ndarray)) else [columns]
+    if given and all(isinstance(c, (bool, np.bool_)) for c in given):
+        if d not in (None, len(given)):
+            msg = (
+                f"A mask of {len(given)} columns came, but the data have {d} columns. "
+                "Give one True or False for each of them, or the positions of those you mean."
+            )
+            raise KernelError(msg)
+        return [int(c) for c in np.flatnonzero(given)]
+    whole = all(isinstance(c, (int, np.integer)) and not isinstance(c, bool) for c in given)
+    if not whole or isinstance(columns, (int, np.integer)):
+        msg = (
+            f"k.on(columns) needs a sequence of whole numbers or a mask of booleans, but {columns!r} "
+            "came. Write k.on([0, 2]) or k.on([True, False, True])."
+        )
+        raise KernelError(msg)
+    return [int(c) for c in given]
+
+
 class OnColumns(Unary):
     """k(x[columns], x'[columns])."""
 
-    def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
+    def __init__(self, kernel: Kernel, columns: Sequence[int] | Sequence[bool]) -> None:
         self.kernel = kernel
         self.columns = columns
 
+    def check_parameters(self) -> None:
+        """The columns are positions or a mask."""
+        positions(self.columns)
+        super().check_parameters()
+
     def _pick(self, x: Rows) -> Rows:
-        columns = list(self.columns)
         d = x.shape[1]
+        columns = positions(self.columns, d)
         outside = [c for c in columns if not -d <= c < d]
         if outside or not columns:
             msg = (
@@ -57,18 +82,23 @@ class OnColumns(Unary):
 
     def map_dimension(self, d: int) -> int | None:
         """That of the kernel on its columns."""
-        del d
-        return self.kernel.map_dimension(len(list(self.columns)))
+        return self.kernel.map_dimension(len(positions(self.columns, d)))
 
     def feature_map(self, d: int) -> FeatureMap:
         """The map of the kernel on its columns."""
         from mercer.kernels.feature_map import ColumnsMap
 
-        columns = list(self.columns)
+        columns = positions(self.columns, d)
         return self.kernel.feature_map(len(columns)).after(ColumnsMap(d, columns))
 
     def __repr__(self) -> str:
-        return f"{bracketed(self.kernel)}.on({list(self.columns)!r})"
+        try:
+            columns = positions(self.columns)
+        except (
+            KernelError
+        ):  # a text is wanted of wrong columns too, if only for the message about them
+            columns = self.columns  # type: ignore[assignment]
+        return f"{bracketed(self.kernel)}.on({columns!r})"
 
 
 class Normalised(Unary):

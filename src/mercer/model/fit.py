@@ -10,7 +10,8 @@ import numpy as np
 from mercer._core.errors import KernelError, MemoryBudgetError
 from mercer.engine.threads import n_blas_threads
 from mercer.engine.tiles import square_tiling
-from mercer.model.linear import fit_features, require_finite, require_variance
+from mercer.kernels.dot import Linear
+from mercer.model.linear import fit_features, fit_linear_pca, require_finite, require_variance
 from mercer.model.plan import LAPACK_SHARE, TILE_BYTES, Plan
 from mercer.model.projection import FeatureSections, GivenSections, KernelSections, Projection
 from mercer.model.result import Fit, first_reaching, keep
@@ -29,6 +30,9 @@ def fit_kernel_pca(
     """Kernel PCA of the rows x with a resolved kernel, as planned."""
     if not kernel.parallel:
         _probe_symmetry(kernel, x)
+    if isinstance(kernel, Linear):
+        # The rows themselves can be centred, on either side: exact also far from the origin.
+        return fit_linear_pca(x, asked, plan=plan, rng=rng)
     if plan.route == "primal":
         return _fit_primal(kernel, x, asked, plan=plan, rng=rng)
     return _fit_dual(kernel, x, asked, plan=plan, rng=rng)
@@ -63,7 +67,9 @@ def gram_operators(kernel: Kernel, x: Rows, plan: Plan) -> tuple[Centred, Centre
     if plan.storage == "full":
         return Centred(exact.stored()), None
     if plan.storage == "half":
-        return Centred(exact), Centred(_sketch(kernel, x))
+        sketch = Centred(_sketch(kernel, x))
+        # Values beyond float32 (a huge scale) leave the exact operator on its own.
+        return Centred(exact), sketch if np.all(np.isfinite(sketch.row_means)) else None
     return Centred(exact), None
 
 
@@ -73,10 +79,10 @@ def _sketch(kernel: Kernel, x: Rows) -> StoredGram:
     The kernel is shift-invariant, or this plan would not be, so the rows may be centred, which rounds
     best. And H(K - c11ᵀ)H = HKH: entries about zero round to smaller errors than entries about c.
     """
-    rows = (x - x.mean(axis=0)).astype(np.float32)
-    gram = tiled(kernel, rows)
-    some = rows[:: max(1, len(rows) // 100)]
-    return gram.stored(minus=float(kernel.tile(some, some).mean()))
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = (x - x.mean(axis=0)).astype(np.float32)
+        some = rows[:: max(1, len(rows) // 100)]
+        return tiled(kernel, rows).stored(minus=float(kernel.tile(some, some).mean()))
 
 
 def tiled(kernel: Kernel, x: Rows) -> TiledGram:

@@ -13,6 +13,7 @@ from mercer.model.result import Fit, keep
 from mercer.model.rows import CentredRows
 from mercer.operators import StoredGram
 from mercer.solvers import EigenPairs
+from mercer.solvers.base import fixed_signs
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -59,12 +60,9 @@ def _primal(
     scale = np.sqrt(small.values)
     # K̃U = Φ̃(Φ̃ᵀU) = Φ̃(CV)Λ^(-1/2): evidence for the price of one thin product.
     both = rows.times(np.concatenate([small.vectors / scale, small.products / scale], axis=1))
-    k = len(small.values)
-    pairs = EigenPairs.largest(
-        small.values, both[:, :k], both[:, k:], k, n_products=1, status=small.status
-    )
-    # `largest` may have turned a vector round; its axis turns with it.
-    signs = np.sign(np.einsum("ij,ij->j", pairs.vectors, both[:, :k]))
+    u, products = np.split(both, 2, axis=1)
+    signs = fixed_signs(u)  # a vector that is turned round takes its axis with it
+    pairs = EigenPairs(small.values, u * signs, products * signs, 1, small.status)
     return pairs, small.vectors * signs, total
 
 
@@ -75,13 +73,14 @@ def _dual(
     gram = rows.gram()
     pairs, total = _solve(StoredGram(gram), rows, asked, plan=plan, rng=rng)
     axes = rows.transposed_times(pairs.vectors / np.sqrt(pairs.values))  # (m, k)
-    return pairs, _orthonormalised(axes, pairs.values), total
+    eps = float(np.finfo(rows.rows.dtype).eps)
+    return pairs, _orthonormalised(axes, pairs.values, eps), total
 
 
-def _orthonormalised(axes: Array, values: Array) -> Array:
+def _orthonormalised(axes: Array, values: Array, eps: float) -> Array:
     # Division by √λ amplifies rounding in the axes of small λ by λ₁/λ. Where that could be seen, one
     # triangular step restores VᵀV = I; the leading axes, which are right already, stay as they are.
-    if values[-1] > 1e-8 * values[0]:
+    if values[-1] > eps**0.5 * values[0]:
         return axes
     upper = np.linalg.cholesky(axes.T @ axes).T
     return np.linalg.solve(upper.T, axes.T).T

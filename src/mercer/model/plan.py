@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from mercer._core.errors import InputError, MemoryBudgetError, nearest
 from mercer._core.memory import format_bytes
 from mercer.solvers import SOLVERS, BlockKrylov, Lapack, Solver
+from mercer.solvers.krylov import MAX_BLOCK
 
 Route: TypeAlias = Literal["primal", "dual"]
 # How K is held: not at all, in the precision of the data, or in float32 under float64 proof.
@@ -58,11 +60,13 @@ class Plan:
 
     def __str__(self) -> str:
         held = {
-            "none": "K not stored",
+            "none": "K in tiles, never stored",
             "full": "K stored",
             "half": "K stored in float32, proved in float64",
         }
         what = "explicit map" if self.route == "primal" else held[self.storage]
+        if self.route == "dual" and self.storage == "none" and isinstance(self.solver, Lapack):
+            what = "K formed once"
         lines = [f"{self.route} route, {self.solver!r}, {what}, about {format_bytes(self.n_bytes)}"]
         return "\n".join([*lines, *(f"  - {reason}" for reason in self.reasons)])
 
@@ -92,7 +96,7 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
 
 def _named(solver: str | Solver) -> Solver | None:
     if isinstance(solver, Solver):
-        return solver
+        return copy(solver)  # the plan is a record: the caller may turn his solver's knobs later
     if isinstance(solver, str):
         if solver == "auto":
             return None
@@ -172,13 +176,16 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
 
 
 def _lapack_bytes(problem: Problem, solver: Lapack) -> int:
-    # K, the eigenvectors, and LAPACK's work space of twice that for divide and conquer.
-    return (2 if solver.subset else 4) * problem.n**2 * problem.itemsize
+    # K, the eigenvectors and LAPACK's work space of twice that; then k vectors and their products,
+    # for the proof, in float64 and sorted.
+    k = problem.k or problem.n
+    return (2 if solver.subset else 4) * problem.n**2 * problem.itemsize + 5 * 8 * problem.n * k
 
 
 def _krylov_plan(problem: Problem, solver: Solver, reason: str) -> Plan:
-    n, k = problem.n, problem.k or 64
-    basis = 8 * n * (4 * k + 12 * 12)
+    n, k = problem.n, problem.k or (64 if problem.n_components else problem.n)
+    # The basis of nine blocks, landmark columns twice, and as much again for what is on its way.
+    basis = 8 * n * (8 * k + 16 * min(k + 12, MAX_BLOCK) + 600)
     reasons: tuple[str, ...] = (reason,)
     tol = getattr(solver, "tol", 0.0)
     half = (

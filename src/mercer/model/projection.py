@@ -125,4 +125,4 @@ class Projection:
         return out
 
     def __repr__(self) -> str:
-        return f"Projection({self.sections!r} -> {self.n_components} components)"
+        return f"Projection({self.sections!r} -> {self.n_components} scores)"

@@ -130,7 +130,7 @@ class Fit:
 
     def _flat_remedy(self) -> str:
         if self.plan.route == "primal":
-            return "No direction of this feature space stands out: try another kernel."
+            return "No direction stands out, and the order of the components is arbitrary."
         return (
             "The kernel matrix may be nearly the identity: try a wider kernel (a smaller gamma), or "
             "scale the columns."
@@ -141,11 +141,11 @@ class Fit:
         pairs = self.pairs
         ended = "converged" if pairs.status is Status.CONVERGED else pairs.status.value
         lines = [
-            f"{k} components keep {share:.2%} of the variance (true trace {self.total:.6g})",
+            f"variance    {_count(k, 'component')} keep {share:.2%} of it (true trace {self.total:.6g})",
             f"residuals   ‖K̃u - λu‖/λ₁ at most {np.max(self.residuals):.1e}; {ended}",
             f"scores      orthogonal to {self.orthogonality:.1e}",
             f"valid       {self._validity()}",
-            f"work        {pairs.n_products} block products; {self.projection!r}",
+            f"work        {_count(pairs.n_products, 'block product')}; {self.projection!r}",
             f"plan        {self.plan}",
         ]
         return "\n".join(lines)
@@ -167,6 +167,10 @@ class Fit:
         import html
 
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def keep(pairs: EigenPairs, asked: Any, *, total: float, cut: float) -> EigenPairs:

@@ -26,6 +26,8 @@ class CentredRows:
     def of(cls, features: Rows) -> CentredRows:
         """Centre the rows of dense or sparse features."""
         if sparse.issparse(features):
+            # Centring happens after the products here, so they need all the digits there are.
+            features = features.astype(np.float64)
             mean = np.asarray(features.sum(axis=0), dtype=np.float64).ravel() / features.shape[0]
             return cls(features, mean, float(np.max(np.abs(features.data), initial=0.0)))
         mean = features.mean(axis=0, dtype=np.float64)
@@ -38,14 +40,14 @@ class CentredRows:
         return int(self.rows.shape[0]), int(self.rows.shape[1])
 
     def covariance(self) -> Array:  # (m, m)
-        """Φ̃ᵀΦ̃ in float64, n times the covariance."""
+        """Φ̃ᵀΦ̃, n times the covariance, as float64 for the solver."""
         product = dot(self.rows.T, self.rows.T).astype(np.float64, copy=False)
         if sparse.issparse(self.rows):
             product -= self.shape[0] * np.outer(self.mean, self.mean)
         return product
 
     def gram(self) -> Array:  # (n, n)
-        """Φ̃Φ̃ᵀ in float64."""
+        """Φ̃Φ̃ᵀ, as float64 for the solver."""
         product = dot(self.rows, self.rows).astype(np.float64, copy=False)
         if sparse.issparse(self.rows):
             cross = np.asarray(self.rows @ self.mean)
@@ -71,4 +73,6 @@ class CentredRows:
         n, m = self.shape
         eps = float(np.finfo(self.rows.dtype).eps)
         top = float(np.max(values, initial=0.0))
+        if sparse.issparse(self.rows):  # subtracted after the product: rounding is of its size
+            return eps * (30.0 * top + 4.0 * n * self.largest**2)
         return 30.0 * eps * top + 4.0 * n * m * (eps * self.largest) ** 2

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.errors import KernelError
+
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
     from mercer.operators.base import SymmetricOperator
@@ -16,6 +18,16 @@ def minus_mean(v: Array) -> Array:
     return v - v.mean(axis=0)
 
 
+def _require_finite(row_means: Array) -> None:
+    if not np.all(np.isfinite(row_means)):
+        msg = (
+            f"The kernel overflows on these data: row {int(np.argmin(np.isfinite(row_means)))} of K is "
+            "not finite. Scale the columns (StandardScaler), lower gamma or the degree, or fit in "
+            "float64."
+        )
+        raise KernelError(msg)
+
+
 class Centred:
     """H K H with H = I - 11ᵀ/n.
 
@@ -24,7 +36,7 @@ class Centred:
     the vectors would come back amplified and stall convergence.
 
     The first product also carries the column of ones: K1/n is what the offset of the projection and
-    the trace of H K H are made of, and as one more column of a product that is made anyway it is free.
+    the trace of H K H are made of, and one more column of a product that is made anyway costs little.
     """
 
     def __init__(self, gram: SymmetricOperator) -> None:
@@ -56,6 +68,7 @@ class Centred:
             ones = np.full((self.n, 1), 1.0 / self.n, dtype=v.dtype)
             product = self.gram.matmat(np.concatenate([v, ones], axis=1))
             self._row_means = product[:, -1].copy()
+            _require_finite(self._row_means)
             product = product[:, :-1]
         else:
             product = self.gram.matmat(v)
@@ -78,9 +91,10 @@ class Centred:
         return columns
 
     def dense(self) -> Array:
-        """H K H as a new array, exactly symmetric."""
+        """H K H as a new array."""
         matrix = self.gram.dense()
         means = matrix.mean(axis=0)
+        _require_finite(means)
         matrix -= means[None, :]
         matrix -= means[:, None]
         matrix += means.mean()

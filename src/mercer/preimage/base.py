@@ -34,7 +34,7 @@ class FittedPreimage:
 
     def __call__(self, scores: Array) -> Array:  # (b, k) -> (b, d)
         """Points whose scores are near the given ones."""
-        return self.projection(scores)
+        return self.projection(scores.astype(self.projection.coef.dtype, copy=False))
 
     def __repr__(self) -> str:
         return f"FittedPreimage({self.method!r}; {self.quality})"

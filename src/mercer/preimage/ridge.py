@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -29,7 +30,7 @@ WIDTH_FACTORS = (0.25, 1.0, 4.0)
 class Ridge(Preimage):
     """x̂(t) = mean + Σ_i a_i κ(t, t_i), with (κ + αI)a = X - mean.
 
-    κ is a Gaussian in score space plus a linear term, so that what is linear comes back exactly.
+    κ is a Gaussian in score space plus a linear term, so that what is linear comes back nearly exactly.
 
     Parameters
     ----------
@@ -62,15 +63,15 @@ class Ridge(Preimage):
         # Cholesky on one triangle, in place: the O(n³) solve is done once, here.
         factor = linalg.cho_factor(system, lower=True, overwrite_a=True)
         coef = linalg.cho_solve(factor, x64 - mean)  # (n, d)
-        dtype = x.dtype
-        projection = Projection(
-            KernelSections(kernel, scores.astype(dtype)), coef.astype(dtype), -mean.astype(dtype)
-        )
+        # In float64 whatever x is: with a small penalty the coefficients are large and cancel.
+        projection = Projection(KernelSections(kernel, scores64), coef, -mean)
         return FittedPreimage(chosen, projection, quality)
 
     def _check(self) -> None:
         for name, value in (("alpha", self.alpha), ("gamma", self.gamma)):
-            if value != "auto" and not (isinstance(value, (int, float)) and value > 0):
+            if value != "auto" and not (
+                isinstance(value, Real) and not isinstance(value, bool) and value > 0
+            ):
                 msg = f"Ridge needs {name} > 0 or 'auto', but {name}={value!r} came."
                 raise InputError(msg)
 

@@ -35,11 +35,9 @@ class EigenPairs:
         cls, values: Array, vectors: Array, products: Array, k: int, **facts: Any
     ) -> EigenPairs:
         """The k largest, sorted once, here, together, with signs fixed."""
-        order = np.argsort(values)[::-1][:k]
+        order = np.argsort(-values, kind="stable")[:k]
         vectors, products = vectors[:, order], products[:, order]
-        # The largest entry of each vector is positive: the same data give the same picture.
-        top = np.argmax(np.abs(vectors), axis=0)
-        signs = np.where(vectors[top, np.arange(len(order))] < 0, -1.0, 1.0)
+        signs = fixed_signs(vectors)
         return cls(values[order], vectors * signs, products * signs, **facts)
 
     @property
@@ -58,6 +56,22 @@ class EigenPairs:
 
     def __repr__(self) -> str:
         return f"EigenPairs(k={len(self.values)}, n_products={self.n_products}, {self.status.name})"
+
+
+def fixed_signs(vectors: Array) -> Array:
+    """±1 for each column, so that its largest entry is positive: the same data, the same picture."""
+    top = np.argmax(np.abs(vectors), axis=0)
+    return np.where(vectors[top, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+
+
+def allowed_residuals(values: Array, tol: float, floor: float = 0.0) -> Array:
+    """How large the residual of each pair may be, relative to λ₁.
+
+    tol, but no more than a thousandth of the pair's own eigenvalue: with less a component far below
+    the first would pass without being an eigenvector of anything. Rounding sets the floor.
+    """
+    scale = float(np.max(np.abs(values), initial=0.0)) or 1.0
+    return np.maximum(np.minimum(tol, 1e-3 * np.abs(values) / scale), floor)
 
 
 def relative_residuals(values: Array, vectors: Array, products: Array) -> Array:

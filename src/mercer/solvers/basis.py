@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.solvers.base import allowed_residuals
+
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.operators.base import SymmetricOperator
@@ -103,6 +105,12 @@ class KrylovBasis:
         if scale == 0.0 or self.next_width == 0:
             return np.zeros(len(values))
         return np.asarray(np.linalg.norm(self._coupling / scale @ coordinates[self._last], axis=0))
+
+    def excess(self, k: int, tol: float) -> float:
+        """The largest residual of the first k over what it may be."""
+        floor = 100.0 * EPS  # below, an estimate says nothing
+        allowed = allowed_residuals(self.ritz(k)[0], tol, floor)
+        return float(np.max(self.estimates(k) / allowed, initial=0.0))
 
     def restart(self, keep: int) -> None:
         """Thick restart: the leading Ritz vectors become the basis, and the open block stays."""

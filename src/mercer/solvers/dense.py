@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
+from mercer._core.status import Status
 from mercer.solvers.base import EigenPairs, Solver
 
 if TYPE_CHECKING:
@@ -56,10 +57,18 @@ class Lapack(Solver):
         values, vectors = self._solve(operator, k)
         spectrum = values if len(values) == operator.n else None
         top = vectors[:, ::-1][:, :k].astype(np.float64, copy=False)
-        products = operator.matmat(top)
-        return EigenPairs.largest(
-            values[::-1][:k].astype(np.float64), top, products, k, n_products=1, spectrum=spectrum
+        pairs = EigenPairs.largest(
+            values[::-1][:k].astype(np.float64),
+            top,
+            operator.matmat(top),
+            k,
+            n_products=1,
+            spectrum=spectrum,
         )
+        # LAPACK is exact on the matrix it was given; rounding in that matrix can still be too much.
+        if np.max(pairs.residuals, initial=0.0) > float(np.finfo(operator.dtype).eps) ** 0.5:
+            return replace(pairs, status=Status.STAGNATED)
+        return pairs
 
     def _solve(self, operator: SymmetricOperator, k: int) -> tuple[Array, Array]:
         n = operator.n

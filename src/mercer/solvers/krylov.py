@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +24,8 @@ SKETCH_TOL = 3e-7
 MAX_BLOCK = 48
 # Enough for a random block to turn towards a large eigenvalue that was missed.
 CONFIRMING_PRODUCTS = 3
+# How much noise goes into vectors to start from, of their length.
+STIR = 0.01
 
 
 @dataclass(repr=True)
@@ -99,15 +101,16 @@ class BlockKrylov(Solver):
             basis, status = self._iterate(operator, k, self.tol, rng=rng, start=pairs.vectors)
             spent = pairs.n_products
             pairs = refine(operator, basis, k, tol=self.tol, spent=spent)
-        if status is Status.MAX_PRODUCTS and pairs.residuals.max(initial=0.0) > self.tol:
-            pairs = EigenPairs(
-                pairs.values, pairs.vectors, pairs.products, pairs.n_products, Status.MAX_PRODUCTS
-            )
+        if status is Status.MAX_PRODUCTS and not pairs.status.ok:
+            return replace(pairs, status=Status.MAX_PRODUCTS)
         return pairs
 
     def _check(self) -> None:
         if not self.tol > 0:
             msg = f"BlockKrylov needs tol > 0, but tol={self.tol!r} came. Use 1e-6, or 1e-12 for more."
+            raise InputError(msg)
+        if self.block is not None and self.block < 1:
+            msg = f"BlockKrylov needs block >= 1, but block={self.block!r} came. Leave it out for k + 12."
             raise InputError(msg)
         if self.max_products < 1:
             msg = (
@@ -126,9 +129,11 @@ class BlockKrylov(Solver):
     ) -> tuple[KrylovBasis, Status]:
         n = operator.n
         block = min(self.block or min(k + 12, MAX_BLOCK), n)
-        room = min(n, max(self.max_basis or k + 8 * block, k + 2 * block))
-        basis = KrylovBasis(n, room + block)
-        basis.append(self._start(operator, block, rng=rng, start=start), rng=rng)
+        first = self._start(operator, block, rng=rng, start=start)
+        width = first.shape[1]  # wider than a block when many start vectors were given
+        room = min(n, max(self.max_basis or k + 8 * block, k + 2 * max(block, width)))
+        basis = KrylovBasis(n, room + max(block, width))
+        basis.append(first, rng=rng)
         watch = _Watch(tol)
         settled: Array | None = None if block < k else np.empty(0)
         for product in range(1, self.max_products + 1):
@@ -139,7 +144,8 @@ class BlockKrylov(Solver):
             if basis.size < k and exhausted:
                 basis.inject(block, rng=rng)
             elif basis.size >= k and (exhausted or watch.is_due(product)):
-                values, worst = basis.ritz(k)[0], float(basis.estimates(k).max(initial=0.0))
+                values = basis.ritz(k)[0]
+                worst = tol * basis.excess(k, tol)
                 if worst <= tol:
                     if settled is not None and _same(values, settled, tol):
                         return basis, Status.CONVERGED
@@ -166,14 +172,15 @@ class BlockKrylov(Solver):
         start: Array | None,
     ) -> Array:
         n = operator.n
+        random = rng.standard_normal((n, block))
         if start is not None:
-            fresh = max(block - start.shape[1], 2)
-            return np.concatenate([start, rng.standard_normal((n, fresh))], axis=1)
+            fresh = random[:, : max(block - start.shape[1], 2)]
+            return np.concatenate([_stirred(start, rng=rng), fresh], axis=1)
         m = min(self.landmarks, n // 4)
-        if m < 2 * block:
-            return rng.standard_normal((n, block))
+        if m < 2 * block or block < 4:
+            return random
         # The eigenvectors of a few hundred rows, extended to all (Nyström), are near the ones sought
-        # and save about half of the products. Two random columns see what the landmarks miss.
+        # and save about half of the products.
         chosen = np.sort(rng.choice(n, m, replace=False))
         columns = operator.columns(chosen)  # (n, m)
         core = columns[chosen].astype(np.float64)
@@ -181,7 +188,20 @@ class BlockKrylov(Solver):
         core -= core.mean(axis=1)[:, None]
         _, vectors = np.linalg.eigh(core)
         landmark = columns @ vectors[:, -(block - 2) :].astype(columns.dtype)  # (n, block - 2)
-        return np.concatenate([landmark, rng.standard_normal((n, 2))], axis=1, dtype=np.float64)
+        stirred = _stirred(landmark.astype(np.float64), rng=rng)
+        return np.concatenate([stirred, random[:, :2]], axis=1)
+
+
+def _stirred(start: Array, *, rng: np.random.Generator) -> Array:
+    """The start vectors with a hundredth of noise in each.
+
+    Landmarks may be blind to some copies of a repeated eigenvalue, and a Krylov space holds nothing
+    that its first block does not. A random part in every column shows it as many copies as there
+    are columns.
+    """
+    lengths = np.linalg.norm(start, axis=0)
+    noise = rng.standard_normal(start.shape)
+    return start + noise * (STIR / np.sqrt(len(start)) * np.where(lengths > 0, lengths, 1.0))
 
 
 def _same(values: Array, settled: Array, tol: float) -> bool:

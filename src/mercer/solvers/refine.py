@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.status import Status
-from mercer.solvers.base import EigenPairs, relative_residuals
+from mercer.solvers.base import EigenPairs, allowed_residuals, relative_residuals
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -30,9 +30,9 @@ def refine(
     u: Array = basis.q @ coordinates  # (n, k)
     values, u, p = _rayleigh_ritz(u, operator.matmat(u), k)
     n_products = spent + basis.n_products + 1
-    worst = _worst(values, u, p)
+    excess = _excess(operator, values, u, p, tol)
     for _ in range(MAX_REFINEMENTS):
-        if worst <= tol:
+        if excess <= 1.0:
             break
         fresh = _orthogonal_to(u, _correction(basis, k, values, p - u * values))
         if fresh.shape[1] == 0:
@@ -41,11 +41,17 @@ def refine(
         images = np.concatenate([p, operator.matmat(fresh)], axis=1)
         n_products += 1
         values, u, p = _rayleigh_ritz(both, images, k)
-        before, worst = worst, _worst(values, u, p)
-        if worst > 0.5 * before:
+        before, excess = excess, _excess(operator, values, u, p, tol)
+        if excess > 0.5 * before:
             break
-    status = Status.CONVERGED if worst <= max(tol, _floor(operator, values)) else Status.STAGNATED
+    status = Status.CONVERGED if excess <= 1.0 else Status.STAGNATED
     return EigenPairs.largest(values, u, p, k, n_products=n_products, status=status)
+
+
+def _excess(operator: SymmetricOperator, values: Array, u: Array, p: Array, tol: float) -> float:
+    """The largest residual over what it may be: at most one when every pair is right."""
+    allowed = allowed_residuals(values, tol, _floor(operator, values))
+    return float(np.max(relative_residuals(values, u, p) / allowed, initial=0.0))
 
 
 def _floor(operator: SymmetricOperator, values: Array) -> float:
@@ -54,9 +60,9 @@ def _floor(operator: SymmetricOperator, values: Array) -> float:
     scale = float(np.max(np.abs(values), initial=0.0))
     if scale == 0.0:
         return 1.0
-    # Before centring the matrix is as large as n times its mean; rounding is relative to that.
+    # Before centring the matrix is as large as n times its mean: rounding is relative to that.
     size = scale if means is None else max(scale, operator.n * float(np.max(np.abs(means))))
-    return 4.0 * float(np.finfo(operator.dtype).eps) * size / scale
+    return 16.0 * float(np.finfo(operator.dtype).eps) * size / scale
 
 
 def _rayleigh_ritz(u: Array, p: Array, k: int) -> tuple[Array, Array, Array]:
@@ -64,10 +70,6 @@ def _rayleigh_ritz(u: Array, p: Array, k: int) -> tuple[Array, Array, Array]:
     values, rotation = np.linalg.eigh(0.5 * (small + small.T))
     values, rotation = values[::-1][:k], rotation[:, ::-1][:, :k]
     return values, u @ rotation, p @ rotation
-
-
-def _worst(values: Array, u: Array, p: Array) -> float:
-    return float(np.max(relative_residuals(values, u, p), initial=0.0))
 
 
 def _correction(basis: KrylovBasis, k: int, values: Array, error: Array) -> Array:

@@ -1,0 +1,35 @@
+"""The errors and warnings of mercer, to catch or to silence by name.
+
+>>> import warnings
+>>> from mercer.errors import FlatSpectrumWarning
+>>> with warnings.catch_warnings():
+...     warnings.simplefilter("ignore", FlatSpectrumWarning)
+"""
+
+from mercer._core.errors import (
+    FlatSpectrumWarning,
+    IndefiniteKernelWarning,
+    InputError,
+    KernelError,
+    MemoryBudgetError,
+    MercerError,
+    MercerWarning,
+    NoFiniteMapError,
+    RankWarning,
+    UnconvergedWarning,
+    ZeroVarianceError,
+)
+
+__all__ = [
+    "FlatSpectrumWarning",
+    "IndefiniteKernelWarning",
+    "InputError",
+    "KernelError",
+    "MemoryBudgetError",
+    "MercerError",
+    "MercerWarning",
+    "NoFiniteMapError",
+    "RankWarning",
+    "UnconvergedWarning",
+    "ZeroVarianceError",
+]

@@ -1,0 +1,65 @@
+"""The Matérn function of one variable, for every smoothness ν."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mercer._core.types import Array
+
+
+def matern(s: Array, nu: float) -> Array:
+    """2^(1-ν)/Γ(ν) · s^ν K_ν(s) of each entry, one at s = 0."""
+    if nu in _POLYNOMIALS:
+        out = np.exp(-s)
+        out *= _POLYNOMIALS[nu](s)
+        return out
+    return _debye(s, nu) if nu >= LARGE_NU else _bessel(s, nu)
+
+
+_POLYNOMIALS: dict[float, Callable[[Array], Any]] = {
+    0.5: lambda s: 1.0,  # noqa: ARG005
+    1.5: lambda s: 1.0 + s,
+    2.5: lambda s: 1.0 + s + s * s / 3.0,
+}
+
+
+# From here on K_ν overflows near zero, and the expansion for large ν is right to 1e-9.
+LARGE_NU = 50.0
+
+
+def _debye(s: Array, nu: float) -> Array:
+    # Debye's expansion of K_ν(νz): with w = √(1 + z²), all that is large cancels on paper, and
+    # s^ν K_ν(s) over its limit at zero is exp(ν(log((1 + w)/2) - (w - 1))) · w^(-1/2) · Σ(1/w)/Σ(1).
+    z = s.astype(np.float64) / nu
+    w = np.sqrt(1.0 + z * z)
+    e = z * z / (1.0 + w)  # w - 1, which would cancel
+    out = np.exp(nu * (np.log1p(0.5 * e) - e)) / np.sqrt(w)
+    out *= _debye_sum(1.0 / w, nu) / _debye_sum(1.0, nu)
+    return out.astype(s.dtype, copy=False)
+
+
+def _debye_sum(t: Any, nu: float) -> Any:
+    # Σ_k (-1)^k u_k(t)/ν^k up to k = 3.
+    q = t * t
+    u1 = t * (3.0 - 5.0 * q) / 24.0
+    u2 = q * (81.0 + q * (-462.0 + q * 385.0)) / 1152.0
+    u3 = t * q * (30375.0 + q * (-369603.0 + q * (765765.0 - q * 425425.0))) / 414720.0
+    return 1.0 - (u1 - (u2 - u3 / nu) / nu) / nu
+
+
+def _bessel(s: Array, nu: float) -> Array:
+    # s^ν K_ν(s) tends to 2^(ν-1) Γ(ν) at 0, where the two factors are 0 and inf.
+    out = np.ones_like(s)
+    far = s > np.finfo(s.dtype).eps
+    t = s[far].astype(np.float64)
+    # In logarithms, with the exponentially scaled Bessel function: neither factor overflows.
+    log_value = (1.0 - nu) * np.log(2.0) - special.gammaln(nu) + nu * np.log(t)
+    log_value += np.log(special.kve(nu, t)) - t
+    out[far] = np.minimum(np.exp(log_value), 1.0)
+    return out

@@ -318,7 +318,7 @@ def test_evidence_prints_in_a_few_lines_and_html_is_not_flooded(rng):
         "residuals",
         "orthogonal",
         "positive semi-definite",
-        "products",
+        "block product",
         "n=500",
     ):
         assert word in text

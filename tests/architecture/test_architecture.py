@@ -49,7 +49,7 @@ def test_the_estimators_do_without_matplotlib():
 
 
 @pytest.mark.parametrize("name", ["mercer", *MODULES])
-def test_all_is_true_and_sorted(name):
+def test_all_is_true(name):
     module = importlib.import_module(name)
     names = getattr(module, "__all__", None)
     if names is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, MemoryBudgetError, nearest
 from mercer._core.memory import format_bytes, parse_bytes
+from mercer.estimators.base import Projector
 from mercer.estimators.validation import (
     as_generator,
     check_n_components,
@@ -34,7 +34,7 @@ EXAMPLES = {
 }
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPCA(Projector):
     """Exact kernel PCA: scores(x) = k(x, X) A - b, with the evidence that A is right.
 
     Parameters
@@ -201,10 +201,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         -------
         scores : ndarray of shape (b, k)
         """
-        check_is_fitted(self)
-        x = check_rows(self, X, reset=False)
+        x = self._rows(X)
         self.kernel_.check_rows(x)
-        return self.fit_.projection(x.astype(self._dtype, copy=False))
+        return self.fit_.projection(x)
 
     def inverse_transform(self, X: Any) -> Array:
         """Points in input space whose scores are near the given ones.
@@ -226,12 +225,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 "way back. Fit it with preimage='ridge'."
             )
             raise InputError(msg)
-        scores = check_array(X, dtype=[np.float64, np.float32])
-        k = self.fit_.projection.n_components
-        if scores.shape[1] != k:
-            msg = f"Scores of {scores.shape[1]} components came, but this model has {k}."
-            raise InputError(msg)
-        return back(scores).astype(self._dtype, copy=False)
+        return back(self._scores(X)).astype(self._dtype, copy=False)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the parts as ``kernel__gamma`` or ``solver__tol``.
@@ -258,46 +252,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     # ── what was found ──────────────────────────────────────────────────────
     @property
-    def n_components_(self) -> int:
-        """Number of components kept."""
-        return self._fitted("n_components_").projection.n_components
-
-    @property
-    def eigenvalues_(self) -> Array:
-        """Largest eigenvalues of the centred kernel matrix."""
-        return self._fitted("eigenvalues_").eigenvalues.astype(self._dtype)
-
-    @property
     def eigenvectors_(self) -> Array:
         """Unit eigenvectors of the centred kernel matrix."""
         return self._fitted("eigenvectors_").pairs.vectors.astype(self._dtype, copy=False)
-
-    @property
-    def explained_variance_(self) -> Array:
-        """Variance of each score: eigenvalue / (n - 1)."""
-        fit = self._fitted("explained_variance_")
-        return (fit.eigenvalues / (len(fit.pairs.vectors) - 1)).astype(self._dtype)
-
-    @property
-    def explained_variance_ratio_(self) -> Array:
-        """Share of the true total variance of each component."""
-        return self._fitted("explained_variance_ratio_").explained.astype(self._dtype)
-
-    @property
-    def residuals_(self) -> Array:
-        """Relative residual of each eigenpair, in float64."""
-        return self._fitted("residuals_").residuals
-
-    def _fitted(self, name: str) -> Fit:
-        fit: Fit | None = self.__dict__.get("fit_")
-        if fit is None:  # so that hasattr(model, "eigenvalues_") means "is fitted"
-            msg = f"{type(self).__name__} has no {name!r} yet. Call `fit` first."
-            raise AttributeError(msg)
-        return fit
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.fit_.projection.n_components
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer._core.errors import InputError
 from mercer._core.memory import parse_bytes
+from mercer.estimators.base import Projector
 from mercer.estimators.validation import (
     as_generator,
     check_n_components,
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
 
 
-class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class PCA(Projector):
     """Principal components of the rows: scores = (x - mean) W, with W from the cheaper side.
 
     With d ≤ n the d x d covariance is solved; with d > n the n x n matrix of dot products, which has
@@ -111,7 +109,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         scores : ndarray of shape (n, k)
         """
         del y
-        return self._fit(X).scores.astype(self.components_.dtype, copy=False)
+        return self._fit(X).scores.astype(self._dtype, copy=False)
 
     def _fit(self, X: Any) -> Fit:
         x = check_rows(self, X, reset=True)
@@ -127,8 +125,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         chosen = plan_linear(problem, self.solver)
         fit = fit_linear_pca(x, asked, plan=chosen, rng=as_generator(self.random_state))
         remember_columns(self, X)
-        self.fit_, self.plan_ = fit, chosen
-        self.mean_ = np.asarray(x.mean(axis=0), dtype=x.dtype).ravel()
+        self.fit_, self.plan_, self._dtype = fit, chosen, np.dtype(x.dtype)
+        self.mean_ = np.asarray(x.mean(axis=0, dtype=np.float64), dtype=x.dtype).ravel()
         tell(fit)
         return fit
 
@@ -143,9 +141,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         -------
         scores : ndarray of shape (b, k)
         """
-        check_is_fitted(self)
-        x = check_rows(self, X, reset=False)
-        return self.fit_.projection(x.astype(self.components_.dtype, copy=False))
+        return self.fit_.projection(self._rows(X))
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows rebuilt from scores: mean + scores @ components_.
@@ -158,19 +154,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         -------
         rows : ndarray of shape (b, d)
         """
-        check_is_fitted(self)
-        scores = check_array(X, dtype=[np.float64, np.float32])
-        k = self.fit_.projection.n_components
-        if scores.shape[1] != k:
-            msg = f"Scores of {scores.shape[1]} components came, but this model has {k}."
-            raise InputError(msg)
-        scores = scores.astype(self.components_.dtype, copy=False)
+        scores = self._scores(X).astype(self._dtype, copy=False)
         return np.asarray(scores @ self.components_ + self.mean_)
-
-    @property
-    def n_components_(self) -> int:
-        """Number of components kept."""
-        return self._fitted("n_components_").projection.n_components
 
     @property
     def components_(self) -> Array:
@@ -178,42 +163,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         return self._fitted("components_").projection.coef.T
 
     @property
-    def explained_variance_(self) -> Array:
-        """Variance along each axis."""
-        fit = self._fitted("explained_variance_")
-        return (fit.eigenvalues / (len(fit.pairs.vectors) - 1)).astype(self.components_.dtype)
-
-    @property
-    def explained_variance_ratio_(self) -> Array:
-        """Share of the total variance along each axis."""
-        return self._fitted("explained_variance_ratio_").explained.astype(self.components_.dtype)
-
-    @property
     def singular_values_(self) -> Array:
         """Singular values of the centred data."""
         fit = self._fitted("singular_values_")
-        return np.sqrt(fit.eigenvalues).astype(self.components_.dtype)
-
-    @property
-    def eigenvalues_(self) -> Array:
-        """Eigenvalues of the centred matrix of dot products."""
-        return self._fitted("eigenvalues_").eigenvalues.astype(self.components_.dtype)
-
-    @property
-    def residuals_(self) -> Array:
-        """Relative residual of each eigenpair, in float64."""
-        return self._fitted("residuals_").residuals
-
-    def _fitted(self, name: str) -> Fit:
-        fit: Fit | None = self.__dict__.get("fit_")
-        if fit is None:
-            msg = f"{type(self).__name__} has no {name!r} yet. Call `fit` first."
-            raise AttributeError(msg)
-        return fit
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.fit_.projection.n_components
+        return np.sqrt(fit.eigenvalues).astype(self._dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
+
+from mercer._core.knobs import Knobs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,23 +42,9 @@ class FittedPreimage:
         return f"FittedPreimage({self.method!r}; {self.quality})"
 
 
-class Preimage(ABC):
+class Preimage(Knobs, ABC):
     """Learns the way back from the scores of the training rows to the rows themselves."""
 
     @abstractmethod
     def fit(self, scores: Array, x: Array, *, rng: np.random.Generator) -> FittedPreimage:
         """Learn from scores (n, k) and rows (n, d)."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The knobs by name."""
-        del deep
-        return {name: getattr(self, name) for name in type(self).__dataclass_fields__}  # type: ignore[attr-defined]
-
-    def set_params(self, **params: Any) -> Self:
-        """Turn knobs by name."""
-        for name, value in params.items():
-            if name not in self.get_params():
-                msg = f"{type(self).__name__} has no knob {name!r}. It has: {', '.join(self.get_params())}."
-                raise ValueError(msg)
-            setattr(self, name, value)
-        return self

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.knobs import Knobs
 from mercer._core.status import Status
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def relative_residuals(values: Array, vectors: Array, products: Array) -> Array:
     return np.asarray(np.linalg.norm((products - vectors * values) / scale, axis=0))
 
 
-class Solver(ABC):
+class Solver(Knobs, ABC):
     """Finds the k largest eigenpairs of a symmetric operator.
 
     Subclasses are dataclasses whose fields are their knobs.
@@ -101,17 +102,3 @@ class Solver(ABC):
         ``sketch`` is a cheaper operator that is nearly the same; the answer is always proved
         against ``operator``. ``start`` holds vectors near the ones sought.
         """
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The knobs by name."""
-        del deep
-        return {name: getattr(self, name) for name in type(self).__dataclass_fields__}  # type: ignore[attr-defined]
-
-    def set_params(self, **params: Any) -> Self:
-        """Turn knobs by name, as GridSearchCV does with ``solver__tol``."""
-        for name, value in params.items():
-            if name not in self.get_params():
-                msg = f"{type(self).__name__} has no knob {name!r}. It has: {', '.join(self.get_params())}."
-                raise ValueError(msg)
-            setattr(self, name, value)
-        return self

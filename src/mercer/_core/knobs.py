@@ -1,0 +1,27 @@
+"""Parameters by name, as scikit-learn's searches reach them: for dataclasses whose fields are knobs."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Self
+
+from mercer._core.errors import InputError
+
+
+class Knobs:
+    """`get_params` and `set_params` over the fields of a dataclass."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The knobs by name."""
+        del deep
+        return {knob.name: getattr(self, knob.name) for knob in fields(self)}  # type: ignore[arg-type]
+
+    def set_params(self, **params: Any) -> Self:
+        """Turn knobs by name, as GridSearchCV does with ``solver__tol``."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                known = ", ".join(self.get_params())
+                msg = f"{type(self).__name__} has no knob {name!r}. It has: {known}."
+                raise InputError(msg)
+            setattr(self, name, value)
+        return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -21,6 +21,42 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     fit_: Fit
     _dtype: np.dtype[Any]
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to the rows of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Training rows; the (n, n) kernel matrix for a precomputed kernel.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        del y
+        self._fit(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """Fit, and give the scores of the training rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        scores : ndarray of shape (n, k)
+        """
+        del y
+        return self._fit(X).scores.astype(self._dtype, copy=False)
+
+    def _fit(self, X: Any) -> Fit:
+        """Fit, record, and hand the value over: `fit` and `fit_transform` are two ways to read it."""
+        raise NotImplementedError
 
     @property
     def n_components_(self) -> int:

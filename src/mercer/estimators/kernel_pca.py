@@ -112,38 +112,6 @@ class KernelPCA(Projector):
         self.random_state = random_state
 
     # ── fit ─────────────────────────────────────────────────────────────────
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit to the rows of X (or to the kernel matrix X when the kernel is precomputed).
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-            Training rows; (n, n) for a precomputed kernel.
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        del y
-        self._fit(X)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
-        """Fit, and give the scores of the training rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        scores : ndarray of shape (n, k)
-        """
-        del y
-        return self._fit(X).scores.astype(self._dtype)
-
     def _fit(self, X: Any) -> Fit:
         kernel, method = as_kernel(self.kernel), _preimage(self.preimage)
         rng = as_generator(self.random_state)

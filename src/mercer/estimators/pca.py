@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -79,37 +79,6 @@ class PCA(Projector):
         self.solver = solver
         self.memory = memory
         self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit to the rows of X.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        del y
-        self._fit(X)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
-        """Fit, and give the scores of the training rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        scores : ndarray of shape (n, k)
-        """
-        del y
-        return self._fit(X).scores.astype(self._dtype, copy=False)
 
     def _fit(self, X: Any) -> Fit:
         x = check_rows(self, X, reset=True)

@@ -119,6 +119,11 @@ def test_pca_refuses_the_same(case, x):
         mercer.PCA().fit(spoil(x))
 
 
+def test_float32_rows_whose_squares_overflow_are_told(x):
+    with pytest.raises(ValueError, match=r"overflows on these data.*fit in float64"):
+        mercer.PCA(2).fit((1e20 * x).astype(np.float32))
+
+
 def test_a_failed_refit_leaves_the_old_fit(x):
     model = mercer.KernelPCA(2, kernel=RBF(1.0)).fit(x)
     before = model.transform(x)

@@ -39,7 +39,9 @@ def fit_features(
 ) -> Fit:
     """PCA of features Φ (n, m), told as the eigenpairs of K̃ = Φ̃Φ̃ᵀ that it shares with Φ̃ᵀΦ̃."""
     rows = CentredRows.of(features)
-    require_finite(np.array([rows.largest**2 * rows.shape[1]]))
+    # The largest sum of squares that the products can hold, in the precision they are made in.
+    most = rows.largest**2 * max(rows.shape)
+    require_finite(np.array([np.inf if most > np.finfo(rows.rows.dtype).max else most]))
     side = _primal if plan.route == "primal" else _dual
     pairs, axes, total = side(rows, asked, plan=plan, rng=rng)
     dtype = np.dtype(features.dtype)

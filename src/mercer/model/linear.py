@@ -41,7 +41,7 @@ def fit_features(
     rows = CentredRows.of(features)
     # The largest sum of squares that the products can hold, in the precision they are made in.
     most = rows.largest**2 * max(rows.shape)
-    require_finite(np.array([np.inf if most > np.finfo(rows.rows.dtype).max else most]))
+    require_finite(np.array([np.inf if most > float(np.finfo(rows.rows.dtype).max) else most]))
     side = _primal if plan.route == "primal" else _dual
     pairs, axes, total = side(rows, asked, plan=plan, rng=rng)
     dtype = np.dtype(features.dtype)

@@ -166,6 +166,20 @@ def test_components_far_below_the_first_are_right_above_3000_rows(rng):
     np.testing.assert_allclose(model.eigenvalues_, exact, rtol=1e-3)
 
 
+def test_values_beyond_float32_do_without_the_sketch(rng):
+    x = rng.standard_normal((3001, 3))
+    plain = mercer.KernelPCA(2, kernel=RBF(0.3)).fit(x)
+    huge = mercer.KernelPCA(2, kernel=1e40 * RBF(0.3)).fit(x)
+    np.testing.assert_allclose(huge.eigenvalues_, 1e40 * plain.eigenvalues_, rtol=1e-10)
+
+
+def test_the_plan_is_a_record_of_the_fit(data):
+    x, _ = data
+    model = mercer.KernelPCA(2, kernel=RBF(0.3), solver=BlockKrylov(tol=1e-5)).fit(x)
+    model.set_params(solver__tol=1e-2)
+    assert model.plan_.solver.tol == 1e-5
+
+
 def test_n_components_as_a_share_is_the_smallest_k_that_reaches_it(data):
     x, _ = data
     everything = mercer.KernelPCA(None, kernel=RBF(0.3)).fit(x)

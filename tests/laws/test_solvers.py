@@ -156,6 +156,13 @@ def test_lapack_subset_driver_may_lose_pairs_and_we_count_them(rng):
     np.testing.assert_allclose(pairs.values, reference, rtol=1e-12)
 
 
+def test_a_matrix_lost_in_rounding_is_not_called_converged(rng):
+    x = rng.standard_normal((50, 20)) + 1e7  # what centring leaves of K is a millionth of rounding
+    pairs = Lapack()(Centred(StoredGram(x @ x.T)), 3, rng=rng)
+    assert pairs.status is Status.STAGNATED
+    assert "StandardScaler" in pairs.status.value
+
+
 def test_the_low_end_is_proof_when_negative(rng):
     for name, values in SPECTRA.items():
         seen = low_end(StoredGram(symmetric(values)), rng=rng)

@@ -6,6 +6,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,4 +90,6 @@ def share_out(
     if len(hands) <= 1:
         return [work(hand) for hand in hands]
     with single_threaded_blas(), ThreadPoolExecutor(len(hands)) as pool:
-        return list(pool.map(work, hands))
+        # Each thread in a copy of the caller's context: his np.errstate holds there too.
+        deals = [pool.submit(copy_context().run, work, hand) for hand in hands]
+        return [deal.result() for deal in deals]

@@ -69,7 +69,9 @@ class Custom(Kernel):
         left, right = _repeat(x, 2), _repeat(x, height)
         try:
             value = np.asarray(self.function(left, right))
-        except Exception:
+        except (
+            Exception
+        ):  # a function of points may fail in any way on matrices; on points it is heard
             return "points"
         return "matrices" if value.shape == (2, height) else "points"
 

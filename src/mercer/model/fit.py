@@ -68,8 +68,10 @@ def gram_operators(kernel: Kernel, x: Rows, plan: Plan) -> tuple[Centred, Centre
         return Centred(exact.stored()), None
     if plan.storage == "half":
         sketch = Centred(_sketch(kernel, x))
+        with np.errstate(over="ignore", invalid="ignore"):
+            usable = np.all(np.isfinite(sketch.row_means))
         # Values beyond float32 (a huge scale) leave the exact operator on its own.
-        return Centred(exact), sketch if np.all(np.isfinite(sketch.row_means)) else None
+        return Centred(exact), sketch if usable else None
     return Centred(exact), None
 
 

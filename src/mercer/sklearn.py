@@ -30,8 +30,9 @@ from mercer.estimators.validation import as_generator
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.base import as_rows
 from mercer.model import Plan, Problem, fit_kernel_pca, gram_operators, plan
-from mercer.model.projection import GivenSections, KernelSections, Projection
+from mercer.model.projection import Projection
 from mercer.operators import minus_mean
+from mercer.operators.sections import GivenSections, KernelSections
 from mercer.solvers import BlockKrylov, Lapack
 from mercer.solvers.lowend import low_end
 

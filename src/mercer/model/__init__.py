@@ -3,8 +3,9 @@
 from mercer.model.fit import fit_kernel_pca, gram_operators
 from mercer.model.linear import fit_linear_pca
 from mercer.model.plan import Plan, Problem, plan, plan_linear
-from mercer.model.projection import FeatureSections, GivenSections, KernelSections, Projection
+from mercer.model.projection import Projection
 from mercer.model.result import Fit
+from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 
 __all__ = [
     "FeatureSections",

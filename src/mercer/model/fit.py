@@ -13,9 +13,10 @@ from mercer.engine.tiles import square_tiling
 from mercer.kernels.dot import Linear
 from mercer.model.linear import fit_features, fit_linear_pca, require_finite, require_variance
 from mercer.model.plan import LAPACK_SHARE, TILE_BYTES, Plan
-from mercer.model.projection import FeatureSections, GivenSections, KernelSections, Projection
+from mercer.model.projection import Projection
 from mercer.model.result import Fit, first_reaching, keep
 from mercer.operators import Centred, StoredGram, TiledGram, minus_mean
+from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.solvers import EigenPairs, Lapack
 from mercer.solvers.lowend import LowEnd, low_end
 
@@ -56,7 +57,7 @@ def _fit_dual(
     sections = GivenSections(operator.n) if kernel.is_precomputed else KernelSections(kernel, x)
     dtype = np.dtype(x.dtype)
     projection = Projection(sections, coef.astype(dtype), offset.astype(dtype))
-    return Fit(projection, pairs, total, operator.n - 1, plan, cut, seen, asked)
+    return Fit(projection, pairs, total, operator.n - 1, plan, cut, seen, asked, operator.n)
 
 
 def gram_operators(kernel: Kernel, x: Rows, plan: Plan) -> tuple[Centred, Centred | None]:

@@ -8,10 +8,11 @@ import numpy as np
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer.kernels.feature_map import IdentityMap
-from mercer.model.projection import FeatureSections, Projection
+from mercer.model.projection import Projection
 from mercer.model.result import Fit, keep
 from mercer.model.rows import CentredRows
 from mercer.operators import StoredGram
+from mercer.operators.sections import FeatureSections
 from mercer.solvers import EigenPairs
 from mercer.solvers.base import fixed_signs
 
@@ -50,7 +51,7 @@ def fit_features(
     )
     n, m = rows.shape
     cut = rows.cut(pairs.values)
-    return Fit(projection, pairs, total, min(n - 1, m), plan, cut, None, asked)
+    return Fit(projection, pairs, total, min(n - 1, m), plan, cut, None, asked, n)
 
 
 def _primal(

@@ -18,6 +18,7 @@ from mercer._core.status import Status
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
+    from mercer.model.certificate import Certificate
     from mercer.model.plan import Plan
     from mercer.model.projection import Projection
     from mercer.solvers.base import EigenPairs
@@ -39,7 +40,9 @@ class Fit:
     cut: float  # eigenvalues below this are rounding
     low_end: LowEnd | None  # None: the kernel is valid by construction
     asked: int | float | None
-    trace_error: float = 0.0  # share of tr(HKH) that an approximation left out; 0 when exact
+    weight: float  # Σw: the number of rows, where they carry no weights
+    roots: Array | None = None  # (n,) √w, where the rows carry weights
+    certificate: Certificate | None = None  # of an approximation; None: the pairs are of K itself
 
     @property
     def eigenvalues(self) -> Array:
@@ -47,9 +50,29 @@ class Fit:
         return self.pairs.values
 
     @property
+    def is_low_rank(self) -> bool:
+        """Whether the pairs are those of the features' scatter, (r, k), not of the rows, (n, k)."""
+        return self.certificate is not None
+
+    @property
+    def trace_error(self) -> float:
+        """Share of tr K that an approximation left out: 0 when exact, NaN where only estimates exist."""
+        return 0.0 if self.certificate is None else self.certificate.share
+
+    @property
+    def bounds(self) -> Array:  # (k, 2)
+        """Where the true eigenvalues lie: the residuals say so, or the certificate."""
+        if self.certificate is not None:
+            return self.certificate.bounds(self.eigenvalues)
+        gap = self.residuals * self.eigenvalues[0]
+        return np.stack([np.maximum(self.eigenvalues - gap, 0.0), self.eigenvalues + gap], axis=1)
+
+    @property
     def scores(self) -> Array:  # (n, k)
-        """Scores of the training rows: exactly what the projection gives for them."""
-        return self.pairs.products / np.sqrt(self.pairs.values)
+        """Scores of the training rows of an exact fit: what the projection gives for them."""
+        scores = self.pairs.products / np.sqrt(self.pairs.values)
+        # Weighted pairs are those of √w K̃ √w: their vectors carry a √w.
+        return scores if self.roots is None else scores / self.roots[:, None]
 
     @property
     def residuals(self) -> Array:

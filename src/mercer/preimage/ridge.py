@@ -11,7 +11,8 @@ from scipy import linalg
 
 from mercer._core.errors import InputError
 from mercer.kernels import RBF, Kernel, Linear
-from mercer.model.projection import KernelSections, Projection
+from mercer.model.projection import Projection
+from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FittedPreimage, Preimage, Quality
 
 if TYPE_CHECKING:

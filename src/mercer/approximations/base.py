@@ -1,0 +1,79 @@
+"""A low-rank factor of a kernel matrix, and what an approximation promises."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mercer._core.knobs import Knobs
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.watch import Watch
+    from mercer.kernels.base import Kernel
+    from mercer.operators.sections import Sections
+
+
+@dataclass(frozen=True, repr=False)
+class LowRank:
+    """K ≈ F Fᵀ with F = sections(X) @ whiten, computed a slice of rows at a time and never stored.
+
+    With landmarks Z, sections(x) = k(x, Z), and whiten W with W Wᵀ = k(Z, Z)⁻¹: F Fᵀ is then the
+    projection of K onto the span of φ(Z), so K - F Fᵀ is positive semi-definite. With random features
+    sections(x) = φ(x), and nothing has to be whitened.
+    """
+
+    sections: Sections
+    whiten: Array | None  # (m, r); None stands for the identity
+    landmarks: Indices | None  # positions of the landmarks among the rows, where they are rows
+    projects: bool  # whether K - FFᵀ is positive semi-definite
+
+    @property
+    def rank(self) -> int:
+        """r, the columns of F."""
+        return self.sections.width if self.whiten is None else int(self.whiten.shape[1])
+
+    def features(self, x: Rows) -> Array:  # (b, d) -> (b, r)
+        """The rows of F that belong to the rows x, in the dtype of x."""
+        values = self.sections(x)
+        return values if self.whiten is None else values @ self.whiten.astype(values.dtype)
+
+    def __repr__(self) -> str:
+        return f"LowRank({self.sections!r}, rank={self.rank})"
+
+
+class Approximation(Knobs, ABC):
+    """Chooses a low-rank factor of the kernel matrix of the rows x.
+
+    Subclasses are dataclasses whose fields are their knobs. Each has a field ``refine``: the number of
+    exact passes over K that turn the approximation into exact Ritz pairs with residuals.
+    """
+
+    refine: int
+
+    @abstractmethod
+    def __call__(
+        self,
+        kernel: Kernel,
+        x: Rows,
+        *,
+        weights: Array | None,
+        rng: np.random.Generator,
+        watch: Watch,
+    ) -> LowRank:
+        """The factor for a resolved kernel and checked rows, array, CSR matrix or `RowSource`."""
+
+    @abstractmethod
+    def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
+        """Raise, with the way out, when a knob is impossible or the kernel can't be used here."""
+
+    @abstractmethod
+    def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:
+        """The most that choosing the factor, and a pass over its features, may hold at a time."""
+
+    @abstractmethod
+    def width(self, n: int) -> int:
+        """The columns F can have at most, for n rows."""

@@ -7,10 +7,12 @@
 """
 
 from mercer._core.errors import (
+    CheckpointWarning,
     FlatSpectrumWarning,
     IndefiniteKernelWarning,
     InputError,
     KernelError,
+    LongFitWarning,
     MemoryBudgetError,
     MercerError,
     MercerWarning,
@@ -21,10 +23,12 @@ from mercer._core.errors import (
 )
 
 __all__ = [
+    "CheckpointWarning",
     "FlatSpectrumWarning",
     "IndefiniteKernelWarning",
     "InputError",
     "KernelError",
+    "LongFitWarning",
     "MemoryBudgetError",
     "MercerError",
     "MercerWarning",

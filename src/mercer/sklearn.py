@@ -26,6 +26,7 @@ from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted, va
 
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.memory import parse_bytes
+from mercer.engine.threads import n_blas_threads
 from mercer.estimators.validation import as_generator
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.base import as_rows
@@ -234,6 +235,7 @@ class KernelPCA(_Reference):  # type: ignore[misc]
             n_components=k,
             itemsize=x.dtype.itemsize,
             budget_bytes=parse_bytes("auto"),
+            n_threads=n_blas_threads(),
             map_dimension=None if dense else kernel.map_dimension(d),
             shift_invariant=kernel.shift_invariant and not hasattr(x, "indptr"),
             precomputed=kernel.is_precomputed,

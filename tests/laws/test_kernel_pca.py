@@ -30,7 +30,8 @@ ROUTES = {
     "lapack": Plan("dual", Lapack(), "none", 0),
     "lapack-subset": Plan("dual", Lapack(subset=True), "none", 0),
     "krylov-stored": Plan("dual", BlockKrylov(tol=1e-12), "full", 0),
-    "krylov-half": Plan("dual", BlockKrylov(tol=1e-10), "half", 0),
+    "krylov-half": Plan("dual", BlockKrylov(tol=1e-10), "tiles", 0, sketch=True),
+    "krylov-held": Plan("dual", BlockKrylov(tol=1e-10), "tiles", 0, hold_bytes=10**6, width=16),
     "krylov-matrix-free": Plan("dual", BlockKrylov(tol=1e-12), "none", 0),
     "primal": Plan("primal", Lapack(), "none", 0),
     "primal-krylov": Plan("primal", BlockKrylov(tol=1e-12), "none", 0),
@@ -144,7 +145,7 @@ def test_agrees_with_scikit_learn(name, n, rng):
 def test_a_large_fit_uses_the_float32_sketch_and_is_right_in_float64(rng):
     x = rng.standard_normal((3200, 3))
     model = mercer.KernelPCA(3, kernel=RBF(0.4)).fit(x)
-    assert model.plan_.storage == "half"
+    assert model.plan_.sketch
     assert model.residuals_.max() < 1e-6
     k = RBF(0.4)(x)
     centred = k - k.mean(0) - k.mean(1)[:, None] + k.mean()

@@ -6,6 +6,7 @@ import pytest
 from markets.kernels import VALID
 from mercer._core.errors import MemoryBudgetError
 from mercer.engine.tiles import Tiling, square_tiling
+from mercer.kernels import Custom
 from mercer.operators import Centred, StoredGram, TiledGram
 
 WIDTHS = [1, 7, 16, 60, 1000]
@@ -42,11 +43,13 @@ def test_matmat_is_the_dense_product(make, kernel, cloud, rng):
     np.testing.assert_allclose(make(kernel, cloud).matmat(v), dense @ v, atol=1e-13 * scale)
 
 
-def test_columns_diag_and_dense(make, kernel, cloud):
+def test_parts_of_the_matrix(make, kernel, cloud, rng):
     operator, dense = make(kernel, cloud), kernel(cloud)
     chosen = np.array([3, 0, 41])
     close = {"rtol": 1e-11, "atol": 1e-12 * np.abs(dense).max()}
-    np.testing.assert_allclose(operator.columns(chosen), dense[:, chosen], **close)
+    some = rng.standard_normal((len(chosen), 2))
+    np.testing.assert_allclose(operator.cross(chosen, some), dense[:, chosen] @ some, **close)
+    np.testing.assert_allclose(operator.block(chosen), dense[np.ix_(chosen, chosen)], **close)
     np.testing.assert_allclose(operator.diag(), np.diagonal(dense), **close)
     np.testing.assert_allclose(operator.dense(), dense, **close)
     assert operator.n == len(cloud)
@@ -86,8 +89,12 @@ def test_centred_is_hkh(make, kernel, cloud, rng):
     np.testing.assert_allclose(operator.row_means, kernel(cloud).mean(axis=0), atol=1e-13 * scale)
     np.testing.assert_allclose(operator.diag(), np.diagonal(reference), atol=1e-13 * scale)
     np.testing.assert_allclose(operator.dense(), reference, atol=1e-13 * scale)
-    chosen = np.array([5, 17])
-    np.testing.assert_allclose(operator.columns(chosen), reference[:, chosen], atol=1e-13 * scale)
+    chosen = np.array([5, 17, 30])
+    some = centring(3) @ rng.standard_normal((3, 2))
+    product = reference[:, chosen] @ some
+    np.testing.assert_allclose(operator.cross(chosen, some), product, atol=1e-13 * scale)
+    few = centring(3) @ kernel(cloud)[np.ix_(chosen, chosen)] @ centring(3)
+    np.testing.assert_allclose(operator.block(chosen), few, atol=1e-13 * scale)
     assert operator.trace() == pytest.approx(np.trace(reference), rel=1e-11, abs=1e-12 * scale)
 
 
@@ -133,3 +140,64 @@ def test_tiles_fit_their_budget_and_cover_the_triangle_once(n, itemsize, n_threa
 def test_a_budget_below_one_entry_is_refused():
     with pytest.raises(MemoryBudgetError, match="Raise `memory`"):
         square_tiling(10, itemsize=8, budget_bytes=15)
+
+
+def test_held_tiles_change_nothing(cloud, rng):
+    kernel, v = VALID["rbf"], rng.standard_normal((len(cloud), 4))
+    tiling = Tiling(len(cloud), 7)  # 45 tiles of 392 bytes
+    fresh = TiledGram(kernel, cloud, tiling, 2).matmat(v)
+    for hold_bytes in (0, 392 * 10, 10**6):
+        operator = TiledGram(kernel, cloud, tiling, 2, hold_bytes=hold_bytes)
+        for _ in range(2):  # the first product fills, the second reads
+            np.testing.assert_array_equal(operator.matmat(v), fresh)
+
+
+def test_held_tiles_are_computed_once(cloud, rng):
+    calls = []
+
+    def counted(x, y):
+        calls.append(len(x))
+        return x @ y.T
+
+    operator = TiledGram(Custom(counted), cloud, Tiling(len(cloud), 20), hold_bytes=10**6)
+    v = rng.standard_normal((len(cloud), 2))
+    operator.matmat(v)
+    made = len(calls)
+    operator.matmat(v)
+    assert len(calls) == made
+
+
+def test_a_constant_taken_off_does_not_reach_the_centred_matrix(cloud, rng):
+    plain = TiledGram(VALID["rbf"], cloud, Tiling(60, 16))
+    less = TiledGram(VALID["rbf"], cloud, Tiling(60, 16), minus=0.7)
+    v = rng.standard_normal((60, 3))
+    np.testing.assert_allclose(less.matmat(v), plain.matmat(v) - 0.7 * v.sum(axis=0), atol=1e-12)
+    np.testing.assert_allclose(Centred(less).matmat(v), Centred(plain).matmat(v), atol=1e-12)
+
+
+def test_tiles_in_another_precision_than_the_rows(cloud, rng):
+    v = rng.standard_normal((60, 3))
+    rows = cloud.astype(np.float32)
+    proof = TiledGram(VALID["rbf"], rows, Tiling(60, 16), dtype=np.float64)
+    reference = VALID["rbf"](rows.astype(np.float64)) @ v
+    np.testing.assert_allclose(proof.matmat(v), reference, atol=1e-13 * np.abs(reference).max())
+    sketch = TiledGram(VALID["rbf"], cloud, Tiling(60, 16), dtype=np.float32)
+    np.testing.assert_allclose(sketch.matmat(v), VALID["rbf"](cloud) @ v, atol=1e-4)
+    assert sketch.matmat(v).dtype == np.float64
+
+
+def test_weights_centre_at_the_weighted_mean(make, kernel, cloud, rng):
+    weights = rng.random(60) * 3.0
+    h = np.eye(60) - np.outer(np.ones(60), weights) / weights.sum()
+    roots = np.sqrt(weights)
+    reference = roots[:, None] * (h @ kernel(cloud) @ h.T) * roots
+    operator = Centred(make(kernel, cloud), weights)
+    scale = np.abs(kernel(cloud)).max() * weights.sum()
+    v = rng.standard_normal((60, 3))
+    for _ in range(2):
+        np.testing.assert_allclose(operator.matmat(v), reference @ v, atol=1e-13 * scale)
+    np.testing.assert_allclose(operator.dense(), reference, atol=1e-13 * scale)
+    np.testing.assert_allclose(operator.diag(), np.diagonal(reference), atol=1e-13 * scale)
+    means = kernel(cloud) @ weights / weights.sum()
+    np.testing.assert_allclose(operator.row_means, means, atol=1e-13 * scale)
+    assert operator.trace() == pytest.approx(np.trace(reference), abs=1e-12 * scale)

@@ -1,9 +1,12 @@
 """The planner: a table in, a plan out, and the reasons in words."""
 
+from dataclasses import replace
+
 import pytest
 
 from mercer._core.errors import MemoryBudgetError
-from mercer.model import Problem, plan, plan_linear
+from mercer.approximations import RPCholesky
+from mercer.model import Problem, plan, plan_approximation, plan_linear
 from mercer.solvers import BlockKrylov, Lapack
 
 GB = 10**9
@@ -11,26 +14,26 @@ GB = 10**9
 TABLE = {
     "small": (Problem(200, 5, 2, shift_invariant=True), "dual", Lapack, "none"),
     "medium": (Problem(2000, 5, 20, shift_invariant=True), "dual", BlockKrylov, "full"),
-    "large": (Problem(10_000, 50, 20, shift_invariant=True), "dual", BlockKrylov, "half"),
-    "large, not shift-invariant": (Problem(10_000, 50, 20), "dual", BlockKrylov, "full"),
+    "large": (Problem(10_000, 50, 20, shift_invariant=True), "dual", BlockKrylov, "tiles"),
+    "large, not shift-invariant": (Problem(10_000, 50, 20), "dual", BlockKrylov, "tiles"),
     "large, float32": (
         Problem(10_000, 50, 20, itemsize=4, shift_invariant=True),
         "dual",
         BlockKrylov,
-        "full",
+        "tiles",
     ),
     "too large to store": (
-        Problem(10_000, 50, 20, budget_bytes=GB // 4, shift_invariant=True),
+        Problem(10_000, 50, 20, budget_bytes=GB // 5, shift_invariant=True),
         "dual",
         BlockKrylov,
-        "none",
+        "tiles",
     ),
     "all components": (Problem(3000, 50, None, shift_invariant=True), "dual", Lapack, "none"),
     "many components": (Problem(3000, 50, 900, shift_invariant=True), "dual", Lapack, "none"),
     "a share, small": (Problem(1500, 50, 0.9, shift_invariant=True), "dual", Lapack, "none"),
-    "a share, large": (Problem(9000, 50, 0.9, shift_invariant=True), "dual", BlockKrylov, "half"),
+    "a share, large": (Problem(9000, 50, 0.9, shift_invariant=True), "dual", BlockKrylov, "tiles"),
     "a short map": (Problem(10_000, 10, 20, map_dimension=66), "primal", Lapack, "none"),
-    "a long map": (Problem(10_000, 50, 20, map_dimension=9000), "dual", BlockKrylov, "full"),
+    "a long map": (Problem(10_000, 50, 20, map_dimension=9000), "dual", BlockKrylov, "tiles"),
     "a long map, all components": (
         Problem(3000, 50, None, map_dimension=2500),
         "primal",
@@ -65,9 +68,45 @@ def test_what_was_asked_for_is_used():
     assert isinstance(plan(Problem(9000, 5, 2), "lapack").solver, Lapack)
 
 
-def test_a_tight_tolerance_keeps_full_storage():
+def test_a_tight_tolerance_iterates_in_the_precision_of_the_data():
     problem = Problem(9000, 5, 20, shift_invariant=True)
-    assert plan(problem, BlockKrylov(tol=1e-11)).storage == "full"
+    assert plan(problem).sketch
+    assert not plan(problem, BlockKrylov(tol=1e-11)).sketch
+
+
+def test_single_precision_is_proved_in_double():
+    assert plan(Problem(9000, 5, 20, itemsize=4)).sketch
+
+
+@pytest.mark.parametrize("budget", [13 * 10**7, 2 * 10**8, 4 * 10**8, 10**9])
+def test_tiles_are_held_as_far_as_memory_goes(budget):
+    problem = Problem(20_000, 50, 20, budget_bytes=budget, shift_invariant=True)
+    found = plan(problem)
+    assert found.n_bytes <= budget
+    assert 0.0 <= found.held <= 1.0
+    if found.held < 1.0:  # what is left over would not hold one more tile
+        assert budget - found.n_bytes < 4 * found.width**2
+
+
+def test_a_short_budget_shortens_the_basis():
+    roomy = Problem(20_000, 50, 20, budget_bytes=10**9, shift_invariant=True)
+    tight = plan(replace(roomy, budget_bytes=13 * 10**7))
+    assert plan(roomy).solver.max_basis is None
+    assert tight.solver.max_basis < BlockKrylov().room(20, 20_000)
+    assert "restarts" in str(tight)
+
+
+def test_an_approximation_never_forms_k():
+    problem = Problem(10**6, 20, 20, budget_bytes=GB, shift_invariant=True)
+    found = plan_approximation(problem, RPCholesky(rank=500))
+    assert found.route == "low-rank"
+    assert found.n_bytes <= GB
+    assert "K never formed" in str(found)
+
+
+def test_an_exact_fit_that_does_not_fit_names_the_approximation():
+    with pytest.raises(MemoryBudgetError, match=r"Raise `memory` to .*approximation='rpcholesky'"):
+        plan(Problem(10**6, 20, 20, budget_bytes=GB, shift_invariant=True))
 
 
 def test_planning_is_pure():
@@ -76,7 +115,7 @@ def test_planning_is_pure():
 
 
 def test_nothing_that_fits_is_an_error_with_ways_out():
-    with pytest.raises(MemoryBudgetError, match=r"Raise `memory`.*fewer rows"):
+    with pytest.raises(MemoryBudgetError, match=r"Raise `memory` to .*components.*rpcholesky"):
         plan(Problem(50_000, 5, None, budget_bytes=GB))
 
 

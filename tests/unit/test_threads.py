@@ -1,6 +1,10 @@
-"""Threads: hands are dealt the same way each time, and the BLAS limit is always taken off again."""
+"""Threads: hands are dealt the same way each time, stop together, and the BLAS limit is taken off again."""
 
+import _thread
+import subprocess
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -25,6 +29,83 @@ def test_an_error_in_a_hand_comes_out():
         share_out(fail, range(4), n_threads=2)
     with single_threaded_blas():
         assert n_blas_threads() == 1
+
+
+def test_when_one_hand_fails_the_others_stop_at_their_next_task():
+    before, failed, played = n_blas_threads(), threading.Event(), []
+
+    def work(tasks):
+        for task in tasks:
+            if task == 0:
+                failed.set()
+                raise ZeroDivisionError
+            assert failed.wait(10)  # the first hand has failed, or is just about to
+            time.sleep(0.001)
+            played.append(task)
+
+    with pytest.raises(ZeroDivisionError):
+        share_out(work, range(30_000), n_threads=3)
+    assert len(played) < 2_000  # of 20 000: what fitted in before the error was known
+    assert n_blas_threads() == before
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_error_that_comes_out_is_that_of_the_hand_that_failed(first):
+    failed = threading.Event()
+
+    def work(tasks):
+        for task in tasks:
+            if task % 2 == first:
+                failed.set()
+                raise KeyError(task)
+            assert failed.wait(10)
+        return np.concatenate([])  # what a hand cut short might stumble over
+
+    with pytest.raises(KeyError, match=str(first)):
+        share_out(work, range(1_000_000), n_threads=2)
+
+
+def test_ctrl_c_stops_all_hands_and_takes_the_blas_limit_off():
+    before, interrupted, played = n_blas_threads(), threading.Event(), []
+
+    def work(tasks):
+        for task in tasks:
+            if task == 0:
+                _thread.interrupt_main()  # as the terminal does
+                interrupted.set()
+            assert interrupted.wait(10)
+            time.sleep(0.001)
+            played.append(task)
+
+    with pytest.raises(KeyboardInterrupt):
+        share_out(work, range(30_000), n_threads=3)
+    assert len(played) < 6_000
+    assert n_blas_threads() == before
+
+
+def test_a_real_ctrl_c_comes_out_in_the_middle_of_a_pass():
+    script = """
+import os, signal, numpy as np
+from mercer.engine.threads import n_blas_threads, share_out
+
+before, tiles = n_blas_threads(), []
+
+def work(tasks):
+    for task in tasks:
+        if task == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+        a = np.ones((200, 200))
+        tiles.append(float((a @ a)[0, 0]))
+
+try:
+    share_out(work, range(10**6), n_threads=2)
+except KeyboardInterrupt:
+    print("interrupted", len(tiles) < 10**5, n_blas_threads() == before)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert found.stdout.split() == ["interrupted", "True", "True"]
 
 
 def test_overlapping_holds_restore_the_limit():

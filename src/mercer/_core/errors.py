@@ -48,6 +48,14 @@ class RankWarning(MercerWarning):
     """Fewer components exist than were asked for."""
 
 
+class LongFitWarning(MercerWarning):
+    """An exact fit is expected to take long; an approximation would not."""
+
+
+class CheckpointWarning(MercerWarning):
+    """A checkpoint was asked for on a route that has nothing to resume."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the nearest known one, and all of them.
 

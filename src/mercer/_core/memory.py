@@ -60,6 +60,19 @@ def format_bytes(size: float) -> str:
     return f"{size:.3g} TB"
 
 
+def format_seconds(seconds: float) -> str:
+    """Write a duration for people.
+
+    Examples
+    --------
+    >>> format_seconds(0.25), format_seconds(90), format_seconds(8000)
+    ('0.25 s', '90 s', '2.2 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60:.2g} min" if seconds < 7200 else f"{seconds / 3600:.2g} h"
+
+
 def available_bytes() -> int:
     """Memory that can be taken now: the system's, or the container's where that is less."""
     return min(_system_available(), _container_available())

@@ -11,6 +11,10 @@ class Status(Enum):
         "stopped at `max_products` before every residual met the tolerance. "
         "Raise `max_products`, loosen `tol`, or use solver='lapack'."
     )
+    STOPPED = (
+        "stopped early because a callback asked for it. Let it run on, or take the residuals for what "
+        "they are."
+    )
     STAGNATED = (
         "stopped because rounding keeps the residuals above the tolerance. Centre and scale the "
         "columns (StandardScaler), fit in float64, or loosen `tol`."

@@ -1,5 +1,14 @@
 """Low-rank approximations of a kernel matrix. An approximation's knobs live on it."""
 
 from mercer.approximations.base import Approximation, LowRank
+from mercer.approximations.nystrom import Nystrom
+from mercer.approximations.random_features import RandomFourier
+from mercer.approximations.rpcholesky import RPCholesky
 
-__all__ = ["Approximation", "LowRank"]
+APPROXIMATIONS: dict[str, type[Approximation]] = {
+    "rpcholesky": RPCholesky,
+    "nystrom": Nystrom,
+    "fourier": RandomFourier,
+}
+
+__all__ = ["APPROXIMATIONS", "Approximation", "LowRank", "Nystrom", "RPCholesky", "RandomFourier"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
+from mercer._core.errors import InputError, KernelError
 from mercer._core.knobs import Knobs
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ class LowRank:
     whiten: Array | None  # (m, r); None stands for the identity
     landmarks: Indices | None  # positions of the landmarks among the rows, where they are rows
     projects: bool  # whether K - FFᵀ is positive semi-definite
+    # The share of tr K that was to be left out at most, where somebody asked for one.
+    goal: float | None = None
 
     @property
     def rank(self) -> int:
@@ -38,8 +42,15 @@ class LowRank:
 
     def features(self, x: Rows) -> Array:  # (b, d) -> (b, r)
         """The rows of F that belong to the rows x, in the dtype of x."""
-        values = self.sections(x)
-        return values if self.whiten is None else values @ self.whiten.astype(values.dtype)
+        if self.whiten is None:
+            return self.sections(x)
+        return self.sections.times(x, self.whiten.astype(x.dtype, copy=False))
+
+    def rounded(self, dtype: np.dtype[Any]) -> LowRank:
+        """The same factor with W in the dtype of the rows: for a pass, rounded once and not once a slice."""
+        if self.whiten is None:
+            return self
+        return replace(self, whiten=self.whiten.astype(dtype))
 
     def __repr__(self) -> str:
         return f"LowRank({self.sections!r}, rank={self.rank})"
@@ -77,3 +88,29 @@ class Approximation(Knobs, ABC):
     @abstractmethod
     def width(self, n: int) -> int:
         """The columns F can have at most, for n rows."""
+
+
+def is_whole(value: object) -> bool:
+    """Whether a knob holds a whole number."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_refine(approximation: Approximation) -> None:
+    """Raise unless ``refine`` is a number of passes."""
+    if not is_whole(approximation.refine) or approximation.refine < 0:
+        msg = (
+            f"{type(approximation).__name__} needs a whole number refine >= 0, but "
+            f"refine={approximation.refine!r} came. Use 0 for none, or the number of exact passes over "
+            "the kernel matrix."
+        )
+        raise InputError(msg)
+
+
+def check_points(kernel: Kernel, approximation: Approximation) -> None:
+    """Raise when the rows are kernel values: landmarks are points."""
+    if kernel.is_precomputed:
+        msg = (
+            f"{type(approximation).__name__} evaluates the kernel at landmarks, but a precomputed matrix "
+            "has no points. Give the kernel and the rows, or use approximation=None on the matrix."
+        )
+        raise KernelError(msg)

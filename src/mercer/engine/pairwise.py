@@ -8,6 +8,8 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
+from mercer.engine.shifted import ShiftedRows
+
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
 
@@ -38,6 +40,8 @@ def squared_norms(x: Rows) -> Array:  # (n, d) -> (n,)
 
 def dense(x: Rows) -> Array:
     """The rows as an array; only ever asked of the rows of one tile."""
+    if isinstance(x, ShiftedRows):
+        return x.rows
     return x.toarray() if sparse.issparse(x) else x
 
 
@@ -73,12 +77,16 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
 
 
 def _expanded(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:
+    if isinstance(x, ShiftedRows):
+        return _ready_tile(x, y, scale, limit)
     if sparse.issparse(x) or sparse.issparse(y):
         return _sparse_tile(x, y, scale, limit)
     return _dense_tile(x, y, scale, limit)
 
 
 def _accurate(x: Rows, y: Rows, scale: float) -> Array:
+    if isinstance(x, ShiftedRows):
+        x, y = x.rows, y.rows
     if x.dtype == np.float32:  # twice the digits are cheaper than differences, and mostly enough
         double = scaled_squared_distances(x.astype(np.float64), y.astype(np.float64), scale)
         return double.astype(np.float32)
@@ -94,25 +102,26 @@ def _too_rough(x_norms: Array, y_norms: Array, scale: float, limit: float) -> bo
 
 
 def _dense_tile(x: Array, y: Array, scale: float, limit: float) -> Array | None:
-    # ‖x-y‖² = ‖x‖² - 2x·y + ‖y‖² cancels badly when the data lie far from the origin; a shift by a
-    # common point changes no distance and cures that.
-    shift = np.add.reduce(y, axis=0) / y.dtype.type(max(len(y), 1))
-    # The norms ride along in the product as two more columns, which saves two passes over the tile.
-    left = np.empty((len(x), x.shape[1] + 2), dtype=x.dtype)
-    right = np.empty((len(y), y.shape[1] + 2), dtype=y.dtype)
-    xs, ys = left[:, :-2], right[:, :-2]
-    np.subtract(x, shift, out=xs)
-    np.subtract(y, shift, out=ys)
-    x_norms, y_norms = squared_norms(xs), squared_norms(ys)
-    if _too_rough(x_norms, y_norms, scale, limit):
+    centre = np.add.reduce(y, axis=0, dtype=np.float64) / max(len(y), 1)
+    ready = ShiftedRows.of(x, centre, x.dtype), ShiftedRows.of(y, centre, y.dtype)
+    return _ready_tile(*ready, scale, limit)
+
+
+def _ready_tile(x: ShiftedRows, y: ShiftedRows, scale: float, limit: float) -> Array | None:
+    if _too_rough(x.norms, y.norms, scale, limit):
         return None
-    np.multiply(scale, x_norms, out=left[:, -2])
-    left[:, -1] = 1.0
-    right[:, -2] = 1.0
-    np.multiply(scale, y_norms, out=right[:, -1])
-    ys *= -2.0 * scale
-    tile: Array = left @ right.T
-    return tile
+    # [x, ‖x‖², 1] · scale [-2y, 1, ‖y‖²]: the side with fewer rows is the one that is written anew.
+    if len(x.augmented) < len(y.augmented):
+        return np.matmul(_weighted(x, scale), y.augmented.T)
+    return np.matmul(x.augmented, _weighted(y, scale).T)
+
+
+def _weighted(y: ShiftedRows, scale: float) -> Array:
+    side = np.empty_like(y.augmented)
+    np.multiply(y.rows, -2.0 * scale, out=side[:, :-2])
+    side[:, -2] = scale
+    np.multiply(y.norms, scale, out=side[:, -1])
+    return side
 
 
 def _sparse_tile(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:

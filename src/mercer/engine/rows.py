@@ -1,21 +1,27 @@
 """Rows, wherever they are: what every loop over them asks for, and nothing more.
 
 Rows in memory are a NumPy array or a CSR matrix. Rows elsewhere (a file, batches) are a `RowSource`,
-which looks the same from here: ``shape``, ``dtype``, ``x[slice]``. The two functions below are the only
-way in which approximations and streaming passes read rows.
+which looks the same from here: ``shape``, ``dtype``, ``x[slice]``. `row_blocks` and `take_rows` are the
+only way in which approximations and streaming passes read rows; the other functions hold sources to
+their promise of finite numbers.
 """
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from scipy import sparse
 
+from mercer._core.errors import InputError
 from mercer.engine.tiles import row_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mercer._core.types import Indices, Rows
 
@@ -29,6 +35,9 @@ class RowSource(ABC):
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]  # float32 or float64; other numbers are read as float64
+    name: str = "row source"  # "npy file 'big.npy'"
+    columns: Sequence[Any] | None = None  # names, where the rows have them
+    stamp: Stamp | None = None  # of the files behind the rows, where there are files
 
     # Whether x[slice] and x[indices] cost about what they read. Batches can only be read in order.
     random_access: bool = True
@@ -41,9 +50,23 @@ class RowSource(ABC):
     def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
         """All rows in order, at most `height` at a time, each block with its place."""
 
-    @abstractmethod
+    def resident_bytes(self, height: int) -> int:
+        """What reading blocks of this height holds in memory beyond the block itself."""
+        del height
+        return 0
+
     def check_unchanged(self) -> None:
         """Raise an `InputError` when the file behind the rows has changed since it was opened."""
+        if self.stamp is not None:
+            self.stamp.check(self.name)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A pickle holds the way to the rows, not the rows: they have to be the same at the other end.
+        self.__dict__.update(state)
+        self.check_unchanged()
+
+    def __repr__(self) -> str:
+        return f"{self.name}, {self.shape[0]} x {self.shape[1]} {self.dtype}"
 
 
 def row_blocks(x: Rows, height: int) -> Iterator[tuple[slice, Rows]]:
@@ -59,3 +82,166 @@ def take_rows(x: Rows, indices: Indices) -> Rows:
     """The rows at these positions, in this order (positions may repeat), in memory."""
     places, back = np.unique(indices, return_inverse=True)
     return x[places][back]
+
+
+# ── what a source promises ──────────────────────────────────────────────────
+REASONS = {
+    "c": "complex numbers came; real ones were needed. Store the real part, or both parts as columns",
+    "O": "Python objects came, which are pickled and not opened. Store the rows as float32 or float64",
+    "U": "text came; numbers were needed. Drop those columns, or encode them (OneHotEncoder)",
+    "M": "dates came; numbers were needed. Store them as days or seconds since a start",
+    "V": "records with named fields came; plain rows were needed. Use "
+    "numpy.lib.recfunctions.structured_to_unstructured",
+}
+ALIKE = {"S": "U", "T": "U", "m": "M"}
+
+
+def float_dtype(dtype: Any, *, what: str) -> np.dtype[Any]:
+    """The precision in which stored numbers are read: float32 as it is, all others as float64."""
+    kind = dtype.kind
+    if kind in "biuf":
+        return np.dtype(np.float32 if kind == "f" and dtype.itemsize == 4 else np.float64)
+    reason = REASONS.get(ALIKE.get(kind, kind), "numbers were needed")
+    msg = f"{what} has dtype {dtype}: {reason}."
+    raise InputError(msg)
+
+
+def require_rows(shape: Sequence[Any], *, what: str, least: int = 1) -> tuple[int, int]:
+    """(n, d), with at least one column and `least` rows; anything else raises, with the way out."""
+    if len(shape) != 2:
+        out = "reshape(-1, 1) for one feature" if len(shape) < 2 else "reshape(len(x), -1)"
+        msg = (
+            f"{what} is {len(shape)}-D of shape {tuple(shape)}, but rows of points were needed, a 2-D "
+            f"array. Use {out}."
+        )
+        raise InputError(msg)
+    n, d = shape
+    if not (n >= least and d >= 1):  # a length that a lazy array does not know yet is NaN
+        msg = (
+            f"{what} has {n} rows and {d} columns; at least one of each was needed. Look at how it "
+            "was made."
+        )
+        raise InputError(msg)
+    return int(n), int(d)
+
+
+def as_rows(x: Any, *, what: str) -> Rows:
+    """Rows in memory as float32 or float64, dense (C order) or CSR; there may be none."""
+    try:
+        rows = sparse.csr_array(x) if sparse.issparse(x) else np.asanyarray(x)
+    except (TypeError, ValueError) as error:
+        msg = f"{what}, a {type(x).__name__}, is no 2-D array of numbers: {error}."
+        raise InputError(msg) from error
+    require_rows(rows.shape, what=what, least=0)
+    dtype = float_dtype(rows.dtype, what=what)
+    with np.errstate(over="ignore"):  # of a long double; the check for infinity finds it
+        if sparse.issparse(rows):
+            return rows.astype(dtype, copy=False)
+        if isinstance(rows, np.ma.MaskedArray):
+            rows = np.ma.filled(rows.astype(dtype), np.nan)  # masked is missing
+        return np.ascontiguousarray(rows, dtype=dtype).view(np.ndarray)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the rows of a block are from, in words for an error."""
+
+    source: str
+    rows: Sequence[int] | Indices  # positions among all rows
+    columns: Sequence[Any] | None = None
+    part: str | None = None  # "batch 6 (the 7th)"
+    part_rows: Sequence[int] | Indices = range(0)  # positions within the part
+
+    def refuse(self, value: str, row: int, column: int, count: int) -> NoReturn:
+        """Raise for a value that no kernel can take, in this row and column of the block."""
+        where = f"row {int(self.rows[row])}"
+        if self.part is not None:
+            where += f", which is row {int(self.part_rows[row])} of {self.part}"
+        name = "" if self.columns is None else f" ({self.columns[column]!r})"
+        msg = (
+            f"{value} in {self.source}: first in {where}, column {column}{name}; {count} such value(s) "
+            "in the rows read with it. Kernels need finite numbers: drop those rows, or fill them in."
+        )
+        raise InputError(msg)
+
+
+def nth(noun: str, p: int) -> str:
+    """Position p, from 0, for people who count from 0 and for those who count from 1.
+
+    Examples
+    --------
+    >>> nth("batch", 6), nth("batch", 10), nth("batch", 21)
+    ('batch 6 (the 7th)', 'batch 10 (the 11th)', 'batch 21 (the 22nd)')
+    """
+    count = p + 1
+    teen = count % 100 in (11, 12, 13)
+    ending = "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
+    return f"{noun} {p} (the {count}{ending})"
+
+
+def require_finite(x: Rows, place: Place) -> None:
+    """Raise for NaN or infinity. Sources ask for each block whenever it is read.
+
+    One sum is cheap beside the reading, no record has to be kept of what has been looked at, and a file
+    that is spoilt between two passes is noticed.
+    """
+    values = x.data if sparse.issparse(x) else x
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(values)):  # one pass without a temporary; an overflow is looked into
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sparse.issparse(x):
+        at = int(np.flatnonzero(bad)[0])
+        row = int(np.searchsorted(x.indptr, at, side="right")) - 1
+        column, value = int(x.indices[at]), values[at]
+    else:
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        value = x[row, column]
+    what = "NaN" if np.isnan(value) else f"Infinity ({value})"
+    place.refuse(what, row, column, int(bad.sum()))
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Size and time of the last change of files, as they were when a source was opened."""
+
+    paths: tuple[str, ...]
+    files: dict[str, tuple[int, int]]  # bytes, nanoseconds
+
+    @classmethod
+    def of(cls, *paths: Path) -> Stamp:
+        """Of files, and of all files in folders."""
+        return cls(tuple(map(str, paths)), dict(_stats(paths)))
+
+    def check(self, name: str) -> None:
+        """Raise when a file is gone, new, longer, shorter or written again."""
+        now = dict(_stats(map(Path, self.paths)))
+        if now == self.files:
+            return
+        file = min(f for f in now.keys() | self.files.keys() if now.get(f) != self.files.get(f))
+        msg = (
+            f"{name} changed while it was in use: {file!r} was {_told(self.files.get(file))} when it was "
+            f"opened, and is {_told(now.get(file))} now. What was read before does not belong to what "
+            "would be read next. Fit again, on a file that nobody writes to (after flush(), if it was "
+            "written through a memmap)."
+        )
+        raise InputError(msg)
+
+
+def _stats(paths: Any) -> Iterator[tuple[str, tuple[int, int]]]:
+    for path in paths:
+        below = (Path(folder, f) for folder, _, files in os.walk(path) for f in files)
+        for file in below if path.is_dir() else [path]:
+            try:
+                stat = file.stat()
+            except FileNotFoundError:
+                continue
+            yield str(file), (stat.st_size, stat.st_mtime_ns)
+
+
+def _told(stat: tuple[int, int] | None) -> str:
+    if stat is None:
+        return "not there"
+    return f"{stat[0]} bytes, written at {np.datetime64(stat[1], 'ns')} UTC"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import lru_cache
@@ -78,18 +78,47 @@ def n_blas_threads() -> int:
     return max(1, min(cpu_count(), max(counts, default=cpu_count())))
 
 
-def share_out(
-    work: Callable[[list[Task]], Result], tasks: Iterable[Task], *, n_threads: int
-) -> list[Result]:
-    """Deal the tasks out like cards, one hand a thread; `work` plays one hand.
+class _Stopped(Exception):
+    """Another hand failed, or the caller was interrupted: this hand's result is not wanted."""
 
-    The hands do not depend on timing, so sums over them are the same in every run.
+
+def _until(stop: threading.Event, hand: list[Task]) -> Iterator[Task]:
+    # Raises rather than ends: a hand that was cut short must not look like one that was played.
+    for task in hand:
+        if stop.is_set():
+            raise _Stopped
+        yield task
+
+
+def share_out(
+    work: Callable[[Iterable[Task]], Result], tasks: Iterable[Task], *, n_threads: int
+) -> list[Result]:
+    """Deal the tasks out like cards, one hand a thread; `work` plays one hand, card by card.
+
+    The hands do not depend on timing, so sums over them are the same in every run. When one hand
+    fails, or the caller is interrupted (Ctrl-C), the others stop before their next task: a hand may
+    be minutes long.
     """
     cards = list(tasks)
     hands = [hand for t in range(n_threads) if (hand := cards[t::n_threads])]
     if len(hands) <= 1:
         return [work(hand) for hand in hands]
+    stop = threading.Event()
+
+    def play(hand: list[Task]) -> Result:
+        try:
+            return work(_until(stop, hand))
+        except BaseException:
+            stop.set()
+            raise
+
     with single_threaded_blas(), ThreadPoolExecutor(len(hands)) as pool:
-        # Each thread in a copy of the caller's context: his np.errstate holds there too.
-        deals = [pool.submit(copy_context().run, work, hand) for hand in hands]
-        return [deal.result() for deal in deals]
+        try:
+            # Each thread in a copy of the caller's context: his np.errstate holds there too.
+            deals = [pool.submit(copy_context().run, play, hand) for hand in hands]
+            wait(deals)
+        except BaseException:  # leaving the pool waits for the hands
+            stop.set()
+            raise
+    # A hand that was stopped is not the one that failed; when none failed, none was stopped.
+    return [deal.result() for deal in deals if not isinstance(deal.exception(), _Stopped)]

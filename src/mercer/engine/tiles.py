@@ -30,6 +30,12 @@ class Tiling:
     n_rows: int
     width: int
 
+    @property
+    def n_upper(self) -> int:
+        """Number of tiles on or above the diagonal."""
+        rows = -(-self.n_rows // self.width)
+        return rows * (rows + 1) // 2
+
     def upper(self) -> Iterator[tuple[slice, slice]]:
         """Tiles on or above the diagonal; the rest follows by symmetry."""
         rows = list(row_slices(self.n_rows, self.width))

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._core.errors import InputError
+from mercer.estimators.progress import CallbackSupport, announced
 from mercer.estimators.validation import check_rows
 
 if TYPE_CHECKING:
@@ -16,46 +17,59 @@ if TYPE_CHECKING:
     from mercer.model import Fit
 
 
-class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Projector(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator around a `Fit`: it stores ``fit_`` and ``_dtype``, all else is read off them."""
 
     fit_: Fit
     _dtype: np.dtype[Any]
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    @announced
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to the rows of X.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, d)
+        X : array-like or sparse matrix of shape (n, d), or a source of rows
             Training rows; the (n, n) kernel matrix for a precomputed kernel.
         y : ignored
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts: 2 is a row that is there twice, 0 one that is not there.
 
         Returns
         -------
         self
         """
         del y
-        self._fit(X)
+        self._fit(X, sample_weight)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
+    @announced
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit, and give the scores of the training rows.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, d)
+        X : array-like or sparse matrix of shape (n, d), or a source of rows
         y : ignored
+        sample_weight : array-like of shape (n,), optional
+            As in `fit`; rows of weight 0 get scores too.
 
         Returns
         -------
         scores : ndarray of shape (n, k)
         """
         del y
-        return self._fit(X).scores.astype(self._dtype, copy=False)
+        fit = self._fit(X, sample_weight)
+        if fit.is_low_rank or _has_light_rows(sample_weight):
+            return self.transform(X)
+        return fit.scores.astype(self._dtype, copy=False)
 
-    def _fit(self, X: Any) -> Fit:
+    def _fit(self, X: Any, sample_weight: Any) -> Fit:
         """Fit, record, and hand the value over: `fit` and `fit_transform` are two ways to read it."""
+        raise NotImplementedError
+
+    def transform(self, X: Any) -> Array:
+        """Scores of new rows."""
         raise NotImplementedError
 
     @property
@@ -70,9 +84,9 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def explained_variance_(self) -> Array:
-        """Variance of each score: eigenvalue / (n - 1)."""
+        """Variance of each score: eigenvalue / (n - 1), with Σw for n when the rows carry weights."""
         fit = self._fitted("explained_variance_")
-        return (fit.eigenvalues / (len(fit.pairs.vectors) - 1)).astype(self._dtype)
+        return (fit.eigenvalues / _degrees(fit.weight)).astype(self._dtype)
 
     @property
     def explained_variance_ratio_(self) -> Array:
@@ -109,3 +123,20 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             msg = f"Scores of {scores.shape[1]} components came, but this model has {k}."
             raise InputError(msg)
         return np.asarray(scores)
+
+
+# Scores of the training rows are read off eigenvectors that carry a factor √w. Below this share of the
+# largest weight the division by it would show rounding.
+LIGHT = 1e-6
+
+
+def _has_light_rows(sample_weight: Any) -> bool:
+    if sample_weight is None:
+        return False
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    return bool(weights.min() < LIGHT * weights.max())
+
+
+def _degrees(weight: float) -> float:
+    """N - 1; weights that sum to one or less are shares, not counts, and lose no degree."""
+    return weight - 1.0 if weight > 1.0 else weight

@@ -7,29 +7,28 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError, MemoryBudgetError, nearest
-from mercer._core.memory import format_bytes, parse_bytes
+from mercer._core.errors import InputError
+from mercer._core.memory import parse_bytes
+from mercer.engine.rows import RowSource
+from mercer.engine.sources import in_memory
 from mercer.estimators.base import Projector
-from mercer.estimators.validation import (
-    as_generator,
-    check_n_components,
-    check_rows,
-    check_square,
-    remember_columns,
-    tell,
-)
-from mercer.kernels import as_kernel
-from mercer.model import Fit, Plan, Problem, fit_kernel_pca, plan
-from mercer.preimage import PREIMAGES, FittedPreimage, Preimage
+from mercer.estimators.door import check_kernel_rows, check_out, new_rows, remember
+from mercer.estimators.parts import named_preimage, refuse_preimage, way_back, with_weightless
+from mercer.estimators.task import make_task, warn_if_long, watching_task
+from mercer.estimators.validation import tell
+from mercer.model import Fit, Plan, fit_kernel_pca
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
-    from mercer.kernels import Kernel
+    from pathlib import Path
+
+    from mercer._core.types import Array
+    from mercer.preimage import FittedPreimage
 
 
 EXAMPLES = {
     "kernel": "kernel=RBF()",
     "solver": "solver=BlockKrylov()",
+    "approximation": "approximation=RPCholesky()",
     "preimage": "preimage=Ridge()",
 }
 
@@ -49,14 +48,22 @@ class KernelPCA(Projector):
     solver : str or Solver, default="auto"
         ``"lapack"``, ``"krylov"``, or an object such as ``BlockKrylov(tol=1e-10)``. The automatic
         choice and its reasons are in ``plan_``.
+    approximation : str, Approximation or None, default=None
+        None: exact. ``"rpcholesky"``, ``"nystrom"``, ``"fourier"`` or an object such as
+        ``RPCholesky(rank=1000)``: K is never formed, and ``fit_`` says what was left out.
     preimage : str, Preimage or None, default=None
         How to come back to input space: ``"ridge"`` or ``Ridge(alpha=1e-3)``. None: no
         `inverse_transform`.
     memory : str or int, default="auto"
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
         share of what is free.
+    checkpoint : path, optional
+        A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
+        goes on from there after a kill, with the same result.
+    verbose : int, default=0
+        1 tells on stderr how far the fit is.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the start vectors and of the sampled median; None is a fixed seed.
+        Seed of the start vectors, landmarks and sampled medians; None is a fixed seed.
 
     Attributes
     ----------
@@ -100,40 +107,78 @@ class KernelPCA(Projector):
         *,
         kernel: Any = "rbf",
         solver: Any = "auto",
+        approximation: Any = None,
         preimage: Any = None,
         memory: str | float = "auto",
+        checkpoint: str | Path | None = None,
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.solver = solver
+        self.approximation = approximation
         self.preimage = preimage
         self.memory = memory
+        self.checkpoint = checkpoint
+        self.verbose = verbose
         self.random_state = random_state
 
     # ── fit ─────────────────────────────────────────────────────────────────
-    def _fit(self, X: Any) -> Fit:
-        kernel, method = as_kernel(self.kernel), _preimage(self.preimage)
-        rng = as_generator(self.random_state)
-        # A copy: the model keeps these rows, and the caller may change his.
-        x = check_rows(self, X, reset=True, copy=not kernel.is_precomputed)
-        if kernel.is_precomputed:
-            x = check_square(x)
-            _refuse_preimage(method, "the kernel is precomputed, so the rows are not known")
-        if hasattr(x, "indptr"):
-            _refuse_preimage(method, "the rows are sparse; use X.toarray()")
-        asked = check_n_components(self.n_components, x.shape[0])
-        kernel.check_rows(x)
-        kernel = kernel.resolve(x, rng=rng)
-        chosen = self._plan(kernel, x, asked)
+    def plan(self, X: Any, sample_weight: Any = None) -> Plan:
+        """What `fit` would do: route, solver, tiles, bytes, and the products and seconds to expect.
+
+        Nothing is fitted; about a second goes into timing a few tiles of the kernel on these rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or source of rows
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        plan : Plan
+            Print it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelPCA
+        >>> X = np.random.default_rng(0).standard_normal((4000, 5))
+        >>> print(KernelPCA(3, memory="200MB").plan(X))  # doctest: +ELLIPSIS
+        dual route, BlockKrylov(...), half of K held as float32 tiles, proved in float64 (...), ...
+        """
+        return make_task(self, X, sample_weight).forecast()
+
+    def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
+        method = named_preimage(self.preimage)
+        task = make_task(self, X, sample_weight)
+        came, kernel = task.came, task.kernel
         if method is not None:
-            _refuse_large_preimage(x.shape[0], parse_bytes(self.memory))
-        fit = fit_kernel_pca(kernel, x, asked, plan=chosen, rng=rng)
-        back = None if method is None else method.fit(fit.scores, x, rng=rng)
+            refuse_preimage(method, came, kernel, parse_bytes(self.memory))
+        warn_if_long(task)
+        rows = came.rows
+        if isinstance(rows, RowSource) and task.loads_rows:
+            rows = in_memory(rows)  # the plan has counted it
+        with watching_task(self, task) as watch:
+            fit = fit_kernel_pca(
+                kernel,
+                rows,
+                task.asked,
+                plan=task.plan,
+                rng=task.rng,
+                weights=came.weights,
+                watch=watch,
+            )
+        if isinstance(came.rows, RowSource):
+            came.rows.check_unchanged()
+        back = None if method is None else way_back(method, fit, rows, rng=task.rng)
+        if kernel.is_precomputed and came.kept is not None:
+            fit = with_weightless(fit, came.kept, int(np.shape(X)[0]))
         # Only now, with everything done, does the estimator change.
-        remember_columns(self, X)
-        self.kernel_, self.fit_, self.plan_ = kernel, fit, chosen
-        self._dtype = np.dtype(x.dtype)
+        remember(self, X, came.rows)
+        self.kernel_, self.fit_, self.plan_ = kernel, fit, task.plan
+        self._dtype = np.dtype(rows.dtype)
         if back is not None:
             self.preimage_ = back
         elif hasattr(self, "preimage_"):
@@ -141,37 +186,31 @@ class KernelPCA(Projector):
         tell(fit)
         return fit
 
-    def _plan(self, kernel: Kernel, x: Rows, asked: int | float | None) -> Plan:
-        n, d = int(x.shape[0]), int(x.shape[1])
-        problem = Problem(
-            n=n,
-            d=d,
-            n_components=asked,
-            itemsize=x.dtype.itemsize,
-            budget_bytes=parse_bytes(self.memory),
-            map_dimension=kernel.map_dimension(d),
-            shift_invariant=kernel.shift_invariant and not hasattr(x, "indptr"),
-            precomputed=kernel.is_precomputed,
-            costly=not kernel.parallel,
-        )
-        return plan(problem, self.solver)
-
     # ── use ─────────────────────────────────────────────────────────────────
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any, out: Array | None = None) -> Array:
         """Scores of new rows.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (b, d)
+        X : array-like, sparse matrix of shape (b, d) or source of rows
             Rows; for a precomputed kernel the (b, n) kernel values against the training points.
+        out : ndarray of shape (b, k), optional
+            Where to write the scores, slice by slice, such as a `numpy.memmap`.
 
         Returns
         -------
         scores : ndarray of shape (b, k)
+            `out`, where it was given.
         """
-        x = self._rows(X)
-        self.kernel_.check_rows(x)
-        return self.fit_.projection(x)
+        check_is_fitted(self)
+        rows = new_rows(self, X, self._dtype)
+        check_kernel_rows(self.kernel_, rows)
+        if out is not None:
+            check_out(out, (int(rows.shape[0]), self.n_components_), self._dtype)
+        scores = self.fit_.projection(rows, out)
+        if isinstance(rows, RowSource):
+            rows.check_unchanged()
+        return scores
 
     def inverse_transform(self, X: Any) -> Array:
         """Points in input space whose scores are near the given ones.
@@ -231,34 +270,3 @@ class KernelPCA(Projector):
         tags.input_tags.sparse = not precomputed and self.preimage is None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _refuse_large_preimage(n: int, budget: int) -> None:
-    needed = 2 * 8 * n * n  # the system of the ridge, and its factor
-    if needed > budget:
-        msg = (
-            f"The ridge pre-image of n={n} rows needs about {format_bytes(needed)}, but `memory` allows "
-            f"{format_bytes(budget)}. Raise `memory`, fit on fewer rows, or use preimage=None."
-        )
-        raise MemoryBudgetError(msg)
-
-
-def _preimage(preimage: Any) -> Preimage | None:
-    if preimage is None or isinstance(preimage, Preimage):
-        return preimage
-    if isinstance(preimage, str):
-        if preimage in PREIMAGES:
-            return PREIMAGES[preimage]()
-        msg = f"Unknown pre-image method {preimage!r}. {nearest(preimage, PREIMAGES)}"
-        raise InputError(msg)
-    msg = (
-        f"preimage must be None, a name or an object, but a {type(preimage).__name__} came. "
-        f"{nearest('', PREIMAGES)}"
-    )
-    raise InputError(msg)
-
-
-def _refuse_preimage(method: Preimage | None, why: str) -> None:
-    if method is not None:
-        msg = f"preimage={method!r} was asked for, but {why}. Use preimage=None."
-        raise InputError(msg)

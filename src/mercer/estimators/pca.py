@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.memory import parse_bytes
+from mercer._core.watch import BLIND
+from mercer.engine.rows import RowSource
+from mercer.engine.sources import in_memory
 from mercer.estimators.base import Projector
-from mercer.estimators.validation import (
-    as_generator,
-    check_n_components,
-    check_rows,
-    remember_columns,
-    tell,
-)
-from mercer.model import Fit, Problem, fit_linear_pca, plan_linear
+from mercer.estimators.door import Training, new_rows, remember, training_rows
+from mercer.estimators.validation import as_generator, check_n_components, tell
+from mercer.kernels.feature_map import IdentityMap
+from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
+from mercer.model.rows import weighted_mean
+from mercer.model.streamed import fit_streamed
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -25,7 +27,8 @@ class PCA(Projector):
     """Principal components of the rows: scores = (x - mean) W, with W from the cheaper side.
 
     With d ≤ n the d x d covariance is solved; with d > n the n x n matrix of dot products, which has
-    the same non-zero eigenvalues (the dual trick behind eigenfaces). Both give the axes.
+    the same non-zero eigenvalues (the dual trick behind eigenfaces). Both give the axes. Rows may carry
+    weights: a whole number is that many copies of the row.
 
     Parameters
     ----------
@@ -44,8 +47,9 @@ class PCA(Projector):
     components_ : ndarray of shape (k, d)
         The axes, one a row, orthonormal.
     mean_ : ndarray of shape (d,)
+        Mean of the rows, weighted as they are.
     explained_variance_ : ndarray of shape (k,)
-        Variance of each score, with n - 1 in the denominator.
+        Variance of each score, with n - 1 in the denominator; n is the sum of the weights, if any.
     explained_variance_ratio_ : ndarray of shape (k,)
         Shares of the total variance.
     singular_values_ : ndarray of shape (k,)
@@ -80,37 +84,56 @@ class PCA(Projector):
         self.memory = memory
         self.random_state = random_state
 
-    def _fit(self, X: Any) -> Fit:
-        x = check_rows(self, X, reset=True)
-        n, d = int(x.shape[0]), int(x.shape[1])
-        asked = check_n_components(self.n_components, min(n, d), "min(n_samples, n_features)")
+    def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
+        came = training_rows(self, X, sample_weight, copy=False)
+        few = min(came.n, came.d)
+        asked = check_n_components(self.n_components, few, "min(n_samples, n_features)")
         problem = Problem(
-            n=n,
-            d=d,
+            n=came.n,
+            d=came.d,
             n_components=asked,
-            itemsize=x.dtype.itemsize,
+            itemsize=came.rows.dtype.itemsize,
             budget_bytes=parse_bytes(self.memory),
+            from_source=not came.in_memory,
         )
         chosen = plan_linear(problem, self.solver)
-        fit = fit_linear_pca(x, asked, plan=chosen, rng=as_generator(self.random_state))
-        remember_columns(self, X)
-        self.fit_, self.plan_, self._dtype = fit, chosen, np.dtype(x.dtype)
-        self.mean_ = np.asarray(x.mean(axis=0, dtype=np.float64), dtype=x.dtype).ravel()
+        fit = self._fitted_to(came, asked, chosen)
+        mean = weighted_mean(came.rows, came.weights)
+        if isinstance(came.rows, RowSource):
+            came.rows.check_unchanged()
+        remember(self, X, came.rows)
+        self.fit_, self.plan_, self._dtype = fit, chosen, np.dtype(came.rows.dtype)
+        self.mean_ = mean.astype(self._dtype)
         tell(fit)
         return fit
+
+    def _fitted_to(self, came: Training, asked: int | float | None, chosen: Plan) -> Fit:
+        rows, weights, rng = came.rows, came.weights, as_generator(self.random_state)
+        if not isinstance(rows, RowSource):
+            return fit_linear_pca(rows, asked, plan=chosen, rng=rng, weights=weights)
+        if chosen.route == "primal":
+            sections = FeatureSections(IdentityMap(came.d))
+            return fit_streamed(
+                sections, rows, asked, plan=chosen, rng=rng, watch=BLIND, weights=weights
+            )
+        rows = in_memory(rows)  # the plan has counted it
+        if weights is not None:  # a row of weight 0 is not there
+            rows, weights = rows[weights > 0], weights[weights > 0]
+        return fit_linear_pca(rows, asked, plan=chosen, rng=rng, weights=weights)
 
     def transform(self, X: Any) -> Array:
         """Scores of new rows.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (b, d)
+        X : array-like, sparse matrix of shape (b, d) or source of rows
 
         Returns
         -------
         scores : ndarray of shape (b, k)
         """
-        return self.fit_.projection(self._rows(X))
+        check_is_fitted(self)
+        return self.fit_.projection(new_rows(self, X, self._dtype))
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows rebuilt from scores: mean + scores @ components_.

@@ -141,6 +141,37 @@ def check_square(x: Rows) -> Array:
     return 0.5 * (x + x.T)
 
 
+def check_weights(sample_weight: Any, n: int) -> Array | None:
+    """Weights of the rows as float64, or None where all rows count alike, once."""
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"sample_weight has to be {n} numbers, one a row: {error}."
+        raise InputError(msg) from error
+    if weights.ndim != 1 or len(weights) != n:
+        msg = (
+            f"sample_weight has shape {weights.shape}, but X has {n} rows. Give one number a row, as a "
+            "1-D array."
+        )
+        raise InputError(msg)
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        i = int(np.argmax(~np.isfinite(weights) | (weights < 0)))
+        msg = (
+            f"sample_weight[{i}] is {weights[i]}. Weights are finite and not negative: how often each "
+            "row counts."
+        )
+        raise InputError(msg)
+    if np.count_nonzero(weights) < 2:
+        msg = (
+            f"sample_weight is zero for all but {np.count_nonzero(weights)} of {n} rows, and fewer than "
+            "two rows have no variance. Give at least two rows a weight that is not zero."
+        )
+        raise InputError(msg)
+    return None if np.all(weights == 1.0) else weights
+
+
 def as_generator(random_state: Any) -> np.random.Generator:
     """A seeded generator. None is a fixed seed: the same call gives the same result."""
     if random_state is None:
@@ -158,10 +189,10 @@ def as_generator(random_state: Any) -> np.random.Generator:
 def tell(fit: Fit) -> None:
     """Give the warnings of a fit, pointing at the user's call."""
     for category, message in fit.warnings():
-        warnings.warn(message, category, stacklevel=_users_level())
+        warnings.warn(message, category, stacklevel=users_level())
 
 
-def _users_level() -> int:
+def users_level() -> int:
     """How many frames up the first one is that belongs neither to mercer nor to scikit-learn."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None:

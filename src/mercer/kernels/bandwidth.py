@@ -8,17 +8,25 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import KernelError, nearest
+from mercer.engine.moments import Moments
+from mercer.engine.rows import row_blocks, take_rows
 from mercer.kernels.base import positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Indices, Rows
 
 Distances: TypeAlias = "Callable[[Rows, Rows], Array]"
 
 # Half a million pairs pin the median down to a fraction of a percent, whatever n is.
 MEDIAN_ROWS = 1000
+
+# Entries that a pass over the rows holds in float64 at a time.
+BLOCK_ENTRIES = 2**20
+
+# Above, float64 does not tell a whole number from the next.
+WHOLE = 2.0**53
 
 RULES = ("median", "scale", "1/d")
 _HINT = " or one of 'median', 'scale', '1/d'"
@@ -39,12 +47,17 @@ def is_rule(value: Any) -> bool:
     return value is None or isinstance(value, str)
 
 
-def median_distance(x: Rows, distances: Distances, *, rng: np.random.Generator) -> float:
-    """Median of the distances between distinct rows, over at most `MEDIAN_ROWS` seeded rows."""
-    n = x.shape[0]
-    if n > MEDIAN_ROWS:
-        x = x[np.sort(rng.choice(n, MEDIAN_ROWS, replace=False))]
-    pairs = distances(x, x)[np.triu_indices(x.shape[0], k=1)]
+def median_distance(
+    x: Rows, distances: Distances, *, rng: np.random.Generator, weights: Array | None = None
+) -> float:
+    """Median of the distances between rows, over at most `MEDIAN_ROWS` seeded rows.
+
+    A row of whole weight w counts as w rows, whose distances from each other are zero: the number is
+    that of repeated rows, to the last bit. Other weights say how often a row occurs among
+    `MEDIAN_ROWS` seeded draws with replacement.
+    """
+    rows = _sample(x, weights, rng=rng)
+    pairs = distances(rows, rows)[np.triu_indices(rows.shape[0], k=1)]
     if not np.any(pairs > 0):
         return 1.0  # all rows alike: any width gives the same (constant) matrix
     median = float(np.median(pairs))
@@ -52,19 +65,58 @@ def median_distance(x: Rows, distances: Distances, *, rng: np.random.Generator) 
     return median if median > 0 else float(np.median(pairs[pairs > 0]))
 
 
-def variance(x: Rows) -> float:
-    """Variance of all entries, as in scikit-learn's gamma='scale'."""
-    if sparse.issparse(x):
-        size = x.shape[0] * x.shape[1]
-        return float(x.multiply(x).sum() / size - (x.sum() / size) ** 2)
-    return float(np.var(x, dtype=np.float64))
+def _sample(x: Rows, weights: Array | None, *, rng: np.random.Generator) -> Rows:
+    n = int(x.shape[0])
+    if weights is not None:
+        return take_rows(x, _weighted_positions(weights, rng=rng))
+    if n <= MEDIAN_ROWS:
+        return x[0:n]
+    return take_rows(x, np.sort(rng.choice(n, MEDIAN_ROWS, replace=False)))
 
 
-def gamma_from(rule: str | None, x: Rows, *, from_median: Callable[[], float]) -> float:
+def _weighted_positions(weights: Array, *, rng: np.random.Generator) -> Indices:
+    """Rows lie side by side on a line, each as long as its weight; places on it are drawn."""
+    ends = np.cumsum(weights)  # (n,)
+    total = float(ends[-1])
+    if total > WHOLE or np.any(weights != np.rint(weights)):
+        places = total * np.sort(rng.random(MEDIAN_ROWS))
+    elif total <= MEDIAN_ROWS:
+        places = np.arange(total)
+    else:  # the places that repeated rows would be drawn from, with none of them made
+        places = np.sort(rng.choice(int(total), MEDIAN_ROWS, replace=False))
+    return np.searchsorted(ends, places, side="right")
+
+
+def variance(x: Rows, weights: Array | None = None) -> float:
+    """Variance of all entries, as in scikit-learn's gamma='scale'; a row of weight w counts w times."""
+    seen = Moments.empty(1)
+    for i, block in row_blocks(x, max(1, BLOCK_ENTRIES // max(1, int(x.shape[1])))):
+        w = np.ones(block.shape[0]) if weights is None else weights[i]
+        seen = seen.merged(_entry_moments(block, w))
+    return float(seen.scatter[0, 0]) / seen.weight
+
+
+def _entry_moments(block: Rows, weights: Array) -> Moments:
+    """Of all entries of a block; those that a sparse block leaves out are zeros."""
+    if not sparse.issparse(block):
+        return _column_moments(block, np.repeat(weights, block.shape[1]))
+    n_stored = np.diff(block.indptr)
+    stored = _column_moments(block.data, np.repeat(weights, n_stored))
+    left_out = float(weights @ (block.shape[1] - n_stored))
+    return stored.merged(Moments(left_out, np.zeros(1), np.zeros((1, 1))))
+
+
+def _column_moments(values: Array, weights: Array) -> Moments:
+    return Moments.of(values.astype(np.float64, copy=False).reshape(-1, 1), weights)
+
+
+def gamma_from(
+    rule: Any, x: Rows, *, weights: Array | None, from_median: Callable[[], float]
+) -> float:
     """The number behind a rule; ``None`` means 1/d, as scikit-learn's kernels have it."""
     if rule == "median":
         return from_median()
     if rule == "scale":
-        spread = variance(x)
+        spread = variance(x, weights)
         return 1.0 / (x.shape[1] * spread) if spread > 0 else 1.0
-    return 1.0 / x.shape[1]
+    return 1.0 / float(x.shape[1])

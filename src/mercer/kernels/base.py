@@ -129,11 +129,14 @@ class Kernel(ABC):
         """Whether a parameter still has to be read off the data."""
         return any(child.is_data_dependent for child in self.children)
 
-    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
-        """A copy with every parameter a number, checked against the rows `x`."""
+    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
+        """A copy with every parameter a number, checked and read off the rows `x`.
+
+        A row of weight w counts as w rows, so whole weights give what repeated rows give.
+        """
         self.check_parameters()
         params = {
-            name: value.resolve(x, rng=rng) if isinstance(value, Kernel) else value
+            name: value.resolve(x, rng=rng, weights=weights) if isinstance(value, Kernel) else value
             for name, value in self.get_params(deep=False).items()
         }
         return type(self)(**params)

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from mercer._core.errors import KernelError, nearest
 from mercer.engine.pairwise import dense
+from mercer.engine.rows import take_rows
 from mercer.kernels.base import Kernel
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ class Custom(Kernel):
             msg = f"Custom(form={self.form!r}): no such form. {nearest(str(self.form), FORMS)}"
             raise KernelError(msg)
 
-    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy that knows whether the function wants points or matrices."""
-        del rng
+        del rng, weights
         self.check_parameters()
         form = self._detect(x) if self.form == "auto" else self.form
         return type(self)(self.function, form)
@@ -128,8 +129,7 @@ class Custom(Kernel):
 
 
 def _repeat(x: Rows, height: int) -> Rows:
-    rows = np.arange(height) % x.shape[0]
-    return x[rows]
+    return take_rows(x, np.arange(height) % x.shape[0])
 
 
 def _name(function: Any) -> str:
@@ -149,9 +149,9 @@ class GaussianProcess(Kernel):
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
 
-    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy of its own: what is done to the caller's kernel later does not reach it."""
-        del x, rng
+        del x, rng, weights
         self.check_parameters()
         return type(self)(deepcopy(self.kernel))
 

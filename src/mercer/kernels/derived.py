@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
+from mercer.engine.rows import RowSource
 from mercer.kernels.algebra import Unary, bracketed
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from collections.abc import Iterator
+
+    from mercer._core.types import Array, Indices, Rows
     from mercer.kernels.base import Kernel
     from mercer.kernels.feature_map import FeatureMap
 
@@ -37,6 +40,28 @@ def positions(columns: Any, d: int | None = None) -> list[int]:
     return [int(c) for c in given]
 
 
+class SomeColumns(RowSource):
+    """Some of the columns of rows that are read a slice at a time."""
+
+    def __init__(self, source: RowSource, columns: list[int]) -> None:
+        self.source = source
+        self.columns = columns
+        self.shape = (source.shape[0], len(columns))
+        self.dtype = source.dtype
+        self.name = source.name
+        self.random_access = source.random_access
+
+    def __getitem__(self, key: slice | Indices) -> Rows:
+        return self.source[key][:, self.columns]
+
+    def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
+        for i, block in self.source.blocks(height):
+            yield i, block[:, self.columns]
+
+    def check_unchanged(self) -> None:
+        self.source.check_unchanged()
+
+
 class OnColumns(Unary):
     """k(x[columns], x'[columns])."""
 
@@ -59,16 +84,17 @@ class OnColumns(Unary):
                 f"(0 to {d - 1}). Name at least one of those."
             )
             raise InputError(msg)
-        return x[:, columns]
+        return SomeColumns(x, columns) if isinstance(x, RowSource) else x[:, columns]
 
     def check_rows(self, x: Rows) -> None:
         """The columns exist."""
         self.kernel.check_rows(self._pick(x))
 
-    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy whose kernel is resolved on its own columns."""
         self.check_parameters()
-        return type(self)(self.kernel.resolve(self._pick(x), rng=rng), self.columns)
+        inner = self.kernel.resolve(self._pick(x), rng=rng, weights=weights)
+        return type(self)(inner, self.columns)
 
     def tile(self, x: Rows, y: Rows) -> Array:
         return self.kernel.tile(self._pick(x), self._pick(y))

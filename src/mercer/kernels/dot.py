@@ -66,13 +66,13 @@ class _WithGamma(Kernel):
             raise KernelError(msg)
         check_width("gamma", self.gamma, kernel=name)
 
-    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy with gamma as a number."""
         del rng  # neither rule is random
         self.check_parameters()
         params = self.get_params(deep=False)
         if self.is_data_dependent:
-            params["gamma"] = gamma_from(self.gamma, x, from_median=float)  # type: ignore[arg-type]
+            params["gamma"] = gamma_from(self.gamma, x, weights=weights, from_median=float)
         return type(self)(**params)
 
 

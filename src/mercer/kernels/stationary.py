@@ -77,13 +77,17 @@ class RBF(_Stationary):
                 )
                 raise KernelError(msg)
 
-    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy with gamma as a number."""
         self.check_parameters()
         if not self.is_data_dependent:
             return type(self)(self._gamma)
-        median = lambda: 0.5 / median_distance(x, scaled_distances, rng=rng) ** 2  # noqa: E731
-        return type(self)(gamma_from(self.gamma, x, from_median=median))  # type: ignore[arg-type]
+
+        def from_median() -> float:
+            return 0.5 / median_distance(x, scaled_distances, rng=rng, weights=weights) ** 2
+
+        gamma = gamma_from(self.gamma, x, weights=weights, from_median=from_median)
+        return type(self)(gamma)
 
     @property
     def _gamma(self) -> float:
@@ -131,13 +135,17 @@ class Laplacian(_Stationary):
         """Gamma is positive."""
         check_width("gamma", self.gamma, kernel="Laplacian")
 
-    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy with gamma as a number."""
         self.check_parameters()
         if not self.is_data_dependent:
             return type(self)(self.gamma)
-        median = lambda: 1.0 / median_distance(x, manhattan_distances, rng=rng)  # noqa: E731
-        return type(self)(gamma_from(self.gamma, x, from_median=median))  # type: ignore[arg-type]
+
+        def from_median() -> float:
+            return 1.0 / median_distance(x, manhattan_distances, rng=rng, weights=weights)
+
+        gamma = gamma_from(self.gamma, x, weights=weights, from_median=from_median)
+        return type(self)(gamma)
 
     def tile(self, x: Rows, y: Rows) -> Array:
         tile = manhattan_distances(x, y)
@@ -165,12 +173,12 @@ class _LengthScale(_Stationary):
         if self.length_scale != "median":
             positive("length_scale", self.length_scale, kernel=name, hint=" or 'median'")
 
-    def resolve(self, x: Rows, *, rng: np.random.Generator) -> Self:
+    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy with the length scale as a number."""
         self.check_parameters()
         params = self.get_params(deep=False)
         if self.is_data_dependent:
-            params["length_scale"] = median_distance(x, scaled_distances, rng=rng)
+            params["length_scale"] = median_distance(x, scaled_distances, rng=rng, weights=weights)
         return type(self)(**params)
 
 

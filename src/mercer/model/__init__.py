@@ -1,8 +1,10 @@
 """Kernel PCA as mathematics: plan, fit, project. No scikit-learn here."""
 
-from mercer.model.fit import fit_kernel_pca, gram_operators
+from mercer.model.dual import gram_operators
+from mercer.model.fit import fit_kernel_pca
 from mercer.model.linear import fit_linear_pca
-from mercer.model.plan import Plan, Problem, plan, plan_linear
+from mercer.model.plan import plan, plan_approximation, plan_linear
+from mercer.model.problem import Plan, Problem
 from mercer.model.projection import Projection
 from mercer.model.result import Fit
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
@@ -19,5 +21,6 @@ __all__ = [
     "fit_linear_pca",
     "gram_operators",
     "plan",
+    "plan_approximation",
     "plan_linear",
 ]

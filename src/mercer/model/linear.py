@@ -17,17 +17,24 @@ from mercer.solvers import EigenPairs
 from mercer.solvers.base import fixed_signs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer._core.types import Array, Rows
-    from mercer.model.plan import Plan
+    from mercer.model.problem import Plan
     from mercer.operators import SymmetricOperator
 
 
 def fit_linear_pca(
-    x: Rows, asked: int | float | None, *, plan: Plan, rng: np.random.Generator
+    x: Rows,
+    asked: int | float | None,
+    *,
+    plan: Plan,
+    rng: np.random.Generator,
+    weights: Array | None = None,
 ) -> Fit:
     """PCA of the rows themselves; its axes are the columns of the projection's coefficients."""
     sections = FeatureSections(IdentityMap(int(x.shape[1])))
-    return fit_features(x, sections, asked, plan=plan, rng=rng)
+    return fit_features(x, sections, asked, plan=plan, rng=rng, weights=weights)
 
 
 def fit_features(
@@ -37,34 +44,34 @@ def fit_features(
     *,
     plan: Plan,
     rng: np.random.Generator,
+    weights: Array | None = None,
 ) -> Fit:
     """PCA of features Φ (n, m), told as the eigenpairs of K̃ = Φ̃Φ̃ᵀ that it shares with Φ̃ᵀΦ̃."""
-    rows = CentredRows.of(features)
-    # The largest sum of squares that the products can hold, in the precision they are made in.
-    most = rows.largest**2 * max(rows.shape)
-    require_finite(np.array([np.inf if most > float(np.finfo(rows.rows.dtype).max) else most]))
+    rows = CentredRows.of(features, weights)
+    # Sums of squares must be held in the precision they are made in.
+    limit = float(np.finfo(rows.rows.dtype).max)
+    require_finite(np.array([np.inf if rows.most > limit else rows.most]))
     side = _primal if plan.route == "primal" else _dual
     pairs, axes, total = side(rows, asked, plan=plan, rng=rng)
     dtype = np.dtype(features.dtype)
-    projection = Projection(
-        sections, axes.astype(dtype, copy=False), (rows.mean @ axes).astype(dtype)
-    )
+    offset = (rows.mean @ axes).astype(dtype)
+    projection = Projection(sections, axes.astype(dtype, copy=False), offset)
     n, m = rows.shape
-    cut = rows.cut(pairs.values)
-    return Fit(projection, pairs, total, min(n - 1, m), plan, cut, None, asked, n)
+    bound, cut = min(n - 1, m), rows.cut(pairs.values)
+    return Fit(projection, pairs, total, bound, plan, cut, None, asked, rows.weight, rows.roots)
 
 
 def _primal(
     rows: CentredRows, asked: int | float | None, *, plan: Plan, rng: np.random.Generator
 ) -> tuple[EigenPairs, Array, float]:
     """C = Φ̃ᵀΦ̃, CV = VΛ; then U = Φ̃VΛ^(-1/2) are the eigenvectors of K̃."""
-    covariance = rows.covariance()
-    small, total = _solve(StoredGram(covariance), rows, asked, plan=plan, rng=rng)
+    covariance = StoredGram(rows.covariance())
+    small, total = solve_small(covariance, asked, cut=rows.cut, plan=plan, rng=rng)
     scale = np.sqrt(small.values)
     # K̃U = Φ̃(Φ̃ᵀU) = Φ̃(CV)Λ^(-1/2): evidence for the price of one thin product.
     both = rows.times(np.concatenate([small.vectors / scale, small.products / scale], axis=1))
     u, products = np.split(both, 2, axis=1)
-    signs = fixed_signs(u)  # a vector that is turned round takes its axis with it
+    signs = score_signs(u, rows.roots)  # a vector that is turned round takes its axis with it
     pairs = EigenPairs(small.values, u * signs, products * signs, 1, small.status)
     return pairs, small.vectors * signs, total
 
@@ -73,11 +80,21 @@ def _dual(
     rows: CentredRows, asked: int | float | None, *, plan: Plan, rng: np.random.Generator
 ) -> tuple[EigenPairs, Array, float]:
     """K̃ = Φ̃Φ̃ᵀ, K̃U = UΛ; then V = Φ̃ᵀUΛ^(-1/2) are the axes."""
-    gram = rows.gram()
-    pairs, total = _solve(StoredGram(gram), rows, asked, plan=plan, rng=rng)
+    gram = StoredGram(rows.gram())
+    pairs, total = solve_small(gram, asked, cut=rows.cut, plan=plan, rng=rng)
+    pairs = pairs.turned(score_signs(pairs.vectors, rows.roots))
     axes = rows.transposed_times(pairs.vectors / np.sqrt(pairs.values))  # (m, k)
     eps = float(np.finfo(rows.rows.dtype).eps)
     return pairs, _orthonormalised(axes, pairs.values, eps), total
+
+
+def score_signs(u: Array, roots: Array | None) -> Array:  # (n, k), (n,) -> (k,)
+    """±1 for each column, so that the largest *score* is positive, as it would be for repeated rows.
+
+    Vectors of weighted rows carry a factor √w, which may put their largest entry elsewhere. Rows of
+    weight zero have entries zero.
+    """
+    return fixed_signs(u if roots is None else u / np.where(roots > 0, roots, 1.0)[:, None])
 
 
 def _orthonormalised(axes: Array, values: Array, eps: float) -> Array:
@@ -89,19 +106,21 @@ def _orthonormalised(axes: Array, values: Array, eps: float) -> Array:
     return np.linalg.solve(upper.T, axes.T).T
 
 
-def _solve(
+def solve_small(
     operator: SymmetricOperator,
-    rows: CentredRows,
     asked: int | float | None,
     *,
+    cut: Callable[[Array], float],
     plan: Plan,
     rng: np.random.Generator,
 ) -> tuple[EigenPairs, float]:
+    """The pairs of a stored matrix that were asked for and are above rounding, and its trace."""
     total = float(operator.diag().sum())
     k = asked if isinstance(asked, int) else operator.n
     pairs = plan.solver(operator, min(k, operator.n), rng=rng)
-    require_variance(pairs.values, rows.cut(pairs.values))
-    return keep(pairs, asked, total=total, cut=rows.cut(pairs.values)), total
+    rounding = cut(pairs.values)
+    require_variance(pairs.values, rounding)
+    return keep(pairs, asked, total=total, cut=rounding), total
 
 
 def require_finite(values: Array) -> None:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, MemoryBudgetError, nearest
 from mercer._core.memory import format_bytes
+from mercer.engine.tiles import Tiling, square_tiling
+from mercer.model.budget import (
+    FLOAT,
+    SMALL,
+    cached_width,
+    krylov_bytes,
+    lapack_bytes,
+    primal_bytes,
+    ready_bytes,
+    streamed_bytes,
+    tile_bytes,
+)
+from mercer.model.problem import Plan, Problem
 from mercer.solvers import SOLVERS, BlockKrylov, Lapack, Solver
-from mercer.solvers.krylov import MAX_BLOCK
 
-Route: TypeAlias = Literal["primal", "dual"]
-# How K is held: not at all, in the precision of the data, or in float32 under float64 proof.
-Storage: TypeAlias = Literal["none", "full", "half"]
+if TYPE_CHECKING:
+    from mercer.approximations import Approximation
 
 # Measured on two cores; where each rule stops paying is flat, so round numbers do.
 LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration
@@ -22,53 +33,7 @@ SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 TIGHT_TOL = 1e-10
 HALF_TOL = 5e-7  # what iterating on a float32 sketch reaches; below, each digit would cost a pass
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
-TILE_BYTES = 64 * 2**20
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What the choice depends on."""
-
-    n: int
-    d: int
-    n_components: int | float | None
-    itemsize: int = 8
-    budget_bytes: int = 2**63
-    map_dimension: int | None = None  # of the kernel's explicit map, where there is one
-    shift_invariant: bool = False
-    precomputed: bool = False
-    costly: bool = False  # a user's Python function: no entry is computed twice
-
-    @property
-    def k(self) -> int | None:
-        """Components asked for, where that is a number."""
-        return self.n_components if isinstance(self.n_components, int) else None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which problem is solved, how, in how many bytes, and why."""
-
-    route: Route
-    solver: Solver
-    storage: Storage
-    n_bytes: int
-    reasons: tuple[str, ...] = field(default=())
-    lapack_fits: bool = (
-        True  # a share of the variance may need more components than Krylov pays for
-    )
-
-    def __str__(self) -> str:
-        held = {
-            "none": "K in tiles, never stored",
-            "full": "K stored",
-            "half": "K stored in float32, proved in float64",
-        }
-        what = "explicit map" if self.route == "primal" else held[self.storage]
-        if self.route == "dual" and self.storage == "none" and isinstance(self.solver, Lapack):
-            what = "K formed once"
-        lines = [f"{self.route} route, {self.solver!r}, {what}, about {format_bytes(self.n_bytes)}"]
-        return "\n".join([*lines, *(f"  - {reason}" for reason in self.reasons)])
+SHARE_COMPONENTS = 64  # to plan with, when a share of the variance leaves their number open
 
 
 def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
@@ -77,7 +42,7 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
     Examples
     --------
     >>> print(plan(Problem(n=10_000, d=50, n_components=20, shift_invariant=True)))
-    dual route, BlockKrylov(...), K stored in float32, proved in float64, about ... MB
+    dual route, BlockKrylov(...), half of K held as float32 tiles, proved in float64 (...), at most ...
       - n=10000 and k=20: iterating for the top k costs far less than all of LAPACK's n³
       - float32 halves the memory traffic of each product; residuals are proved in float64
     """
@@ -92,6 +57,33 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
     if isinstance(chosen, Lapack):
         return _checked(_lapack_plan(problem, chosen, reason), problem)
     return _checked(_krylov_plan(problem, chosen, reason), problem)
+
+
+def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
+    """An approximation was asked for: memory for its passes, and for exact ones if it is refined."""
+    chosen = copy(approximation)
+    shape = problem.n, problem.d
+    n_bytes = chosen.n_bytes(shape, problem.itemsize)
+    reasons: tuple[str, ...] = (f"approximation={chosen!r} was asked for",)
+    if not chosen.refine:
+        found = Plan("low-rank", Lapack(), "none", n_bytes, reasons, approximation=chosen)
+        return _checked(found, problem)
+    reasons = (*reasons, f"refine={chosen.refine}: exact passes give Ritz pairs with residuals")
+    k = problem.k or chosen.width(problem.n)
+    exact = _krylov_plan(replace(problem, n_components=k), BlockKrylov(), reasons[0])
+    n_bytes = max(n_bytes, exact.n_bytes) + FLOAT * problem.n * k
+    return _checked(
+        replace(
+            exact,
+            n_bytes=n_bytes,
+            reasons=reasons,
+            approximation=chosen,
+            sketch=False,
+            hold_bytes=0,
+            held=0.0,
+        ),
+        problem,
+    )
 
 
 def _named(solver: str | Solver) -> Solver | None:
@@ -115,7 +107,11 @@ def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
     """PCA itself: the d x d covariance or the n x n dot products, whichever is smaller."""
     n, d = problem.n, problem.d
     chosen = _named(solver) or _small_solver(problem, min(n, d))
-    n_bytes = problem.itemsize * n * d + 8 * (4 * min(n, d) ** 2 + d * (problem.k or min(n, d)))
+    m = min(n, d)
+    k = problem.k or m
+    n_bytes = problem.itemsize * n * d + FLOAT * (5 * m * m + 3 * d * k + 4 * n * k) + SMALL
+    if d <= n and problem.from_source:
+        n_bytes = streamed_bytes(d=d, m=d)
     if d <= n:
         reason = f"d={d} <= n={n}: the covariance is the smaller matrix"
         return _checked(Plan("primal", chosen, "none", n_bytes, (reason,)), problem)
@@ -130,7 +126,11 @@ def _primal(problem: Problem, chosen: Solver | None) -> Plan | None:
     few = problem.k is not None and problem.k < n // LAPACK_SHARE
     if few and m**2 > n * (problem.d + PRODUCT_COLUMNS) and n > LAPACK_ROWS:
         return None  # the map is smaller than n, but its covariance costs more than the products
-    n_bytes = 8 * (2 * n * m + 4 * m * m)
+    k = problem.k or m
+    if problem.from_source:
+        n_bytes = streamed_bytes(d=problem.d, m=m)
+    else:
+        n_bytes = primal_bytes(n=n, m=m, k=k, itemsize=problem.itemsize) + problem.rows_bytes
     if n_bytes > problem.budget_bytes:
         return None
     reason = f"the explicit map has {m} columns for n={n} rows: its covariance is {m} x {m}"
@@ -161,7 +161,8 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
         )
     reason = f"n={n} and k={k}: iterating for the top k costs far less than all of LAPACK's n³"
     # In single precision rounding is all that is left below 1e-6.
-    tol = 1e-6 if problem.itemsize == 4 else TIGHT_TOL if n <= SMALL_ROWS else BlockKrylov.tol
+    tight = n <= SMALL_ROWS and problem.itemsize == 8
+    tol = TIGHT_TOL if tight else BlockKrylov.tol
     return BlockKrylov(tol=tol), reason
 
 
@@ -172,54 +173,142 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
         return Plan(
             "dual", solver, "full", n_bytes, (reason, "a Python function is called once a pair")
         )
-    return Plan("dual", solver, "none", n_bytes, (reason,))
+    return Plan("dual", solver, "none", n_bytes, (reason,), width=_width(problem, sketch=False))
 
 
 def _lapack_bytes(problem: Problem, solver: Lapack) -> int:
-    # K, the eigenvectors and LAPACK's work space of twice that; then k vectors and their products,
-    # for the proof, in float64 and sorted.
-    k = problem.k or problem.n
-    return (2 if solver.subset else 4) * problem.n**2 * problem.itemsize + 5 * 8 * problem.n * k
+    n, itemsize = problem.n, problem.itemsize
+    own = lapack_bytes(n=n, k=problem.k or n, itemsize=itemsize, subset=solver.subset)
+    return own + _rows_bytes(problem) + _tile_bytes(problem)
+
+
+def _width(problem: Problem, *, sketch: bool) -> int:
+    return square_tiling(
+        problem.n,
+        itemsize=4 if sketch else problem.itemsize,
+        budget_bytes=problem.budget_bytes // 4,
+        n_threads=problem.n_threads,
+    ).width
+
+
+def _tile_bytes(problem: Problem) -> int:
+    if problem.precomputed:
+        return 0
+    return tile_bytes(
+        n_threads=problem.n_threads, itemsize=8, d=problem.d, width=min(problem.n, cached_width(8))
+    )
+
+
+def _rows_bytes(problem: Problem, *, sketch: bool = False) -> int:
+    """The model's own rows, and those made ready for tiles: once in float64, once for a sketch."""
+    if problem.precomputed:
+        return 0
+    if not problem.dense:  # float32 rows are made float64 for the proof; slices are copies
+        return 3 * problem.rows_bytes
+    sizes = (8, 4) if sketch else (problem.itemsize,)
+    ready = (
+        ready_bytes(n=problem.n, d=problem.d, itemsize=size, in_memory=problem.in_memory)
+        for size in sizes
+    )
+    return problem.rows_bytes + sum(ready)
 
 
 def _krylov_plan(problem: Problem, solver: Solver, reason: str) -> Plan:
-    n, k = problem.n, problem.k or (64 if problem.n_components else problem.n)
-    # The basis of nine blocks, landmark columns twice, and as much again for what is on its way.
-    basis = 8 * n * (8 * k + 16 * min(k + 12, MAX_BLOCK) + 600)
-    reasons: tuple[str, ...] = (reason,)
-    tol = getattr(solver, "tol", 0.0)
-    half = (
-        problem.shift_invariant
-        and problem.itemsize == 8
-        and n > SMALL_ROWS
-        and tol >= HALF_TOL
-        and not problem.precomputed
-    )
+    n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.n_components else problem.n)
+    sketch = _sketches(problem, solver)
+    fixed = _rows_bytes(problem, sketch=sketch) + _tile_bytes(problem)
+    solver, basis, reasons = _within(problem, solver, k, fixed)
+    reasons = (reason, *reasons)
     fits = _lapack_bytes(problem, Lapack()) <= problem.budget_bytes
+    most = _most_components(problem, solver, fixed)
+    facts: dict[str, Any] = {"lapack_fits": fits, "most_components": most}
     if problem.precomputed:
         reasons = (*reasons, "K is the caller's own matrix")
-        return Plan("dual", solver, "full", basis, reasons, lapack_fits=fits)
-    stored = n * n * (4 if half else problem.itemsize) + basis + TILE_BYTES
-    if stored > problem.budget_bytes:
+        return Plan("dual", solver, "full", fixed + basis, reasons, **facts)
+    whole = n * n * problem.itemsize
+    if n <= SMALL_ROWS and fixed + basis + whole <= problem.budget_bytes:
+        return Plan("dual", solver, "full", fixed + basis + whole, reasons, **facts)
+    width = _width(problem, sketch=sketch)
+    tile = width * width * (4 if sketch else problem.itemsize)
+    wanted = tile * Tiling(n, width).n_upper
+    hold = max(0, min(wanted, problem.budget_bytes - fixed - basis)) // tile * tile
+    if sketch:
+        why = "float32 halves the memory traffic of each product; residuals are proved in float64"
+        reasons = (*reasons, why)
+    if hold < wanted:
         why = (
-            f"K would take {format_bytes(stored)} of the {format_bytes(problem.budget_bytes)} allowed: "
-            "its tiles are made anew for each product"
+            f"half of K would take {format_bytes(wanted)}, and {format_bytes(hold)} are left for it: the "
+            "other tiles are made anew for each product"
         )
         reasons = (*reasons, why)
-        return Plan("dual", solver, "none", basis + TILE_BYTES, reasons, lapack_fits=fits)
-    if half:
-        why = "float32 halves the memory traffic of each product; residuals are proved in float64"
-        return Plan("dual", solver, "half", stored, (*reasons, why), lapack_fits=fits)
-    return Plan("dual", solver, "full", stored, reasons, lapack_fits=fits)
+    facts |= {"width": width, "sketch": sketch, "hold_bytes": hold, "held": hold / wanted}
+    return Plan("dual", solver, "tiles", fixed + basis + hold, reasons, **facts)
+
+
+def _sketches(problem: Problem, solver: Solver) -> bool:
+    """Whether products iterate on float32 tiles, to be proved in float64."""
+    if problem.precomputed or problem.n <= SMALL_ROWS or not isinstance(solver, BlockKrylov):
+        return False
+    if problem.itemsize == 4:
+        return True
+    return problem.shift_invariant and problem.dense and solver.tol >= HALF_TOL
+
+
+def _within(
+    problem: Problem, solver: Solver, k: int, fixed: int
+) -> tuple[Solver, int, tuple[str, ...]]:
+    """The solver with a basis that fits: a shorter one restarts more often, and costs products."""
+    if not isinstance(
+        solver, BlockKrylov
+    ):  # a solver of the user's own: what it holds is not known
+        return solver, _krylov_bytes(problem, BlockKrylov(), k), ()
+    needed = _krylov_bytes(problem, solver, k)
+    short = replace(solver, max_basis=k + 2 * solver.width(k, problem.n))
+    least = _krylov_bytes(problem, short, k)
+    spare = problem.budget_bytes - fixed - least
+    if needed + fixed <= problem.budget_bytes or spare < 0:
+        return solver, needed if spare >= 0 else least, ()
+    columns = spare // (2 * FLOAT * problem.n)
+    short = replace(short, max_basis=(short.max_basis or 0) + columns)
+    why = f"the Krylov basis restarts at {short.max_basis} columns to stay within `memory`"
+    return short, _krylov_bytes(problem, short, k), (why,)
+
+
+def _krylov_bytes(problem: Problem, solver: BlockKrylov, k: int) -> int:
+    n = problem.n
+    return krylov_bytes(
+        n=n, k=k, block=solver.width(k, n), room=solver.room(k, n), n_threads=problem.n_threads
+    )
+
+
+def _most_components(problem: Problem, solver: Solver, fixed: int) -> int:
+    """Components whose blocks fit, when a share of the variance makes their number grow."""
+    if not isinstance(solver, BlockKrylov):
+        return problem.n
+    k = SHARE_COMPONENTS
+    while k < problem.n and fixed + _krylov_bytes(problem, solver, 2 * k) <= problem.budget_bytes:
+        k *= 2
+    return k
 
 
 def _checked(chosen: Plan, problem: Problem) -> Plan:
     if chosen.n_bytes > problem.budget_bytes:
+        what = type(chosen.approximation or chosen.solver).__name__
         msg = (
-            f"This fit needs about {format_bytes(chosen.n_bytes)} (n={problem.n}, {chosen.route} "
-            f"route, {type(chosen.solver).__name__}), but `memory` allows "
-            f"{format_bytes(problem.budget_bytes)}. Raise `memory`, ask for a number of components "
-            f"below n/{LAPACK_SHARE} with solver='krylov', or fit on fewer rows."
+            f"This fit needs up to {format_bytes(chosen.n_bytes)} (n={problem.n}, d={problem.d}, "
+            f"{chosen.route} route, {what}), but `memory` allows {format_bytes(problem.budget_bytes)}. "
+            f"{_ways_out(chosen, problem)}"
         )
         raise MemoryBudgetError(msg)
     return chosen
+
+
+def _ways_out(chosen: Plan, problem: Problem) -> str:
+    more = f"Raise `memory` to {format_bytes(1.1 * chosen.n_bytes)}"
+    if chosen.approximation is not None:
+        return f"{more}, lower the rank, or fit on fewer rows."
+    low_rank = "use approximation='rpcholesky', which never forms K"
+    if isinstance(chosen.solver, Lapack) and problem.n > LAPACK_ROWS:
+        fewer = f"ask for at most {problem.n // LAPACK_SHARE} components, for which K is not formed"
+        return f"{more}, {fewer}, or {low_rank}."
+    return f"{more}, {low_rank}, or fit on fewer rows."

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.engine.rows import row_blocks
 from mercer.engine.threads import n_blas_threads, share_out
 from mercer.engine.tiles import row_slices
+from mercer.model.budget import SLICE_BYTES
+from mercer.operators.sections import POINTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mercer._core.types import Array, Rows
     from mercer.operators.sections import Sections
-
-# Sections of one slice of rows: large enough for the product to run at speed, small beside the model.
-SLICE_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,20 +33,24 @@ class Projection:
         """K."""
         return int(self.coef.shape[1])
 
-    def __call__(self, x: Rows) -> Array:  # (b, d) -> (b, k)
-        """Scores of the rows x, slice by slice."""
-        out = np.empty((x.shape[0], self.n_components), dtype=self.coef.dtype)
+    def __call__(self, x: Rows, out: Array | None = None) -> Array:  # (b, d) -> (b, k)
+        """Scores of the rows x, slice by slice; into `out` where it is given."""
+        if out is None:
+            out = np.empty((x.shape[0], self.n_components), dtype=self.coef.dtype)
         n_threads = n_blas_threads() if self.sections.parallel else 1
-        bytes_a_row = max(1, self.sections.width * self.coef.itemsize * n_threads)
-        rows = max(1, min(4096, SLICE_BYTES // bytes_a_row))
+        width = min(self.sections.width, POINTS)
+        height = max(1, min(4096, SLICE_BYTES // (width * self.coef.itemsize * n_threads)))
+        for i, block in row_blocks(x, height * n_threads):
+            block = block.astype(self.coef.dtype, copy=False)  # noqa: PLW2901  (as the model's points)
+            self._fill(block, out[i], -(-block.shape[0] // n_threads), n_threads)
+        return out
 
+    def _fill(self, x: Rows, out: Array, height: int, n_threads: int) -> None:
         def hand(slices: Iterable[slice]) -> None:
             for i in slices:
-                np.matmul(self.sections(x[i]), self.coef, out=out[i])
-                out[i] -= self.offset
+                out[i] = self.sections.times(x[i], self.coef) - self.offset
 
-        share_out(hand, row_slices(x.shape[0], rows), n_threads=n_threads)
-        return out
+        share_out(hand, row_slices(int(x.shape[0]), height), n_threads=n_threads)
 
     def __repr__(self) -> str:
         return f"Projection({self.sections!r} -> {self.n_components} scores)"

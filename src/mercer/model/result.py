@@ -14,12 +14,11 @@ from mercer._core.errors import (
     RankWarning,
     UnconvergedWarning,
 )
-from mercer._core.status import Status
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.model.certificate import Certificate
-    from mercer.model.plan import Plan
+    from mercer.model.problem import Plan
     from mercer.model.projection import Projection
     from mercer.solvers.base import EigenPairs
     from mercer.solvers.lowend import LowEnd
@@ -161,17 +160,30 @@ class Fit:
 
     def __str__(self) -> str:
         k, share = len(self.eigenvalues), float(self.explained.sum())
-        pairs = self.pairs
-        ended = "converged" if pairs.status is Status.CONVERGED else pairs.status.value
+        least, what = "", "true trace"
+        if self.is_low_rank and self.trace_error != 0.0:
+            bound = not np.isnan(self.trace_error)
+            least, what = ("at least ", "trace at most") if bound else ("about ", "trace about")
         lines = [
-            f"variance    {_count(k, 'component')} keep {share:.2%} of it (true trace {self.total:.6g})",
-            f"residuals   ‖K̃u - λu‖/λ₁ at most {np.max(self.residuals):.1e}; {ended}",
+            f"variance    {_count(k, 'component')} keep {least}{share:.2%} of it ({what} {self.total:.6g})",
+            f"{self._error_line()}",
             f"scores      orthogonal to {self.orthogonality:.1e}",
             f"valid       {self._validity()}",
-            f"work        {_count(pairs.n_products, 'block product')}; {self.projection!r}",
+            f"work        {self._work()}; {self.projection!r}",
             f"plan        {self.plan}",
         ]
         return "\n".join(lines)
+
+    def _error_line(self) -> str:
+        if self.certificate is not None:
+            return f"left out    {self.certificate}"
+        ended = "converged" if self.pairs.status.ok else self.pairs.status.value
+        return f"residuals   ‖K̃u - λu‖/λ₁ at most {np.max(self.residuals):.1e}; {ended}"
+
+    def _work(self) -> str:
+        if self.is_low_rank:
+            return f"a {len(self.pairs.vectors)} x {len(self.pairs.vectors)} problem"
+        return _count(self.pairs.n_products, "block product")
 
     def _validity(self) -> str:
         if self.low_end is None:
@@ -181,10 +193,11 @@ class Fit:
 
     def __repr__(self) -> str:
         k = len(self.eigenvalues)
-        return (
-            f"Fit(k={k}, variance kept {float(self.explained.sum()):.2%}, "
-            f"residual {np.max(self.residuals):.1e}, {self.plan.route} route)"
-        )
+        kept = f"variance kept {float(self.explained.sum()):.2%}"
+        error = f"residual {np.max(self.residuals):.1e}"
+        if self.is_low_rank:
+            error = f"left out {self.trace_error:.1e} of the trace"
+        return f"Fit(k={k}, {kept}, {error}, {self.plan.route} route)"
 
     def _repr_html_(self) -> str:  # keeps notebooks from printing arrays
         import html

@@ -1,4 +1,4 @@
-"""The seam between a matrix and a solver: four verbs."""
+"""The seam between a matrix and a solver: a few verbs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ class SymmetricOperator(Protocol):
         """The diagonal."""
         ...
 
-    def columns(self, indices: Indices) -> Array:  # (n, m)
-        """K[:, indices]."""
+    def cross(self, indices: Indices, v: Array) -> Array:  # (m,), (m, k) -> (n, k)
+        """K[:, indices] @ v: a product with a few columns only."""
+        ...
+
+    def block(self, indices: Indices) -> Array:  # (m, m)
+        """K[indices][:, indices]."""
         ...
 
     def dense(self) -> Array:  # (n, n)

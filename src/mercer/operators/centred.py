@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer.operators.dense import StoredGram
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
@@ -29,18 +30,25 @@ def _require_finite(row_means: Array) -> None:
 
 
 class Centred:
-    """H K H with H = I - 11ᵀ/n.
+    """P S K S P: the centred kernel matrix, H K H where all rows count alike.
 
-    H acts before *and* after each product. Mathematically the first is idle on vectors that are
-    centred already; in rounded arithmetic K is large along 1, and what little of 1 has crept into
+    With weights w, S = diag(√w) and P = I - √w√wᵀ/Σw. Centring at the weighted mean, H = I - 1wᵀ/Σw,
+    makes the covariance problem that of S H K Hᵀ S, and S H = P S: a projector on each side of a
+    symmetric matrix again, with the eigenvalues that repeated rows would have. Without weights S = I
+    and P = H = I - 11ᵀ/n.
+
+    P acts before *and* after each product. Mathematically the first is idle on vectors that are
+    centred already; in rounded arithmetic K is large along √w, and what little of it has crept into
     the vectors would come back amplified and stall convergence.
 
-    The first product also carries the column of ones: K1/n is what the offset of the projection and
-    the trace of H K H are made of, and one more column of a product that is made anyway costs little.
+    The first product also carries the column w/Σw: Kw/Σw is what the offset of the projection and
+    the trace are made of, and one more column of a product that is made anyway costs little.
     """
 
-    def __init__(self, gram: SymmetricOperator) -> None:
+    def __init__(self, gram: SymmetricOperator, weights: Array | None = None) -> None:
         self.gram = gram
+        self.weights = weights  # (n,) float64
+        self.roots = None if weights is None else np.sqrt(weights)
         self._row_means: Array | None = None
 
     @property
@@ -54,50 +62,92 @@ class Centred:
         return self.gram.dtype
 
     @property
+    def weight(self) -> float:
+        """Σw: n, where all rows count alike."""
+        return float(self.n) if self.weights is None else float(self.weights.sum())
+
+    @property
     def row_means(self) -> Array:
-        """K1/n, the mean of each row of K."""
+        """Kw/Σw, the mean of each row of K."""
         if self._row_means is None:
-            ones = np.full((self.n, 1), 1.0 / self.n)
-            self._row_means = self.gram.matmat(ones)[:, 0]
+            self._row_means = self.gram.matmat(self._shares[:, None])[:, 0]
         return self._row_means
 
+    @property
+    def _shares(self) -> Array:
+        """w/Σw."""
+        if self.weights is None:
+            return np.full(self.n, 1.0 / self.n)
+        return self.weights / self.weight
+
+    def scaled(self, v: Array) -> Array:
+        """S v."""
+        return v if self.roots is None else v * self.roots.astype(v.dtype, copy=False)[:, None]
+
+    def project(self, v: Array) -> Array:
+        """P v as a new array."""
+        if self.roots is None:
+            return minus_mean(v)
+        unit = (self.roots / np.sqrt(self.weight)).astype(v.dtype, copy=False)
+        return v - np.outer(unit, unit @ v)
+
     def matmat(self, v: Array) -> Array:
-        """H K H v."""
-        v = minus_mean(v)
+        """P S K S P v."""
+        v = self.scaled(self.project(v))
         if self._row_means is None:
-            ones = np.full((self.n, 1), 1.0 / self.n, dtype=v.dtype)
-            product = self.gram.matmat(np.concatenate([v, ones], axis=1))
+            shares = self._shares.astype(v.dtype, copy=False)[:, None]
+            product = self.gram.matmat(np.concatenate([v, shares], axis=1))
             self._row_means = product[:, -1].copy()
             _require_finite(self._row_means)
             product = product[:, :-1]
         else:
             product = self.gram.matmat(v)
-        return minus_mean(product)
+        return self.project(self.scaled(product))
 
     def diag(self) -> Array:
-        """Diagonal of H K H: k_ii - 2 mean_i + mean."""
+        """w_i (k_ii - 2 mean_i + mean)."""
         means = self.row_means
-        return self.gram.diag() - 2.0 * means + means.mean()
+        diag = self.gram.diag() - 2.0 * means + self._shares @ means
+        return diag if self.weights is None else diag * self.weights
 
     def trace(self) -> float:
-        """Tr(H K H) = tr K - 1ᵀK1/n: the total variance in feature space, times n."""
-        return float(self.gram.diag().sum(dtype=np.float64) - self.row_means.sum(dtype=np.float64))
+        """Σ w_i k_ii - wᵀKw/Σw: the total variance in feature space, times Σw."""
+        diag, means = self.gram.diag().astype(np.float64), self.row_means.astype(np.float64)
+        if self.weights is None:
+            return float(diag.sum() - means.sum())
+        return float(self.weights @ diag - self.weights @ means)
 
-    def columns(self, indices: Indices) -> Array:
-        """(H K H)[:, indices]."""
-        columns = self.gram.columns(indices)  # a new array: ours to change
-        columns -= self.row_means.astype(columns.dtype)[:, None]
-        columns -= columns.mean(axis=0)
-        return columns
+    def cross(self, indices: Indices, v: Array) -> Array:
+        """P S K[:, indices] S v: all of a product with a few columns but the centring of their rows.
+
+        For vectors v that are centred themselves nothing is missing, and no mean of K is needed.
+        """
+        some = v if self.roots is None else v * self.roots[indices][:, None]
+        return self.project(self.scaled(self.gram.cross(indices, some)))
+
+    def block(self, indices: Indices) -> Array:
+        """S K S on a few rows, centred among themselves."""
+        few = StoredGram(self.gram.block(indices).astype(np.float64))
+        return Centred(few, None if self.weights is None else self.weights[indices]).dense()
 
     def dense(self) -> Array:
-        """H K H as a new array."""
+        """P S K S P as a new array."""
         matrix = self.gram.dense()
-        means = matrix.mean(axis=0)
+        if self.weights is None:
+            means = matrix.mean(axis=0)
+            mean = means.mean()
+        else:
+            shares = self._shares.astype(matrix.dtype, copy=False)
+            means = shares @ matrix
+            mean = shares @ means
         _require_finite(means)
         matrix -= means[None, :]
         matrix -= means[:, None]
-        matrix += means.mean()
+        matrix += mean
+        if self.roots is not None:
+            roots = self.roots.astype(matrix.dtype, copy=False)
+            matrix *= roots[:, None]
+            matrix *= roots[None, :]
         return matrix
 
     def __repr__(self) -> str:

@@ -58,9 +58,13 @@ class StoredGram:
         """The diagonal."""
         return np.diagonal(self.matrix).copy()
 
-    def columns(self, indices: Indices) -> Array:
-        """K[:, indices], read as rows: they lie together in memory, columns do not."""
-        return self.matrix[indices].T
+    def cross(self, indices: Indices, v: Array) -> Array:
+        """K[:, indices] @ v, read as rows: they lie together in memory, columns do not."""
+        return self.matrix[indices].T @ v.astype(self.dtype, copy=False)
+
+    def block(self, indices: Indices) -> Array:
+        """K[indices][:, indices]."""
+        return self.matrix[np.ix_(indices, indices)]
 
     def dense(self) -> Array:
         """A copy of K."""

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from mercer.engine.rows import RowSource
+from mercer.engine.tiles import row_slices
+
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
     from mercer.kernels.feature_map import FeatureMap
+
+
+# Points whose kernel values are held at a time.
+POINTS = 2048
 
 
 class Sections(Protocol):
@@ -29,6 +36,21 @@ class Sections(Protocol):
     def __call__(self, x: Rows) -> Array:
         """The sections of the rows x."""
         ...
+
+    def times(self, x: Rows, coef: Array) -> Array:  # (b, d), (m, k) -> (b, k)
+        """sections(x) @ coef."""
+        ...
+
+
+class Whole:
+    """Sections that are made for all m at once."""
+
+    def __call__(self, x: Rows) -> Array:
+        raise NotImplementedError
+
+    def times(self, x: Rows, coef: Array) -> Array:
+        """sections(x) @ coef."""
+        return self(x) @ coef
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,14 +71,24 @@ class KernelSections:
         return self.kernel.parallel
 
     def __call__(self, x: Rows) -> Array:
-        return self.kernel.tile(x, self.points)
+        points = self.points[:] if isinstance(self.points, RowSource) else self.points
+        return self.kernel.tile(x, points)
+
+    def times(self, x: Rows, coef: Array) -> Array:
+        """k(x, Z) @ coef, a block of points at a time: Z may be all training rows, in memory or not."""
+        if self.width <= POINTS:
+            return self(x) @ coef
+        out = np.zeros((x.shape[0], coef.shape[1]), dtype=coef.dtype)
+        for j in row_slices(self.width, POINTS):
+            out += self.kernel.tile(x, self.points[j]) @ coef[j]
+        return out
 
     def __repr__(self) -> str:
         return f"{self.kernel!r} against {self.width} points"
 
 
 @dataclass(frozen=True, repr=False)
-class FeatureSections:
+class FeatureSections(Whole):
     """x -> φ(x), an explicit map."""
 
     feature_map: FeatureMap
@@ -75,7 +107,7 @@ class FeatureSections:
 
 
 @dataclass(frozen=True, repr=False)
-class GivenSections:
+class GivenSections(Whole):
     """x -> x: the caller hands over kernel values."""
 
     width: int

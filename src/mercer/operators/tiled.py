@@ -1,13 +1,14 @@
-"""THE tile loop: every entry of a kernel matrix comes from here, to be stored or used at once."""
+"""THE tile loop: every entry of a kernel matrix comes from here, to be kept or used at once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.engine.rows import take_rows
+from mercer.engine.shifted import ready_rows
 from mercer.engine.threads import share_out
 from mercer.engine.tiles import Tiling, row_slices
 from mercer.operators.dense import StoredGram
@@ -18,61 +19,100 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels.base import Kernel
 
-    TileSlices = tuple[slice, slice]
+    # Its place in the upper triangle, its rows, its columns.
+    Card = tuple[int, slice, slice]
 
 
-@dataclass(frozen=True, repr=False)
 class TiledGram:
-    """K = [k(x_i, x_j)], never stored: one tile a thread lives at a time."""
+    """K = [k(x_i, x_j)], made a tile at a time: one tile a thread lives, and as many as are to be held.
 
-    kernel: Kernel
-    x: Rows  # (n, d)
-    tiling: Tiling
-    n_threads: int = 1
+    Parameters
+    ----------
+    kernel : Kernel
+        Resolved.
+    x : rows
+        Checked: an array, a CSR matrix or a `RowSource`.
+    tiling : Tiling
+    n_threads : int, default=1
+    dtype : dtype, optional
+        Precision of the tiles; by default that of the rows.
+    minus : float, default=0.0
+        A constant taken off every entry. H(K - c11ᵀ)H = HKH, and entries about zero round to smaller
+        errors than entries about c.
+    hold_bytes : int, default=0
+        Tiles of the upper triangle are kept from the first product on while they fit in here; the
+        others are made anew for each product. The result is the same, bit by bit.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        x: Rows,
+        tiling: Tiling,
+        n_threads: int = 1,
+        *,
+        dtype: Any = None,
+        minus: float = 0.0,
+        hold_bytes: int = 0,
+    ) -> None:
+        self.kernel, self.tiling = kernel, tiling
+        self.n_threads = n_threads if kernel.parallel else 1
+        self.dtype: np.dtype[Any] = np.dtype(x.dtype if dtype is None else dtype)
+        self.x = ready_rows(x, self.dtype, shift=kernel.shift_invariant)
+        self.minus = minus
+        n_held = hold_bytes // (tiling.width**2 * self.dtype.itemsize)
+        self._held: list[Array | None] = [None] * min(n_held, tiling.n_upper)
 
     @property
     def n(self) -> int:
         """Number of rows."""
         return int(self.x.shape[0])
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the tiles."""
-        return np.dtype(self.x.dtype)
+    def _tile(self, card: Card) -> Array:
+        """A tile, less the constant. Whoever wants to change it takes a copy."""
+        place, i, j = card
+        if place < len(self._held):
+            held = self._held[place]
+            if held is None:
+                held = self._held[place] = self._made(i, j)
+            return held
+        return self._made(i, j)
 
-    def _tile(self, i: slice, j: slice) -> Array:
-        tile = self.kernel.tile(self.x[i], self.x[j])
+    def _made(self, i: slice, j: slice) -> Array:
+        x_i = self.x[i]
+        tile = self.kernel.tile(x_i, x_i if i == j else self.x[j])
         if i == j:  # distances of a point to itself only nearly cancel; the diagonal is known
-            np.fill_diagonal(tile, self.kernel.tile_diag(self.x[i]))
+            np.fill_diagonal(tile, self.kernel.tile_diag(x_i))
+        if self.minus:
+            tile -= self.minus
         return tile
 
-    def _over_tiles(self, hand: Callable[[Iterable[TileSlices]], Any]) -> list[Any]:
-        n_threads = self.n_threads if self.kernel.parallel else 1
-        return share_out(hand, self.tiling.upper(), n_threads=n_threads)
+    def _over_tiles(self, hand: Callable[[Iterable[Card]], Any]) -> list[Any]:
+        cards = [(place, i, j) for place, (i, j) in enumerate(self.tiling.upper())]
+        return share_out(hand, cards, n_threads=self.n_threads)
 
     def matmat(self, v: Array) -> Array:
-        """K v, each tile used for both sides of the diagonal."""
+        """K v, each tile used for both sides of the diagonal; sums over tiles are float64."""
+        rounded = np.ascontiguousarray(v, dtype=self.dtype)
 
-        def hand(tiles: Iterable[TileSlices]) -> Array:
-            out = np.zeros(v.shape, dtype=v.dtype)
-            for i, j in tiles:
-                tile = self._tile(i, j)
-                out[i] += tile @ v[j]
+        def hand(cards: Iterable[Card]) -> Array:
+            out = np.zeros(v.shape)
+            for card in cards:
+                tile, (_, i, j) = self._tile(card), card
+                out[i] += tile @ rounded[j]
                 if i != j:
-                    out[j] += tile.T @ v[i]
+                    out[j] += tile.T @ rounded[i]
             return out
 
-        return reduce(np.add, self._over_tiles(hand))
+        return reduce(_added, self._over_tiles(hand)).astype(v.dtype, copy=False)
 
-    def dense(self, minus: float = 0.0) -> Array:
-        """K as a new array, less a constant if one is given."""
+    def dense(self) -> Array:
+        """K as a new array, less the constant if there is one."""
         matrix = np.empty((self.n, self.n), dtype=self.dtype)
 
-        def hand(tiles: Iterable[TileSlices]) -> None:
-            for i, j in tiles:
-                tile = self._tile(i, j)
-                if minus:
-                    tile -= minus
+        def hand(cards: Iterable[Card]) -> None:
+            for card in cards:
+                tile, (_, i, j) = self._tile(card), card
                 matrix[i, j] = tile
                 if i != j:
                     matrix[j, i] = tile.T
@@ -80,20 +120,42 @@ class TiledGram:
         self._over_tiles(hand)
         return matrix
 
-    def stored(self, minus: float = 0.0) -> StoredGram:
-        """The same operator with the matrix in memory."""
-        return StoredGram(self.dense(minus), self.n_threads)
+    def stored(self) -> StoredGram:
+        """The same operator with the whole matrix in memory."""
+        return StoredGram(self.dense(), self.n_threads)
 
     def diag(self) -> Array:
-        """The diagonal."""
+        """The diagonal of K."""
         parts = (self.kernel.tile_diag(self.x[i]) for i in row_slices(self.n, self.tiling.width))
         return np.concatenate(list(parts))
 
-    def columns(self, indices: Indices) -> Array:
-        """K[:, indices]."""
-        chosen = self.x[indices]
-        parts = (self.kernel.tile(self.x[i], chosen) for i in row_slices(self.n, self.tiling.width))
-        return np.concatenate(list(parts))
+    def cross(self, indices: Indices, v: Array) -> Array:
+        """(K - c)[:, indices] @ v."""
+        chosen = take_rows(self.x, indices)
+        rounded = np.ascontiguousarray(v, dtype=self.dtype)
+        out = np.empty((self.n, v.shape[1]), dtype=self.dtype)
+        shift = self.minus * rounded.sum(axis=0)
+
+        def hand(slices: Iterable[slice]) -> None:
+            for i in slices:
+                np.matmul(self.kernel.tile(self.x[i], chosen), rounded, out=out[i])
+                out[i] -= shift
+
+        share_out(hand, row_slices(self.n, self.tiling.width), n_threads=self.n_threads)
+        return out
+
+    def block(self, indices: Indices) -> Array:
+        """(K - c)[indices][:, indices]."""
+        chosen = take_rows(self.x, indices)
+        return self.kernel.tile(chosen, chosen) - self.minus
 
     def __repr__(self) -> str:
-        return f"TiledGram({self.kernel!r}, n={self.n}, tile={self.tiling.width}, {self.dtype})"
+        held = f", {len(self._held)} of {self.tiling.n_upper} tiles held" if self._held else ""
+        return (
+            f"TiledGram({self.kernel!r}, n={self.n}, tile={self.tiling.width}, {self.dtype}{held})"
+        )
+
+
+def _added(left: Array, right: Array) -> Array:
+    left += right
+    return left

@@ -11,7 +11,7 @@ from mercer._core.knobs import Knobs
 if TYPE_CHECKING:
     import numpy as np
 
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
     from mercer.model.projection import Projection
 
 
@@ -38,8 +38,13 @@ class FittedPreimage:
         """Points whose scores are near the given ones."""
         return self.projection(scores.astype(self.projection.coef.dtype, copy=False))
 
+    @property
+    def n_rows(self) -> int:
+        """Rows that it was learned from."""
+        return self.projection.sections.width
+
     def __repr__(self) -> str:
-        return f"FittedPreimage({self.method!r}; {self.quality})"
+        return f"FittedPreimage({self.method!r}, learned from {self.n_rows} rows; {self.quality})"
 
 
 class Preimage(Knobs, ABC):
@@ -48,3 +53,11 @@ class Preimage(Knobs, ABC):
     @abstractmethod
     def fit(self, scores: Array, x: Array, *, rng: np.random.Generator) -> FittedPreimage:
         """Learn from scores (n, k) and rows (n, d)."""
+
+    @abstractmethod
+    def sample(self, n: int, *, rng: np.random.Generator) -> Indices | None:
+        """Which of n rows to learn from; None for all of them."""
+
+    @abstractmethod
+    def n_bytes(self, n: int) -> int:
+        """The most that learning from n rows may hold."""

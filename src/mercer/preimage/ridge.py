@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -39,6 +39,9 @@ class Ridge(Preimage):
         The penalty. ``"auto"`` tries several on rows that are held out, and takes the best.
     gamma : float or "auto", default="auto"
         Width of the latent Gaussian, chosen together with alpha.
+    max_rows : int, default=5000
+        The rows it learns from: all of them, or a seeded sample where there are more. The system is of
+        that size, and its solution costs max_rows³.
 
     Examples
     --------
@@ -51,10 +54,14 @@ class Ridge(Preimage):
 
     alpha: float | Literal["auto"] = "auto"
     gamma: float | Literal["auto"] = "auto"
+    max_rows: int = 5000
 
     def fit(self, scores: Array, x: Array, *, rng: np.random.Generator) -> FittedPreimage:
         """Choose what is left to choose on held-out rows, then solve once on all rows."""
         self._check()
+        some = self.sample(len(scores), rng=rng)
+        if some is not None:
+            scores, x = scores[some], x[some]
         scores64, x64 = scores.astype(np.float64), x.astype(np.float64)
         chosen, quality = self._choose(scores64, x64, rng=rng)
         kernel = _latent(float(chosen.gamma), scores64)
@@ -75,6 +82,19 @@ class Ridge(Preimage):
             ):
                 msg = f"Ridge needs {name} > 0 or 'auto', but {name}={value!r} came."
                 raise InputError(msg)
+        if not isinstance(self.max_rows, Integral) or self.max_rows < 2:
+            msg = f"Ridge needs max_rows >= 2, but max_rows={self.max_rows!r} came. Use 5000 or so."
+            raise InputError(msg)
+
+    def sample(self, n: int, *, rng: np.random.Generator) -> Indices | None:
+        """A seeded sample where there are more than `max_rows`."""
+        if n <= self.max_rows:
+            return None
+        return np.sort(rng.choice(n, self.max_rows, replace=False))
+
+    def n_bytes(self, n: int) -> int:
+        """The system, its factor, and what choosing the penalty takes."""
+        return 2 * 8 * min(n, self.max_rows) ** 2 + 4 * 8 * min(n, TUNING_ROWS) ** 2
 
     def _choose(
         self, scores: Array, x: Array, *, rng: np.random.Generator

@@ -10,9 +10,11 @@ import numpy as np
 
 from mercer._core.knobs import Knobs
 from mercer._core.status import Status
+from mercer._core.watch import BLIND
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
+    from mercer._core.watch import Watch
     from mercer.operators.base import SymmetricOperator
 
 
@@ -37,9 +39,8 @@ class EigenPairs:
     ) -> EigenPairs:
         """The k largest, sorted once, here, together, with signs fixed."""
         order = np.argsort(-values, kind="stable")[:k]
-        vectors, products = vectors[:, order], products[:, order]
-        signs = fixed_signs(vectors)
-        return cls(values[order], vectors * signs, products * signs, **facts)
+        pairs = cls(values[order], vectors[:, order], products[:, order], **facts)
+        return pairs.turned(fixed_signs(pairs.vectors))
 
     @property
     def residuals(self) -> Array:
@@ -54,6 +55,10 @@ class EigenPairs:
             vectors=self.vectors[:, :k],
             products=self.products[:, :k],
         )
+
+    def turned(self, signs: Array) -> EigenPairs:
+        """Each vector times its sign."""
+        return replace(self, vectors=self.vectors * signs, products=self.products * signs)
 
     def __repr__(self) -> str:
         return f"EigenPairs(k={len(self.values)}, n_products={self.n_products}, {self.status.name})"
@@ -96,9 +101,11 @@ class Solver(Knobs, ABC):
         rng: np.random.Generator,
         sketch: SymmetricOperator | None = None,
         start: Array | None = None,
+        watch: Watch = BLIND,
     ) -> EigenPairs:
         """The k largest eigenpairs of `operator`.
 
         ``sketch`` is a cheaper operator that is nearly the same; the answer is always proved
-        against ``operator``. ``start`` holds vectors near the ones sought.
+        against ``operator``. ``start`` holds vectors near the ones sought. ``watch`` is told of each
+        product, and may hold the state in which an earlier run was cut off.
         """

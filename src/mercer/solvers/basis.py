@@ -7,7 +7,7 @@ this loop made it three times slower.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,6 +46,31 @@ class KrylovBasis:
     def next_width(self) -> int:
         """Columns that the next block brings."""
         return self._next.shape[1]
+
+    def state(self) -> dict[str, Any]:
+        """All that `restored` needs to go on from here; views, not copies."""
+        return {
+            "vectors": self.q,
+            "projected": self.projected[: self.size, : self.size],
+            "next": self._next,
+            "coupling": self._coupling,
+            "last": [self._last.start, self._last.stop],
+            "n_products": self.n_products,
+            "scale": self._scale,
+            "room": self.vectors.shape[1],
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> KrylovBasis:
+        """A basis in the state of another: it goes on as that one would have."""
+        n, size = state["vectors"].shape
+        basis = cls(n, state["room"])
+        basis.vectors[:, :size] = state["vectors"]
+        basis.projected[:size, :size] = state["projected"]
+        basis.size, basis.n_products = size, state["n_products"]
+        basis._last, basis._scale = slice(*state["last"]), state["scale"]
+        basis._next, basis._coupling = state["next"], state["coupling"]
+        return basis
 
     def append(self, block: Array, *, rng: np.random.Generator) -> None:
         """Orthonormalise a first block and make it the one to multiply next."""
@@ -97,6 +122,12 @@ class KrylovBasis:
             self._ritz = np.linalg.eigh(self.projected[: self.size, : self.size])
         values, rotation = self._ritz
         return values[::-1][:k], rotation[:, ::-1][:, :k]
+
+    def images(self, coordinates: Array) -> Array:  # (size, k) -> (n, k)
+        """A Q s = Q T s + W B s_last: after a multiplication, without another."""
+        inside = self.projected[: self.size, : self.size] @ coordinates
+        outside = self._coupling @ coordinates[self._last]
+        return np.asarray(self.q @ inside + self._next @ outside)
 
     def estimates(self, k: int) -> Array:
         """Relative residuals of the first k Ritz pairs."""

@@ -9,13 +9,16 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.status import Status
+from mercer._core.watch import BLIND
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver
 from mercer.solvers.basis import KrylovBasis
 from mercer.solvers.refine import refine
+from mercer.solvers.run import KrylovRun, Looks
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
+    from mercer._core.watch import Watch
     from mercer.operators.base import SymmetricOperator
 
 # Iterating on a float32 sketch further than this would only sharpen the sketch's own rounding.
@@ -66,6 +69,15 @@ class BlockKrylov(Solver):
     max_basis: int | None = None
     landmarks: int = 300
 
+    def width(self, k: int, n: int) -> int:
+        """Columns of a block for k components of an n x n matrix."""
+        return min(self.block or min(k + 12, MAX_BLOCK), n)
+
+    def room(self, k: int, n: int) -> int:
+        """Columns of the basis before a restart."""
+        block = self.width(k, n)
+        return min(n, max(self.max_basis or k + 8 * block, k + 2 * block))
+
     def __call__(
         self,
         operator: SymmetricOperator,
@@ -74,36 +86,44 @@ class BlockKrylov(Solver):
         rng: np.random.Generator,
         sketch: SymmetricOperator | None = None,
         start: Array | None = None,
+        watch: Watch = BLIND,
     ) -> EigenPairs:
         """The k largest eigenpairs, proved against `operator`."""
         self._check()
+        k = min(k, operator.n)
         # Operators bring their own threads. Those of a threaded BLAS keep spinning for some 30 ms
         # after each call and would take the cores away from them.
         with single_threaded_blas():
-            return self._solve(operator, k, rng=rng, sketch=sketch, start=start)
+            if sketch is None:
+                return self._proved(operator, operator, k, rng=rng, start=start, watch=watch)
+            pairs = self._proved(operator, sketch, k, rng=rng, start=start, watch=watch)
+            if pairs.status in (Status.CONVERGED, Status.STOPPED):
+                return pairs
+            # The sketch is too rough for this tolerance: go on with the operator, from where we are.
+            again = self._proved(operator, operator, k, rng=rng, start=pairs.vectors, watch=BLIND)
+            return replace(again, n_products=pairs.n_products + again.n_products)
 
-    def _solve(
+    def _proved(
         self,
         operator: SymmetricOperator,
+        work: SymmetricOperator,
         k: int,
         *,
         rng: np.random.Generator,
-        sketch: SymmetricOperator | None,
         start: Array | None,
+        watch: Watch,
     ) -> EigenPairs:
-        k = min(k, operator.n)
-        work = operator if sketch is None else sketch
-        tol = self.tol if sketch is None else max(self.tol, SKETCH_TOL)
-        basis, status = self._iterate(work, k, tol, rng=rng, start=start)
-        pairs = refine(operator, basis, k, tol=self.tol)
-        if sketch is not None and not pairs.status.ok:
-            # The sketch is too rough for this tolerance: go on with the operator, from where we are.
-            basis, status = self._iterate(operator, k, self.tol, rng=rng, start=pairs.vectors)
-            spent = pairs.n_products
-            pairs = refine(operator, basis, k, tol=self.tol, spent=spent)
-        if status is Status.MAX_PRODUCTS and not pairs.status.ok:
-            return replace(pairs, status=Status.MAX_PRODUCTS)
-        return pairs
+        """Iterate on `work`, prove (and where it takes little, refine) on `operator`."""
+        tol = self.tol if work is operator else max(self.tol, SKETCH_TOL)
+        run = KrylovRun.resumed(watch.resume(), tol)
+        if run is None:
+            run = self._begun(work, k, tol, rng=rng, start=start)
+            run.basis.multiply(work)
+        else:
+            rng.bit_generator.state = run.rng_state
+        status = self._iterate(run, work, k, rng=rng, watch=watch)
+        pairs = refine(operator, run.basis, k, tol=self.tol, watch=watch)
+        return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
     def _check(self) -> None:
         if not self.tol > 0:
@@ -118,7 +138,7 @@ class BlockKrylov(Solver):
             )
             raise InputError(msg)
 
-    def _iterate(
+    def _begun(
         self,
         operator: SymmetricOperator,
         k: int,
@@ -126,42 +146,63 @@ class BlockKrylov(Solver):
         *,
         rng: np.random.Generator,
         start: Array | None,
-    ) -> tuple[KrylovBasis, Status]:
+    ) -> KrylovRun:
         n = operator.n
-        block = min(self.block or min(k + 12, MAX_BLOCK), n)
+        block = self.width(k, n)
         first = self._start(operator, block, rng=rng, start=start)
-        width = first.shape[1]  # wider than a block when many start vectors were given
-        room = min(n, max(self.max_basis or k + 8 * block, k + 2 * max(block, width)))
-        basis = KrylovBasis(n, room + max(block, width))
+        width = max(block, first.shape[1])  # wider than a block when many start vectors were given
+        room = min(n, max(self.room(k, n), k + 2 * width))
+        basis = KrylovBasis(n, room + width)
         basis.append(first, rng=rng)
-        watch = _Watch(tol)
-        settled: Array | None = None if block < k else np.empty(0)
-        for product in range(1, self.max_products + 1):
-            basis.multiply(operator)
-            if product == self.max_products:
-                break
-            exhausted = basis.next_width == 0
-            if basis.size < k and exhausted:
-                basis.inject(block, rng=rng)
-            elif basis.size >= k and (exhausted or watch.is_due(product)):
-                values = basis.ritz(k)[0]
-                worst = tol * basis.excess(k, tol)
-                if worst <= tol:
-                    if settled is not None and _same(values, settled, tol):
-                        return basis, Status.CONVERGED
-                    # A block narrower than k may have missed copies of an eigenvalue that is repeated
-                    # more often than that. Look outside of the Krylov space before believing it.
-                    settled = values
-                    basis.inject(block, rng=rng)
-                    watch.wait(product, CONFIRMING_PRODUCTS)
-                else:
-                    watch.saw(product, worst)
-            if basis.next_width == 0:  # nothing outside is left: the answer is exact
-                return basis, Status.CONVERGED
-            if basis.size + basis.next_width > room:
+        return KrylovRun(basis, Looks(tol), None if block < k else np.empty(0), room)
+
+    def _iterate(
+        self,
+        run: KrylovRun,
+        operator: SymmetricOperator,
+        k: int,
+        *,
+        rng: np.random.Generator,
+        watch: Watch,
+    ) -> Status:
+        """Product after product, until every residual is within the tolerance."""
+        basis, block = run.basis, self.width(k, operator.n)
+        while True:
+            watch.keep(lambda: run.state(rng))
+            if basis.n_products >= self.max_products:
+                return Status.MAX_PRODUCTS
+            ended = self._advance(run, k, block, rng=rng)
+            if watch.step(basis.n_products, run.looks.expected, "products", run.looks.worst):
+                ended = ended or Status.STOPPED
+            if ended is not None:
+                return ended
+            if basis.size + basis.next_width > run.room:
                 basis.restart(min(k + block // 2, basis.size))
             basis.extend()
-        return basis, Status.MAX_PRODUCTS
+            basis.multiply(operator)
+
+    def _advance(
+        self, run: KrylovRun, k: int, block: int, *, rng: np.random.Generator
+    ) -> Status | None:
+        """After a product: look at the residuals when that is due; say when it is over."""
+        basis, looks = run.basis, run.looks
+        product, exhausted = basis.n_products, basis.next_width == 0
+        if basis.size < k and exhausted:
+            basis.inject(block, rng=rng)
+        elif basis.size >= k and (exhausted or looks.is_due(product)):
+            values = basis.ritz(k)[0]
+            worst = looks.tol * basis.excess(k, looks.tol)
+            looks.saw(product, worst)
+            if worst <= looks.tol:
+                if run.settled is not None and _same(values, run.settled, looks.tol):
+                    return Status.CONVERGED
+                # A block narrower than k may have missed copies of an eigenvalue that is repeated
+                # more often than that. Look outside of the Krylov space before believing it.
+                run.settled = values
+                basis.inject(block, rng=rng)
+                looks.wait(product, CONFIRMING_PRODUCTS)
+        # Nothing outside is left: the answer is exact.
+        return Status.CONVERGED if basis.next_width == 0 else None
 
     def _start(
         self,
@@ -182,12 +223,8 @@ class BlockKrylov(Solver):
         # The eigenvectors of a few hundred rows, extended to all (Nyström), are near the ones sought
         # and save about half of the products.
         chosen = np.sort(rng.choice(n, m, replace=False))
-        columns = operator.columns(chosen)  # (n, m)
-        core = columns[chosen].astype(np.float64)
-        core -= core.mean(axis=0)
-        core -= core.mean(axis=1)[:, None]
-        _, vectors = np.linalg.eigh(core)
-        landmark = columns @ vectors[:, -(block - 2) :].astype(columns.dtype)  # (n, block - 2)
+        _, vectors = np.linalg.eigh(operator.block(chosen))
+        landmark = operator.cross(chosen, vectors[:, -(block - 2) :])  # (n, block - 2)
         stirred = _stirred(landmark.astype(np.float64), rng=rng)
         return np.concatenate([stirred, random[:, :2]], axis=1)
 
@@ -209,30 +246,3 @@ def _same(values: Array, settled: Array, tol: float) -> bool:
     if len(settled) == 0:
         return True
     return bool(np.max(np.abs(values - settled)) <= tol * np.max(np.abs(values)))
-
-
-class _Watch:
-    """Says after which products a look at the residuals is due.
-
-    Each look solves the projected problem. The residuals fall geometrically, so after two looks the
-    next one is due shortly before they should reach the tolerance.
-    """
-
-    def __init__(self, tol: float) -> None:
-        self._tol = tol
-        self._due = max(2, int(-0.4 * np.log10(tol)))  # a product gains two digits or so at best
-        self._last: tuple[int, float] | None = None
-
-    def is_due(self, product: int) -> bool:
-        return product >= self._due
-
-    def wait(self, product: int, n_products: int) -> None:
-        self._due, self._last = product + n_products, None
-
-    def saw(self, product: int, worst: float) -> None:
-        self._due = product + 1
-        if self._last is not None and 0.0 < worst < self._last[1]:
-            rate = np.log(self._last[1] / worst) / (product - self._last[0])
-            left = np.log(worst / self._tol) / rate
-            self._due = product + max(1, min(int(0.8 * left), 2))
-        self._last = product, worst

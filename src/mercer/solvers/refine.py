@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.status import Status
+from mercer._core.watch import BLIND
 from mercer.solvers.base import EigenPairs, allowed_residuals, relative_residuals
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
+    from mercer._core.watch import Watch
     from mercer.operators.base import SymmetricOperator
     from mercer.solvers.basis import KrylovBasis
 
@@ -18,7 +20,7 @@ MAX_REFINEMENTS = 8
 
 
 def refine(
-    operator: SymmetricOperator, basis: KrylovBasis, k: int, *, tol: float, spent: int = 0
+    operator: SymmetricOperator, basis: KrylovBasis, k: int, *, tol: float, watch: Watch = BLIND
 ) -> EigenPairs:
     """Products with the operator prove the pairs; while a residual is too large, correct and go on.
 
@@ -29,8 +31,9 @@ def refine(
     _, coordinates = basis.ritz(k)
     u: Array = basis.q @ coordinates  # (n, k)
     values, u, p = _rayleigh_ritz(u, operator.matmat(u), k)
-    n_products = spent + basis.n_products + 1
+    n_products = basis.n_products + 1
     excess = _excess(operator, values, u, p, tol)
+    watch.step(n_products, None, "products", tol * excess)
     for _ in range(MAX_REFINEMENTS):
         if excess <= 1.0:
             break
@@ -42,6 +45,7 @@ def refine(
         n_products += 1
         values, u, p = _rayleigh_ritz(both, images, k)
         before, excess = excess, _excess(operator, values, u, p, tol)
+        watch.step(n_products, None, "products", tol * excess)
         if excess > 0.5 * before:
             break
     status = Status.CONVERGED if excess <= 1.0 else Status.STAGNATED

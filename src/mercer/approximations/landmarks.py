@@ -1,0 +1,102 @@
+"""Which rows become landmarks: uniformly drawn, or spread out in feature space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer._core.errors import KernelError
+from mercer.engine.rows import row_blocks, take_rows
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.kernels.base import Kernel
+
+DIAGONAL_ROWS = 8192
+
+# k-means++ looks at this many rows a landmark, and at no fewer than the second number: with more rows
+# than that the landmarks are spread over a seeded sample of them.
+ROWS_A_LANDMARK = 20
+SAMPLE_ROWS = 10_000
+
+
+def checked_diagonal(kernel: Kernel, x: Rows) -> Array:  # (n,)
+    """k(x, x) of all rows in float64; raise where it overflows or is negative."""
+    diagonal = np.empty(x.shape[0])
+    with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+        for i, rows in row_blocks(x, DIAGONAL_ROWS):
+            diagonal[i] = kernel.tile_diag(rows)
+    require_lengths(diagonal)
+    return diagonal
+
+
+def require_lengths(diagonal: Array) -> None:
+    """Raise unless k(x, x), a squared length in feature space, is finite and not negative."""
+    if not np.all(np.isfinite(diagonal)):
+        msg = (
+            "The kernel overflows on these data: k(x, x) is not finite for some row. Scale the columns "
+            "(StandardScaler), lower gamma or the degree, or fit in float64."
+        )
+        raise KernelError(msg)
+    if np.any(diagonal < 0):
+        msg = (
+            f"The kernel is not positive semi-definite: k(x, x) = {diagonal.min():.3g} < 0 for some row, "
+            "so there is no low-rank bound. `mercer.check_kernel` shows a witness; use a valid kernel, "
+            "or approximation=None."
+        )
+        raise KernelError(msg)
+
+
+def uniform(n: int, m: int, *, weights: Array | None, rng: np.random.Generator) -> Indices:
+    """M of n rows without replacement, in proportion to their weights where they have some."""
+    share = None if weights is None else weights / weights.sum()
+    return np.sort(rng.choice(n, m, replace=False, p=share))
+
+
+def sample_size(n: int, m: int) -> int:
+    """Rows that `k_means_plus_plus` looks at."""
+    return min(n, max(SAMPLE_ROWS, ROWS_A_LANDMARK * m))
+
+
+def k_means_plus_plus(
+    kernel: Kernel, x: Rows, m: int, *, weights: Array | None, rng: np.random.Generator
+) -> Indices:
+    """D² sampling (Arthur & Vassilvitskii 2007) in feature space, over a seeded sample of the rows.
+
+    Each landmark is drawn in proportion to the squared distance from those there are,
+    ‖φ(x) - φ(z)‖² = k(x, x) + k(z, z) - 2k(x, z). When no row is left at a distance there are fewer
+    landmarks than were asked for, and more would add nothing.
+    """
+    n = int(x.shape[0])
+    sample = uniform(n, sample_size(n, m), weights=weights, rng=rng)
+    rows = take_rows(x, sample)
+    # In a sample drawn in proportion to the weights each row counts alike.
+    mass = weights[sample] if weights is not None and len(sample) == n else np.ones(len(sample))
+    lengths = kernel.tile_diag(rows).astype(np.float64)
+    require_lengths(lengths)
+    rounding = 10.0 * float(np.finfo(x.dtype).eps) * lengths
+    distances = np.ones(len(sample))
+    chosen: list[int] = []
+    while len(chosen) < m and np.any(distances > 0):
+        j = _draw(mass * distances, rng=rng)
+        towards = kernel.tile(rows, rows[j : j + 1])[:, 0]
+        found = lengths + lengths[j] - 2.0 * towards
+        found[found <= rounding + rounding[j]] = 0.0
+        found[j] = 0.0
+        distances = found if not chosen else np.minimum(distances, found)
+        chosen.append(j)
+    return sample[np.array(chosen)]
+
+
+def _draw(mass: Array, *, rng: np.random.Generator) -> int:
+    return int(drawn(mass, 1, rng=rng)[0])
+
+
+def drawn(mass: Array, count: int, *, rng: np.random.Generator) -> Indices:
+    """Positions drawn independently, each in proportion to its mass; never one without any."""
+    ends = np.cumsum(mass)
+    places = ends[-1] * rng.random(count)
+    # Rounding may put a place at the very end: the last position with a mass is meant.
+    last = int(np.searchsorted(ends, ends[-1], side="left"))
+    return np.minimum(np.searchsorted(ends, places, side="right"), last)

@@ -1,0 +1,152 @@
+"""The state of a search for pivots: landmarks so far, and what they leave of every row."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer._core.errors import KernelError, ZeroVarianceError
+from mercer.approximations.landmarks import checked_diagonal, drawn
+from mercer.approximations.passes import over_rows
+from mercer.approximations.rejection import accept_pivots
+from mercer.approximations.whitening import core_matrix, cross_matrix, extended
+from mercer.engine.rows import take_rows
+from mercer.operators.sections import KernelSections
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mercer._core.types import Array, Rows
+    from mercer._core.watch import Watch
+    from mercer.approximations.passes import Block
+    from mercer.kernels.base import Kernel
+
+# Candidates of one round at most: their residual matrix is this wide.
+CANDIDATES = 2000
+# Candidates a pivot: the price of one is a row of that matrix, the price of too few another pass.
+CANDIDATES_A_PIVOT = 4
+
+# What is left of a row below this many eps k(x, x) is rounding: a pass leaves about √m of them.
+FLOOR = 100.0
+
+# To rounding a certificate adds a little; a goal that is met is met by this much.
+MARGIN = 1e-3
+
+
+class PivotSearch:
+    """Pivots Z, W = L⁻ᵀ of the Cholesky factor of k(Z, Z), and d = k(x, x) - ‖k(x, Z)W‖² of each row.
+
+    L grows by blocks of rows, so W, an upper triangle, grows by columns: one pass with the new columns
+    brings d up to date.
+    """
+
+    def __init__(self, kernel: Kernel, x: Rows, weights: Array | None) -> None:
+        self.kernel, self.x, self.weights = kernel, x, weights
+        self.diagonal = checked_diagonal(kernel, x)  # (n,)
+        self.left = self.diagonal.copy()  # (n,)
+        self.landmarks = np.empty(0, dtype=np.intp)
+        self.points: Rows = None  # (m, d), from the first round on
+        self.whiten: Array = np.empty((0, 0))
+        self._done = 0  # pivots that `left` knows of
+        self._energies: Array = np.empty(0)  # Σw f² of each column f of F
+        if not np.any(self.diagonal > 0):
+            msg = (
+                "The data have zero variance in feature space: k(x, x) = 0 for every row, so there is "
+                "nothing to approximate. Check that the rows are not all zero."
+            )
+            raise ZeroVarianceError(msg)
+
+    @property
+    def rank(self) -> int:
+        """Number of pivots."""
+        return len(self.landmarks)
+
+    @property
+    def _eps(self) -> float:
+        return float(np.finfo(self.x.dtype).eps)
+
+    def _weighted(self, values: Array) -> Array:
+        return values if self.weights is None else values * self.weights
+
+    # ── a round of candidates ───────────────────────────────────────────────
+    def draw(self, most: int, *, rng: np.random.Generator) -> int:
+        """Propose candidates where something is left, and accept at most so many; how many they were."""
+        floor = FLOOR * self._eps * self.diagonal
+        mass = self._weighted(np.where(self.left > floor, self.left, 0.0))
+        mass[self.landmarks] = 0.0
+        if not np.any(mass > 0):
+            return 0
+        rows = drawn(mass, min(CANDIDATES, CANDIDATES_A_PIVOT * most), rng=rng)
+        points = take_rows(self.x, rows)
+        inside = self._inside(points)  # (p, m)
+        residual = core_matrix(self.kernel, points) - inside @ inside.T  # (p, p)
+        chosen, lower = accept_pivots(
+            residual, rows, self.left[rows], floor[rows], most=most, rng=rng
+        )
+        if len(chosen):
+            self.whiten = extended(self.whiten, inside[chosen], lower)
+            self.landmarks = np.concatenate([self.landmarks, rows[chosen]])
+            self.points = take_rows(self.x, self.landmarks)
+        return len(chosen)
+
+    def _inside(self, points: Rows) -> Array:
+        """Coordinates in the span of the landmarks, in float64."""
+        if self.rank == 0:
+            return np.empty((points.shape[0], 0))
+        return cross_matrix(self.kernel, points, self.points) @ self.whiten
+
+    # ── a pass over the rows ────────────────────────────────────────────────
+    def update(self, *, watch: Watch) -> None:
+        """Take what the new pivots explain off every row."""
+        sections = KernelSections(self.kernel, self.points)
+        fresh = self.whiten[:, self._done :].astype(self.x.dtype)  # (m, a)
+
+        def hand(blocks: Iterable[Block]) -> Array:
+            energies = np.zeros(fresh.shape[1])
+            for i, rows in blocks:
+                squares = sections(rows) @ fresh  # (b, a)
+                np.multiply(squares, squares, out=squares)
+                self.left[i] -= squares.sum(axis=1)
+                weights = np.ones(len(squares)) if self.weights is None else self.weights[i]
+                energies += weights.astype(squares.dtype, copy=False) @ squares
+            return energies
+
+        energies = reduce(np.add, over_rows(self.x, sections, hand, watch=watch))
+        self._require_not_negative()
+        np.maximum(self.left, 0.0, out=self.left)
+        self._energies = np.concatenate([self._energies, energies])
+        self._done = self.rank
+
+    def _require_not_negative(self) -> None:
+        if self.kernel.why_valid() is not None:
+            return  # what is below zero is rounding
+        slack = np.sqrt(self._eps) * self.diagonal
+        if np.any(self.left < -slack):
+            raise_not_definite(float(np.min(self.left)))
+
+    def cut_back(self, goal: float) -> bool:
+        """Whether the share left out has come down to the goal; pivots beyond the first to do so are dropped.
+
+        The first columns of F are those of the first pivots alone, so what each left out is known.
+        """
+        trace = float(self._weighted(self.diagonal).sum())
+        left_out = trace - np.cumsum(self._energies)  # (m,)
+        reached = left_out <= (1.0 - MARGIN) * goal * trace
+        if not np.any(reached):
+            return False
+        m = int(np.argmax(reached)) + 1
+        self.landmarks, self.points = self.landmarks[:m], self.points[:m]
+        self.whiten = self.whiten[:m, :m].copy()
+        return True
+
+
+def raise_not_definite(lowest: float) -> None:
+    """A projection that is longer than what is projected: no feature space has that."""
+    msg = (
+        f"The kernel is not positive semi-definite on these data: k(x, x) less its part in the span of "
+        f"the landmarks is {lowest:.3g} for some row, so there is no low-rank bound. "
+        "`mercer.check_kernel` shows a witness; use a valid kernel, or approximation=None."
+    )
+    raise KernelError(msg)

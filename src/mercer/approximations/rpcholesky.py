@@ -1,0 +1,158 @@
+"""Randomly pivoted Cholesky: landmarks drawn where the kernel matrix is not yet explained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer.approximations.base import (
+    Approximation,
+    LowRank,
+    check_points,
+    check_refine,
+    is_whole,
+)
+from mercer.approximations.passes import FLOAT, pass_bytes
+from mercer.approximations.pivots import CANDIDATES, CANDIDATES_A_PIVOT, FLOOR, PivotSearch
+from mercer.approximations.whitening import core_matrix, eigen_whitening
+from mercer.operators.sections import KernelSections
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer._core.watch import Watch
+    from mercer.kernels.base import Kernel
+
+# With rank="auto" the first look at what is left out; from there on the rank doubles from look to look.
+FIRST_RANK = 64
+
+
+@dataclass
+class RPCholesky(Approximation):
+    """Randomly pivoted Cholesky (Chen, Epperly, Tropp & Webber 2023).
+
+    Each landmark is drawn in proportion to k(x, x) - ‖k(x, Z)W‖², what the landmarks before it leave
+    unexplained of a row: rare clusters and far points are found because they are not explained. Pivots
+    come in blocks by rejection sampling (Epperly, Tropp & Webber 2024), so a few passes over the rows do.
+    Each true eigenvalue lies above the one found, by no more than the trace left out.
+
+    Parameters
+    ----------
+    rank : int or "auto", default=500
+        Number of landmarks, or ``"auto"`` for as few as leave out no more than `tol` of the trace.
+    tol : float, default=1e-2
+        With ``rank="auto"``, the share tr(K - K̂)/tr K that may be left out.
+    max_rank : int, default=2000
+        With ``rank="auto"``, where to stop, whatever is left out by then.
+    refine : int, default=0
+        Exact passes over K that turn the approximation into exact Ritz pairs with residuals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer._core.watch import Blind
+    >>> from mercer.kernels import RBF
+    >>> x = np.array([[0.0], [0.1], [0.2], [9.0]])
+    >>> rng = np.random.default_rng(0)
+    >>> low_rank = RPCholesky(rank=2)(RBF(1.0), x, weights=None, rng=rng, watch=Blind())
+    >>> low_rank
+    LowRank(RBF(gamma=1.0) against 2 points, rank=2)
+    >>> 3 in low_rank.landmarks  # the far point is drawn
+    True
+    """
+
+    rank: int | str = 500
+    tol: float = 1e-2
+    max_rank: int = 2000
+    refine: int = 0
+
+    def __call__(
+        self,
+        kernel: Kernel,
+        x: Rows,
+        *,
+        weights: Array | None,
+        rng: np.random.Generator,
+        watch: Watch,
+    ) -> LowRank:
+        """Rounds of candidates, each followed by a pass that says what is left of every row.
+
+        The pass after the last round is left to the fit, which makes one anyway.
+        """
+        self.check(kernel, (int(x.shape[0]), int(x.shape[1])))
+        goal = self._goal(np.dtype(x.dtype))
+        most = self.width(int(x.shape[0]))
+        search = PivotSearch(kernel, x, weights)
+        while search.rank < most:
+            wanted = most - search.rank
+            if goal is not None:
+                wanted = min(wanted, max(FIRST_RANK, search.rank))
+            if search.draw(wanted, rng=rng) == 0:
+                break  # all that is left is rounding
+            if goal is not None or search.rank < most:
+                search.update(watch=watch)
+            if goal is not None and search.cut_back(goal):
+                break
+        # The Cholesky factor has chosen. Its last pivots may be near rounding, where its inverse amplifies
+        # more than it has to: the eigenvectors of the core whiten best.
+        whiten = eigen_whitening(core_matrix(kernel, search.points), np.dtype(x.dtype))
+        sections = KernelSections(kernel, search.points)
+        return LowRank(sections, whiten, search.landmarks, projects=True, goal=goal)
+
+    def _goal(self, dtype: np.dtype[Any]) -> float | None:
+        if self.rank != "auto":
+            return None
+        floor = FLOOR * float(np.finfo(dtype).eps)
+        if self.tol < floor:
+            remedy = "fit in float64, or " if dtype == np.float32 else ""
+            msg = (
+                f"RPCholesky(rank='auto', tol={self.tol:g}) can't be reached in {dtype}: what is left of a "
+                f"row below {floor:.1g} of k(x, x) is rounding. Raise `tol`, {remedy}use "
+                "approximation=None for the exact solution."
+            )
+            raise InputError(msg)
+        return float(self.tol)
+
+    def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
+        """The rank is "auto" or a whole number up to n, tol a share, and the rows are points."""
+        check_points(kernel, self)
+        check_refine(self)
+        if self.rank != "auto" and (not is_whole(self.rank) or int(self.rank) < 1):
+            msg = (
+                f"RPCholesky needs a whole number rank >= 1 or rank='auto', but rank={self.rank!r} came. "
+                "Give 500, say; the certificate of the fit tells what it leaves out."
+            )
+            raise InputError(msg)
+        if self.rank != "auto" and int(self.rank) > shape[0]:
+            msg = (
+                f"RPCholesky needs rank <= n_samples, but rank={self.rank} and n_samples={shape[0]}. "
+                "Lower `rank`, or use approximation=None for the exact solution."
+            )
+            raise InputError(msg)
+        if not isinstance(self.tol, (int, float, np.floating)) or not 0.0 < self.tol < 1.0:
+            msg = (
+                f"RPCholesky needs 0 < tol < 1, the share of tr K that may be left out, but "
+                f"tol={self.tol!r} came. Use 1e-2, or 1e-4 for more digits."
+            )
+            raise InputError(msg)
+        if not is_whole(self.max_rank) or self.max_rank < 1:
+            msg = (
+                f"RPCholesky needs a whole number max_rank >= 1, but max_rank={self.max_rank!r} came. "
+                "It is where rank='auto' stops: give 2000, say."
+            )
+            raise InputError(msg)
+
+    def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:
+        """Numbers a row (what is left of it, its diagonal, masses to draw from), a block, m x m problems."""
+        n, d = shape
+        m, p = self.width(n), min(CANDIDATES, CANDIDATES_A_PIVOT * self.width(n))
+        a_row = 7 * FLOAT * n
+        candidates = FLOAT * p * (4 * p + 3 * m + 3 * (d + 2))
+        small = FLOAT * m * (8 * m + 3 * (d + 2))
+        return a_row + candidates + small + pass_bytes(n, d, m, itemsize)
+
+    def width(self, n: int) -> int:
+        """The rank, or where an automatic one stops."""
+        return min(n, int(self.max_rank if self.rank == "auto" else self.rank))

@@ -1,0 +1,290 @@
+"""Rows that come in pieces: batches from a function, row groups of a file, chunks of an array."""
+
+from __future__ import annotations
+
+import zlib
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from mercer._core.errors import InputError
+from mercer.engine.frames import batch_rows
+from mercer.engine.rows import Place, RowSource, nth, require_finite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from mercer._core.types import Array, Indices, Rows
+
+
+class Pieces(RowSource):
+    """Rows in consecutive pieces of any height, of which one at a time is held.
+
+    Subclasses say how a piece is read and what of it is rows; blocks are cut from pieces here.
+    """
+
+    random_access = False
+    starts: Indices  # (p + 1,) where each piece starts among the rows, and at the end n
+    is_sparse: bool = False
+
+    @abstractmethod
+    def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Any]]:
+        """The pieces at these ascending positions, each with its position; none is kept here."""
+
+    def _cut(self, p: int, piece: Any, rows: slice | Indices) -> Rows:
+        """These rows of piece p."""
+        del p
+        return piece[rows]
+
+    def __getitem__(self, key: slice | Indices) -> Rows:
+        rows = _ascending(key, self.shape[0])
+        if isinstance(rows, slice):
+            edges = np.clip(self.starts, rows.start, rows.stop) - rows.start
+        else:
+            edges = np.searchsorted(rows, self.starts)
+        sheet = _Sheet(int(edges[-1]), self)
+        for p, piece in self._pieces(np.flatnonzero(np.diff(edges))):
+            first, start, stop = self.starts[p], edges[p], edges[p + 1]
+            if isinstance(rows, slice):
+                shift = rows.start - first
+                sheet.add(self._cut(p, piece, slice(start + shift, stop + shift)))
+            else:
+                sheet.add(self._cut(p, piece, rows[start:stop] - first))
+            del piece  # or it would still be held while the next one is read
+        return sheet.rows()
+
+    def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
+        self.check_unchanged()
+        n, done = self.shape[0], 0
+        sheet = _Sheet(min(height, n), self)
+        for p, piece in self._pieces(np.arange(len(self.starts) - 1)):
+            at, tall = 0, int(self.starts[p + 1] - self.starts[p])
+            while at < tall:
+                part = slice(at, min(at + sheet.room, tall))
+                sheet.add(self._cut(p, piece, part))
+                at = part.stop
+                if sheet.room == 0:
+                    end = done + sheet.height
+                    yield slice(done, end), sheet.rows()
+                    done, sheet = end, _Sheet(min(height, n - end), self)
+            del piece
+        self.check_unchanged()
+
+
+class _Sheet:
+    """A block that is being filled, in the precision of the source."""
+
+    def __init__(self, height: int, source: Pieces) -> None:
+        self.height, self.room = height, height
+        self._shape, self._dtype = (height, source.shape[1]), source.dtype
+        self._out: Array | None = None if source.is_sparse else np.empty(self._shape, self._dtype)
+        self._parts: list[Rows] = []
+
+    def add(self, part: Rows) -> None:
+        start, self.room = self.height - self.room, self.room - part.shape[0]
+        if self._out is None:
+            self._parts.append(part.astype(self._dtype, copy=False))
+        else:
+            self._out[start : start + part.shape[0]] = part
+
+    def rows(self) -> Rows:
+        if self._out is not None:
+            return self._out
+        if not self._parts:
+            return sparse.csr_array(self._shape, dtype=self._dtype)
+        return sparse.csr_array(sparse.vstack(self._parts, format="csr"))
+
+
+def _ascending(key: slice | Indices, n: int) -> slice | Indices:
+    """A slice with its ends, or positions that a single pass can meet in order."""
+    if isinstance(key, slice):
+        if key.step in (None, 1):
+            start, stop, _ = key.indices(n)
+            return slice(start, max(start, stop))
+        key = np.arange(n)[key]
+    rows = np.asarray(key, dtype=np.intp)
+    if len(rows) and not (rows[0] >= 0 and rows[-1] < n and np.all(np.diff(rows) >= 0)):
+        msg = (
+            f"Rows {rows} were asked for of a source that is read in order: ascending positions from "
+            f"0 to {n - 1} were needed. Use `take_rows`, which sorts."
+        )
+        raise InputError(msg)
+    return rows
+
+
+class _Seen(NamedTuple):
+    """What the first pass learned of a batch."""
+
+    height: int
+    dtype: np.dtype[Any]
+    mark: int  # a checksum of its numbers
+
+    def __str__(self) -> str:
+        return f"{self.height} rows of {self.dtype} with checksum {self.mark:08x}"
+
+
+class Batches(Pieces):
+    """Rows from a function that makes a new iterator of batches whenever it is called.
+
+    A batch is a 2-D array, a CSR matrix or a frame (pandas, polars, Arrow) of any height, also 0. All
+    batches are read once at the start, to learn the number of rows, the width and the precision
+    (float32 when all batches are, otherwise float64): one read more than the fit itself makes. Each
+    later pass is held to the first by a checksum of every batch, because a function that shuffles would
+    mix up rows without a sound.
+
+    Parameters
+    ----------
+    make : callable
+        ``make()`` gives an iterator of batches: the same batches every time.
+    columns : sequence of str, optional
+        Columns to read, by name, where the batches are frames.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def halves():
+    ...     yield np.zeros((3, 2), dtype=np.float32)
+    ...     yield np.ones((2, 2), dtype=np.float32)
+    >>> rows = Batches(halves)
+    >>> rows
+    batches from 'halves', 5 x 2 float32
+    >>> [(i.start, i.stop) for i, block in rows.blocks(4)]
+    [(0, 4), (4, 5)]
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Iterable[Any]],
+        *,
+        columns: Sequence[str] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._make, self._chosen = make, columns
+        called = getattr(make, "func", make)  # a functools.partial is named after what it calls
+        self.name = name or f"batches from {getattr(called, '__name__', type(called).__name__)!r}"
+        self._heaviest = self._row_bytes = 0
+        self._width: int | None = None  # of the first batch
+        self._seen = self._first_pass()
+        self.starts = np.cumsum([0, *(batch.height for batch in self._seen)], dtype=np.intp)
+        self.shape = (int(self.starts[-1]), int(self._width or 0))
+        # An empty batch has no numbers, hence no precision.
+        single = all(batch.dtype == np.float32 for batch in self._seen if batch.height)
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+
+    def _first_pass(self) -> list[_Seen]:
+        seen: list[_Seen] = []
+        start, iterator = 0, self._iterator()
+        while (rows := self._next(iterator, len(seen))) is not None:
+            tall = rows.shape[0]
+            place = range(start, start + tall)
+            part = nth("batch", len(seen))
+            require_finite(rows, Place(self.name, place, self.columns, part, range(tall)))
+            seen.append(_Seen(tall, rows.dtype, _checksum(rows)))
+            self._row_bytes = max(self._row_bytes, _n_bytes(rows) // max(1, tall))
+            start += tall
+            del rows
+        if start == 0:
+            msg = (
+                f"{self.name}: no rows came, in {len(seen)} batch(es). Pass a function that makes a new "
+                "iterator of batches whenever it is called."
+            )
+            raise InputError(msg)
+        return seen
+
+    def _iterator(self) -> Iterator[Any]:
+        made = self._make()
+        try:
+            return iter(made)
+        except TypeError as error:
+            msg = (
+                f"{self.name}: the function returned a {type(made).__name__}, which is no iterator of "
+                "batches. Write a function that yields 2-D arrays."
+            )
+            raise InputError(msg) from error
+
+    def _next(self, iterator: Iterator[Any], p: int) -> Rows | None:
+        """Batch p as rows of the kind and width of the first; None at the end."""
+        try:
+            batch = next(iterator)
+        except StopIteration:
+            return None
+        what = f"{nth('batch', p)} of {self.name}"
+        rows, columns = batch_rows(batch, self._chosen, what=what)
+        is_same = isinstance(batch, np.ndarray) and np.may_share_memory(rows, batch)
+        came = 0 if is_same else getattr(batch, "nbytes", _n_bytes(rows))
+        self._heaviest = max(self._heaviest, _n_bytes(rows) + came)
+        if self._width is None:
+            self._width, self.columns = rows.shape[1], columns
+            self.is_sparse = sparse.issparse(rows)
+        kinds = ("dense", "sparse")
+        if rows.shape[1] != self._width:
+            _refuse(what, f"{rows.shape[1]} columns", f"{self._width}")
+        if sparse.issparse(rows) != self.is_sparse:
+            _refuse(what, f"{kinds[not self.is_sparse]} rows", f"{kinds[self.is_sparse]} ones")
+        if columns != self.columns and None not in (columns, self.columns):
+            _refuse(what, f"the columns {columns}", f"{self.columns}")
+        return rows
+
+    def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Rows]]:
+        needed = np.zeros(len(self._seen), dtype=bool)
+        needed[wanted] = True
+        last = int(np.max(wanted, initial=-1))
+        iterator = self._iterator()
+        for p in range(last + 1):
+            rows = self._next(iterator, p)
+            self._hold_to_first_pass(p, rows)
+            if needed[p]:
+                yield p, rows
+            del rows
+        if last == len(self._seen) - 1 and self._next(iterator, last + 1) is not None:
+            msg = (
+                f"{self.name}: the first pass ended after {nth('batch', last)}, a later one goes on with "
+                f"{nth('batch', last + 1)}. The function has to make the same batches every time."
+            )
+            raise InputError(msg)
+
+    def _hold_to_first_pass(self, p: int, rows: Rows | None) -> None:
+        if rows is None and p == 0:
+            msg = (
+                f"{self.name}: a second call brought no batch, so the iterator it returns is used up. "
+                "Pass a function that makes a new iterator whenever it is called, not one that returns "
+                "the same generator again."
+            )
+            raise InputError(msg)
+        now = None if rows is None else _Seen(rows.shape[0], rows.dtype, _checksum(rows))
+        if now != self._seen[p]:
+            msg = (
+                f"{self.name}: {nth('batch', p)} had {self._seen[p]} on the first pass, and "
+                f"{now or 'did not come'} now. The function has to make the same batches every time: "
+                "shuffle with a fixed seed or not at all, or write the rows to a file once."
+            )
+            raise InputError(msg)
+
+    def resident_bytes(self, height: int) -> int:
+        """The largest batch, as it came and as rows; sparse blocks are copied once more."""
+        return self._heaviest + self.is_sparse * min(height, self.shape[0]) * self._row_bytes
+
+
+def _refuse(what: str, came: str, expected: str) -> None:
+    msg = (
+        f"{what} has {came}, but {expected} were expected, as in the first batch. All batches need the "
+        "same columns in the same order, and all are dense or all sparse."
+    )
+    raise InputError(msg)
+
+
+def _arrays(rows: Rows) -> tuple[Any, ...]:
+    return (rows.data, rows.indices, rows.indptr) if sparse.issparse(rows) else (rows,)
+
+
+def _n_bytes(rows: Rows) -> int:
+    return sum(int(array.nbytes) for array in _arrays(rows))
+
+
+def _checksum(rows: Rows) -> int:
+    mark = 0
+    for array in _arrays(rows):
+        mark = zlib.crc32(np.ascontiguousarray(array).data, mark)
+    return mark

@@ -1,0 +1,156 @@
+"""Batches as rows of numbers: arrays, and the frames of pandas, polars and Arrow where they are met."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError, MercerError
+from mercer.engine.rows import as_rows, require_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array, Rows
+
+FRAMES = {"pandas": ("DataFrame",), "polars": ("DataFrame",), "pyarrow": ("Table", "RecordBatch")}
+
+
+class MissingPackageError(MercerError, ImportError):
+    """A file format was asked for whose reader is not installed."""
+
+
+def need(module: str, *, extra: str) -> Any:
+    """The module, imported now, or an error with the command that installs it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as cause:
+        package = module.partition(".")[0]
+        if (cause.name or "").partition(".")[0] != package:
+            raise  # it is there but broken: its own message says more than ours would
+        msg = (
+            f'{package} is needed and not installed. Install it with: pip install "mercer[{extra}]"'
+        )
+        raise MissingPackageError(msg) from cause
+
+
+def batch_rows(
+    batch: Any, chosen: Sequence[str] | None, *, what: str
+) -> tuple[Rows, tuple[str, ...] | None]:
+    """An array, CSR matrix or frame as rows of float32 or float64, and the names of its columns."""
+    if frame_package(batch) is not None:
+        return frame_rows(batch, chosen, what=what)
+    if chosen is not None:
+        msg = f"{what} is a {type(batch).__name__}: there are no names to choose {list(chosen)} by."
+        raise InputError(msg)
+    return as_rows(batch, what=what), None
+
+
+def frame_package(x: Any) -> str | None:
+    """Whose frame this is; None where it is no frame."""
+    for package, kinds in FRAMES.items():
+        if any(is_a(x, package, kind) for kind in kinds):
+            return package
+    return None
+
+
+def is_a(x: Any, module: str, kind: str) -> bool:
+    """Whether this is an object of that module, without importing it: not loaded, it made none."""
+    return isinstance(x, getattr(sys.modules.get(module), kind, ()))
+
+
+def frame_rows(
+    frame: Any, chosen: Sequence[str] | None, *, what: str
+) -> tuple[Array, tuple[str, ...] | None]:
+    """The columns of a frame, or those chosen, as rows of one precision; what is missing is NaN."""
+    package = frame_package(frame)
+    if package == "pyarrow":
+        names = numeric_columns(frame.schema, chosen, what=what)
+        frame = frame.select(names)
+        return arrow_rows(frame, arrow_dtype(frame.schema.types)), tuple(names)
+    names = list(frame.columns)
+    if chosen is not None:
+        require_names(chosen, names, what=what)
+        names, frame = list(chosen), frame[list(chosen)]
+    require_rows(frame.shape, what=what, least=0)
+    rows = (_pandas_rows if package == "pandas" else _polars_rows)(frame, names, what=what)
+    named = all(isinstance(name, str) for name in names)
+    return np.ascontiguousarray(rows), tuple(names) if named else None
+
+
+def _pandas_rows(frame: Any, names: list[Any], *, what: str) -> Array:
+    ok = [dtype.kind in "biuf" for dtype in frame.dtypes]
+    _require_numbers(list(zip(names, frame.dtypes, ok, strict=True)), what=what)
+    single = all(d.kind == "f" and getattr(d, "itemsize", 8) == 4 for d in frame.dtypes)
+    rows: Array = frame.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+    return rows
+
+
+def _polars_rows(frame: Any, names: list[Any], *, what: str) -> Array:
+    polars = sys.modules["polars"]
+    ok = [dtype.is_numeric() or dtype == polars.Boolean for dtype in frame.dtypes]
+    _require_numbers(list(zip(names, frame.dtypes, ok, strict=True)), what=what)
+    single = all(dtype == polars.Float32 for dtype in frame.dtypes)
+    rows: Array = frame.cast(polars.Float32 if single else polars.Float64).to_numpy()
+    return rows
+
+
+def require_names(chosen: Sequence[str], names: Sequence[Any], *, what: str) -> None:
+    """Raise when a chosen column is not there, or is there twice."""
+    counts = Counter(names)
+    for name in chosen:
+        if counts[name] != 1:
+            msg = (
+                f"{what} has {counts[name] or 'no'} column(s) named {name!r}; one was needed. It has: "
+                f"{', '.join(map(repr, names))}."
+            )
+            raise InputError(msg)
+
+
+def _require_numbers(columns: list[tuple[Any, Any, bool]], *, what: str) -> None:
+    """Raise when one of the columns (name, type, whether it holds numbers) holds something else."""
+    others = [f"{name!r} ({kind})" for name, kind, ok in columns if not ok]
+    if others:
+        numbers = [name for name, _, ok in columns if ok]
+        msg = (
+            f"{what} has columns that hold no numbers: {', '.join(others)}. Encode them, or name the "
+            f"columns to read: columns={numbers}."
+        )
+        raise InputError(msg)
+
+
+def numeric_columns(schema: Any, chosen: Sequence[str] | None, *, what: str) -> list[str]:
+    """The columns to read, all numeric. The index that pandas stores beside a frame is none of them."""
+    types = need("pyarrow", extra="parquet").types
+    if chosen is None:
+        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        names = [name for name in schema.names if name not in index]
+    else:
+        names = list(chosen)
+    require_names(names, schema.names, what=what)
+    kinds = [schema.field(name).type for name in names]
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    ok = [any(test(kind) for test in tests) for kind in kinds]
+    _require_numbers(list(zip(names, kinds, ok, strict=True)), what=what)
+    return names
+
+
+def arrow_dtype(kinds: Sequence[Any]) -> np.dtype[Any]:
+    """float32 when every column is, otherwise float64."""
+    single = all(str(kind) == "float" for kind in kinds)  # Arrow's name for 32 bits
+    return np.dtype(np.float32 if single else np.float64)
+
+
+def arrow_rows(table: Any, dtype: np.dtype[Any]) -> Array:
+    """A table of numbers as rows; nulls are NaN."""
+    pyarrow = need("pyarrow", extra="parquet")
+    out = np.empty((table.num_rows, table.num_columns), dtype)
+    for j, column in enumerate(table.columns):
+        if pyarrow.types.is_decimal(column.type):
+            column = column.cast(pyarrow.float64())  # noqa: PLW2901
+        out[:, j] = column.to_numpy(zero_copy_only=False)
+    return out

@@ -1,0 +1,278 @@
+"""Who looks on while an estimator fits: lines on the terminal, scikit-learn's callbacks, a checkpoint."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager, suppress
+from functools import wraps
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mercer._core.errors import InputError
+from mercer._core.memory import format_seconds
+from mercer._core.watch import BLIND
+from mercer.model.checkpoint import Checkpoint
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9
+    CallbackSupportMixin, with_callbacks = None, None
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+    from typing import TextIO
+
+    from mercer._core.watch import State, Watch
+
+Result = TypeVar("Result")
+
+# Seconds between two lines: enough to see that it moves.
+GAP = 1.0
+# How many products it takes is only known when they are made; all else is counted beforehand.
+GUESSED = "products"
+
+
+@contextmanager
+def watching(
+    estimator: Any,
+    *,
+    verbose: Any,
+    checkpoint: str | os.PathLike[str] | None,
+    fingerprint: Callable[[], dict[str, Any]],
+) -> Iterator[Watch]:
+    """Everybody who wants to look on while the block runs: nobody, in most fits.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its name is on the lines, and its callbacks are called (inside a method that is `announced`).
+    verbose : int or bool
+        0: no lines. 1: a line on stderr about once a second.
+    checkpoint : path or None
+        Where the state is kept.
+    fingerprint : callable
+        Gives what the state depends on (see `mercer.model.checkpoint`); asked only with a checkpoint.
+    """
+    if not isinstance(verbose, Integral) or verbose < 0:
+        msg = f"verbose must be 0 (silent) or 1 (a line about once a second), but {verbose!r} came."
+        raise InputError(msg)
+    watch: Watch = BLIND if checkpoint is None else Checkpoint(checkpoint, fingerprint())
+    onlookers: list[Onlooker] = []
+    if verbose:
+        onlookers.append(Teller(type(estimator).__name__, watch))
+        watch = onlookers[-1]
+    root = getattr(estimator, "_callback_fit_ctx", None)
+    if root is not None and getattr(estimator, "_skl_callbacks", None):
+        onlookers.append(CallbackWatch(estimator, root, watch))
+        watch = onlookers[-1]
+    yield watch
+    for onlooker in onlookers:
+        onlooker.finish()
+
+
+class Onlooker:
+    """A `Watch` in front of another one: it sees all, and passes all on."""
+
+    def __init__(self, inner: Watch = BLIND) -> None:
+        self._inner = inner
+        self._resumed = False
+        self._what: str | None = None
+        self._done = 0
+
+    def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
+        """Look, and pass it on; True when somebody asks to stop."""
+        asked = self._inner.step(done, expected, what, residual)
+        if (
+            what != self._what or done < self._done
+        ):  # another pass over the rows counts from 0 again
+            self._begin(done, expected, what)
+            self._resumed = False  # of the first kind of work
+        self._what, self._done = what, done
+        return self._look(done, expected, what, residual) or asked
+
+    def resume(self) -> State | None:
+        """What the one behind has to resume from."""
+        state = self._inner.resume()
+        self._resumed = state is not None
+        return state
+
+    def keep(self, state: Callable[[], State]) -> None:
+        """Passed on."""
+        self._inner.keep(state)
+
+    def finish(self) -> None:
+        """All work is done."""
+
+    def _begin(self, done: int, expected: int | None, what: str) -> None:
+        """The first step of its kind follows."""
+
+    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
+        """One step; True asks to stop."""
+        raise NotImplementedError
+
+
+class Teller(Onlooker):
+    """Says how far it is, a line about once a second, and the last one always.
+
+    Parameters
+    ----------
+    name : str
+        How every line begins.
+    inner : Watch, optional
+        Who else looks on.
+    stream : text file, optional
+        stderr by default: what a script prints stays clean.
+    clock : callable, optional
+        Seconds, from anywhere.
+
+    Examples
+    --------
+    >>> import sys
+    >>> teller = Teller("KernelPCA", stream=sys.stdout, clock=iter([0.0, 12.0]).__next__)
+    >>> _ = teller.step(5, 9, "products", 3e-4)
+    KernelPCA: 5 of about 9 products, residual 3e-04, 12 s, about 9.6 s left
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inner: Watch = BLIND,
+        *,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(inner)
+        self._name, self._stream, self._clock = name, stream, clock
+        self._started = self._now = clock()
+        self._base: tuple[float, int] | None = (
+            None  # since when, and from which step on, the pace is taken
+        )
+        self._told_at: float | None = None
+        self._untold: str | None = None  # a line that came too soon after the last
+
+    def resume(self) -> State | None:
+        """Passed on, and told."""
+        state = super().resume()
+        if state is not None:
+            self._write(f"{self._name}: resumes from the checkpoint")
+        return state
+
+    def finish(self) -> None:
+        """Tell what is still untold."""
+        if self._untold is not None:
+            self._write(self._untold)
+        self._untold = None
+
+    def _begin(self, done: int, expected: int | None, what: str) -> None:
+        del expected, what
+        self.finish()
+        # Steps that an earlier run made say nothing about the pace of this one.
+        self._base = (self._clock(), done) if self._resumed else (self._now, 0)
+
+    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
+        self._now = self._clock()
+        parts = [f"{self._name}: {_count(done, expected, what)}"]
+        if residual is not None:
+            parts.append(f"residual {residual:.0e}")
+        parts.append(format_seconds(self._now - self._started))
+        left = self._left(done, expected)
+        if left is not None:
+            parts.append(f"about {format_seconds(left)} left")
+        self._untold = ", ".join(parts)
+        if self._told_at is None or self._now - self._told_at >= GAP:
+            self._told_at = self._now
+            self.finish()
+        return False
+
+    def _left(self, done: int, expected: int | None) -> float | None:
+        if expected is None or expected <= done or self._base is None or done <= self._base[1]:
+            return None
+        since, first = self._base
+        return (self._now - since) / (done - first) * (expected - done)
+
+    def _write(self, line: str) -> None:
+        stream = sys.stderr if self._stream is None else self._stream
+        # A terminal that has gone away is no reason to lose the fit.
+        if stream is not None:
+            with suppress(OSError):
+                stream.write(f"{line}\n")
+                stream.flush()
+
+
+def _count(done: int, expected: int | None, what: str) -> str:
+    if expected is None or expected < done:
+        return f"{_spaced(done)} {what}"
+    about = "about " if what == GUESSED else ""
+    return f"{_spaced(done)} of {about}{_spaced(expected)} {what}"
+
+
+def _spaced(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+# ── scikit-learn's callbacks ────────────────────────────────────────────────
+class _NoCallbacks:
+    """This scikit-learn has no callbacks."""
+
+
+CallbackSupport: Any = CallbackSupportMixin or _NoCallbacks
+
+
+def announced(method: Callable[..., Result]) -> Callable[..., Result]:
+    """``fit(self, X, y=None, sample_weight=None)`` as a task that scikit-learn's callbacks see."""
+    if with_callbacks is None:
+        return method
+
+    @wraps(method)
+    def task(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Result:
+        # Always, callbacks or not: a pipeline hangs this task into its own tree.
+        root = self._init_callback_context(max_subtasks=None)
+        given: dict[str, Any] = {"estimator": self, "X": X, "y": y}
+        if sample_weight is not None:
+            given["metadata"] = {"sample_weight": sample_weight}
+        root.call_on_fit_task_begin(**given)
+        result = method(self, X, y, sample_weight)
+        root.call_on_fit_task_end(**given, reconstruction_attributes={})
+        return result
+
+    managed: Callable[..., Result] = with_callbacks(task)  # tears down, whatever happens
+    return managed
+
+
+class CallbackWatch(Onlooker):
+    """Tells callbacks: ``fit`` holds one task for each kind of work, and that holds one for each step.
+
+    A step's ``metadata`` are ``done``, ``expected`` and ``residual``. A callback that returns True at the
+    end of a step asks to stop there.
+    """
+
+    def __init__(self, estimator: Any, root: Any, inner: Watch = BLIND) -> None:
+        super().__init__(inner)
+        self._estimator, self._root = estimator, root
+        self._work: Any = None  # the task that is open
+        self._steps = 0
+
+    def finish(self) -> None:
+        """Close what is open."""
+        if self._work is not None:
+            self._work.call_on_fit_task_end(estimator=self._estimator)
+        self._work = None
+
+    def _begin(self, done: int, expected: int | None, what: str) -> None:
+        self.finish()
+        self._steps = 0
+        # Rows come many at a time. After a resumption the first step does not tell how many.
+        n_steps = None if expected is None or self._resumed else -(-expected // max(done, 1))
+        self._work = self._root.subcontext(task_name=what, max_subtasks=n_steps)
+        self._work.call_on_fit_task_begin(estimator=self._estimator)
+
+    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
+        if self._steps == self._work.max_subtasks:
+            self._work.max_subtasks = None  # more than expected; scikit-learn would refuse the next
+        self._steps += 1
+        step = self._work.subcontext(task_name=f"{done} {what}")
+        metadata = {"done": done, "expected": expected, "residual": residual}
+        step.call_on_fit_task_begin(estimator=self._estimator, metadata=metadata)
+        return bool(step.call_on_fit_task_end(estimator=self._estimator, metadata=metadata))

@@ -1,0 +1,155 @@
+"""What a fit is to do, decided before anything large is allocated, and who looks on while it does."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mercer._core.errors import CheckpointWarning, LongFitWarning
+from mercer._core.memory import format_seconds, parse_bytes
+from mercer.engine.threads import n_blas_threads
+from mercer.estimators.door import Training, check_kernel_rows, training_rows
+from mercer.estimators.parts import named_approximation
+from mercer.estimators.progress import watching
+from mercer.estimators.validation import (
+    as_generator,
+    check_n_components,
+    check_square,
+    users_level,
+)
+from mercer.kernels import Linear, as_kernel
+from mercer.model import Plan, Problem, plan, plan_approximation
+from mercer.model.checkpoint import fingerprint
+from mercer.model.forecast import forecast
+from mercer.model.plan import SHARE_COMPONENTS
+from mercer.solvers import BlockKrylov
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import numpy as np
+
+    from mercer._core.watch import Watch
+    from mercer.kernels import Kernel
+
+# A fit of fewer rows is over before anybody wonders; of more, its time is worth a second's forecast.
+LONG_ROWS = 30_000
+LONG_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be fitted, to what, and how."""
+
+    kernel: Kernel  # resolved
+    came: Training
+    asked: int | float | None
+    plan: Plan
+    rng: np.random.Generator
+
+    @property
+    def components(self) -> int:
+        """Components to reckon with, also when a share of the variance leaves their number open."""
+        if isinstance(self.asked, int):
+            return self.asked
+        return self.came.n if self.asked is None else min(SHARE_COMPONENTS, self.came.n)
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether a state is offered to a checkpoint."""
+        krylov = isinstance(self.plan.solver, BlockKrylov) and self.plan.route == "dual"
+        return krylov and self.plan.approximation is None and isinstance(self.asked, int)
+
+    @property
+    def loads_rows(self) -> bool:
+        """Whether the exact solution needs rows of a source in memory.
+
+        Every tile asks for two slices, which batches can't give in any order; and the dual side of a
+        linear kernel is made of the rows themselves.
+        """
+        return self.plan.route == "dual" and _needs_rows(self.kernel, self.came)
+
+    def forecast(self) -> Plan:
+        """The plan, with the products and seconds to expect."""
+        return forecast(self.plan, self.kernel, self.came.rows, self.components)
+
+
+def _needs_rows(kernel: Kernel, came: Training) -> bool:
+    return came.in_memory or not came.rows.random_access or isinstance(kernel, Linear)
+
+
+def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
+    """Check what came, resolve the kernel, and plan."""
+    kernel, approximation = as_kernel(model.kernel), named_approximation(model.approximation)
+    rng = as_generator(model.random_state)
+    # A copy: an exact model keeps these rows, and the caller may change his.
+    copy = approximation is None and not kernel.is_precomputed
+    came = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
+    if kernel.is_precomputed:
+        came = replace(came, rows=check_square(came.rows))
+    asked = check_n_components(model.n_components, came.n)
+    check_kernel_rows(kernel, came.rows)
+    kernel = kernel.resolve(came.rows, rng=rng, weights=came.weights)
+    held = _needs_rows(kernel, came)
+    problem = Problem(
+        n=came.n,
+        d=came.d,
+        n_components=asked,
+        itemsize=came.rows.dtype.itemsize,
+        budget_bytes=parse_bytes(model.memory),
+        n_threads=n_blas_threads() if kernel.parallel else 1,
+        rows_bytes=came.n_bytes if held and (copy or not came.in_memory) else 0,
+        from_source=not came.in_memory,
+        in_memory=held,
+        dense=not came.is_sparse,
+        map_dimension=kernel.map_dimension(came.d),
+        shift_invariant=kernel.shift_invariant and not came.is_sparse,
+        precomputed=kernel.is_precomputed,
+        costly=not kernel.parallel,
+    )
+    if approximation is None:
+        return Task(kernel, came, asked, plan(problem, model.solver), rng)
+    approximation.check(kernel, (came.n, came.d))
+    problem = replace(problem, rows_bytes=0)
+    return Task(kernel, came, asked, plan_approximation(problem, approximation), rng)
+
+
+def warn_if_long(task: Task) -> None:
+    """Exact unless asked otherwise; but whoever waits for long should know of the other way."""
+    if task.plan.approximation is not None or task.came.n < LONG_ROWS:
+        return
+    seconds = task.forecast().seconds
+    if seconds is not None and seconds > LONG_SECONDS:
+        msg = (
+            f"This exact fit of n={task.came.n} rows is expected to take {format_seconds(seconds)}. "
+            "approximation='rpcholesky' takes a small part of that and states its error; verbose=1 shows "
+            "progress."
+        )
+        warnings.warn(msg, LongFitWarning, stacklevel=users_level())
+
+
+def watching_task(model: Any, task: Task) -> AbstractContextManager[Watch]:
+    """Whoever looks on: the terminal, scikit-learn's callbacks, a checkpoint."""
+    checkpoint = model.checkpoint
+    if checkpoint is not None and not task.can_resume:
+        msg = (
+            f"checkpoint={str(checkpoint)!r} is not used: only a Krylov iteration for a number of "
+            f"components can be resumed, and this fit takes the {task.plan.route} route with "
+            f"{type(task.plan.approximation or task.plan.solver).__name__}."
+        )
+        warnings.warn(msg, CheckpointWarning, stacklevel=users_level())
+        checkpoint = None
+
+    def ingredients() -> dict[str, Any]:
+        return fingerprint(
+            task.came.rows,
+            task.came.weights,
+            kernel=task.kernel,
+            n_components=task.asked,
+            solver=task.plan.solver,
+            tiles=f"{task.plan.storage}, {task.plan.width} wide, sketch {task.plan.sketch}",
+            seed=model.random_state,
+        )
+
+    return watching(model, verbose=model.verbose, checkpoint=checkpoint, fingerprint=ingredients)

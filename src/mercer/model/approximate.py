@@ -1,0 +1,55 @@
+"""Low rank, as planned: a factor, PCA of its features, and exact passes where they are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer.engine.threads import single_threaded_blas
+from mercer.model.dual import dual_fit, tiled
+from mercer.model.lowrank import fit_low_rank
+from mercer.operators import Centred
+from mercer.solvers.ritz import ritz_pairs
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer._core.watch import Watch
+    from mercer.kernels.base import Kernel
+    from mercer.model.problem import Plan
+    from mercer.model.result import Fit
+
+# More directions than are sought: a Ritz step over them finds the sought ones better.
+OVERSAMPLE = 12
+
+
+def fit_approximation(
+    kernel: Kernel,
+    x: Rows,
+    asked: int | float | None,
+    *,
+    plan: Plan,
+    rng: np.random.Generator,
+    weights: Array | None,
+    watch: Watch,
+) -> Fit:
+    """A factor chosen by the approximation, PCA of its features, and exact passes if it is refined."""
+    approximation = plan.approximation
+    assert approximation is not None  # the plan says so
+    low_rank = approximation(kernel, x, weights=weights, rng=rng, watch=watch)
+    if not approximation.refine:
+        return fit_low_rank(
+            kernel, x, asked, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
+        )
+    k = asked if isinstance(asked, int) else None
+    rough = fit_low_rank(
+        kernel, x, None, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
+    )
+    operator = Centred(tiled(kernel, x, plan, dtype=np.float64), weights)
+    start = operator.scaled(rough.projection(x).astype(np.float64))
+    wanted = min(k or start.shape[1], start.shape[1])
+    with single_threaded_blas():
+        pairs = ritz_pairs(
+            operator, start[:, : wanted + OVERSAMPLE], wanted, approximation.refine, rng=rng
+        )
+    return dual_fit(kernel, x, operator, pairs, asked, total=operator.trace(), plan=plan, rng=rng)

@@ -1,0 +1,196 @@
+"""The dual side: eigenvectors of the centred kernel matrix, stored or never formed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import MemoryBudgetError
+from mercer._core.watch import Steps
+from mercer.engine.rows import take_rows
+from mercer.engine.threads import n_blas_threads
+from mercer.engine.tiles import Tiling
+from mercer.model.budget import cached_width
+from mercer.model.linear import require_finite, require_variance, score_signs
+from mercer.model.plan import LAPACK_SHARE
+from mercer.model.projection import Projection
+from mercer.model.result import Fit, first_reaching, keep
+from mercer.operators import Centred, StoredGram, TiledGram
+from mercer.operators.sections import GivenSections, KernelSections
+from mercer.solvers import EigenPairs, Lapack
+from mercer.solvers.lowend import LowEnd, low_end
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer._core.watch import Watch
+    from mercer.kernels.base import Kernel
+    from mercer.model.problem import Plan
+
+
+def fit_dual(
+    kernel: Kernel,
+    x: Rows,
+    asked: int | float | None,
+    *,
+    plan: Plan,
+    rng: np.random.Generator,
+    weights: Array | None,
+    watch: Watch,
+) -> Fit:
+    """One product K̃U proves the pairs and, with Kw/Σw riding along, gives offset and trace."""
+    operator, sketch = gram_operators(kernel, x, plan, weights)
+    diag = operator.gram.diag()
+    require_finite(diag)
+    pairs, total = _solve(operator, sketch, asked, plan=plan, rng=rng, watch=watch)
+    return dual_fit(kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng)
+
+
+def dual_fit(
+    kernel: Kernel,
+    x: Rows,
+    operator: Centred,
+    pairs: EigenPairs,
+    asked: int | float | None,
+    *,
+    total: float,
+    plan: Plan,
+    rng: np.random.Generator,
+    sketch: Centred | None = None,
+) -> Fit:
+    """The fitted value of eigenpairs of the centred kernel matrix: A = S U Λ^(-1/2), Z = X."""
+    largest = float(np.max(np.abs(operator.gram.diag())))
+    cut = rounding_cut(
+        pairs.values, largest * operator.weight / operator.n, operator.n, operator.dtype
+    )
+    require_variance(pairs.values if pairs.spectrum is None else pairs.spectrum, cut)
+    seen = None if kernel.why_valid() else _low_end(operator, sketch, pairs, rng=rng)
+    pairs = keep(pairs, asked, total=total, cut=cut)
+    pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
+    coef = operator.scaled(operator.project(pairs.vectors / np.sqrt(pairs.values)))  # (n, k)
+    offset = operator.row_means @ coef  # (k,)
+    sections = GivenSections(operator.n) if kernel.is_precomputed else KernelSections(kernel, x)
+    dtype = np.dtype(x.dtype)
+    projection = Projection(sections, coef.astype(dtype), offset.astype(dtype))
+    return Fit(
+        projection,
+        pairs,
+        total,
+        operator.n - 1,
+        plan,
+        cut,
+        seen,
+        asked,
+        operator.weight,
+        operator.roots,
+    )
+
+
+def gram_operators(
+    kernel: Kernel, x: Rows, plan: Plan, weights: Array | None = None
+) -> tuple[Centred, Centred | None]:
+    """HKH as planned, and its float32 sketch where the plan has one."""
+    if kernel.is_precomputed:
+        return Centred(StoredGram(x, n_blas_threads()), weights), None
+    if plan.sketch:
+        exact = tiled(kernel, x, plan, dtype=np.float64)
+    else:
+        exact = tiled(kernel, x, plan, hold_bytes=plan.hold_bytes)
+    if plan.storage == "full":
+        return Centred(exact.stored(), weights), None
+    if plan.sketch and _fits_single(kernel, x):
+        return Centred(exact, weights), Centred(_sketch(kernel, x, plan), weights)
+    return Centred(exact, weights), None
+
+
+def _few(x: Rows) -> Rows:
+    n = int(x.shape[0])
+    return take_rows(x, np.unique(np.linspace(0, n - 1, 100).astype(np.intp)))
+
+
+def _fits_single(kernel: Kernel, x: Rows) -> bool:
+    """Whether float32 holds the kernel's values: a sketch is of a shift-invariant kernel, hence bounded."""
+    few = _few(x).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.all(np.isfinite(kernel.tile(few, few))))
+
+
+def _sketch(kernel: Kernel, x: Rows, plan: Plan) -> TiledGram:
+    """K in float32, less its mean or so: neither changes HKH beyond rounding."""
+    few = _few(x)
+    minus = float(kernel.tile(few, few).mean())
+    return tiled(kernel, x, plan, dtype=np.float32, minus=minus, hold_bytes=plan.hold_bytes)
+
+
+def tiled(kernel: Kernel, x: Rows, plan: Plan, **how: Any) -> TiledGram:
+    """The Gram matrix of the rows, in tiles for as many threads as BLAS may use."""
+    n, n_threads = int(x.shape[0]), n_blas_threads()
+    itemsize = np.dtype(how.get("dtype") or x.dtype).itemsize
+    width = min(plan.width or n, n, cached_width(itemsize))
+    return TiledGram(kernel, x, Tiling(n, width), n_threads, **how)
+
+
+def _solve(
+    operator: Centred,
+    sketch: Centred | None,
+    asked: int | float | None,
+    *,
+    plan: Plan,
+    rng: np.random.Generator,
+    watch: Watch,
+) -> tuple[EigenPairs, float]:
+    if isinstance(asked, float) and not isinstance(plan.solver, Lapack):
+        return _grow(operator, sketch, asked, plan=plan, rng=rng, watch=watch)
+    k = asked if isinstance(asked, int) else operator.n
+    pairs = plan.solver(operator, k, rng=rng, sketch=sketch, watch=watch)
+    return pairs, operator.trace()
+
+
+def _grow(
+    operator: Centred,
+    sketch: Centred | None,
+    share: float,
+    *,
+    plan: Plan,
+    rng: np.random.Generator,
+    watch: Watch,
+) -> tuple[EigenPairs, float]:
+    """Double k until the share of the variance is reached; go to LAPACK when k nears n."""
+    n, k = operator.n, 16
+    start: Array | None = None
+    spent = 0
+    while k <= min(n // LAPACK_SHARE, plan.most_components):
+        pairs = plan.solver(
+            operator, k, rng=rng, sketch=sketch, start=start, watch=Steps(watch, spent)
+        )
+        spent += pairs.n_products
+        total = operator.trace()
+        if pairs.values.sum() >= share * total:
+            count = first_reaching(pairs.values, share * total)
+            return replace(pairs.first(count), n_products=spent), total
+        start, k = pairs.vectors, 2 * k
+    if not plan.lapack_fits:
+        msg = (
+            f"{share:.1%} of the variance takes more than {k // 2} components, and `memory` does not "
+            f"hold the {n} x {n} problem of finding all. Ask for a smaller share or a number of "
+            "components, raise `memory`, or use a wider kernel."
+        )
+        raise MemoryBudgetError(msg)
+    pairs = Lapack()(operator, n, rng=rng)
+    return replace(pairs, n_products=spent + pairs.n_products), operator.trace()
+
+
+def _low_end(
+    operator: Centred, sketch: Centred | None, pairs: EigenPairs, *, rng: np.random.Generator
+) -> LowEnd:
+    if pairs.spectrum is not None:
+        return LowEnd.of_spectrum(pairs.spectrum)
+    return low_end(operator if sketch is None else sketch, rng=rng)
+
+
+def rounding_cut(values: Array, largest: float, n: int, dtype: np.dtype[Any]) -> float:
+    """Eigenvalues below this are rounding: of the entries (random, √n) and of the solver (λ₁)."""
+    eps = float(np.finfo(dtype).eps)
+    top = float(np.max(values, initial=0.0))
+    return eps * (4.0 * np.sqrt(n) * largest + 30.0 * top)

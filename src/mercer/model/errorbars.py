@@ -1,0 +1,144 @@
+"""How far off the eigenvalues of a low-rank factor are: proved for a projection, estimated otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.engine.rows import take_rows
+from mercer.model.certificate import Certificate
+from mercer.operators.sections import KernelSections
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.approximations import LowRank
+    from mercer.kernels.base import Kernel
+
+# A kernel value is right to a few units of rounding, and so is a sum of m of them.
+ENTRY = 4.0
+EPS = float(np.finfo(np.float64).eps)
+
+# Kernels promise entries right to 1e-4, in float64 to 1e-9.
+MOST_ROUNDING = 1e-3
+
+# Rows of a sample, and samples, from which the error of features that are no projection is judged.
+SAMPLE_ROWS = 1000
+SAMPLES = 3
+
+
+def rounding_moves(
+    kernel: Kernel,
+    low_rank: LowRank,
+    values: Array,  # (r,)
+    coef: Array,  # (m, r)
+    *,
+    trace: float,
+    dtype: np.dtype[Any],
+) -> Array:  # (r,)
+    """How far rounding may have moved the eigenvalue of each component of the features.
+
+    Component i of a feature, k(x, Z) A_i, is off by e_i, a root sum of squares over the rows: its
+    eigenvalue then by 2√λ̂_i e_i + e_i², or, if that is more, by itself.
+    """
+    eps = float(np.finfo(dtype).eps)
+    lengths = _lengths(kernel, low_rank)  # (m,)
+    # |k(x, z)| ≤ √k(x, x)√k(z, z), and each is off by that times eps: A_i weighs these errors.
+    reach = lengths @ coef**2  # (r,)
+    error = ENTRY * _entry_error(kernel, low_rank, eps) * np.sqrt(trace * reach)
+    positive = np.maximum(values, 0.0)
+    # W whitens the core to float64's rounding of it.
+    whitened = ENTRY * EPS * np.sqrt(len(lengths)) * positive * reach
+    return np.minimum(positive, 2.0 * np.sqrt(positive) * error + error**2 + whitened)
+
+
+def proved_certificate(
+    values: Array, moves: Array, *, trace: float, held: float, dtype: np.dtype[Any]
+) -> Certificate:
+    """λ̂ ≤ λ ≤ λ̂ + tr(K - K̂), give or take rounding.
+
+    The first j axes span a space on which K̂ is at least as large as λ̂_j less its moves and those before
+    it, so λ_j is: a lower bound. With lower bounds on all the others, the trace bounds each eigenvalue
+    from above. So neither side is off by more than the sum of all moves.
+    """
+    eps = float(np.finfo(dtype).eps)
+    # The products that make the scatter, and the sum of the diagonal, round too.
+    scatter = ENTRY * eps * np.sqrt(len(values)) * float(np.sum(np.maximum(values, 0.0)))
+    rounding = float(np.sum(moves)) + scatter + ENTRY * eps * trace
+    return Certificate("below", trace, max(trace - held, 0.0), rounding)
+
+
+def _lengths(kernel: Kernel, low_rank: LowRank) -> Array:
+    """k(z, z) of the landmarks."""
+    sections = low_rank.sections
+    assert isinstance(sections, KernelSections)  # what is a projection has landmarks
+    return kernel.tile_diag(sections.points).astype(np.float64)
+
+
+def _entry_error(kernel: Kernel, low_rank: LowRank, eps: float) -> float:
+    """Rounding of k(x, z), relative to √k(x, x)√k(z, z): at least eps, and what k(z, z) shows of it.
+
+    k(z, z) as an entry of a tile is where distances cancel most, and its true value is known.
+    """
+    sections = low_rank.sections
+    assert isinstance(sections, KernelSections)
+    points = sections.points
+    lengths = kernel.tile_diag(points).astype(np.float64)
+    entries = np.diagonal(kernel.tile(points, points)).astype(np.float64)
+    gaps = np.abs(entries - lengths)[lengths > 0] / lengths[lengths > 0]
+    # More is no rounding but noise that a point shares with no other, not even with itself in a tile.
+    return max(eps, float(np.max(gaps[gaps < MOST_ROUNDING], initial=0.0)))
+
+
+def estimated_certificate(
+    kernel: Kernel,
+    x: Rows,
+    low_rank: LowRank,
+    *,
+    trace: float,
+    weights: Array | None,
+    rng: np.random.Generator,
+) -> Certificate:
+    """‖K̃ - K̃̂‖₂, no eigenvalue is off by more, judged from exact kernel entries among sampled rows.
+
+    The norm among s of n rows, times n/s, is that of all n up to sampling: rather more than less, since a
+    maximum over fewer rows fits their noise. The largest of a few samples, and their spread on top, is told.
+    """
+    n = int(x.shape[0])
+    weight = float(n) if weights is None else float(weights.sum())
+    if n <= SAMPLE_ROWS:
+        w = np.ones(n) if weights is None else weights
+        norms = [_error_norm(kernel, x, low_rank, np.arange(n), w)]
+    else:
+        share = None if weights is None else weights / weight
+        each = np.full(SAMPLE_ROWS, weight / SAMPLE_ROWS)
+        norms = [
+            _error_norm(
+                kernel,
+                x,
+                low_rank,
+                # Without weights no row twice; with them a row may be worth several draws.
+                rng.choice(n, SAMPLE_ROWS, replace=share is not None, p=share),
+                each,
+            )
+            for _ in range(SAMPLES)
+        ]
+    return Certificate("estimate", trace, 2.0 * max(norms) - min(norms))
+
+
+def _error_norm(
+    kernel: Kernel, x: Rows, low_rank: LowRank, chosen: Indices, weights: Array
+) -> float:
+    """The spectral norm of P S (K - K̂) S P on some rows, S = diag(√w) and P the projector beside √w."""
+    rows = take_rows(x, chosen)
+    gap = kernel.tile(rows, rows).astype(np.float64)
+    np.fill_diagonal(gap, kernel.tile_diag(rows))
+    features = low_rank.features(rows).astype(np.float64)
+    gap -= features @ features.T
+    gap -= weights @ gap / weights.sum()
+    gap -= (gap @ weights / weights.sum())[:, None]
+    roots = np.sqrt(weights)
+    gap *= roots
+    gap *= roots[:, None]
+    values = np.linalg.eigvalsh(gap)
+    return float(max(-values[0], values[-1], 0.0))

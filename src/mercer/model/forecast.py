@@ -1,0 +1,126 @@
+"""How long will it take? A few tiles are made and timed, and the arithmetic of the plan does the rest."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer.engine.rows import take_rows
+from mercer.engine.threads import n_blas_threads, single_threaded_blas
+from mercer.engine.tiles import Tiling
+from mercer.model.budget import cached_width
+from mercer.operators import TiledGram
+from mercer.solvers import BlockKrylov
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mercer._core.types import Array, Rows
+    from mercer.kernels.base import Kernel
+    from mercer.model.problem import Plan
+
+# Timing goes on until a quarter of a second is spent on each of at most four questions.
+SPENT = 0.25
+PASSES = 4  # over the rows, to choose landmarks in a few rounds and to take the moments
+PROOFS = 1  # products with the operator itself after those with a sketch
+
+
+def forecast(plan: Plan, kernel: Kernel, x: Rows, k: int) -> Plan:
+    """The plan with the products and seconds to expect, from about one second of calibration."""
+    with single_threaded_blas():
+        if plan.route == "low-rank":
+            n_products, seconds = _low_rank(plan, kernel, x)
+        elif plan.route == "primal":
+            n_products, seconds = 1, _primal(kernel, x)
+        elif isinstance(plan.solver, BlockKrylov):
+            n_products, seconds = _krylov(plan, plan.solver, kernel, x, k)
+        else:
+            n_products, seconds = 1, _lapack(kernel, x)
+    return replace(plan, n_products=n_products, seconds=seconds)
+
+
+def expected_products(solver: BlockKrylov, k: int, n: int) -> int:
+    """Products of a typical run: a landmark start and about 1.3 digits a product."""
+    digits = -np.log10(solver.tol)
+    rounds = -(-k // solver.width(k, n))  # a block narrower than k needs more of them
+    return int(min(np.ceil(1.0 + 0.75 * digits) * rounds, solver.max_products))
+
+
+def _krylov(plan: Plan, solver: BlockKrylov, kernel: Kernel, x: Rows, k: int) -> tuple[int, float]:
+    n, columns = int(x.shape[0]), solver.width(k, int(x.shape[0]))
+    n_products = expected_products(solver, k, n)
+    if kernel.is_precomputed:
+        return n_products, n_products * 2.0 * n * n * columns * _second_a_flop(x.dtype)
+    itemsize = 4 if plan.sketch else x.dtype.itemsize
+    made, used = _tile_seconds(kernel, x, f"f{itemsize}", columns)
+    first = made + used
+    again = used + (1.0 - (plan.held if plan.storage == "tiles" else 1.0)) * made
+    entries = 0.5 * n * n / (n_blas_threads() if kernel.parallel else 1)
+    seconds = entries * (first + (n_products - 1) * again)
+    proof = sum(_tile_seconds(kernel, x, "f8", k)) if plan.sketch else again
+    basis = 8.0 * n * columns * solver.room(k, n) * n_products * _second_a_flop(np.dtype("f8"))
+    return n_products + PROOFS, seconds + PROOFS * entries * proof + basis
+
+
+def _tile_seconds(kernel: Kernel, x: Rows, dtype: str, columns: int) -> tuple[float, float]:
+    """Seconds an entry: to make a tile, and to use it on both sides."""
+    width = min(int(x.shape[0]), cached_width(np.dtype(dtype).itemsize))
+    some = np.unique(np.linspace(0, int(x.shape[0]) - 1, 2 * width).astype(np.intp))
+    rows = take_rows(x, some)
+    gram = TiledGram(kernel, rows, Tiling(len(some), width), dtype=np.dtype(dtype))
+    i, j = slice(0, width), slice(len(some) - width, len(some))
+    tile = gram.kernel.tile(gram.x[i], gram.x[j])
+    v = np.ones((width, columns), dtype=dtype)
+    made = _seconds(lambda: gram.kernel.tile(gram.x[i], gram.x[j]))
+    used = _seconds(lambda: (tile @ v, tile.T @ v))
+    return made / tile.size, used / tile.size
+
+
+def _second_a_flop(dtype: np.dtype[np.generic]) -> float:
+    a = np.ones((512, 512), dtype=dtype)
+    return _seconds(lambda: a @ a) / (2.0 * 512**3)
+
+
+def _lapack(kernel: Kernel, x: Rows) -> float:
+    """LAPACK's time grows with n³, from what a small problem takes, and K has to be made."""
+    n, small = int(x.shape[0]), min(int(x.shape[0]), 300)
+    rows = take_rows(x, np.arange(small))
+    if kernel.is_precomputed:
+        matrix: Array = np.asarray(rows)[:, :small]
+        made = 0.0
+    else:
+        matrix = kernel.tile(rows, rows)
+        made, _ = _tile_seconds(kernel, x, x.dtype.str, 1)
+    took = _seconds(lambda: np.linalg.eigh(matrix))
+    return took * (n / small) ** 3 + 0.5 * n * n * made
+
+
+def _primal(kernel: Kernel, x: Rows) -> float:
+    n, m = int(x.shape[0]), kernel.map_dimension(int(x.shape[1])) or int(x.shape[1])
+    return (2.0 * n * m * m + 10.0 * m**3) * _second_a_flop(np.dtype(x.dtype))
+
+
+def _low_rank(plan: Plan, kernel: Kernel, x: Rows) -> tuple[int, float]:
+    """Passes over the rows: those that choose, and the one that takes the moments of the features."""
+    n = int(x.shape[0])
+    assert plan.approximation is not None  # the route says so
+    m = plan.approximation.width(n)
+    made, _ = _tile_seconds(kernel, x, x.dtype.str, 1)
+    flop = _second_a_flop(np.dtype(x.dtype))
+    work = n * m * (made + 2.0 * m * flop) * PASSES + 2.0 * n * m * m * flop
+    return PASSES, work / (n_blas_threads() if kernel.parallel else 1) + 10.0 * m**3 * flop
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """The least of several runs: what disturbs a run only ever makes it longer."""
+    started, least = time.perf_counter(), np.inf
+    while True:
+        begun = time.perf_counter()
+        work()
+        ended = time.perf_counter()
+        least = min(least, ended - begun)
+        if ended - started > SPENT:
+            return least

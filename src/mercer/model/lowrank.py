@@ -1,0 +1,197 @@
+"""Kernel PCA of a low-rank factor: one pass over the rows, an r x r problem, and a certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer.approximations.landmarks import require_lengths
+from mercer.approximations.passes import over_rows
+from mercer.approximations.pivots import raise_not_definite
+from mercer.approximations.whitening import core_matrix
+from mercer.engine.moments import Moments
+from mercer.model.errorbars import (
+    estimated_certificate,
+    proved_certificate,
+    rounding_moves,
+)
+from mercer.model.linear import require_finite, require_variance
+from mercer.model.projection import Projection
+from mercer.model.result import Fit, keep
+from mercer.operators.sections import KernelSections
+from mercer.solvers.base import EigenPairs, fixed_signs
+from mercer.solvers.lowend import LowEnd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mercer._core.types import Array, Rows
+    from mercer._core.watch import Watch
+    from mercer.approximations import LowRank
+    from mercer.approximations.passes import Block
+    from mercer.kernels.base import Kernel
+    from mercer.model.certificate import Certificate
+    from mercer.model.problem import Plan
+
+
+def fit_low_rank(
+    kernel: Kernel,
+    x: Rows,
+    asked: int | float | None,
+    low_rank: LowRank,
+    *,
+    plan: Plan,
+    weights: Array | None,
+    rng: np.random.Generator,
+    watch: Watch,
+) -> Fit:
+    """PCA of the features f = sections(x) W: A = WV and b = μᵀV for their axes V and mean μ.
+
+    The pairs are those of the features' scatter, (r, k). ``total`` is tr(scatter) + tr(K - K̂), which is
+    no less than tr(HKH): centring takes 1ᵀK1/n off the trace of K, and the scatter only 1ᵀK̂1/n. So a
+    share of the variance is never overstated.
+    """
+    seen = _look(kernel, x, low_rank, weights=weights, watch=watch)
+    pairs, coef = _axes(seen.moments, low_rank)
+    dtype = np.dtype(x.dtype)
+    if low_rank.projects:
+        moves = rounding_moves(kernel, low_rank, pairs.values, coef, trace=seen.trace, dtype=dtype)
+        certificate = proved_certificate(
+            pairs.values, moves, trace=seen.trace, held=seen.held, dtype=dtype
+        )
+    else:
+        moves = np.zeros_like(pairs.values)
+        certificate = estimated_certificate(
+            kernel, x, low_rank, trace=seen.trace, weights=weights, rng=rng
+        )
+    total = float(np.trace(seen.moments.scatter)) + max(seen.trace - seen.held, 0.0)
+    cut = _cut(pairs.values, moves, dtype)
+    require_variance(pairs.values, cut)
+    _require_reachable(pairs.values, asked, total, low_rank, certificate)
+    pairs = keep(pairs, asked, total=total, cut=cut)
+    coef, offset = coef[:, : len(pairs.values)], seen.moments.mean @ pairs.vectors
+    complete = low_rank.projects and certificate.left_out <= certificate.rounding
+    return Fit(
+        Projection(low_rank.sections, coef.astype(dtype), offset.astype(dtype)),
+        pairs,
+        total,
+        # What is left out has eigenvalues too, and they count in the total.
+        rank_bound=min(int(x.shape[0]) - 1, low_rank.rank if complete else int(x.shape[0])),
+        plan=plan,
+        cut=cut,
+        low_end=_low_end(kernel, low_rank),
+        asked=asked,
+        weight=seen.moments.weight,
+        certificate=certificate,
+    )
+
+
+# ── the pass ────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Seen:
+    """What one pass over the rows tells of a factor."""
+
+    moments: Moments  # of the features
+    trace: float  # Σw k(x, x)
+    lowest: float  # the smallest k(x, x) - ‖f‖², where it was looked for
+
+    @property
+    def held(self) -> float:
+        """Σw‖f‖² = tr K̂."""
+        mean = self.moments.mean
+        return float(np.trace(self.moments.scatter) + self.moments.weight * (mean @ mean))
+
+    def merged(self, other: Seen) -> Seen:
+        """Of both sets of rows."""
+        return Seen(
+            self.moments.merged(other.moments),
+            self.trace + other.trace,
+            min(self.lowest, other.lowest),
+        )
+
+
+def _look(
+    kernel: Kernel, x: Rows, low_rank: LowRank, *, weights: Array | None, watch: Watch
+) -> Seen:
+    factor = low_rank.rounded(np.dtype(x.dtype))
+    in_doubt = low_rank.projects and kernel.why_valid() is None
+    slack = float(np.sqrt(np.finfo(x.dtype).eps))
+
+    def hand(blocks: Iterable[Block]) -> Seen:
+        parts = (block_seen(rows, None if weights is None else weights[i]) for i, rows in blocks)
+        return reduce(Seen.merged, parts)
+
+    def block_seen(rows: Rows, w: Array | None) -> Seen:
+        features = factor.features(rows)  # (b, r)
+        diagonal = kernel.tile_diag(rows).astype(np.float64)  # (b,)
+        require_lengths(diagonal)
+        lowest = np.inf
+        if in_doubt:
+            left = diagonal - np.einsum("ij,ij->i", features, features)
+            lowest = float(np.min(left + slack * diagonal))
+        trace = float(diagonal.sum() if w is None else w @ diagonal)
+        return Seen(Moments.of(features, w), trace, lowest)
+
+    with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+        seen = reduce(Seen.merged, over_rows(x, low_rank.sections, hand, watch=watch))
+    require_finite(np.diagonal(seen.moments.scatter))
+    if seen.lowest < 0:
+        raise_not_definite(seen.lowest)
+    return seen
+
+
+# ── the r x r problem ───────────────────────────────────────────────────────
+def _axes(moments: Moments, low_rank: LowRank) -> tuple[EigenPairs, Array]:
+    """All eigenpairs of the scatter, and the coefficients WV, whose signs are fixed."""
+    values, vectors = np.linalg.eigh(moments.scatter)
+    products = moments.scatter @ vectors
+    pairs = EigenPairs.largest(values, vectors, products, len(values))
+    coef = pairs.vectors if low_rank.whiten is None else low_rank.whiten @ pairs.vectors
+    # Of the coefficients, not of the axes: those turn with the basis that happened to whiten the core.
+    signs = fixed_signs(coef)
+    return pairs.turned(signs), coef * signs
+
+
+def _cut(values: Array, moves: Array, dtype: np.dtype[Any]) -> float:
+    """Eigenvalues up to this are rounding: of the scatter's products, or half of them of the features'."""
+    lost = values[moves > 0.5 * values]
+    products = 30.0 * float(np.finfo(dtype).eps) * float(np.max(values, initial=0.0))
+    return max(products, float(np.max(lost, initial=0.0)))
+
+
+def _require_reachable(
+    values: Array,
+    asked: int | float | None,
+    total: float,
+    low_rank: LowRank,
+    certificate: Certificate,
+) -> None:
+    """Raise when the rank, not the data, is what keeps the fit from what was asked for."""
+    if isinstance(asked, int) and asked > low_rank.rank:
+        if low_rank.projects and certificate.left_out <= certificate.rounding:
+            return  # nothing is left out: there are no more components
+        msg = (
+            f"{asked} components were asked for, but the approximation has rank {low_rank.rank}. Raise "
+            "its rank, ask for fewer components, or use approximation=None."
+        )
+        raise InputError(msg)
+    held = float(np.sum(values))
+    if isinstance(asked, float) and held < asked * total * (1.0 - 1e-12) - certificate.rounding:
+        msg = (
+            f"n_components={asked} came, but an approximation of rank {low_rank.rank} shows only "
+            f"{held / total:.2%} of the variance for certain. Raise its rank, ask for a smaller share or "
+            "for a number of components, or use approximation=None."
+        )
+        raise InputError(msg)
+
+
+def _low_end(kernel: Kernel, low_rank: LowRank) -> LowEnd | None:
+    """Where validity is not known: what the landmarks show of it."""
+    if kernel.why_valid() is not None or not isinstance(low_rank.sections, KernelSections):
+        return None
+    values = np.linalg.eigvalsh(core_matrix(kernel, low_rank.sections.points))
+    return LowEnd(float(values.min()), float(-values[values < 0].sum()), complete=False)

@@ -1,0 +1,91 @@
+"""What a plan depends on, and what it says: two frozen, printable values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from mercer._core.memory import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from mercer.approximations import Approximation
+    from mercer.solvers import Solver
+
+Route: TypeAlias = Literal["primal", "dual", "low-rank"]
+# How K is held: not at all (LAPACK overwrites it, a map replaces it), whole, or in tiles, of which as
+# many are held as memory allows.
+Storage: TypeAlias = Literal["none", "full", "tiles"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the choice depends on."""
+
+    n: int
+    d: int
+    n_components: int | float | None
+    itemsize: int = 8
+    budget_bytes: int = 2**63
+    n_threads: int = 1
+    rows_bytes: int = 0  # what the model itself keeps of the rows
+    from_source: bool = False  # rows are read from a source, slice by slice
+    in_memory: bool = True  # whether the dual side has its rows in memory, from a source or not
+    dense: bool = True  # False: a sparse matrix
+    map_dimension: int | None = None  # of the kernel's explicit map, where there is one
+    shift_invariant: bool = False
+    precomputed: bool = False
+    costly: bool = False  # a user's Python function: no entry is computed twice
+
+    @property
+    def k(self) -> int | None:
+        """Components asked for, where that is a number."""
+        return self.n_components if isinstance(self.n_components, int) else None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which problem is solved, how, in how many bytes, and why."""
+
+    route: Route
+    solver: Solver
+    storage: Storage
+    n_bytes: int
+    reasons: tuple[str, ...] = field(default=())
+    # A share of the variance may need more components than Krylov pays for, or than memory holds.
+    lapack_fits: bool = True
+    most_components: int = 2**63
+    # Of the tile loop: precision of its tiles, whether products iterate on float32 tiles that float64
+    # ones prove, and the bytes of tiles that are kept between products.
+    width: int = 0
+    sketch: bool = False
+    hold_bytes: int = 0
+    held: float = 0.0  # the share of all tiles that hold_bytes are
+    approximation: Approximation | None = None
+    # What a calibration adds (`mercer.model.forecast`).
+    n_products: int | None = None
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        how = repr(self.solver if self.approximation is None else self.approximation)
+        lines = [
+            f"{self.route} route, {how}, {self._held_text()}, at most {format_bytes(self.n_bytes)}"
+        ]
+        if self.n_products is not None and self.seconds is not None:
+            what = "products" if self.route == "dual" else "passes over the rows"
+            lines.append(
+                f"  about {self.n_products} {what}, {format_seconds(self.seconds)} expected"
+            )
+        return "\n".join([*lines, *(f"  - {reason}" for reason in self.reasons)])
+
+    def _held_text(self) -> str:
+        if self.route != "dual":
+            return "explicit map" if self.route == "primal" else "K never formed"
+        if self.storage != "tiles":
+            return "K stored" if self.storage == "full" else "K formed once"
+        kind = "float32 tiles, proved in float64" if self.sketch else "tiles"
+        where = f"{kind} ({self.width} wide)"
+        if self.held >= 1.0:
+            return f"half of K held as {where}"
+        if self.held > 0.0:
+            return f"K in {where}, {self.held:.0%} of them held"
+        return f"K in {where}, none stored"

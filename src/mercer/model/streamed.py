@@ -1,0 +1,119 @@
+"""PCA of explicit features in one pass over the rows: Φ is never held, only its m x m scatter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.engine.moments import Moments
+from mercer.engine.rows import row_blocks
+from mercer.engine.threads import n_blas_threads, share_out
+from mercer.engine.tiles import row_slices
+from mercer.model.budget import SLICE_BYTES
+from mercer.model.certificate import Certificate
+from mercer.model.linear import require_finite, solve_small
+from mercer.model.projection import Projection
+from mercer.model.result import Fit
+from mercer.operators import StoredGram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mercer._core.types import Array, Rows
+    from mercer._core.watch import Watch
+    from mercer.model.problem import Plan
+    from mercer.operators.sections import Sections
+    from mercer.solvers import EigenPairs
+
+# Rows of one slice at most: the sums of float32 features are continued in float64 from slice to slice.
+SLICE_ROWS = 4096
+
+
+def fit_streamed(
+    sections: Sections,
+    x: Rows,
+    asked: int | float | None,
+    *,
+    plan: Plan,
+    rng: np.random.Generator,
+    watch: Watch,
+    weights: Array | None = None,
+) -> Fit:
+    """PCA of φ(x) = sections(x), exact, from W, μ and S = Σw(φ - μ)(φ - μ)ᵀ alone.
+
+    No vector has as many entries as there are rows: the pairs are those of S, and their vectors are the
+    axes, each with its largest entry positive. Nothing is left out, so the certificate bounds rounding.
+    """
+    moments = stream_moments(sections, x, weights=weights, watch=watch)
+    cut = _rounding(moments, np.dtype(x.dtype))
+    scatter = StoredGram(moments.scatter)
+    pairs, total = solve_small(scatter, asked, cut=cut, plan=plan, rng=rng)
+    n = int(x.shape[0]) if weights is None else int(np.count_nonzero(weights))
+    return Fit(
+        _projection(sections, moments.mean, pairs.vectors, np.dtype(x.dtype)),
+        pairs,
+        total,
+        rank_bound=min(n - 1, sections.width),
+        plan=plan,
+        cut=cut(pairs.values),
+        low_end=None,
+        asked=asked,
+        weight=moments.weight,
+        certificate=_certificate(moments, pairs, cut(pairs.values)),
+    )
+
+
+def _projection(sections: Sections, mean: Array, axes: Array, dtype: np.dtype[Any]) -> Projection:
+    return Projection(sections, axes.astype(dtype), (mean @ axes).astype(dtype))
+
+
+def _trace(moments: Moments) -> float:
+    """Σw‖φ‖² = tr K, not centred."""
+    return float(np.trace(moments.scatter) + moments.weight * (moments.mean @ moments.mean))
+
+
+def _rounding(moments: Moments, dtype: np.dtype[Any]) -> Callable[[Array], float]:
+    """Eigenvalues below this are rounding: of the solver, and of the shift by the mean.
+
+    The shift rounds each feature by eps|φ|: no eigenvalue is moved by more than the sum of the squares,
+    eps² tr K.
+    """
+    eps, trace = float(np.finfo(dtype).eps), _trace(moments)
+    return lambda values: 30.0 * eps * float(np.max(values, initial=0.0)) + 4.0 * eps**2 * trace
+
+
+def _certificate(moments: Moments, pairs: EigenPairs, rounding: float) -> Certificate:
+    # A solver that iterates is right to its residual only.
+    slack = float(np.max(pairs.residuals)) * float(pairs.values[0])
+    return Certificate("below", _trace(moments), 0.0, rounding + slack)
+
+
+def stream_moments(sections: Sections, x: Rows, *, weights: Array | None, watch: Watch) -> Moments:
+    """Weight, mean and scatter of the sections of all rows, merged in the order of the rows."""
+    n, m = int(x.shape[0]), sections.width
+    n_threads = n_blas_threads() if sections.parallel else 1
+    height = max(1, min(SLICE_ROWS, SLICE_BYTES // max(1, m * x.dtype.itemsize)))
+    seen = Moments.empty(m)
+    with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+        for i, block in row_blocks(x, height * n_threads):
+            w = None if weights is None else weights[i]
+            for part in _parts(sections, block, w, height=height, n_threads=n_threads):
+                seen = seen.merged(part)
+            watch.step(i.stop, n, "rows", None)
+    require_finite(np.diagonal(seen.scatter))
+    return seen
+
+
+def _parts(
+    sections: Sections, block: Rows, weights: Array | None, *, height: int, n_threads: int
+) -> list[Moments]:
+    """Of the slices of a block, one a thread and hence in order."""
+
+    def hand(slices: Iterable[slice]) -> list[Moments]:
+        return [
+            Moments.of(sections(block[i]), None if weights is None else weights[i]) for i in slices
+        ]
+
+    hands = share_out(hand, row_slices(int(block.shape[0]), height), n_threads=n_threads)
+    return [part for parts in hands for part in parts]

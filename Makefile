@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint fmt clean
+.PHONY: help demo test bench scale lint fmt clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -31,6 +31,9 @@ test: lint  ## lint, then the whole test suite
 
 bench: $(STAMP)  ## speed, memory and residual against scikit-learn (ARGS="--quick" for a taste)
 	$(BIN)/python -m benchmarks.run $(ARGS)
+
+scale: $(STAMP)  ## past memory: exact fits without K, and approximations (ARGS="--data DIR" for real data)
+	$(BIN)/python -m benchmarks.scale $(ARGS)
 
 fmt: $(STAMP)  ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix .

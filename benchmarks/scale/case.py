@@ -52,7 +52,9 @@ class Job:
     who: str
     task: str = "fit"
     options: Options = field(default_factory=Options)
-    limited: bool = False  # not run when a smaller n says that it would take too long, or too much memory
+    limited: bool = (
+        False  # not run when a smaller n says that it would take too long, or too much memory
+    )
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.scale.case import NOTHING_HELD, Case, Options
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Builder = Callable[[Case, float, Options], Any]
 

@@ -85,11 +85,7 @@ def run_jobs(question: str, jobs: list[Job], setting: Setting) -> list[Row]:
     for number, job in enumerate(jobs, 1):
         started = time.perf_counter()
         reason = reason_to_skip(job, rows, setting)
-        row = (
-            run_child(job, setting)
-            if reason is None
-            else {"status": "skipped", "remark": reason}
-        )
+        row = run_child(job, setting) if reason is None else {"status": "skipped", "remark": reason}
         label = {
             "question": question,
             "task": job.task,
@@ -102,5 +98,7 @@ def run_jobs(question: str, jobs: list[Job], setting: Setting) -> list[Row]:
         took = f"{row['seconds']:.3g} s" if "seconds" in row else row["status"]
         note = f" ({row['remark']})" if row.get("remark") else ""
         wall = time.perf_counter() - started
-        say(f"  [{number}/{len(jobs)}] {job.case.name}, {job.who}: {took}{note}  [{wall:.0f} s in all]")
+        say(
+            f"  [{number}/{len(jobs)}] {job.case.name}, {job.who}: {took}{note}  [{wall:.0f} s in all]"
+        )
     return rows

@@ -10,17 +10,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mercer import diagnostics, errors, kernels, plots, preimage, sklearn, solvers
+    from mercer import (
+        approximations,
+        diagnostics,
+        errors,
+        kernels,
+        plots,
+        preimage,
+        sklearn,
+        solvers,
+    )
     from mercer.diagnostics import check_kernel
-    from mercer.estimators import PCA, KernelPCA
+    from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA
 
 __version__ = "0.1.0"
 
 # Where each public name lives. Nothing is imported until it is asked for: `import mercer` costs no
 # more than Python itself, and the command line answers `--help` at once.
 _HOMES = {
+    "IncrementalKernelPCA": "mercer.estimators",
     "KernelPCA": "mercer.estimators",
     "PCA": "mercer.estimators",
+    "approximations": "",
     "check_kernel": "mercer.diagnostics",
     "diagnostics": "",
     "errors": "",
@@ -33,8 +44,10 @@ _HOMES = {
 
 __all__ = [
     "PCA",
+    "IncrementalKernelPCA",
     "KernelPCA",
     "__version__",
+    "approximations",
     "check_kernel",
     "diagnostics",
     "errors",

@@ -186,7 +186,7 @@ def test_a_file_cut_short_anywhere_is_refused(saved):
             checkpoint.resume()
 
 
-@pytest.mark.parametrize("extra", [b"\0", b"x" * 64, b"PK"])
+@pytest.mark.parametrize("extra", [b"\0", b"x" * 64, b"PK"], ids=["zero", "64 bytes", "PK"])
 def test_bytes_before_or_behind_are_refused(saved, extra):
     path, content, _ = saved
     refused(path, content + extra, "checksum|begin")
@@ -195,7 +195,9 @@ def test_bytes_before_or_behind_are_refused(saved, extra):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"x", b"PK", b"hello, world\n" * 30, bytes(range(256)) * 9], ids=repr
+    "content",
+    [b"", b"x", b"PK", b"hello, world\n" * 30, bytes(range(256)) * 9],
+    ids=["empty", "one byte", "two bytes", "text", "every byte"],
 )
 def test_garbage_is_refused_and_left_alone(tmp_path, content):
     refused(tmp_path / "fit.ckpt", content, "is damaged, or is no checkpoint")

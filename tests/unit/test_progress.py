@@ -93,10 +93,13 @@ def test_rows_are_counted_and_their_number_is_no_guess(clock, stream):
     ]
 
 
-@pytest.mark.parametrize(("expected", "count"), [(None, "4 products"), (3, "4 products")])
-def test_an_unknown_or_wrong_expectation_is_not_told(clock, stream, expected, count):
+@pytest.mark.parametrize(
+    ("done", "expected", "count"),
+    [(4, None, "4 products"), (4, 3, "4 products"), (1, None, "1 product")],
+)
+def test_an_unknown_or_wrong_expectation_is_not_told(clock, stream, done, expected, count):
     teller = Teller("PCA", stream=stream, clock=clock)
-    run(teller, clock, [(1, 4, expected, "products", 0.1)])
+    run(teller, clock, [(1, done, expected, "products", 0.1)])
     assert stream.getvalue() == f"PCA: {count}, residual 1e-01, 1 s\n"
 
 

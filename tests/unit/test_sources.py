@@ -416,7 +416,8 @@ def big_zarr(folder):
 
 @pytest.mark.parametrize("make", [big_npy, big_batches, big_frames, big_zarr])
 def test_small_blocks_of_40_megabytes_take_little_memory(make, tmp_path):
-    source = as_source(make(tmp_path))
+    x = make(tmp_path)
+    source = as_source(x)
     assert source.shape == (TALL, 20)
     block = 500 * 20 * 8
 
@@ -426,8 +427,15 @@ def test_small_blocks_of_40_megabytes_take_little_memory(make, tmp_path):
     positions = np.arange(0, TALL, 500)
     allowed = source.resident_bytes(500) + 3 * block + 200_000
     assert allowed < 4_000_000
+    assert traced_peak(lambda: as_source(x)) < allowed
     assert traced_peak(one_pass) < allowed
     assert traced_peak(lambda: source[positions]) < allowed
+
+
+def test_a_pickle_holds_no_rows(tmp_path):
+    path = big_npy(tmp_path)
+    for x in (path, np.load(path, mmap_mode="r")):
+        assert len(pickle.dumps(as_source(x))) < 2_000
 
 
 def test_one_row_group_is_held_at_a_time(tmp_path):
@@ -523,6 +531,11 @@ def partitioned(folder):
     (folder / "year=2020").mkdir()
     parquet(folder / "year=2020", arrow_table(X))
     return folder
+
+
+def half_partitioned(folder):
+    parquet(folder, arrow_table(X))
+    return partitioned(folder)
 
 
 def two_tables(folder):
@@ -655,6 +668,7 @@ BAD = {
     "Parquet: one name twice": (lambda f: parquet(f, twice("a")), r"2 column\(s\) named 'a'"),
     "folder: empty": (folder_called("tables"), "nowhere in it"),
     "folder: partitioned": (partitioned, "below it, such as 'year=2020'.*pyarrow.dataset"),
+    "folder: half partitioned": (half_partitioned, "below it, such as 'year=2020'"),
     "folder: two tables": (
         two_tables,
         r"'b.parquet' has the columns \['length'.*as in .*'a.parquet'",
@@ -755,7 +769,7 @@ def test_a_file_that_changes_is_noticed(case, how, tmp_path):
     with pytest.raises(InputError, match=says):
         source.check_unchanged()
     with pytest.raises(InputError, match=says):
-        list(source.blocks(10))
+        next(iter(source.blocks(10)))
     with pytest.raises(InputError, match=says):
         pickle.loads(data)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.accuracy import rbf_tile
 from benchmarks.scale import ruler
-from benchmarks.scale.case import Case, Options
 from benchmarks.scale.data import load, width
 from benchmarks.scale.entrants import ENTRANTS, FOURIER, KMEANS, NYSTROM, RPCHOLESKY
 from benchmarks.scale.tasks.fit import number_or_none
+
+if TYPE_CHECKING:
+    from benchmarks.scale.case import Case, Options
 
 METHODS = (RPCHOLESKY, NYSTROM, KMEANS, FOURIER)
 

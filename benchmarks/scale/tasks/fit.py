@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.accuracy import rbf_tile
 from benchmarks.measure import timed_fits
 from benchmarks.scale import ruler
-from benchmarks.scale.case import Case, Options
 from benchmarks.scale.data import load, width
 from benchmarks.scale.entrants import ENTRANTS, settled
+
+if TYPE_CHECKING:
+    from benchmarks.scale.case import Case, Options
 
 WARM_UP_ROWS, WARM_UP_RANK = 600, 100
 

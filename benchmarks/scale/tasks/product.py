@@ -8,17 +8,20 @@ of the diagonal. Twice the time of these parts, each at the full speed of its ow
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import timed_fits
-from benchmarks.scale.case import Case, Options
 from benchmarks.scale.data import load, width
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.scale.case import Case, Options
 
 COLUMNS = 32
 SQUARE = 2048  # of the matrices whose product is BLAS at full speed

@@ -65,12 +65,14 @@ def format_seconds(seconds: float) -> str:
 
     Examples
     --------
-    >>> format_seconds(0.25), format_seconds(90), format_seconds(8000)
-    ('0.25 s', '90 s', '2.2 h')
+    >>> format_seconds(0.25), format_seconds(110), format_seconds(400), format_seconds(8000)
+    ('0.25 s', '110 s', '6.7 min', '2.2 h')
     """
-    if seconds < 120:
-        return f"{seconds:.2g} s"
-    return f"{seconds / 60:.2g} min" if seconds < 7200 else f"{seconds / 3600:.2g} h"
+    for size, unit in ((120, "s"), (7200, "min"), (float("inf"), "h")):
+        if seconds < size:
+            number = seconds / {"s": 1, "min": 60, "h": 3600}[unit]
+            break
+    return f"{number:.2g} {unit}" if number < 99.5 else f"{number:.0f} {unit}"
 
 
 def available_bytes() -> int:

@@ -73,8 +73,7 @@ def k_means_plus_plus(
     rows = take_rows(x, sample)
     # In a sample drawn in proportion to the weights each row counts alike.
     mass = weights[sample] if weights is not None and len(sample) == n else np.ones(len(sample))
-    lengths = kernel.tile_diag(rows).astype(np.float64)
-    require_lengths(lengths)
+    lengths = checked_diagonal(kernel, rows)
     rounding = 10.0 * float(np.finfo(x.dtype).eps) * lengths
     distances = np.ones(len(sample))
     chosen: list[int] = []

@@ -151,7 +151,7 @@ class Nystrom(Approximation):
         drawing = 5 * FLOAT * n
         if self.sampling == "k-means++":
             drawing += FLOAT * sample_size(n, m) * (2 * (d + 2) + 12)
-        small = FLOAT * m * (8 * m + 3 * (d + 2))
+        small = FLOAT * m * (14 * m + 3 * (d + 2))
         return drawing + small + pass_bytes(n, d, m, itemsize)
 
     def width(self, n: int) -> int:

@@ -19,29 +19,30 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Sections of a block of rows that nearly stay in a core's own cache while they are made, whitened and
-# squared. Measured, blocks of 8 MB take a quarter longer a row.
-BLOCK_BYTES = 2 * 2**20
+# Sections of a block of rows. Smaller blocks stay in a core's cache, but each block ends in sums of m x m
+# numbers: measured with m = 500, blocks of 256 rows take twice as long a row as blocks of 2048 or more.
+BLOCK_BYTES = 8 * 2**20
 BLOCK_ROWS = 4096
 # Blocks that a thread gets at a time: more would have to be read, and held, before the first is used.
 BLOCKS_A_HAND = 4
 
 FLOAT = 8
-# Arrays as large as the sections of a block, in float64, that live at a time: the sections and up to
-# three temporaries of the kernel's own, or the sections, features and their centred copy.
-COPIES = 5
+# Arrays as large as the sections of a block that live at a time: the sections and a kernel's temporaries,
+# some of which are always float64, or features, their centred copies and a float64 one for the mean.
+COPIES = 3
+DOUBLE_COPIES = 2
 
 
 def pass_height(width: int, itemsize: int) -> int:
     """Rows of a block: what fits, but enough that an m x m sum a block costs less than its product."""
-    least = max(128, width // 2)
+    least = max(128, width)
     return max(least, min(BLOCK_ROWS, BLOCK_BYTES // max(1, width * itemsize)))
 
 
 def pass_bytes(n: int, d: int, width: int, itemsize: int) -> int:
     """What a pass holds at most: blocks of rows, their sections, and m x m sums, in each thread."""
     rows = min(n, pass_height(width, itemsize))
-    sections = COPIES * FLOAT * rows * width
+    sections = (COPIES * itemsize + DOUBLE_COPIES * FLOAT) * rows * width
     # Rows are copied out of a file or a sparse matrix, and then made ready for the product.
     points = (BLOCKS_A_HAND * itemsize + 4 * FLOAT) * rows * (d + 2)
     return n_blas_threads() * (sections + points + 4 * FLOAT * width * width)

@@ -78,12 +78,13 @@ class PivotSearch:
         mass[self.landmarks] = 0.0
         if not np.any(mass > 0):
             return 0
-        rows = drawn(mass, min(CANDIDATES, CANDIDATES_A_PIVOT * most), rng=rng)
+        candidates = drawn(mass, min(CANDIDATES, CANDIDATES_A_PIVOT * most), rng=rng)
+        rows, places = np.unique(candidates, return_inverse=True)
         points = take_rows(self.x, rows)
         inside = self._inside(points)  # (p, m)
         residual = core_matrix(self.kernel, points) - inside @ inside.T  # (p, p)
         chosen, lower = accept_pivots(
-            residual, rows, self.left[rows], floor[rows], most=most, rng=rng
+            residual, places, self.left[rows], floor[rows], most=most, rng=rng
         )
         if len(chosen):
             self.whiten = extended(self.whiten, inside[chosen], lower)

@@ -12,40 +12,38 @@ if TYPE_CHECKING:
 
 def accept_pivots(
     residual: Array,  # (p, p)
-    rows: Indices,  # (p,)
+    candidates: Indices,  # (c,)
     proposed: Array,  # (p,)
     floor: Array,  # (p,)
     *,
     most: int,
     rng: np.random.Generator,
 ) -> tuple[Indices, Array]:
-    """Accepted candidates, in order, and the Cholesky factor of the residual matrix among them.
+    """Accepted rows of the residual matrix, in order, and the Cholesky factor of it among them.
 
-    Candidates were drawn, with replacement, in proportion to the residual diagonal when they were
-    `proposed`. Each pivot that is accepted takes its share off what is left of the others; a candidate
-    is accepted with probability left/proposed. The next pivot is then distributed as what is left,
-    which is the law of RPCholesky (Epperly, Tropp & Webber 2024, "Embrace rejection"). What is left
-    below the floor is rounding, and never accepted.
+    Candidates are rows of the matrix that were drawn, with replacement, in proportion to the residual
+    diagonal when they were `proposed`. Each pivot that is accepted takes its share off what is left of
+    the others; a candidate is accepted with probability left/proposed. The next pivot is then
+    distributed as what is left, which is the law of RPCholesky (Epperly, Tropp & Webber 2024, "Embrace
+    rejection"). What is left below the floor is rounding, and never accepted.
     """
-    p = len(residual)
-    dice = rng.random(p)
+    dice = rng.random(len(candidates))
     left = np.diagonal(residual).copy()
-    columns = np.zeros((p, min(p, most)))  # of the Cholesky factor, for all candidates
+    columns = np.empty((len(residual), min(len(residual), most)))  # of the Cholesky factor
     accepted: list[int] = []
-    taken: set[int] = set()
-    for i in range(p):
+    for i, die in zip(candidates.tolist(), dice.tolist(), strict=True):
         a = len(accepted)
-        if a == most:
+        if a == columns.shape[1]:
             break
-        # A row is a landmark once: what rounding leaves of it is no second one.
-        if int(rows[i]) in taken or left[i] <= floor[i] or dice[i] * proposed[i] >= left[i]:
+        if left[i] <= floor[i] or die * proposed[i] >= left[i]:
             continue
-        column = residual[i:, i] - columns[i:, :a] @ columns[i, :a]
+        column = residual[:, i] - columns[:, :a] @ columns[i, :a]
         column /= np.sqrt(left[i])
-        column[0] = np.sqrt(left[i])
-        columns[i:, a] = column
-        left[i:] -= column * column
+        column[i] = np.sqrt(left[i])
+        columns[:, a] = column
+        left -= column * column
+        left[i] = 0.0  # a row is a landmark once: what rounding leaves of it is no second one
         accepted.append(i)
-        taken.add(int(rows[i]))
     chosen = np.array(accepted, dtype=np.intp)
-    return chosen, columns[chosen, : len(accepted)]
+    # Above the diagonal stands what later pivots found left of earlier ones: rounding.
+    return chosen, np.tril(columns[chosen, : len(accepted)])

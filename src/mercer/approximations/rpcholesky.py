@@ -54,7 +54,7 @@ class RPCholesky(Approximation):
     >>> import numpy as np
     >>> from mercer._core.watch import Blind
     >>> from mercer.kernels import RBF
-    >>> x = np.array([[0.0], [0.1], [0.2], [9.0]])
+    >>> x = np.array([[0.0], [0.01], [0.02], [9.0]])
     >>> rng = np.random.default_rng(0)
     >>> low_rank = RPCholesky(rank=2)(RBF(1.0), x, weights=None, rng=rng, watch=Blind())
     >>> low_rank
@@ -150,7 +150,7 @@ class RPCholesky(Approximation):
         m, p = self.width(n), min(CANDIDATES, CANDIDATES_A_PIVOT * self.width(n))
         a_row = 7 * FLOAT * n
         candidates = FLOAT * p * (4 * p + 3 * m + 3 * (d + 2))
-        small = FLOAT * m * (8 * m + 3 * (d + 2))
+        small = FLOAT * m * (14 * m + 3 * (d + 2))
         return a_row + candidates + small + pass_bytes(n, d, m, itemsize)
 
     def width(self, n: int) -> int:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import KernelError
+from mercer._core.errors import KernelError, ZeroVarianceError
+from mercer.approximations.landmarks import require_lengths
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -22,8 +23,10 @@ EPS = float(np.finfo(np.float64).eps)
 def core_matrix(kernel: Kernel, points: Rows) -> Array:  # (m, d) -> (m, m)
     """k(Z, Z) in float64, with the diagonal that distances only nearly give."""
     z = points.astype(np.float64)
+    lengths = kernel.tile_diag(z)
+    require_lengths(lengths)
     core = kernel.tile(z, z)
-    np.fill_diagonal(core, kernel.tile_diag(z))
+    np.fill_diagonal(core, lengths)
     return core
 
 
@@ -50,6 +53,13 @@ def eigen_whitening(core: Array, dtype: np.dtype[Any]) -> Array:  # (m, m) -> (m
         )
         raise KernelError(msg)
     keep = values > cut
+    if not np.any(keep):
+        msg = (
+            "The landmarks have no length in feature space: k(z, z) = 0 for each of them, so they show "
+            "nothing of the data, which may have zero variance. Check that the rows are not all zero, or "
+            "use RPCholesky, which never draws such rows."
+        )
+        raise ZeroVarianceError(msg)
     return vectors[:, keep][:, ::-1] / np.sqrt(values[keep][::-1])
 
 

@@ -174,7 +174,7 @@ class ParquetRows(ArrowPieces):
         f, g = self._groups[p]
         with self._opened(f) as parquet:
             table = parquet.read_row_group(g, columns=list(self.columns))
-        return table.select(self.columns)  # in our order
+        return table.select(self.columns)  # in our order, whichever Arrow reads them in
 
     def resident_bytes(self, height: int) -> int:
         """The largest row group, as stored and as a table, and rows just cut from it."""

@@ -15,6 +15,8 @@ from threadpoolctl import ThreadpoolController
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+TURN_SECONDS = 0.2
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -116,7 +118,9 @@ def share_out(
         try:
             # Each thread in a copy of the caller's context: his np.errstate holds there too.
             deals = [pool.submit(copy_context().run, play, hand) for hand in hands]
-            wait(deals)
+            # In turns: where nothing interrupts a wait (Windows, some consoles), Ctrl-C comes between two.
+            while wait(deals, timeout=TURN_SECONDS).not_done:
+                pass
         except BaseException:  # leaving the pool waits for the hands
             stop.set()
             raise

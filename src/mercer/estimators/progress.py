@@ -203,7 +203,7 @@ class Teller(Onlooker):
 
 def _count(done: int, expected: int | None, what: str) -> str:
     if expected is None or expected < done:
-        return f"{_spaced(done)} {what}"
+        return f"{_spaced(done)} {what.removesuffix('s') if done == 1 else what}"
     about = "about " if what == GUESSED else ""
     return f"{_spaced(done)} of {about}{_spaced(expected)} {what}"
 

@@ -6,8 +6,11 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mercer._core.errors import CheckpointWarning, LongFitWarning
 from mercer._core.memory import format_seconds, parse_bytes
+from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
 from mercer.estimators.door import Training, check_kernel_rows, training_rows
 from mercer.estimators.parts import named_approximation
@@ -20,15 +23,13 @@ from mercer.estimators.validation import (
 )
 from mercer.kernels import Linear, as_kernel
 from mercer.model import Plan, Problem, plan, plan_approximation
-from mercer.model.checkpoint import fingerprint
+from mercer.model.checkpoint import digest, fingerprint
 from mercer.model.forecast import forecast
 from mercer.model.plan import SHARE_COMPONENTS
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-
-    import numpy as np
 
     from mercer._core.watch import Watch
     from mercer.kernels import Kernel
@@ -142,6 +143,7 @@ def watching_task(model: Any, task: Task) -> AbstractContextManager[Watch]:
         checkpoint = None
 
     def ingredients() -> dict[str, Any]:
+        few = take_rows(task.came.rows, np.arange(min(8, task.came.n)))
         return fingerprint(
             task.came.rows,
             task.came.weights,
@@ -149,7 +151,9 @@ def watching_task(model: Any, task: Task) -> AbstractContextManager[Watch]:
             n_components=task.asked,
             solver=task.plan.solver,
             tiles=f"{task.plan.storage}, {task.plan.width} wide, sketch {task.plan.sketch}",
-            seed=model.random_state,
+            rng=task.rng,
+            # A function is known by its values: its name stays when its text changes.
+            values=None if task.kernel.is_precomputed else digest(task.kernel.tile(few, few)),
         )
 
     return watching(model, verbose=model.verbose, checkpoint=checkpoint, fingerprint=ingredients)

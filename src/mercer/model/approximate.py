@@ -41,15 +41,15 @@ def fit_approximation(
         return fit_low_rank(
             kernel, x, asked, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
         )
-    k = asked if isinstance(asked, int) else None
+    wide = asked
+    if isinstance(asked, int) and asked < low_rank.rank:
+        wide = min(asked + OVERSAMPLE, low_rank.rank)
     rough = fit_low_rank(
-        kernel, x, None, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
+        kernel, x, wide, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
     )
     operator = Centred(tiled(kernel, x, plan, dtype=np.float64), weights)
     start = operator.scaled(rough.projection(x).astype(np.float64))
-    wanted = min(k or start.shape[1], start.shape[1])
+    k = min(asked, start.shape[1]) if isinstance(asked, int) else start.shape[1]
     with single_threaded_blas():
-        pairs = ritz_pairs(
-            operator, start[:, : wanted + OVERSAMPLE], wanted, approximation.refine, rng=rng
-        )
+        pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng)
     return dual_fit(kernel, x, operator, pairs, asked, total=operator.trace(), plan=plan, rng=rng)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
+from mercer.approximations.rejection import accept_pivots
+from mercer.approximations.whitening import extended
 from mercer.model.projection import Projection
+from mercer.model.result import first_reaching
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels.base import Kernel
 
-# Rows drawn at a time: enough for the products to run at speed, few beside the rows they are drawn from.
-BLOCK = 32
+# Pivots of one round at most, and rows that are drawn for each of them: enough for the products to run at
+# speed, few beside the rows of a batch.
+PIVOTS = 32
+CANDIDATES_A_PIVOT = 4
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,14 +46,20 @@ class Dictionary:
 
     @property
     def size(self) -> int:
-        """m."""
+        """Number of points."""
         return len(self.lower)
 
     @property
     def condition(self) -> float:
         """By how much W amplifies rounding, squared: ‖W‖² max k(z, z)."""
-        largest = np.max(np.einsum("ij,ij->i", self.lower, self.lower), initial=0.0)
-        return float(np.sum(self.whiten**2) * largest)
+        largest = float(np.max(squares(self.lower), initial=0.0))
+        return largest * float(np.sum(squares(self.whiten)))
+
+    @property
+    def rounding(self) -> float:
+        """Share of k(x, x) by which ‖f(x)‖² may be off. The factor 8 is measured, against long doubles."""
+        eps = float(np.finfo(np.float64).eps)
+        return eps * (self.size + 8.0 * math.sqrt(self.condition))
 
     def features(self, x: Rows) -> Array:  # (b, d) float64 -> (b, m)
         """f(x), slice by slice."""
@@ -59,12 +71,9 @@ class Dictionary:
     def extended(self, points: Rows, features: Array) -> Dictionary:  # (c, d), (c, m + c)
         """With c more points, given their coordinates: old ones, and new ones that are triangular."""
         m, c = self.size, len(features)
-        lower, whiten = np.zeros((m + c, m + c)), np.zeros((m + c, m + c))
+        lower = np.zeros((m + c, m + c))
         lower[:m, :m], lower[m:] = self.lower, features
-        # [[L, 0], [B, C]]⁻ᵀ = [[W, -W Bᵀ C⁻ᵀ], [0, C⁻ᵀ]]
-        right = np.linalg.inv(features[:, m:]).T
-        whiten[:m, :m], whiten[m:, m:] = self.whiten, right
-        whiten[:m, m:] = -(self.whiten @ (features[:, :m].T @ right))
+        whiten = extended(self.whiten, features[:, :m], features[:, m:])
         return Dictionary(self.kernel, stacked(self.points, points), lower, whiten)
 
     def reduced(self, kept: Indices) -> tuple[Dictionary, Array]:
@@ -97,13 +106,15 @@ class Dictionary:
         """
         whiten = self.whiten
         energy, length = self._duals(second)
-        shortest = 1.0 / np.einsum("ij,ij->i", self.lower, self.lower)  # no dual is: w·φ(z) = 1
+        shortest = 1.0 / squares(self.lower)  # no dual is: w·φ(z) = 1
         u, along = np.zeros((self.size, n_out)), np.zeros((self.size, n_out))  # along: w·u
         inside = np.ones(self.size, dtype=np.bool_)
         for s in range(n_out):
             j = int(np.argmin(np.where(inside, energy / length, np.inf)))
             w = whiten[j] - u[:, :s] @ along[j, :s]
-            w -= u[:, :s] @ (w @ u[:, :s])  # once more: duals of near points are long and nearly equal
+            w -= u[:, :s] @ (
+                w @ u[:, :s]
+            )  # once more: duals of near points are long and nearly equal
             w /= np.linalg.norm(w)
             pull, c = second @ w, whiten @ w
             cross = whiten @ pull - along[:, :s] @ (pull @ u[:, :s])  # of the freed duals with Mu
@@ -115,10 +126,15 @@ class Dictionary:
     def _duals(self, second: Array) -> tuple[Array, Array]:
         """wᵀMw and ‖w‖² of each dual vector."""
         energy = np.einsum("ij,ij->i", self.whiten @ second, self.whiten)
-        return energy, np.einsum("ij,ij->i", self.whiten, self.whiten)
+        return energy, squares(self.whiten)
 
     def __repr__(self) -> str:
         return f"Dictionary({self.kernel!r}, {self.size} points)"
+
+
+def squares(rows: Array) -> Array:  # (b, m) -> (b,)
+    """‖row‖² of each."""
+    return np.einsum("ij,ij->i", rows, rows)
 
 
 def stacked(above: Rows, below: Rows) -> Rows:
@@ -129,12 +145,28 @@ def stacked(above: Rows, below: Rows) -> Rows:
 
 
 # ── growing: which rows of a batch to take in ───────────────────────────────
+@dataclass(frozen=True, repr=False)
+class Batch:
+    """Rows on their way in, and their coordinates: in the dictionary and, from m on, along new points."""
+
+    rows: Rows  # (b, d) float64
+    weights: Array  # (b,)
+    diag: Array  # (b,) k(x, x)
+    f: Array  # (b, m) or (b, m + c)
+
+    @property
+    def residual(self) -> Array:  # (b,)
+        """‖φ - φ̂‖² = k(x, x) - ‖f‖², where rounding may leave it below zero."""
+        return self.diag - squares(self.f)
+
+    def missed(self, rounding: float) -> float:
+        """Σw‖φ - φ̂‖² from above: with what rounding can hide."""
+        return float(self.weights @ (np.maximum(self.residual, 0.0) + rounding * self.diag))
+
+
 def pivots(
     kernel: Kernel,
-    x: Rows,  # (b, d) float64
-    f: Array,  # (b, m)
-    diag: Array,  # (b,) k(x, x)
-    weights: Array,  # (b,)
+    batch: Batch,
     *,
     tol: float,
     limit: int,
@@ -144,58 +176,37 @@ def pivots(
     """Rows that the dictionary misses, at most `limit`, and everybody's coordinates (b, c) along them.
 
     Randomly pivoted Cholesky (Chen, Epperly, Tropp & Webber 2024) of the residual kernel
-    k(x, x') - f(x)·f(x'), until no more than the share `tol` of the weighted trace is missed. Blocks are
-    drawn at once, and thinned by rejection as the authors' accelerated form does, so that each pivot has
-    the law of being drawn on its own. Rows whose residual is below `floor` · k(x, x) are rounding.
+    k(x, x') - f(x)·f(x'), until no more than the share `tol` of the weighted trace is missed. Residuals
+    below `floor` · k(x, x) are left alone.
     """
     chosen = np.zeros(0, dtype=np.intp)
-    new = np.zeros((len(f), 0))
-    residual = diag - np.einsum("ij,ij->i", f, f)
-    open_rows = np.ones(len(f), dtype=np.bool_)
-    goal = tol * float(weights @ diag)
-    while len(chosen) < limit and float(weights @ np.maximum(residual, 0.0)) > goal:
-        law = weights * np.where(open_rows & (residual > floor * diag), residual, 0.0)
+    residual, waiting = batch.residual, np.ones(len(batch.f), dtype=np.bool_)
+    m, w = batch.f.shape[1], batch.weights
+    goal = tol * float(w @ batch.diag)
+    while len(chosen) < limit and (left := float(w @ np.maximum(residual, 0.0))) > goal:
+        law = w * np.where(waiting & (residual > floor * batch.diag), residual, 0.0)
         if not np.any(law > 0.0):
             break
-        size = min(BLOCK, limit - len(chosen), int(np.count_nonzero(law)))
-        drawn = rng.choice(len(f), size=size, p=law / law.sum())
-        gram = _residual_gram(kernel, x, drawn, drawn, f, new)
-        taken, factor = _thinned(gram, residual[drawn], floor * diag[drawn], rng=rng)
-        rows = drawn[taken]
-        columns = _residual_gram(kernel, x, slice(None), rows, f, new) @ np.linalg.inv(factor).T
-        # A row is asked once: where k(x, x) holds more than the kernel's other values show (noise of
-        # its own), its residual never vanishes.
-        open_rows[drawn if len(rows) == 0 else rows] = False
-        chosen, new = np.concatenate([chosen, rows]), np.concatenate([new, columns], axis=1)
-        residual = residual - np.einsum("ij,ij->i", columns, columns)
-    return chosen, new
+        most = min(PIVOTS, limit - len(chosen))
+        drawn = rng.choice(len(law), size=CANDIDATES_A_PIVOT * most, p=law / law.sum())
+        rows, places = np.unique(drawn, return_inverse=True)
+        gram = _residual_gram(kernel, batch, rows, rows)
+        floors = floor * batch.diag[rows]
+        taken, lower = accept_pivots(gram, places, residual[rows], floors, most=most, rng=rng)
+        # A row is asked once: where k(x, x) holds noise of its own that no other value shows, its
+        # residual never vanishes.
+        waiting[rows[taken] if len(taken) else rows] = False
+        columns = _residual_gram(kernel, batch, slice(None), rows[taken]) @ np.linalg.inv(lower).T
+        # Columns of a Cholesky factor are nested: those beyond the goal can be left out.
+        count = first_reaching(w @ columns**2, left - goal)
+        columns = columns[:, :count]
+        chosen = np.concatenate([chosen, rows[taken[:count]]])
+        batch = replace(batch, f=np.concatenate([batch.f, columns], axis=1))
+        residual = residual - squares(columns)
+    return chosen, batch.f[:, m:]
 
 
-def _residual_gram(
-    kernel: Kernel, x: Rows, i: Indices | slice, j: Indices, f: Array, new: Array
-) -> Array:
-    gram = kernel.tile(x[i], x[j])
-    gram -= f[i] @ f[j].T
-    gram -= new[i] @ new[j].T
+def _residual_gram(kernel: Kernel, batch: Batch, i: Indices | slice, j: Indices) -> Array:
+    gram = kernel.tile(batch.rows[i], batch.rows[j])
+    gram -= batch.f[i] @ batch.f[j].T
     return gram
-
-
-def _thinned(
-    gram: Array, bounds: Array, floors: Array, *, rng: np.random.Generator
-) -> tuple[Indices, Array]:
-    """Drawn rows that survive those before them, and the Cholesky factor of their residual Gram matrix.
-
-    A row was drawn with its residual before the block; given the rows taken before it in the block it
-    should have been drawn with what is left of that, so it stays with the ratio for a chance.
-    """
-    gram, chances = gram.copy(), rng.random(len(gram))
-    taken: list[int] = []
-    factor = np.zeros_like(gram)
-    for i in range(len(gram)):
-        if gram[i, i] > max(chances[i] * bounds[i], floors[i]):
-            column = gram[:, i] / np.sqrt(gram[i, i])
-            gram -= np.outer(column, column)
-            factor[:, len(taken)] = column
-            taken.append(i)
-    places = np.array(taken, dtype=np.intp)
-    return places, np.tril(factor[places, : len(taken)])

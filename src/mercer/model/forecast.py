@@ -42,16 +42,11 @@ def forecast(plan: Plan, kernel: Kernel, x: Rows, k: int) -> Plan:
     return replace(plan, n_products=n_products, seconds=seconds)
 
 
-def expected_products(solver: BlockKrylov, k: int, n: int) -> int:
-    """Products of a typical run: a landmark start and about 1.3 digits a product."""
-    digits = -np.log10(solver.tol)
-    rounds = -(-k // solver.width(k, n))  # a block narrower than k needs more of them
-    return int(min(np.ceil(1.0 + 0.75 * digits) * rounds, solver.max_products))
-
-
 def _krylov(plan: Plan, solver: BlockKrylov, kernel: Kernel, x: Rows, k: int) -> tuple[int, float]:
     n, columns = int(x.shape[0]), solver.width(k, int(x.shape[0]))
-    n_products = expected_products(solver, k, n)
+    n_products, proofs = solver.products(k, n), PROOFS
+    if plan.approximation is not None:  # exact passes over float64 tiles, and no more of them
+        n_products, proofs = plan.approximation.refine, 0
     if kernel.is_precomputed:
         return n_products, n_products * 2.0 * n * n * columns * _second_a_flop(x.dtype)
     itemsize = 4 if plan.sketch else x.dtype.itemsize
@@ -62,7 +57,7 @@ def _krylov(plan: Plan, solver: BlockKrylov, kernel: Kernel, x: Rows, k: int) ->
     seconds = entries * (first + (n_products - 1) * again)
     proof = sum(_tile_seconds(kernel, x, "f8", k)) if plan.sketch else again
     basis = 8.0 * n * columns * solver.room(k, n) * n_products * _second_a_flop(np.dtype("f8"))
-    return n_products + PROOFS, seconds + PROOFS * entries * proof + basis
+    return n_products + proofs, seconds + proofs * entries * proof + basis
 
 
 def _tile_seconds(kernel: Kernel, x: Rows, dtype: str, columns: int) -> tuple[float, float]:

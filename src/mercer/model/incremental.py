@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer.engine.moments import Moments
 from mercer.model.certificate import Certificate
-from mercer.model.dictionary import Dictionary, pivots
+from mercer.model.dictionary import Batch, Dictionary, pivots
 from mercer.model.linear import require_finite
 from mercer.model.problem import Plan
 from mercer.model.projection import Projection
@@ -21,17 +22,21 @@ from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Indices, Rows
     from mercer.kernels.base import Kernel
 
 # Points that a full dictionary may be offered by one batch: one for so many that it has.
 OFFER = 8
+# How many times the loss a swap has to gain. Each swap projects the whole past once more, which the
+# certificate pays for: measured, half of them come to nothing, and following a drift needs the others.
+WORTH = 1.5
 # A residual k(x, x) - ‖f(x)‖² below minus this share of k(x, x) is not rounding: there is no φ.
 INDEFINITE = 1e-6
+UNIT = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
-class Knobs:
+class Rules:
     """How a stream is read."""
 
     max_landmarks: int
@@ -63,25 +68,30 @@ class Stream:
         return cls(dictionary, Moments.empty(0), 0.0, 0.0, 0.0, 0, seed, np.dtype(rows.dtype))
 
     # ── a batch ─────────────────────────────────────────────────────────────
-    def absorbed(self, x: Rows, weights: Array | None, knobs: Knobs) -> Stream:  # (b, d), (b,)
+    def absorbed(self, x: Rows, weights: Array | None, rules: Rules) -> Stream:  # (b, d), (b,)
         """After these rows, in this order: a new value, the old one stays what it is."""
-        rows = x.astype(np.float64, copy=False)
-        past, w = row_weights(weights, int(x.shape[0]), knobs.forgetting)
-        diag = self._diag(rows)
-        f = self.dictionary.features(rows)
-        self._require_positive(diag, f)
-        old = self._faded(past)
-        joint, f = old._grown(x, rows, f, diag, w, knobs)
-        batch = Moments.of(f, w)
-        missed = float(w @ _missed(diag, f))
-        seen = replace(old, dictionary=joint, moments=padded(old.moments, joint.size))
-        if joint.size <= knobs.max_landmarks:
-            after = seen._with(batch, missed)
+        past, w = row_weights(weights, int(x.shape[0]), rules.forgetting)
+        seen, batch = self._faded(past), self._batch(x, w)
+        chosen, new = seen._offers(batch, rules)
+        f = np.concatenate([batch.f, new], axis=1)
+        moments = Moments.of(f, w)
+        if seen._takes(moments, rules):
+            batch, seen = replace(batch, f=f), seen._extended(x[chosen], f[chosen])
         else:
-            after = seen._thinned(batch, missed, knobs.max_landmarks)
-        return replace(
-            after, trace=old.trace + float(w @ diag), n_rows=self.n_rows + int(x.shape[0])
-        )
+            moments = leading(moments, self.dictionary.size)
+        full = seen.dictionary.size > rules.max_landmarks
+        size = rules.max_landmarks
+        after = seen._thinned(batch, moments, size) if full else seen._with(batch, moments)
+        trace, n_rows = seen.trace + float(w @ batch.diag), self.n_rows + int(x.shape[0])
+        return replace(after, trace=trace, n_rows=n_rows)
+
+    def _batch(self, x: Rows, weights: Array) -> Batch:
+        rows = x.astype(np.float64, copy=False)
+        diag = self.dictionary.kernel.tile_diag(rows).astype(np.float64, copy=False)
+        require_finite(diag)
+        batch = Batch(rows, weights, diag, self.dictionary.features(rows))
+        self._require_positive(diag, batch.residual)
+        return batch
 
     def _faded(self, factor: float) -> Stream:
         return replace(
@@ -92,97 +102,96 @@ class Stream:
             error=self.error * factor,
         )
 
-    def _grown(
-        self, x: Rows, rows: Rows, f: Array, diag: Array, w: Array, knobs: Knobs
-    ) -> tuple[Dictionary, Array]:
-        """The dictionary with points of the batch, where they are needed, and the batch's coordinates."""
-        room = max(0, knobs.max_landmarks - self.dictionary.size)
-        chosen, new = pivots(
+    def _offers(self, batch: Batch, rules: Rules) -> tuple[Indices, Array]:
+        """Rows of the batch that may become points, and the batch's coordinates along them."""
+        room = max(0, rules.max_landmarks - self.dictionary.size)
+        return pivots(
             self.dictionary.kernel,
-            rows,
-            f,
-            diag,
-            w,
-            tol=knobs.tol,
-            limit=room + max(1, knobs.max_landmarks // OFFER),
-            floor=self.floor,
+            batch,
+            tol=rules.tol,
+            limit=room + max(1, rules.max_landmarks // OFFER),
+            floor=self._floor,
             rng=np.random.default_rng([self.seed, self.n_rows]),
         )
-        if len(chosen) == 0 or (room == 0 and not self._worth_it(f, new, w)):
-            return self.dictionary, f
-        f = np.concatenate([f, new], axis=1)
-        return self.dictionary.extended(x[chosen], f[chosen]), f
 
-    def _worth_it(self, f: Array, new: Array, w: Array) -> bool:
-        """Whether a point of the batch can stay in a full dictionary, in another's place.
+    def _takes(self, batch: Moments, rules: Rules) -> bool:
+        """Whether points on offer can stay: there is room, or they are worth more than old ones.
 
-        In the joint dictionary it is worth the energy along a direction that is orthogonal to all old
-        points; the batch alone has any there, and no more than the largest eigenvalue.
+        In the joint dictionary a new point is worth the energy along a direction orthogonal to all old
+        points. The batch alone has any there, and no more than the largest eigenvalue.
         """
-        most = float(np.linalg.eigvalsh((new * w[:, None]).T @ new)[-1])
-        second = second_moment(self.moments.merged(Moments.of(f, w)))
-        return most > float(np.min(self.dictionary.losses(second)))
+        m = self.dictionary.size
+        if m < rules.max_landmarks or len(batch.mean) == m:
+            return len(batch.mean) > m
+        most = float(np.linalg.eigvalsh(second_moment(batch)[m:, m:])[-1])
+        both = second_moment(self.moments.merged(leading(batch, m)))
+        return most > WORTH * float(np.min(self.dictionary.losses(both)))
 
-    def _with(self, batch: Moments, missed: float) -> Stream:
+    def _extended(self, points: Rows, f: Array) -> Stream:  # (c, d), (c, m + c)
+        """With c more points; the stand-ins stay, their new coordinates are zero."""
+        dictionary, seen = self.dictionary.extended(points, f), self.moments
+        m, c = self.dictionary.size, len(f)
+        mean, scatter = np.pad(seen.mean, (0, c)), np.zeros((m + c, m + c))
+        scatter[:m, :m] = seen.scatter
+        moments = Moments(seen.weight, mean, scatter)
+        return replace(self, dictionary=dictionary, moments=moments)
+
+    def _with(self, batch: Batch, moments: Moments) -> Stream:
+        missed = batch.missed(self.dictionary.rounding)
         return replace(
             self,
-            moments=self.moments.merged(batch),
+            moments=self.moments.merged(moments),
             lost=self.lost + missed,
             error=self.error + missed,
         )
 
-    def _thinned(self, batch: Moments, missed: float, size: int) -> Stream:
-        """With the batch, and with `size` points only: stand-ins are projected onto what is left, by P.
+    def _thinned(self, batch: Batch, moments: Moments, size: int) -> Stream:
+        """With the batch, and with `size` points only: stand-ins are projected onto their span, by P.
 
         How far a row is from its stand-in then:
 
         * Rows of this batch were projected onto the joint span a moment ago. φ - φ̂ is orthogonal to it
           and φ̂ - Pφ̂ lies in it: ‖φ - Pφ̂‖² = ‖φ - φ̂‖² + ‖φ̂ - Pφ̂‖² (Pythagoras).
-        * Rows before it were projected onto earlier spans. Points have come since, φ̂ - Pφ̂ has a part
-          along them and φ - φ̂ may have one too: no right angle. Over all of those rows at once,
+        * Rows before it were projected onto earlier spans. Points have come since; φ̂ - Pφ̂ has a part
+          along them, and φ - φ̂ may have one too: no right angle. Over all of those rows at once,
           √Σw‖φ - Pφ̂‖² ≤ √Σw‖φ - φ̂‖² + √Σw‖φ̂ - Pφ̂‖² (Minkowski).
+
+        The squared lengths themselves add up for both: ‖φ̂‖² = ‖Pφ̂‖² + ‖φ̂ - Pφ̂‖².
         """
-        both = self.moments.merged(batch)
-        dictionary = self.dictionary
-        kept, gone = dictionary.weakest(second_moment(both), dictionary.size - size)
-        reduced, basis = dictionary.reduced(kept)
-        then, now = (_energy(moments, gone) for moments in (self.moments, batch))
+        both = self.moments.merged(moments)
+        kept, gone = self.dictionary.weakest(second_moment(both), self.dictionary.size - size)
+        reduced, basis = self.dictionary.reduced(kept)
+        before, now = (_energy(part, gone) for part in (self.moments, moments))
+        missed = batch.missed(self.dictionary.rounding) + now
         return replace(
             self,
             dictionary=reduced,
             moments=both.mapped(basis),
-            lost=self.lost + then + missed + now,
-            error=(np.sqrt(self.error) + np.sqrt(then)) ** 2 + missed + now,
+            lost=self.lost + before + missed,
+            error=(math.sqrt(self.error) + math.sqrt(before)) ** 2 + missed,
         )
 
     @property
-    def floor(self) -> float:
+    def _floor(self) -> float:
         """Share of k(x, x) below which a residual is not worth a point.
 
-        A point with that residual makes entries of W of the size of its root, and scores, which are
-        computed in the precision of the rows, lose as many digits.
+        A point with residual r makes entries of W of the size of 1/√r, and scores, computed in the
+        precision of the rows, lose as many digits.
         """
         return float(np.finfo(self.dtype).eps) ** 0.7
 
-    def _diag(self, rows: Rows) -> Array:
-        diag = self.dictionary.kernel.tile_diag(rows).astype(np.float64, copy=False)
-        require_finite(diag)
-        return diag
-
-    def _require_positive(self, diag: Array, f: Array) -> None:
-        """Raise where no feature space can be behind the kernel: a length below zero, or a projection
-        that is longer than what it is the projection of.
-        """
-        residual = diag - np.einsum("ij,ij->i", f, f)
-        if np.any(diag < 0.0) or np.any(residual < -INDEFINITE * diag):
-            i = int(np.argmin(np.minimum(diag, residual)))
-            msg = (
-                f"{self.dictionary.kernel!r} is not positive semi-definite on these data: row {i} of the "
-                f"batch has k(x, x) = {diag[i]:.3g}, and its projection onto the {self.dictionary.size} "
-                f"landmarks has {diag[i] - residual[i]:.3g}. A stream is summed up in a feature space, and "
-                "there is none. Use a valid kernel or other parameters; `mercer.check_kernel` shows a witness."
-            )
-            raise KernelError(msg)
+    def _require_positive(self, diag: Array, residual: Array) -> None:
+        """Raise where there can't be a feature space: a negative length, a projection that is longer."""
+        if np.all(diag >= 0.0) and np.all(residual >= -INDEFINITE * diag):
+            return
+        i = int(np.argmin(np.minimum(diag, residual)))
+        msg = (
+            f"{self.dictionary.kernel!r} is not positive semi-definite on these data: row {i} of the batch "
+            f"has k(x, x) = {diag[i]:.3g}, and its projection onto {self.dictionary.size} landmarks the "
+            f"squared length {diag[i] - residual[i]:.3g}. A stream is summed up in a feature space, and "
+            "there is none. Use a valid kernel or other parameters; `mercer.check_kernel` shows a witness."
+        )
+        raise KernelError(msg)
 
     # ── what was found ──────────────────────────────────────────────────────
     def fit(self, asked: int | float | None, *, n_bytes: int = 0) -> Fit:
@@ -226,8 +235,7 @@ class Stream:
     def _cut(self, values: Array) -> float:
         """Eigenvalues below this are rounding: of the solver, and of the coordinates."""
         eps, top = float(np.finfo(self.dtype).eps), float(np.max(values, initial=0.0))
-        unit = float(np.finfo(np.float64).eps)
-        return 30.0 * eps * top + 4.0 * unit**2 * self.dictionary.condition * self.trace
+        return 30.0 * eps * top + 4.0 * UNIT**2 * self.dictionary.condition * self.trace
 
     def _require_variance(self, values: Array, cut: float) -> None:
         if np.any(values > cut):
@@ -259,12 +267,9 @@ def row_weights(weights: Array | None, n: int, forgetting: float) -> tuple[float
     return float(np.exp(s.sum() * log)), w
 
 
-def padded(moments: Moments, size: int) -> Moments:
-    """The same rows in a larger space: their new coordinates are zero."""
-    m = len(moments.mean)
-    mean, scatter = np.zeros(size), np.zeros((size, size))
-    mean[:m], scatter[:m, :m] = moments.mean, moments.scatter
-    return Moments(moments.weight, mean, scatter)
+def leading(moments: Moments, m: int) -> Moments:
+    """Of the first m coordinates."""
+    return Moments(moments.weight, moments.mean[:m], moments.scatter[:m, :m])
 
 
 def second_moment(moments: Moments) -> Array:
@@ -276,9 +281,3 @@ def _energy(moments: Moments, u: Array) -> float:  # (m, c)
     """Σw‖uᵀf‖² = tr(uᵀMu)."""
     spread = float(np.sum((moments.scatter @ u) * u))
     return max(spread, 0.0) + moments.weight * float(np.sum((moments.mean @ u) ** 2))
-
-
-def _missed(diag: Array, f: Array) -> Array:  # (b,), (b, m)
-    """‖φ - φ̂‖² = k(x, x) - ‖f‖², from above: with what rounding can take from the difference."""
-    residual = np.maximum(diag - np.einsum("ij,ij->i", f, f), 0.0)
-    return residual + (f.shape[1] + 8) * float(np.finfo(np.float64).eps) * diag

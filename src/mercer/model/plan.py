@@ -70,7 +70,8 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
         return _checked(found, problem)
     reasons = (*reasons, f"refine={chosen.refine}: exact passes give Ritz pairs with residuals")
     k = problem.k or chosen.width(problem.n)
-    exact = _krylov_plan(replace(problem, n_components=k), BlockKrylov(), reasons[0])
+    room = chosen.refine * (k + 12)
+    exact = _krylov_plan(replace(problem, n_components=k), BlockKrylov(max_basis=room), reasons[0])
     n_bytes = max(n_bytes, exact.n_bytes) + FLOAT * problem.n * k
     return _checked(
         replace(

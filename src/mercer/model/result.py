@@ -14,6 +14,7 @@ from mercer._core.errors import (
     RankWarning,
     UnconvergedWarning,
 )
+from mercer._core.status import Status
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -177,7 +178,8 @@ class Fit:
     def _error_line(self) -> str:
         if self.certificate is not None:
             return f"left out    {self.certificate}"
-        ended = "converged" if self.pairs.status.ok else self.pairs.status.value
+        status = self.pairs.status
+        ended = "converged" if status is Status.CONVERGED else status.value
         return f"residuals   ‖K̃u - λu‖/λ₁ at most {np.max(self.residuals):.1e}; {ended}"
 
     def _work(self) -> str:

@@ -11,6 +11,7 @@ from mercer.operators.dense import StoredGram
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
+    from mercer._core.watch import State
     from mercer.operators.base import SymmetricOperator
 
 
@@ -72,6 +73,15 @@ class Centred:
         if self._row_means is None:
             self._row_means = self.gram.matmat(self._shares[:, None])[:, 0]
         return self._row_means
+
+    def state(self) -> State:
+        """What earlier products left behind: the next one then has the same columns, and rounds alike."""
+        return {"row_means": np.empty(0) if self._row_means is None else self._row_means}
+
+    def restore(self, state: State) -> None:
+        """Go on as the operator that this state was taken from."""
+        means = state["row_means"]
+        self._row_means = means if len(means) else None
 
     @property
     def _shares(self) -> Array:

@@ -11,14 +11,15 @@ from mercer._core.errors import InputError
 from mercer._core.status import Status
 from mercer._core.watch import BLIND
 from mercer.engine.threads import single_threaded_blas
+from mercer.operators.centred import Centred
 from mercer.solvers.base import EigenPairs, Solver
 from mercer.solvers.basis import KrylovBasis
-from mercer.solvers.refine import refine
+from mercer.solvers.refine import MAX_REFINEMENTS, refine
 from mercer.solvers.run import KrylovRun, Looks
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer._core.watch import Watch
+    from mercer._core.watch import State, Watch
     from mercer.operators.base import SymmetricOperator
 
 # Iterating on a float32 sketch further than this would only sharpen the sketch's own rounding.
@@ -78,6 +79,12 @@ class BlockKrylov(Solver):
         block = self.width(k, n)
         return min(n, max(self.max_basis or k + 8 * block, k + 2 * block))
 
+    def products(self, k: int, n: int) -> int:
+        """Products to expect of a typical run: a landmark start, and about 1.3 digits a product."""
+        rounds = -(-k // self.width(k, n))  # a block narrower than k needs more of them
+        digits = -np.log10(self.tol)
+        return int(min(max(2.0, np.ceil(0.75 * digits)) * rounds, self.max_products))
+
     def __call__(
         self,
         operator: SymmetricOperator,
@@ -115,14 +122,19 @@ class BlockKrylov(Solver):
     ) -> EigenPairs:
         """Iterate on `work`, prove (and where it takes little, refine) on `operator`."""
         tol = self.tol if work is operator else max(self.tol, SKETCH_TOL)
-        run = KrylovRun.resumed(watch.resume(), tol)
-        if run is None:
+        state = watch.resume()
+        if state is None:
             run = self._begun(work, k, tol, rng=rng, start=start)
             run.basis.multiply(work)
         else:
-            rng.bit_generator.state = run.rng_state
+            run = KrylovRun.resumed(state, tol)
+            rng.bit_generator.state = state["rng"]
+            if isinstance(work, Centred):
+                work.restore(state)
         status = self._iterate(run, work, k, rng=rng, watch=watch)
-        pairs = refine(operator, run.basis, k, tol=self.tol, watch=watch)
+        # Who is asked to stop proves what there is, and no more.
+        most = 0 if status is Status.STOPPED else MAX_REFINEMENTS
+        pairs = refine(operator, run.basis, k, tol=self.tol, watch=watch, most=most)
         return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
     def _check(self) -> None:
@@ -154,7 +166,9 @@ class BlockKrylov(Solver):
         room = min(n, max(self.room(k, n), k + 2 * width))
         basis = KrylovBasis(n, room + width)
         basis.append(first, rng=rng)
-        return KrylovRun(basis, Looks(tol), None if block < k else np.empty(0), room)
+        return KrylovRun(
+            basis, Looks(tol, self.products(k, n)), None if block < k else np.empty(0), room
+        )
 
     def _iterate(
         self,
@@ -168,7 +182,7 @@ class BlockKrylov(Solver):
         """Product after product, until every residual is within the tolerance."""
         basis, block = run.basis, self.width(k, operator.n)
         while True:
-            watch.keep(lambda: run.state(rng))
+            watch.keep(lambda: _state(run, operator, rng))
             if basis.n_products >= self.max_products:
                 return Status.MAX_PRODUCTS
             ended = self._advance(run, k, block, rng=rng)
@@ -227,6 +241,12 @@ class BlockKrylov(Solver):
         landmark = operator.cross(chosen, vectors[:, -(block - 2) :])  # (n, block - 2)
         stirred = _stirred(landmark.astype(np.float64), rng=rng)
         return np.concatenate([stirred, random[:, :2]], axis=1)
+
+
+def _state(run: KrylovRun, operator: SymmetricOperator, rng: np.random.Generator) -> State:
+    """All that a later call needs to go on as this one would have."""
+    own = operator.state() if isinstance(operator, Centred) else {}
+    return {**run.state(), **own, "rng": rng.bit_generator.state}
 
 
 def _stirred(start: Array, *, rng: np.random.Generator) -> Array:

@@ -20,7 +20,13 @@ MAX_REFINEMENTS = 8
 
 
 def refine(
-    operator: SymmetricOperator, basis: KrylovBasis, k: int, *, tol: float, watch: Watch = BLIND
+    operator: SymmetricOperator,
+    basis: KrylovBasis,
+    k: int,
+    *,
+    tol: float,
+    watch: Watch = BLIND,
+    most: int = MAX_REFINEMENTS,
 ) -> EigenPairs:
     """Products with the operator prove the pairs; while a residual is too large, correct and go on.
 
@@ -34,7 +40,7 @@ def refine(
     n_products = basis.n_products + 1
     excess = _excess(operator, values, u, p, tol)
     watch.step(n_products, None, "products", tol * excess)
-    for _ in range(MAX_REFINEMENTS):
+    for _ in range(most):
         if excess <= 1.0:
             break
         fresh = _orthogonal_to(u, _correction(basis, k, values, p - u * values))
@@ -45,8 +51,8 @@ def refine(
         n_products += 1
         values, u, p = _rayleigh_ritz(both, images, k)
         before, excess = excess, _excess(operator, values, u, p, tol)
-        watch.step(n_products, None, "products", tol * excess)
-        if excess > 0.5 * before:
+        asked = watch.step(n_products, None, "products", tol * excess)
+        if asked or excess > 0.5 * before:
             break
     status = Status.CONVERGED if excess <= 1.0 else Status.STAGNATED
     return EigenPairs.largest(values, u, p, k, n_products=n_products, status=status)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer._core.status import Status
 from mercer.solvers.base import EigenPairs
 from mercer.solvers.basis import KrylovBasis
 
@@ -40,7 +41,8 @@ def ritz_pairs(
         basis.multiply(operator)
     values, coordinates = basis.ritz(k)
     vectors, products = basis.q @ coordinates, basis.images(coordinates)
-    return EigenPairs.largest(values, vectors, products, k, n_products=basis.n_products)
+    facts = {"n_products": basis.n_products, "status": Status.REFINED}
+    return EigenPairs.largest(values, vectors, products, k, **facts)
 
 
 def _unit_columns(block: Array) -> Array:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,10 +21,10 @@ class Looks:
     next one is due shortly before they should reach the tolerance.
     """
 
-    def __init__(self, tol: float) -> None:
+    def __init__(self, tol: float, expected: int) -> None:
         self.tol = tol
         self.worst: float | None = None  # the last residual seen
-        self.expected: int | None = None  # products until the tolerance is met, by the pace so far
+        self.expected = expected  # products until the tolerance is met, by the pace so far
         self._due = max(2, int(-0.4 * np.log10(tol)))  # a product gains two digits or so at best
         self._last: tuple[int, float] | None = None
 
@@ -65,9 +65,8 @@ class KrylovRun:
     looks: Looks
     settled: Array | None  # Ritz values to be confirmed; empty: no need; None: not there yet
     room: int  # columns before a restart
-    rng_state: dict[str, Any] = field(default_factory=dict)
 
-    def state(self, rng: np.random.Generator) -> State:
+    def state(self) -> State:
         """Arrays (views) and plain numbers by name."""
         return {
             **self.basis.state(),
@@ -75,16 +74,13 @@ class KrylovRun:
             "is_settled": self.settled is not None,
             "settled": np.empty(0) if self.settled is None else self.settled,
             "restart_at": self.room,
-            "rng": rng.bit_generator.state,
         }
 
     @classmethod
-    def resumed(cls, state: State | None, tol: float) -> KrylovRun | None:
-        """The run that such a state was taken from; None when there is no state."""
-        if state is None:
-            return None
-        looks = Looks(tol)
+    def resumed(cls, state: State, tol: float) -> KrylovRun:
+        """The run that such a state was taken from."""
+        looks = Looks(tol, state["looks"]["expected"])
         looks.restore(state["looks"])
         settled = np.asarray(state["settled"]) if state["is_settled"] else None
         basis = KrylovBasis.restored(state)
-        return cls(basis, looks, settled, state["restart_at"], state["rng"])
+        return cls(basis, looks, settled, state["restart_at"])

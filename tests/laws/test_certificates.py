@@ -1,0 +1,190 @@
+"""No true eigenvalue lies outside of the bounds that a low-rank fit hands over, and they say something."""
+
+import numpy as np
+import pytest
+
+from conftest import frozen
+from markets.kernels import INDEFINITE, VALID
+from mercer._core.errors import InputError, KernelError
+from mercer._core.watch import BLIND
+from mercer.approximations import Nystrom, RandomFourier, RPCholesky
+from mercer.kernels import RBF, Custom, Linear
+from mercer.model import errorbars
+from mercer.model.lowrank import fit_low_rank
+from mercer.model.plan import Problem, plan_approximation
+
+DTYPES = {"float32": np.float32, "float64": np.float64}
+PROBLEMS = 6  # for each kernel and dtype: 276 in all
+# Rounding of the dense reference itself, relative to the trace.
+REFERENCE = 1e-14
+
+
+def fitted(approximation, kernel, x, *, asked=None, weights=None, seed=0):
+    rng = np.random.default_rng(seed)
+    plan = plan_approximation(Problem(*x.shape, asked, x.dtype.itemsize), approximation)
+    factor = approximation(kernel, x, weights=weights, rng=rng, watch=BLIND)
+    return fit_low_rank(kernel, x, asked, factor, plan=plan, weights=weights, rng=rng, watch=BLIND)
+
+
+def dense_eigenvalues(kernel, x, weights):
+    """Of the centred matrix in float64, weighted where the rows are: descending."""
+    k, w = kernel(x.astype(np.float64)), np.ones(len(x)) if weights is None else weights
+    h = np.eye(len(x)) - np.outer(np.ones(len(x)), w / w.sum())
+    k = np.sqrt(w)[:, None] * (h @ k @ h.T) * np.sqrt(w)
+    return np.linalg.eigvalsh(0.5 * (k + k.T))[::-1]
+
+
+def problem(t, seed, dtype):
+    """Rows of a decaying spectrum, here and there far from the origin, with and without weights."""
+    rng = np.random.default_rng([t, seed])
+    n = int(rng.integers(20, 70))
+    x = rng.standard_normal((n, 4)) * 10.0 ** (-rng.uniform(0.0, 1.0) * np.arange(4))
+    x += rng.choice([0.0, 0.0, 3.0])
+    rank = n if t == 0 else int(rng.integers(1, n))
+    weights = (None, rng.integers(1, 5, n).astype(float), rng.random(n) + 0.01)[t % 3]
+    sampling = "uniform" if t % 4 < 2 else "k-means++"
+    approximation = RPCholesky(rank) if t % 2 else Nystrom(rank, sampling)
+    return approximation, frozen(x.astype(dtype)), weights
+
+
+def used(fit, true):
+    """How much of its room the worst eigenvalue takes, downwards and upwards: at most one."""
+    certificate, found = fit.certificate, fit.eigenvalues
+    true = true[: len(found)]
+    slack = REFERENCE * certificate.trace
+    below = (found - true) / (certificate.rounding + slack)
+    above = (true - found) / (certificate.left_out + certificate.rounding + slack)
+    return float(below.max()), float(above.max())
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize("name", sorted(VALID))
+def test_no_eigenvalue_lies_outside_of_its_bounds(name, dtype, record_property):
+    kernel, worst = VALID[name], []
+    for t in range(PROBLEMS):
+        approximation, x, weights = problem(t, sorted(VALID).index(name), DTYPES[dtype])
+        fit = fitted(approximation, kernel, x, weights=weights, seed=t)
+        true = dense_eigenvalues(kernel, x, weights)
+        worst.append(used(fit, true))
+        slack = REFERENCE * fit.certificate.trace
+        low, high = fit.bounds.T
+        assert np.all(low - slack <= true[: len(low)])
+        assert np.all(true[: len(low)] <= high + slack)
+        assert fit.total >= true.sum() - fit.certificate.rounding - slack
+    record_property("worst", np.max(worst, axis=0).tolist())
+    assert np.max(worst) <= 1.0
+
+
+@pytest.mark.parametrize("approximation", [RPCholesky, Nystrom])
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize("name", ["rbf", "matern-3/2", "poly2", "sum"])
+def test_with_all_rows_as_landmarks_only_rounding_is_left(name, dtype, approximation, cloud):
+    kernel, x = VALID[name], cloud.astype(DTYPES[dtype])
+    fit = fitted(approximation(len(x)), kernel, x)
+    certificate, eps = fit.certificate, np.finfo(x.dtype).eps
+    assert certificate.share <= 100 * eps
+    assert certificate.rounding <= 5e3 * eps * certificate.trace
+    true = dense_eigenvalues(kernel, x, None)[: len(fit.eigenvalues)]
+    np.testing.assert_allclose(fit.eigenvalues, true, atol=100 * eps * certificate.trace)
+
+
+@pytest.mark.parametrize("approximation", [RPCholesky, Nystrom])
+def test_the_bound_is_no_larger_than_it_has_to_be(approximation, cloud):
+    """The trace left out is the dense one, and with few landmarks one eigenvalue takes much of it."""
+    kernel = RBF(0.05)
+    rng = np.random.default_rng(0)
+    factor = approximation(3)(kernel, cloud, weights=None, rng=rng, watch=BLIND)
+    f = factor.features(cloud)
+    left_out = np.trace(kernel(cloud) - f @ f.T)
+    fit = fitted(approximation(3), kernel, cloud)
+    assert fit.certificate.left_out == pytest.approx(left_out, rel=1e-10)
+    assert fit.trace_error == pytest.approx(left_out / len(cloud), rel=1e-10)
+    assert used(fit, dense_eigenvalues(kernel, cloud, None))[1] > 0.1
+
+
+def test_a_certificate_that_leaves_rounding_out_would_be_wrong_in_float32(cloud):
+    kernel, x = RBF(0.05), cloud.astype(np.float32)
+    fit = fitted(Nystrom(len(x)), kernel, x)
+    true = dense_eigenvalues(kernel, x, None)[: len(fit.eigenvalues)]
+    left_out = fit.certificate.left_out
+    assert np.any((fit.eigenvalues > true) | (true > fit.eigenvalues + left_out))
+
+
+# ── kernels of which nothing is known, and those known to be none ───────────
+@pytest.mark.parametrize("approximation", [RPCholesky(20), Nystrom(20), RPCholesky("auto")])
+@pytest.mark.parametrize("name", sorted(INDEFINITE))
+def test_an_indefinite_kernel_has_no_low_rank_bound(name, approximation, cloud):
+    with pytest.raises(KernelError, match=r"not positive semi-definite.*no low-rank bound"):
+        fitted(approximation, INDEFINITE[name], cloud)
+
+
+def test_an_indefinite_kernel_that_looks_valid_at_the_landmarks_is_found_by_the_pass(cloud):
+    """k(x, x) = 1 and one landmark: only the rows show that a projection is longer than its point."""
+
+    def lying(x, y):
+        return np.where(np.all(x[:, None] == y[None], axis=2), 1.0, 2.0)
+
+    with pytest.raises(KernelError, match="less its part in the span of the landmarks is -3"):
+        fitted(Nystrom(1), Custom(lying, "matrices"), cloud)
+
+
+def test_validity_that_is_not_known_is_told_by_what_was_seen(cloud):
+    known, unknown = (fitted(Nystrom(20), VALID[name], cloud) for name in ("rbf", "matrices"))
+    assert known.low_end is None
+    assert not unknown.low_end.complete
+    assert unknown.low_end.lowest > -1e-12
+
+
+# ── features that are no projection ─────────────────────────────────────────
+def error_norm(kernel, x, fit, weights=None):
+    """‖K̃ - K̂‖₂ with K̂ the centred products of the scores of a fit that keeps all components."""
+    w = np.ones(len(x)) if weights is None else weights
+    h = np.eye(len(x)) - np.outer(np.ones(len(x)), w / w.sum())
+    gap = h @ kernel(x) @ h.T - fit.projection(x) @ fit.projection(x).T
+    return np.linalg.norm(np.sqrt(w)[:, None] * gap * np.sqrt(w), 2)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_of_few_rows_the_estimate_is_the_error_itself(weighted, cloud, rng):
+    weights = rng.integers(1, 4, len(cloud)).astype(float) if weighted else None
+    fit = fitted(RandomFourier(30), RBF(0.3), cloud, weights=weights)
+    true = dense_eigenvalues(RBF(0.3), cloud, weights)[: len(fit.eigenvalues)]
+    assert fit.certificate.kind == "estimate"
+    assert np.isnan(fit.trace_error)
+    assert fit.certificate.left_out == pytest.approx(error_norm(RBF(0.3), cloud, fit, weights))
+    assert np.max(np.abs(fit.eigenvalues - true)) <= fit.certificate.left_out
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_of_many_rows_samples_judge_the_error(weighted, rng, monkeypatch):
+    monkeypatch.setattr(errorbars, "SAMPLE_ROWS", 200)
+    x = frozen(rng.standard_normal((500, 3)))
+    weights = rng.random(len(x)) + 0.1 if weighted else None
+    fit = fitted(RandomFourier(100), RBF(0.2), x, weights=weights)
+    norm = error_norm(RBF(0.2), x, fit, weights)
+    assert norm <= fit.certificate.left_out <= 2.0 * norm
+
+
+# ── what is asked for and can't be had ──────────────────────────────────────
+def test_more_components_than_the_rank_are_refused_unless_there_are_no_more(cloud):
+    with pytest.raises(InputError, match=r"10 components.*rank 5"):
+        fitted(Nystrom(5), RBF(0.3), cloud, asked=10)
+    assert len(fitted(RPCholesky(20), Linear(), cloud, asked=10).eigenvalues) == 4
+
+
+def test_a_share_that_the_rank_does_not_show_is_refused(cloud):
+    with pytest.raises(InputError, match=r"n_components=0.99.*rank 5 shows only \d"):
+        fitted(RPCholesky(5), RBF(0.3), cloud, asked=0.99)
+    with pytest.raises(InputError, match="Raise its rank"):
+        fitted(RPCholesky(30), RBF(0.3), cloud, asked=1.0)
+    whole = fitted(RPCholesky(60), RBF(0.3), cloud, asked=1.0)
+    assert whole.explained.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_share_of_the_variance_is_never_overstated(share, cloud):
+    fit = fitted(RPCholesky(40), RBF(0.1), cloud, asked=share)
+    true = dense_eigenvalues(RBF(0.1), cloud, None)
+    k = len(fit.eigenvalues)
+    assert true[:k].sum() / true.sum() >= fit.explained.sum() >= share
+    assert fit.explained[:-1].sum() < share

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,20 +21,35 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 PAGE = "past-memory-benchmarks.md"
+NOT_WHOLE = "--update-docs needs the whole run. Leave out --quick and --only, or --update-docs."
 
 
-def ask(
-    questions: dict[str, ModuleType], setting: Setting, machine: dict[str, Any], name: str
-) -> tuple[list[Row], Path]:
+def measured(setting: Setting, only: tuple[str, ...]) -> tuple[dict[str, Any], list[Row], Path]:
     """Every question in turn; what was measured is written down after each."""
+    started = time.perf_counter()
+    asked = [label for label in QUESTIONS if not only or label in only]
+    wanted = dict.fromkeys(name for label in asked for name in QUESTIONS[label].DATASETS)
+    machine = facts(ROOT) | {
+        "quick": setting.quick,
+        "questions": asked,
+        "left_out": missing_data(wanted, setting.folder),
+    }
+    setting = replace(setting, memory_bytes=machine["memory_bytes"])
+    name = f"past-memory-{machine['date'].replace(':', '').replace('+0000', 'Z')}"
     rows: list[Row] = []
-    path = write_results(machine, rows, name)
-    for label, question in questions.items():
-        jobs = question.jobs(setting)
-        say(f"{label}: {question.TITLE}, {len(jobs)} measurements")
+    for label in asked:
+        jobs = QUESTIONS[label].jobs(setting)
+        say(f"{label}: {QUESTIONS[label].TITLE}, {len(jobs)} measurements")
         rows += run_jobs(label, jobs, setting)
         path = write_results(machine, rows, name)
-    return rows, path
+    minutes = (time.perf_counter() - started) / 60
+    say(f"wrote {path.relative_to(ROOT)} after {minutes:.1f} minutes")
+    return machine, rows, path
+
+
+def read(earlier: str) -> tuple[dict[str, Any], list[Row], Path]:
+    found = json.loads(Path(earlier).read_text())
+    return found["machine"], found["rows"], Path(earlier)
 
 
 def draw_all(
@@ -96,24 +112,12 @@ def main(
 ) -> None:
     """Exact fits past memory, and approximations: time, memory, and what they are worth."""
     if update_docs and (quick or only):
-        msg = "--update-docs needs the whole run. Leave out --quick and --only, or --update-docs."
-        raise click.UsageError(msg)
-    questions = {label: QUESTIONS[label] for label in QUESTIONS if not only or label in only}
-    if earlier is not None:
-        found = json.loads(Path(earlier).read_text())
-        machine, rows, path = found["machine"], found["rows"], Path(earlier)
-    else:
-        started = time.perf_counter()
-        machine = facts(ROOT)
-        folder = check_folder(folder)
-        wanted = dict.fromkeys(name for q in questions.values() for name in q.DATASETS)
-        machine["left_out"] = missing_data(wanted, folder)
-        setting = Setting(quick, folder, limit, 1 if quick else repeat, machine["memory_bytes"])
-        name = f"past-memory-{machine['date'].replace(':', '').replace('+0000', 'Z')}"
-        rows, path = ask(questions, setting, machine, name)
-        say(
-            f"wrote {path.relative_to(ROOT)} after {(time.perf_counter() - started) / 60:.1f} minutes"
-        )
+        raise click.UsageError(NOT_WHOLE)  # before it is measured
+    setting = Setting(quick, check_folder(folder), limit, 1 if quick else repeat)
+    machine, rows, path = measured(setting, only) if earlier is None else read(earlier)
+    if update_docs and (machine["quick"] or set(machine["questions"]) != set(QUESTIONS)):
+        raise click.UsageError(NOT_WHOLE)
+    questions = {label: QUESTIONS[label] for label in machine["questions"]}
     finish(questions, machine, rows, path)
     if update_docs:
         write_docs(questions, page(questions, machine, rows, "images/past-memory-"), rows)

@@ -34,7 +34,7 @@ class Options:
     """What may differ between two lines of a case; what does not apply to an entrant is not looked at."""
 
     memory: str | int = "auto"
-    rank: int = 500
+    rank: int | None = None  # of an approximation
     seed: int = 0
     forecast: bool = False  # ask for the plan first: how long, and in how many bytes?
     ranks: tuple[int, ...] = ()  # of the errors that are compared
@@ -52,9 +52,14 @@ class Job:
     who: str
     task: str = "fit"
     options: Options = field(default_factory=Options)
-    limited: bool = (
-        False  # not run when a smaller n says that it would take too long, or too much memory
-    )
+    limited: bool = False  # skipped when a smaller n says: too long, or too much memory
+
+    @property
+    def name(self) -> str:
+        """The case, and what tells this line from another of the same entrant."""
+        memory = "" if self.options.memory == "auto" else f" memory={self.options.memory}"
+        rank = "" if self.options.rank is None else f" rank={self.options.rank}"
+        return f"{self.case.name}{memory}{rank}"
 
 
 @dataclass(frozen=True)

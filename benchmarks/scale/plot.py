@@ -9,6 +9,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
+from benchmarks.scale.case import Case
 from benchmarks.scale.entrants import (
     ARPACK,
     EXACT,
@@ -22,6 +23,7 @@ from benchmarks.scale.entrants import (
 from benchmarks.scale.report import exponent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 COLOURS = {
@@ -37,6 +39,19 @@ COLOURS = {
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
+def finish(axes: Any, **legend: Any) -> None:
+    axes.grid(alpha=0.2)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=8, **legend)
+
+
+def ticks(axes: Any, values: Iterable[float]) -> None:
+    """Where something was measured, and nowhere else."""
+    places = sorted(set(values))
+    axes.set_xticks(places, [f"{place:,.10g}".replace(",", " ") for place in places])
+    axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+
+
 def save(figure: Any, path: Path) -> None:
     figure.savefig(path, dpi=130)
     plt.close(figure)
@@ -50,15 +65,15 @@ def draw_growth(series: dict[str, tuple[list[int], list[float]]], path: Path) ->
             label = who if p is None else f"{who}: $n^{{{p:.1f}}}$"
             axes.plot(sizes, seconds, "o-", ms=4, color=COLOURS[who], label=label)
     axes.set(xscale="log", yscale="log", xlabel="n", ylabel="seconds", title="cost of a fit")
-    axes.legend(fontsize=8)
-    axes.grid(alpha=0.2)
+    ticks(axes, (n for sizes, _ in series.values() for n in sizes))
+    finish(axes)
     save(figure, path)
 
 
 def draw_memory(rows: list[dict[str, Any]], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(6, 5.5), layout="constrained")
     sizes = sorted({row["case"]["n"] for row in rows})
-    for n, colour in zip(sizes, COLOURS.values(), strict=False):
+    for n, colour in zip(sizes, (COLOURS[EXACT], COLOURS[ARPACK]), strict=False):
         own = sorted(
             (row for row in rows if row["case"]["n"] == n), key=lambda r: r["options"]["memory"]
         )
@@ -73,12 +88,12 @@ def draw_memory(rows: list[dict[str, Any]], path: Path) -> None:
     if limits:
         ends = [min(limits), max(limits)]
         axes.plot(ends, ends, color="#222222", lw=1, label="the budget")
-        axes.legend(fontsize=8)
     axes.set(
         xscale="log", yscale="log", xlabel="memory given, GB", ylabel="memory above the data, GB"
     )
+    ticks(axes, limits)
     axes.set_title("nothing may lie above the line")
-    axes.grid(alpha=0.2)
+    finish(axes)
     save(figure, path)
 
 
@@ -87,7 +102,7 @@ def draw_error(
     medians: dict[tuple[str, int], dict[str, float | None]],
     path: Path,
 ) -> None:
-    figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(14, 5), layout="constrained")
     for who in dict.fromkeys(row["who"] for row in timed):
         own = sorted(
             (row for row in timed if row["who"] == who), key=lambda r: r["options"]["rank"]
@@ -103,14 +118,14 @@ def draw_error(
                 xytext=(3, 3),
                 textcoords="offset points",
             )
-    title = f"error against time, {timed[0]['name']}" if timed else "error against time"
+    title = (
+        f"error against time, {Case(**timed[0]['case']).name}" if timed else "error against time"
+    )
     left.set(xscale="log", yscale="log", xlabel="seconds of a fit", title=title)
     left.set_ylabel("‖K - K̂‖/‖K‖ on sampled rows; the numbers are ranks")
     draw_left_out(right, medians)
-    for axes in (left, right):
-        axes.grid(alpha=0.2)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(fontsize=7)
+    finish(left)
+    finish(right, loc="center left", bbox_to_anchor=(1.0, 0.5))
     save(figure, path)
 
 
@@ -125,4 +140,5 @@ def draw_left_out(axes: Any, medians: dict[tuple[str, int], dict[str, float | No
                 label = f"{name.split(' n=')[0]}, {who.removeprefix('mercer ')}"
                 axes.plot(ranks, values, marker=marker, ms=4, color=COLOURS[who], label=label)
     axes.set(xscale="log", yscale="log", xlabel="rank", ylabel="tr(K - K̂)/tr K")
+    ticks(axes, (rank for _, rank in medians))
     axes.set_title("trace left out")

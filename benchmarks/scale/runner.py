@@ -45,7 +45,9 @@ def run_child(job: Job, setting: Setting) -> Row:
     lines = done.stdout.strip().splitlines()
     if done.returncode != 0 or not lines:
         complaint = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        return {"status": "failed", "remark": complaint.replace(f"{ROOT}/", "")}
+        # Said before anything was allocated: that is an answer, not an accident.
+        status = "refused" if "MemoryBudgetError" in complaint else "failed"
+        return {"status": status, "remark": complaint.replace(f"{ROOT}/", "")}
     return {"status": "measured", **json.loads(lines[-1])}
 
 
@@ -90,7 +92,7 @@ def run_jobs(question: str, jobs: list[Job], setting: Setting) -> list[Row]:
             "question": question,
             "task": job.task,
             "who": job.who,
-            "name": job.case.name,
+            "name": job.name,
             "case": job.case.as_dict(),
             "options": job.options.as_dict(),
         }
@@ -98,7 +100,5 @@ def run_jobs(question: str, jobs: list[Job], setting: Setting) -> list[Row]:
         took = f"{row['seconds']:.3g} s" if "seconds" in row else row["status"]
         note = f" ({row['remark']})" if row.get("remark") else ""
         wall = time.perf_counter() - started
-        say(
-            f"  [{number}/{len(jobs)}] {job.case.name}, {job.who}: {took}{note}  [{wall:.0f} s in all]"
-        )
+        say(f"  [{number}/{len(jobs)}] {job.name}, {job.who}: {took}{note}  [{wall:.0f} s in all]")
     return rows

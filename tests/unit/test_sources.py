@@ -432,6 +432,17 @@ def test_small_blocks_of_40_megabytes_take_little_memory(make, tmp_path):
     assert traced_peak(lambda: source[positions]) < allowed
 
 
+def test_the_planner_hears_of_the_largest_batch_and_of_its_copies():
+    tallest = 27 * D * 8  # the last of the batches
+    assert as_source(partial(cut, X)).resident_bytes(5) == tallest
+    assert (
+        as_source(partial(cut, X, pandas_frame)).resident_bytes(5) == 2 * tallest
+    )  # frame and rows
+    assert (
+        as_source(partial(cut, X, sparse.csr_array)).resident_bytes(5) > 2 * tallest
+    )  # indices too
+
+
 def test_a_pickle_holds_no_rows(tmp_path):
     path = big_npy(tmp_path)
     for x in (path, np.load(path, mmap_mode="r")):

@@ -26,15 +26,13 @@ WHO = (EXACT, EXACT_UNHELD, RPCHOLESKY, ARPACK, NYSTROEM)
 
 def jobs(setting: Setting) -> list[Job]:
     full = (1000, 2000, 5000, 10_000, 20_000, 50_000)
-    sizes = (600, 3500) if setting.quick else full
+    sizes = (600, 1200) if setting.quick else full
     rank = 100 if setting.quick else 500
+    options = dict.fromkeys(WHO, Options())
+    options |= dict.fromkeys((RPCHOLESKY, NYSTROEM), Options(rank=rank))
+    options[EXACT_UNHELD] = Options(memory=NOTHING_HELD)
     return [
-        Job(
-            Case("gaussian", n, 50, 20, "float64"),
-            who,
-            options=Options(memory=NOTHING_HELD if who == EXACT_UNHELD else "auto", rank=rank),
-            limited=True,
-        )
+        Job(Case("gaussian", n, 50, 20, "float64"), who, options=options[who], limited=True)
         for n in sizes
         for who in WHO
     ]

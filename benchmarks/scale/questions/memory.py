@@ -24,7 +24,7 @@ BUDGETS = (300, 600, 1000, 2000, 4000)  # MB
 
 def jobs(setting: Setting) -> list[Job]:
     sizes = (5000,) if setting.quick else (20_000, 50_000)
-    budgets = (40, 80) if setting.quick else BUDGETS
+    budgets = (60, 90) if setting.quick else BUDGETS
     return [
         Job(Case("gaussian", n, 50, 20), EXACT, options=Options(memory=budget * 10**6))
         for n in sizes
@@ -34,7 +34,7 @@ def jobs(setting: Setting) -> list[Job]:
 
 def section(rows: list[dict[str, Any]]) -> str:
     header = ["rows", "budget MB", "planned MB", "measured MB", "measured ÷ budget"]
-    header += ["measured ÷ planned", "tiles held", "products", "seconds"]
+    header += ["measured ÷ planned", "K held", "products", "seconds"]
     return table(header, [line(row) for row in rows])
 
 

@@ -29,8 +29,9 @@ def measure(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         # A small fit loads the code on the way, so that neither clock nor memory sees imports.
-        small = replace(options, memory="auto", rank=min(options.rank, WARM_UP_RANK))
-        build(case, gamma, small).fit(x[:WARM_UP_ROWS])
+        small = None if options.rank is None else min(options.rank, WARM_UP_RANK)
+        warm_up = replace(options, memory="auto", rank=small)
+        build(case, gamma, warm_up).fit(x[:WARM_UP_ROWS])
         options = settled(who, case, gamma, options, x)
         expected = forecast(build(case, gamma, options), x) if options.forecast else {}
         caught.clear()  # what was said until here is not about this fit
@@ -59,7 +60,7 @@ def told(model: Any) -> dict[str, Any]:
     return {
         "plan": str(model.plan_),
         "planned_bytes": model.plan_.n_bytes,
-        "held": model.plan_.held,
+        "held": 1.0 if model.plan_.storage == "full" else model.plan_.held,
         "n_products": model.fit_.pairs.n_products,
         "told_residual": number_or_none(residuals.max(initial=0.0)),
         "told_left_out": number_or_none(model.fit_.trace_error),

@@ -145,13 +145,16 @@ class RPCholesky(Approximation):
             raise InputError(msg)
 
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:
-        """Numbers a row (what is left of it, its diagonal, masses to draw from), a block, m x m problems."""
+        """Numbers a row (what is left of it, its diagonal, masses to draw from), and the larger of two:
+
+        the candidates of a round, or a pass over blocks of rows and the m x m problems after it.
+        """
         n, d = shape
-        m, p = self.width(n), min(CANDIDATES, CANDIDATES_A_PIVOT * self.width(n))
-        a_row = 7 * FLOAT * n
-        candidates = FLOAT * p * (4 * p + 3 * m + 3 * (d + 2))
-        small = FLOAT * m * (14 * m + 3 * (d + 2))
-        return a_row + candidates + small + pass_bytes(n, d, m, itemsize)
+        m = self.width(n)
+        p = min(n, CANDIDATES, CANDIDATES_A_PIVOT * m)
+        a_round = FLOAT * p * (5 * p + 3 * m + 3 * (d + 2)) + FLOAT * 5 * m * m
+        a_pass = pass_bytes(n, d, m, itemsize) + FLOAT * 14 * m * m
+        return 7 * FLOAT * n + FLOAT * 3 * m * (d + 2) + max(a_round, a_pass)
 
     def width(self, n: int) -> int:
         """The rank, or where an automatic one stops."""

@@ -36,7 +36,7 @@ class RowSource(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[Any]  # float32 or float64; other numbers are read as float64
     name: str = "row source"  # "npy file 'big.npy'"
-    columns: Sequence[Any] | None = None  # names, where the rows have them
+    columns: Sequence[str] | None = None  # names, where the rows have them
     stamp: Stamp | None = None  # of the files behind the rows, where there are files
 
     # Whether x[slice] and x[indices] cost about what they read. Batches can only be read in order.

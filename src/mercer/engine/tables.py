@@ -258,10 +258,10 @@ class ChunkedRows(Pieces):
         return block
 
     def resident_bytes(self, height: int) -> int:
-        """The tallest span of chunks, as stored and as rows."""
+        """The tallest span of chunks: packed, unpacked and as rows."""
         del height
-        row = self.shape[1] * (self.dtype.itemsize + np.dtype(self._array.dtype).itemsize)
-        return int(np.max(np.diff(self.starts))) * row
+        entry = 2 * np.dtype(self._array.dtype).itemsize + self.dtype.itemsize
+        return int(np.max(np.diff(self.starts))) * self.shape[1] * entry
 
 
 def _chunk_starts(chunks: Any, shape: tuple[int, int], itemsize: int) -> Indices:

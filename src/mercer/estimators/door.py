@@ -43,6 +43,11 @@ class Training:
         return not isinstance(self.rows, RowSource)
 
     @property
+    def reading_bytes(self) -> int:
+        """What a source holds while it is read."""
+        return 0 if self.in_memory else int(self.rows.resident_bytes(CHECKED_ROWS))
+
+    @property
     def is_sparse(self) -> bool:
         """Whether the rows are a sparse matrix."""
         return hasattr(self.rows, "indptr")
@@ -94,6 +99,9 @@ def new_rows(estimator: Any, X: Any, dtype: np.dtype[Any]) -> Rows:
     source = None if pairwise and isinstance(X, np.ndarray) else as_source(X)
     if source is None:
         return check_rows(estimator, X, reset=False).astype(dtype, copy=False)
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None and source.columns is not None:  # by name, whatever else the table holds
+        source = as_source(X, columns=list(names)) or source
     if source.shape[1] != estimator.n_features_in_:
         msg = (
             f"{source!r} has {source.shape[1]} columns, but {type(estimator).__name__} was fitted on "

@@ -74,7 +74,7 @@ class KernelPCA(Projector):
     eigenvalues_ : ndarray of shape (k,)
         Largest eigenvalues of the centred kernel matrix.
     eigenvectors_ : ndarray of shape (n, k)
-        Their unit eigenvectors.
+        Their unit eigenvectors, of an exact fit.
     explained_variance_ : ndarray of shape (k,)
         ``eigenvalues_ / (n - 1)``: the variance of each score.
     explained_variance_ratio_ : ndarray of shape (k,)
@@ -260,8 +260,15 @@ class KernelPCA(Projector):
     # ── what was found ──────────────────────────────────────────────────────
     @property
     def eigenvectors_(self) -> Array:
-        """Unit eigenvectors of the centred kernel matrix."""
-        return self._fitted("eigenvectors_").pairs.vectors.astype(self._dtype, copy=False)
+        """Unit eigenvectors of the centred kernel matrix; an approximation has none."""
+        fit = self._fitted("eigenvectors_")
+        if fit.is_low_rank:
+            msg = (
+                "An approximation has no eigenvectors of the kernel matrix; `transform` gives the scores of "
+                "any rows. Use approximation=None, or `refine` the approximation."
+            )
+            raise AttributeError(msg)
+        return fit.pairs.vectors.astype(self._dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -95,6 +95,7 @@ class PCA(Projector):
             itemsize=came.rows.dtype.itemsize,
             budget_bytes=parse_bytes(self.memory),
             from_source=not came.in_memory,
+            reading_bytes=came.reading_bytes,
         )
         chosen = plan_linear(problem, self.solver)
         fit = self._fitted_to(came, asked, chosen)

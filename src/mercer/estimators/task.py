@@ -102,6 +102,7 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
         n_threads=n_blas_threads() if kernel.parallel else 1,
         rows_bytes=came.n_bytes if held and (copy or not came.in_memory) else 0,
         from_source=not came.in_memory,
+        reading_bytes=came.reading_bytes,
         in_memory=held,
         dense=not came.is_sparse,
         map_dimension=kernel.map_dimension(came.d),

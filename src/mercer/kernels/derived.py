@@ -43,20 +43,23 @@ def positions(columns: Any, d: int | None = None) -> list[int]:
 class SomeColumns(RowSource):
     """Some of the columns of rows that are read a slice at a time."""
 
-    def __init__(self, source: RowSource, columns: list[int]) -> None:
+    def __init__(self, source: RowSource, positions: list[int]) -> None:
         self.source = source
-        self.columns = columns
-        self.shape = (source.shape[0], len(columns))
+        self.positions = positions
+        self.shape = (source.shape[0], len(positions))
         self.dtype = source.dtype
         self.name = source.name
         self.random_access = source.random_access
 
     def __getitem__(self, key: slice | Indices) -> Rows:
-        return self.source[key][:, self.columns]
+        return self.source[key][:, self.positions]
 
     def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
         for i, block in self.source.blocks(height):
-            yield i, block[:, self.columns]
+            yield i, block[:, self.positions]
+
+    def resident_bytes(self, height: int) -> int:
+        return self.source.resident_bytes(height)
 
     def check_unchanged(self) -> None:
         self.source.check_unchanged()

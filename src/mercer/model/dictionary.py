@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from mercer._core.errors import KernelError
 from mercer.approximations.rejection import accept_pivots
 from mercer.approximations.whitening import extended
 from mercer.model.projection import Projection
@@ -42,7 +43,7 @@ class Dictionary:
     @classmethod
     def empty(cls, kernel: Kernel, rows: Rows) -> Dictionary:
         """Of no points; those to come look like these rows."""
-        return cls(kernel, rows[:0], np.zeros((0, 0)), np.zeros((0, 0)))
+        return cls(kernel, rows[:0].copy(), np.zeros((0, 0)), np.zeros((0, 0)))
 
     @property
     def size(self) -> int:
@@ -169,6 +170,7 @@ def pivots(
     batch: Batch,
     *,
     tol: float,
+    least: int,
     limit: int,
     floor: float,
     rng: np.random.Generator,
@@ -176,14 +178,17 @@ def pivots(
     """Rows that the dictionary misses, at most `limit`, and everybody's coordinates (b, c) along them.
 
     Randomly pivoted Cholesky (Chen, Epperly, Tropp & Webber 2024) of the residual kernel
-    k(x, x') - f(x)·f(x'), until no more than the share `tol` of the weighted trace is missed. Residuals
-    below `floor` · k(x, x) are left alone.
+    k(x, x') - f(x)·f(x'), until no more than the share `tol` of the weighted trace is missed and at least
+    `least` rows are taken. Residuals below `floor` · k(x, x) are left alone.
     """
     chosen = np.zeros(0, dtype=np.intp)
     residual, waiting = batch.residual, np.ones(len(batch.f), dtype=np.bool_)
     m, w = batch.f.shape[1], batch.weights
     goal = tol * float(w @ batch.diag)
-    while len(chosen) < limit and (left := float(w @ np.maximum(residual, 0.0))) > goal:
+    while len(chosen) < limit:
+        left, wanted = float(w @ np.maximum(residual, 0.0)), least - len(chosen)
+        if left <= goal and wanted <= 0:
+            break
         law = w * np.where(waiting & (residual > floor * batch.diag), residual, 0.0)
         if not np.any(law > 0.0):
             break
@@ -191,6 +196,7 @@ def pivots(
         drawn = rng.choice(len(law), size=CANDIDATES_A_PIVOT * most, p=law / law.sum())
         rows, places = np.unique(drawn, return_inverse=True)
         gram = _residual_gram(kernel, batch, rows, rows)
+        _require_symmetric(kernel, gram, float(np.max(batch.diag)))
         floors = floor * batch.diag[rows]
         taken, lower = accept_pivots(gram, places, residual[rows], floors, most=most, rng=rng)
         # A row is asked once: where k(x, x) holds noise of its own that no other value shows, its
@@ -198,7 +204,7 @@ def pivots(
         waiting[rows[taken] if len(taken) else rows] = False
         columns = _residual_gram(kernel, batch, slice(None), rows[taken]) @ np.linalg.inv(lower).T
         # Columns of a Cholesky factor are nested: those beyond the goal can be left out.
-        count = first_reaching(w @ columns**2, left - goal)
+        count = max(wanted, first_reaching(w @ columns**2, left - goal))
         columns = columns[:, :count]
         chosen = np.concatenate([chosen, rows[taken[:count]]])
         batch = replace(batch, f=np.concatenate([batch.f, columns], axis=1))
@@ -210,3 +216,14 @@ def _residual_gram(kernel: Kernel, batch: Batch, i: Indices | slice, j: Indices)
     gram = kernel.tile(batch.rows[i], batch.rows[j])
     gram -= batch.f[i] @ batch.f[j].T
     return gram
+
+
+def _require_symmetric(kernel: Kernel, gram: Array, largest: float) -> None:
+    """A user's function has to give k(x, y) = k(y, x): half of its values stand for both halves."""
+    gap = float(np.max(np.abs(gram - gram.T), initial=0.0))
+    if not kernel.parallel and gap > 1e3 * float(np.finfo(np.float64).eps) * largest:
+        msg = (
+            f"{kernel!r} is not symmetric: k(x, y) and k(y, x) differ by {gap:.3g} for two rows of the "
+            "batch. A kernel needs k(x, y) = k(y, x); `mercer.check_kernel` shows the points."
+        )
+        raise KernelError(msg)

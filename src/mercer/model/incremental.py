@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer.engine.moments import Moments
+from mercer.model.budget import FLOAT, SMALL
 from mercer.model.certificate import Certificate
 from mercer.model.dictionary import Batch, Dictionary, pivots
 from mercer.model.linear import require_finite
@@ -42,6 +43,7 @@ class Rules:
     max_landmarks: int
     tol: float  # share of a batch's trace that the dictionary may miss
     forgetting: float  # what a row's weight is multiplied by when the next row comes
+    least: int = 0  # points that the dictionary needs, whatever it misses
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,6 +62,7 @@ class Stream:
     n_rows: int
     seed: int
     dtype: np.dtype[Any]  # of the scores
+    cheapest: float = 0.0  # at most the smallest loss by leaving out one point
 
     @classmethod
     def start(cls, kernel: Kernel, rows: Rows, *, seed: int) -> Stream:
@@ -75,10 +78,12 @@ class Stream:
         chosen, new = seen._offers(batch, rules)
         f = np.concatenate([batch.f, new], axis=1)
         moments = Moments.of(f, w)
-        if seen._takes(moments, rules):
+        takes, cheapest = seen._weighed(moments, rules)
+        if takes:
             batch, seen = replace(batch, f=f), seen._extended(x[chosen], f[chosen])
         else:
             moments = leading(moments, self.dictionary.size)
+            seen = replace(seen, cheapest=cheapest)
         full = seen.dictionary.size > rules.max_landmarks
         size = rules.max_landmarks
         after = seen._thinned(batch, moments, size) if full else seen._with(batch, moments)
@@ -100,6 +105,7 @@ class Stream:
             trace=self.trace * factor,
             lost=self.lost * factor,
             error=self.error * factor,
+            cheapest=self.cheapest * factor,
         )
 
     def _offers(self, batch: Batch, rules: Rules) -> tuple[Indices, Array]:
@@ -109,23 +115,29 @@ class Stream:
             self.dictionary.kernel,
             batch,
             tol=rules.tol,
+            least=rules.least - self.dictionary.size,
             limit=room + max(1, rules.max_landmarks // OFFER),
             floor=self._floor,
             rng=np.random.default_rng([self.seed, self.n_rows]),
         )
 
-    def _takes(self, batch: Moments, rules: Rules) -> bool:
-        """Whether points on offer can stay: there is room, or they are worth more than old ones.
+    def _weighed(self, batch: Moments, rules: Rules) -> tuple[bool, float]:
+        """Whether points on offer can stay, and `cheapest` as it is known by then.
 
-        In the joint dictionary a new point is worth the energy along a direction orthogonal to all old
-        points. The batch alone has any there, and no more than the largest eigenvalue.
+        They can when there is room, or when they are worth more than old ones. In the joint dictionary a
+        new point is worth the energy along a direction orthogonal to all old points. The batch alone has
+        any there, and no more than the largest eigenvalue. What old points are worth takes O(m³) to
+        find, but rows only add to it: a number from before, faded, is a lower bound, and mostly enough.
         """
         m = self.dictionary.size
         if m < rules.max_landmarks or len(batch.mean) == m:
-            return len(batch.mean) > m
+            return len(batch.mean) > m, self.cheapest
         most = float(np.linalg.eigvalsh(second_moment(batch)[m:, m:])[-1])
+        if most <= WORTH * self.cheapest:
+            return False, self.cheapest
         both = second_moment(self.moments.merged(leading(batch, m)))
-        return most > WORTH * float(np.min(self.dictionary.losses(both)))
+        cheapest = float(np.min(self.dictionary.losses(both)))
+        return most > WORTH * cheapest, cheapest
 
     def _extended(self, points: Rows, f: Array) -> Stream:  # (c, d), (c, m + c)
         """With c more points; the stand-ins stay, their new coordinates are zero."""
@@ -134,7 +146,7 @@ class Stream:
         mean, scatter = np.pad(seen.mean, (0, c)), np.zeros((m + c, m + c))
         scatter[:m, :m] = seen.scatter
         moments = Moments(seen.weight, mean, scatter)
-        return replace(self, dictionary=dictionary, moments=moments)
+        return replace(self, dictionary=dictionary, moments=moments, cheapest=0.0)
 
     def _with(self, batch: Batch, moments: Moments) -> Stream:
         missed = batch.missed(self.dictionary.rounding)
@@ -197,6 +209,7 @@ class Stream:
     def fit(self, asked: int | float | None, *, n_bytes: int = 0) -> Fit:
         """PCA of the stand-ins: axes V of their scatter, scores k(x, Z)WV - μᵀV."""
         scatter = StoredGram(self.moments.scatter)
+        self._require_variance(scatter.diag(), 0.0)
         total = float(np.trace(self.moments.scatter)) + self.lost
         k = asked if isinstance(asked, int) else scatter.n
         solver, rng = Lapack(), np.random.default_rng(self.seed)
@@ -249,6 +262,14 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({self.n_rows} rows, {self.dictionary!r})"
+
+
+def stream_bytes(max_landmarks: int, batch_size: int, d: int) -> int:
+    """At most what a stream holds, while a batch of dense rows is taken in and points are dropped."""
+    p = max_landmarks + max(1, max_landmarks // OFFER)
+    # Of p x p: L and W before and after, moments of past, batch and both, what LAPACK works on; of
+    # b x p: kernel values, coordinates with and without new points, and their centred copy.
+    return FLOAT * (16 * p * p + 6 * batch_size * p + 4 * (batch_size + p) * d) + SMALL
 
 
 def row_weights(weights: Array | None, n: int, forgetting: float) -> tuple[float, Array]:

@@ -57,30 +57,19 @@ def fit_low_rank(
     """
     seen = _look(kernel, x, low_rank, weights=weights, watch=watch)
     pairs, coef = _axes(seen.moments, low_rank)
-    dtype = np.dtype(x.dtype)
-    if low_rank.projects:
-        moves = rounding_moves(kernel, low_rank, pairs.values, coef, trace=seen.trace, dtype=dtype)
-        certificate = proved_certificate(
-            pairs.values, moves, trace=seen.trace, held=seen.held, dtype=dtype
-        )
-    else:
-        moves = np.zeros_like(pairs.values)
-        certificate = estimated_certificate(
-            kernel, x, low_rank, trace=seen.trace, weights=weights, rng=rng
-        )
+    certificate, cut = _evidence(
+        kernel, x, low_rank, seen, values=pairs.values, coef=coef, weights=weights, rng=rng
+    )
     total = float(np.trace(seen.moments.scatter)) + max(seen.trace - seen.held, 0.0)
-    cut = _cut(pairs.values, moves, dtype)
     require_variance(pairs.values, cut)
     _require_reachable(pairs.values, asked, total, low_rank, certificate)
     pairs = keep(pairs, asked, total=total, cut=cut)
     coef, offset = coef[:, : len(pairs.values)], seen.moments.mean @ pairs.vectors
-    complete = low_rank.projects and certificate.left_out <= certificate.rounding
     return Fit(
-        Projection(low_rank.sections, coef.astype(dtype), offset.astype(dtype)),
+        Projection(low_rank.sections, coef.astype(x.dtype), offset.astype(x.dtype)),
         pairs,
         total,
-        # What is left out has eigenvalues too, and they count in the total.
-        rank_bound=min(int(x.shape[0]) - 1, low_rank.rank if complete else int(x.shape[0])),
+        rank_bound=_rank_bound(int(x.shape[0]), low_rank, certificate),
         plan=plan,
         cut=cut,
         low_end=_low_end(kernel, low_rank),
@@ -156,11 +145,42 @@ def _axes(moments: Moments, low_rank: LowRank) -> tuple[EigenPairs, Array]:
     return pairs.turned(signs), coef * signs
 
 
+def _evidence(
+    kernel: Kernel,
+    x: Rows,
+    low_rank: LowRank,
+    seen: Seen,
+    *,
+    values: Array,
+    coef: Array,
+    weights: Array | None,
+    rng: np.random.Generator,
+) -> tuple[Certificate, float]:
+    """The certificate, and the cut below which eigenvalues are rounding."""
+    dtype, trace = np.dtype(x.dtype), seen.trace
+    if not low_rank.projects:
+        estimate = estimated_certificate(kernel, x, low_rank, trace=trace, weights=weights, rng=rng)
+        return estimate, _cut(values, np.zeros_like(values), dtype)
+    moves = rounding_moves(kernel, low_rank, values, coef, trace=trace, dtype=dtype)
+    proof = proved_certificate(values, moves, trace=trace, held=seen.held, dtype=dtype)
+    return proof, _cut(values, moves, dtype)
+
+
 def _cut(values: Array, moves: Array, dtype: np.dtype[Any]) -> float:
     """Eigenvalues up to this are rounding: of the scatter's products, or half of them of the features'."""
     lost = values[moves > 0.5 * values]
     products = 30.0 * float(np.finfo(dtype).eps) * float(np.max(values, initial=0.0))
     return max(products, float(np.max(lost, initial=0.0)))
+
+
+def _is_whole(low_rank: LowRank, certificate: Certificate) -> bool:
+    """Whether nothing but rounding is left out."""
+    return low_rank.projects and certificate.left_out <= certificate.rounding
+
+
+def _rank_bound(n: int, low_rank: LowRank, certificate: Certificate) -> int:
+    """What is left out has eigenvalues too, and they count in the total."""
+    return min(n - 1, low_rank.rank) if _is_whole(low_rank, certificate) else n - 1
 
 
 def _require_reachable(
@@ -172,8 +192,8 @@ def _require_reachable(
 ) -> None:
     """Raise when the rank, not the data, is what keeps the fit from what was asked for."""
     if isinstance(asked, int) and asked > low_rank.rank:
-        if low_rank.projects and certificate.left_out <= certificate.rounding:
-            return  # nothing is left out: there are no more components
+        if _is_whole(low_rank, certificate):
+            return  # there are no more components
         msg = (
             f"{asked} components were asked for, but the approximation has rank {low_rank.rank}. Raise "
             "its rank, ask for fewer components, or use approximation=None."

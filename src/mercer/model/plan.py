@@ -63,7 +63,7 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     """An approximation was asked for: memory for its passes, and for exact ones if it is refined."""
     chosen = copy(approximation)
     shape = problem.n, problem.d
-    n_bytes = chosen.n_bytes(shape, problem.itemsize)
+    n_bytes = chosen.n_bytes(shape, problem.itemsize) + problem.reading_bytes
     reasons: tuple[str, ...] = (f"approximation={chosen!r} was asked for",)
     if not chosen.refine:
         found = Plan("low-rank", Lapack(), "none", n_bytes, reasons, approximation=chosen)
@@ -112,7 +112,7 @@ def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
     k = problem.k or m
     n_bytes = problem.itemsize * n * d + FLOAT * (5 * m * m + 3 * d * k + 4 * n * k) + SMALL
     if d <= n and problem.from_source:
-        n_bytes = streamed_bytes(d=d, m=d)
+        n_bytes = streamed_bytes(d=d, m=d) + problem.reading_bytes
     if d <= n:
         reason = f"d={d} <= n={n}: the covariance is the smaller matrix"
         return _checked(Plan("primal", chosen, "none", n_bytes, (reason,)), problem)
@@ -129,7 +129,7 @@ def _primal(problem: Problem, chosen: Solver | None) -> Plan | None:
         return None  # the map is smaller than n, but its covariance costs more than the products
     k = problem.k or m
     if problem.from_source:
-        n_bytes = streamed_bytes(d=problem.d, m=m)
+        n_bytes = streamed_bytes(d=problem.d, m=m) + problem.reading_bytes
     else:
         n_bytes = primal_bytes(n=n, m=m, k=k, itemsize=problem.itemsize) + problem.rows_bytes
     if n_bytes > problem.budget_bytes:
@@ -171,9 +171,8 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
     n_bytes = _lapack_bytes(problem, solver)
     if problem.costly:
         n_bytes += problem.n**2 * problem.itemsize
-        return Plan(
-            "dual", solver, "full", n_bytes, (reason, "a Python function is called once a pair")
-        )
+        reasons = (reason, "a Python function is called once a pair")
+        return Plan("dual", solver, "full", n_bytes, reasons, width=_width(problem, sketch=False))
     return Plan("dual", solver, "none", n_bytes, (reason,), width=_width(problem, sketch=False))
 
 
@@ -211,7 +210,7 @@ def _rows_bytes(problem: Problem, *, sketch: bool = False) -> int:
         ready_bytes(n=problem.n, d=problem.d, itemsize=size, in_memory=problem.in_memory)
         for size in sizes
     )
-    return problem.rows_bytes + sum(ready)
+    return problem.rows_bytes + problem.reading_bytes + sum(ready)
 
 
 def _krylov_plan(problem: Problem, solver: Solver, reason: str) -> Plan:
@@ -228,6 +227,7 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str) -> Plan:
         return Plan("dual", solver, "full", fixed + basis, reasons, **facts)
     whole = n * n * problem.itemsize
     if n <= SMALL_ROWS and fixed + basis + whole <= problem.budget_bytes:
+        facts["width"] = _width(problem, sketch=False)
         return Plan("dual", solver, "full", fixed + basis + whole, reasons, **facts)
     width = _width(problem, sketch=sketch)
     tile = width * width * (4 if sketch else problem.itemsize)

@@ -29,6 +29,7 @@ class Problem:
     n_threads: int = 1
     rows_bytes: int = 0  # what the model itself keeps of the rows
     from_source: bool = False  # rows are read from a source, slice by slice
+    reading_bytes: int = 0  # what the source holds while it is read: a batch, a row group
     in_memory: bool = True  # whether the dual side has its rows in memory, from a source or not
     dense: bool = True  # False: a sparse matrix
     map_dimension: int | None = None  # of the kernel's explicit map, where there is one

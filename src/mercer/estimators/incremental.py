@@ -1,0 +1,252 @@
+"""Kernel PCA of rows that come in batches, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from mercer._core.errors import ZeroVarianceError
+from mercer._core.status import Status
+from mercer._core.watch import BLIND
+from mercer.engine.rows import RowSource
+from mercer.estimators.base import Projector
+from mercer.estimators.door import check_kernel_rows, new_rows, remember, training_rows
+from mercer.estimators.progress import watching
+from mercer.estimators.reading import batch_rows, read, stream_rules
+from mercer.estimators.validation import check_n_components, tell
+from mercer.model.incremental import stream_bytes
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer.kernels import Kernel
+    from mercer.model import Fit
+    from mercer.model.incremental import Stream
+
+
+class IncrementalKernelPCA(Projector):
+    """Kernel PCA of a stream: rows are seen once, in batches, and memory does not grow with their number.
+
+    A dictionary of at most m = `max_landmarks` rows Z stands for the feature space. Each row is projected
+    onto the span of φ(Z) as it comes, and only the mean and the scatter of the projections are kept. The
+    dictionary takes in rows that it misses, by randomly pivoted Cholesky; when it is full, it keeps the
+    points that hold most of what was seen. What was missed is counted: ``fit_.bounds`` says between
+    which numbers the eigenvalues of an exact fit to all rows lie.
+
+    A batch of b rows costs O(bm²), and O(m³) when points are exchanged; the model O(m²) memory.
+
+    Parameters
+    ----------
+    n_components : int, float or None, default=2
+        A number of components, a share of the variance such as 0.95, or None for all with a variance
+        above rounding. While the rows so far have fewer components, there are fewer: `fit` warns then,
+        `partial_fit` does not, since a stream may begin small; ``n_components_`` tells.
+    kernel : str, Kernel or callable, default="rbf"
+        As in `KernelPCA`, but not ``"precomputed"``. A parameter that depends on data, such as
+        ``gamma="median"``, is read off the first batch and then stays: give a number where the first
+        batch may not look like the rest.
+    max_landmarks : int, default=500
+        The most rows that the dictionary may hold.
+    tol : float, default=1e-4
+        Share of a batch's Σk(x, x) that the dictionary may miss before it takes in new points. Smaller:
+        more landmarks, until there are `max_landmarks`, and tighter bounds. Components with a smaller
+        share of the variance than this are not found well.
+    forgetting : float, default=1.0
+        In (0, 1]: what the weight of every row is multiplied by when the next row comes, so that the
+        last 1/(1 - forgetting) rows or so count. 1: nothing is forgotten. How the rows are cut into
+        batches does not matter.
+    batch_size : int, default=1000
+        Rows that are worked on at a time, of a longer X too.
+    verbose : int, default=0
+        1: `fit` tells about once a second on stderr how many rows it has read.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the pivots and of the sampled median; None is a fixed seed.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Number of components there are so far.
+    kernel_ : Kernel
+        The kernel with every parameter a number.
+    eigenvalues_ : ndarray of shape (k,)
+        Largest eigenvalues of the centred kernel matrix of all rows, weighted as they are by now.
+    explained_variance_ : ndarray of shape (k,)
+        ``eigenvalues_ / (Σw - 1)``.
+    explained_variance_ratio_ : ndarray of shape (k,)
+        Shares of the total variance, of which what the dictionary missed is a part.
+    landmarks_ : ndarray or sparse matrix of shape (m, d)
+        The rows in the dictionary.
+    n_samples_seen_ : int
+        Rows seen since the last `fit`, or since the first `partial_fit`.
+    fit_ : Fit
+        The fitted value: projection and evidence. Print it. ``fit_.trace_error`` is the share of tr K
+        that was missed, ``fit_.bounds`` are bounds on the true eigenvalues.
+    stream_ : Stream
+        The running sums.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.estimators.incremental import IncrementalKernelPCA
+    >>> from mercer.kernels import RBF
+    >>> rng = np.random.default_rng(0)
+    >>> model = IncrementalKernelPCA(2, kernel=RBF(gamma=0.1), max_landmarks=50)
+    >>> for _ in range(10):
+    ...     model = model.partial_fit(rng.standard_normal((100, 3)))
+    >>> model.n_samples_seen_, len(model.landmarks_) <= 50
+    (1000, True)
+    >>> model.transform(rng.standard_normal((4, 3))).shape
+    (4, 2)
+    """
+
+    stream_: Stream
+    _cached: Fit | None
+
+    def __init__(
+        self,
+        n_components: int | float | None = 2,
+        *,
+        kernel: Any = "rbf",
+        max_landmarks: int = 500,
+        tol: float = 1e-4,
+        forgetting: float = 1.0,
+        batch_size: int = 1000,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.max_landmarks = max_landmarks
+        self.tol = tol
+        self.forgetting = forgetting
+        self.batch_size = batch_size
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # ── fit ─────────────────────────────────────────────────────────────────
+    def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
+        rules = stream_rules(self)
+        came = training_rows(self, X, sample_weight, copy=False)
+        with watching(self, verbose=self.verbose, checkpoint=None, fingerprint=dict) as watch:
+            stream = read(self, None, came.rows, came.weights, rules=rules, watch=watch)
+        fit = self._solved(stream)
+        n = came.n if came.weights is None else int(np.count_nonzero(came.weights))
+        if stream.n_rows < n:
+            fit = replace(fit, pairs=replace(fit.pairs, status=Status.STOPPED))
+        self._record(stream, X, came.rows, fit)
+        tell(fit)
+        return fit
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Take in one more batch. A batch that raises leaves the model as it was.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (b, d), or a source of rows
+            The next rows, in their order; one is enough.
+        y : ignored
+        sample_weight : array-like of shape (b,), optional
+            How often each row counts: 2 is a row that came twice, 0 one that did not come.
+
+        Returns
+        -------
+        self
+        """
+        del y
+        rules, past = stream_rules(self), self.__dict__.get("stream_")
+        rows = batch_rows(self, X, past)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+            )
+        stream = read(self, past, rows, weights, rules=rules, watch=BLIND)
+        self._record(stream, X, rows, None)
+        return self
+
+    def _record(self, stream: Stream, X: Any, rows: Rows, fit: Fit | None) -> None:
+        """Only now, with everything done, does the estimator change."""
+        if fit is not None or "stream_" not in self.__dict__:
+            remember(self, X, rows)
+        self.stream_, self._dtype, self._cached = stream, stream.dtype, fit
+
+    # ── use ─────────────────────────────────────────────────────────────────
+    def transform(self, X: Any) -> Array:
+        """Scores of rows, by what is known so far.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix of shape (b, d) or source of rows
+
+        Returns
+        -------
+        scores : ndarray of shape (b, k)
+        """
+        check_is_fitted(self)
+        fit = self._current()
+        rows = new_rows(self, X, self._dtype)
+        check_kernel_rows(self.kernel_, rows)
+        scores = fit.projection(rows)
+        if isinstance(rows, RowSource):
+            rows.check_unchanged()
+        return scores
+
+    # ── what was found ──────────────────────────────────────────────────────
+    def _solved(self, stream: Stream) -> Fit:
+        asked = check_n_components(self.n_components, int(self.max_landmarks), "max_landmarks")
+        d = int(stream.dictionary.points.shape[1])
+        n_bytes = stream_bytes(int(self.max_landmarks), int(self.batch_size), d)
+        return stream.fit(asked, n_bytes=n_bytes)
+
+    def _current(self) -> Fit:
+        """The small eigenproblem: solved when somebody asks, and once between two batches."""
+        cached: Fit | None = self._cached
+        if cached is None or not _is_same(cached.asked, self.n_components):
+            cached = self._cached = self._solved(self.stream_)
+        return cached
+
+    def _fitted(self, name: str) -> Fit:
+        if "stream_" not in self.__dict__:
+            return super()._fitted(name)  # raises
+        try:
+            return self._current()
+        except ZeroVarianceError as error:  # hasattr(model, "eigenvalues_"): not yet
+            raise AttributeError(str(error)) from error
+
+    @property
+    def fit_(self) -> Fit:  # type: ignore[override]
+        """Projection and evidence, of the rows seen so far."""
+        return self._fitted("fit_")
+
+    def _seen(self, name: str) -> Stream:
+        if "stream_" not in self.__dict__:
+            super()._fitted(name)  # raises
+        return self.stream_
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel with every parameter a number."""
+        return self._seen("kernel_").dictionary.kernel
+
+    @property
+    def landmarks_(self) -> Rows:
+        """The rows in the dictionary."""
+        return self._seen("landmarks_").dictionary.points
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows seen, without those of weight zero."""
+        return self._seen("n_samples_seen_").n_rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _is_same(asked: Any, n_components: Any) -> bool:
+    """1 component is not 1.0, all of the variance."""
+    return asked == n_components and isinstance(asked, float) == isinstance(n_components, float)

@@ -1,0 +1,313 @@
+"""Laws of the estimator past memory: rows from anywhere, approximations, plans, interruptions."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+
+import mercer
+from mercer import PCA, KernelPCA
+from mercer._core.errors import CheckpointWarning, InputError, KernelError, LongFitWarning
+from mercer.approximations import Nystrom, RandomFourier, RPCholesky
+from mercer.kernels import RBF, Polynomial
+from mercer.solvers import BlockKrylov
+
+ROUTES = {
+    "lapack": {"kernel": RBF(0.2), "solver": "lapack"},
+    "tiles": {"kernel": RBF(0.2), "solver": "krylov", "memory": "20MB"},
+    "dot": {"kernel": Polynomial(3), "solver": "krylov"},
+    "primal": {"kernel": Polynomial(2)},
+    "linear": {"kernel": "linear"},
+    "rpcholesky": {"kernel": RBF(0.2), "approximation": RPCholesky(rank=40)},
+    "nystrom": {"kernel": RBF(0.2), "approximation": Nystrom(40)},
+    "fourier": {"kernel": RBF(0.2), "approximation": RandomFourier(60)},
+    "refined": {"kernel": RBF(0.2), "approximation": RPCholesky(rank=40, refine=2)},
+}
+
+
+@pytest.fixture(scope="module")
+def x():
+    rows = np.random.default_rng(5).standard_normal((700, 4)) * [3.0, 2.0, 1.0, 0.5]
+    rows.flags.writeable = False
+    return rows
+
+
+@pytest.fixture(params=sorted(ROUTES))
+def route(request):
+    return ROUTES[request.param]
+
+
+def up_to_sign(found, expected, atol):
+    signs = np.sign(np.sum(found * expected, axis=0))
+    np.testing.assert_allclose(found * signs, expected, atol=atol)
+
+
+# ── rows from anywhere ──────────────────────────────────────────────────────
+def npy(x, folder):
+    np.save(folder / "x.npy", x)
+    return folder / "x.npy"
+
+
+def memmap(x, folder):
+    return np.load(npy(x, folder), mmap_mode="r")
+
+
+def parquet(x, folder):
+    frame = pd.DataFrame(x, columns=[f"c{j}" for j in range(x.shape[1])])
+    frame.to_parquet(folder / "x.parquet", row_group_size=97)
+    return str(folder / "x.parquet")
+
+
+def zarr(x, folder):
+    import zarr
+
+    array = zarr.create_array(str(folder / "x.zarr"), shape=x.shape, chunks=(64, 4), dtype="f8")
+    array[:] = x
+    return array
+
+
+def batches(x, folder):
+    return lambda: iter(np.array_split(x, 9))
+
+
+SOURCES = {f.__name__: f for f in (npy, memmap, parquet, zarr, batches)}
+
+
+@pytest.mark.parametrize("source", sorted(SOURCES))
+def test_the_same_rows_give_the_same_model(source, route, x, tmp_path):
+    rows = SOURCES[source](x, tmp_path)
+    theirs, ours = (KernelPCA(3, **route) for _ in range(2))
+    expected = theirs.fit_transform(x)
+    found = ours.fit_transform(rows)
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
+    up_to_sign(found, expected, 1e-8 * np.abs(expected).max())
+    up_to_sign(ours.transform(rows), expected, 1e-8 * np.abs(expected).max())
+    assert ours.n_features_in_ == 4
+
+
+@pytest.mark.parametrize("source", sorted(SOURCES))
+def test_pca_of_a_source(source, x, tmp_path):
+    pca = PCA(2).fit(SOURCES[source](x, tmp_path))
+    reference = PCA(2).fit(x)
+    np.testing.assert_allclose(pca.explained_variance_, reference.explained_variance_, rtol=1e-10)
+    np.testing.assert_allclose(pca.mean_, reference.mean_, atol=1e-13)
+
+
+def test_transform_writes_into_out(route, x, tmp_path):
+    model = KernelPCA(3, **route).fit(x)
+    out = np.lib.format.open_memmap(tmp_path / "out.npy", "w+", np.float64, (700, 3))
+    assert model.transform(npy(x, tmp_path), out=out) is out
+    out.flush()
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), model.transform(x), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "out", [np.empty((700, 2)), np.empty((700, 3), "f4"), [[0.0]], np.broadcast_to(0.0, (700, 3))]
+)
+def test_an_out_that_does_not_fit_is_refused(out, x):
+    model = KernelPCA(3, kernel=RBF(0.2)).fit(x)
+    with pytest.raises(InputError, match="`out`"):
+        model.transform(x, out=out)
+
+
+def test_columns_of_a_table_are_found_by_name(x, tmp_path):
+    model = KernelPCA(2, kernel=RBF(0.2)).fit(parquet(x, tmp_path))
+    other = pd.DataFrame(x, columns=["c0", "c1", "c2", "c3"])[["c3", "c1", "c0", "c2"]]
+    other.assign(more=1.0).to_parquet(tmp_path / "other.parquet")
+    frame = pd.DataFrame(x, columns=["c0", "c1", "c2", "c3"])
+    np.testing.assert_allclose(
+        model.transform(tmp_path / "other.parquet"), model.transform(frame), atol=1e-12
+    )
+
+
+def test_the_seventh_batch_is_named(x):
+    bad = x.copy()
+    bad[450, 2] = np.nan
+    with pytest.raises(InputError, match=r"7th.*column 2"):
+        KernelPCA(2, approximation="nystrom").fit(lambda: iter(np.array_split(bad, 10)))
+
+
+def test_a_file_that_changes_under_the_fit_is_an_error(x, tmp_path):
+    path = npy(x, tmp_path)
+
+    class Meddler(RBF):
+        def tile_diag(self, rows):
+            np.save(path, x * 2.0)
+            return super().tile_diag(rows)
+
+    with pytest.raises(InputError, match="changed"):
+        KernelPCA(2, kernel=Meddler(0.2)).fit(path)
+
+
+def test_a_source_with_other_columns_is_refused(x, tmp_path):
+    model = KernelPCA(2, kernel=RBF(0.2)).fit(x)
+    np.save(tmp_path / "narrow.npy", x[:, :3])
+    with pytest.raises(InputError, match="has 3 columns, but KernelPCA was fitted on 4"):
+        model.transform(tmp_path / "narrow.npy")
+
+
+# ── approximations ──────────────────────────────────────────────────────────
+def test_transform_is_fit_transform(route, x):
+    model = KernelPCA(3, **route)
+    np.testing.assert_allclose(model.fit_transform(x), model.transform(x), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["rpcholesky", "nystrom", "fourier"])
+def test_names_stand_for_objects(name, x):
+    model = KernelPCA(2, kernel=RBF(0.2), approximation=name)
+    if name == "fourier":
+        assert np.isnan(model.fit(x).fit_.trace_error)
+    else:
+        assert 0.0 <= model.fit(x).fit_.trace_error < 1e-2
+
+
+def test_knobs_are_reached_by_name(x):
+    model = clone(KernelPCA(2, approximation=RPCholesky(rank=20)))
+    model.set_params(approximation__rank=33).fit(x)
+    assert model.fit_.projection.sections.width == 33
+
+
+def test_refining_closes_in_on_the_exact_pairs(x):
+    exact = KernelPCA(4, kernel=RBF(0.2), solver="lapack").fit(x).eigenvalues_
+    gaps, residuals = [], []
+    for refine in (1, 2, 3):
+        rough = RPCholesky(rank=25, refine=refine)
+        model = KernelPCA(4, kernel=RBF(0.2), approximation=rough).fit(x)
+        assert np.all(model.eigenvalues_ <= exact * (1 + 1e-12))
+        low, high = model.fit_.bounds.T
+        assert np.all((low <= exact * (1 + 1e-12)) & (exact <= high * (1 + 1e-12)))
+        assert model.fit_.pairs.n_products == refine
+        gaps.append(np.max(1.0 - model.eigenvalues_ / exact))
+        residuals.append(model.residuals_.max())
+    assert gaps == sorted(gaps, reverse=True)
+    assert residuals == sorted(residuals, reverse=True)
+    assert gaps[-1] < 1e-4 * gaps[0] or gaps[-1] < 1e-10
+
+
+@pytest.mark.parametrize("name", ["rpcholesky", "nystrom", "fourier", "tiles"])
+def test_the_way_back_from_every_route(name):
+    rows, _ = make_blobs(400, n_features=3, centers=4, random_state=0)
+    knobs = {**ROUTES[name], "kernel": RBF(0.05)}
+    model = KernelPCA(8, preimage="ridge", **knobs).fit(rows)
+    back = model.inverse_transform(model.transform(rows))
+    assert np.mean((back - rows) ** 2) < 0.05 * rows.var()
+
+
+def test_eigenvectors_of_an_approximation_do_not_exist(x):
+    model = KernelPCA(2, kernel=RBF(0.2), approximation="nystrom").fit(x)
+    assert not hasattr(model, "eigenvectors_")
+    assert hasattr(KernelPCA(2, kernel=RBF(0.2)).fit(x), "eigenvectors_")
+
+
+@pytest.mark.parametrize(
+    ("approximation", "kernel", "message"),
+    [
+        (RPCholesky(rank=701), RBF(0.2), "rank <= n_samples"),
+        (RPCholesky(rank=0), RBF(0.2), "rank"),
+        (RandomFourier(100), Polynomial(2), "shift-invariant.*RPCholesky"),
+        ("rpcolesky", RBF(0.2), "Did you mean 'rpcholesky'"),
+        (3, RBF(0.2), "approximation must be"),
+        (Nystrom(10), "precomputed", "precomputed"),
+    ],
+)
+def test_what_an_approximation_can_not_do(approximation, kernel, message, x):
+    rows = x @ x.T if kernel == "precomputed" else x
+    with pytest.raises((InputError, KernelError), match=message):
+        KernelPCA(2, kernel=kernel, approximation=approximation).fit(rows)
+
+
+def test_a_tolerance_beyond_the_precision_is_refused(x):
+    approximation = RPCholesky(rank="auto", tol=1e-12)
+    with pytest.raises(InputError, match="float32"):
+        KernelPCA(2, approximation=approximation).fit(x.astype(np.float32))
+
+
+def test_a_rank_that_grows_until_the_certificate_holds(x):
+    for tol in (0.3, 0.03, 0.003):
+        approximation = RPCholesky(rank="auto", tol=tol)
+        model = KernelPCA(2, kernel=RBF(0.2), approximation=approximation).fit(x)
+        assert model.fit_.trace_error <= tol
+        one_less = Nystrom(model.fit_.projection.sections.points[:-1])
+        again = KernelPCA(2, kernel=RBF(0.2), approximation=one_less).fit(x)
+        assert again.fit_.trace_error > tol
+
+
+# ── plans ───────────────────────────────────────────────────────────────────
+def test_a_plan_is_what_fit_does_and_fits_nothing(route, x):
+    model = KernelPCA(3, **route)
+    planned = model.plan(x)
+    assert not hasattr(model, "fit_")
+    assert planned.seconds > 0
+    assert planned.n_products >= 1
+    assert "expected" in str(planned)
+    done = model.fit(x).plan_
+    assert (planned.route, planned.n_bytes, planned.width) == (done.route, done.n_bytes, done.width)
+
+
+def test_a_long_exact_fit_says_so_once(x, monkeypatch):
+    monkeypatch.setattr("mercer.estimators.task.LONG_ROWS", 100)
+    monkeypatch.setattr("mercer.estimators.task.LONG_SECONDS", 0.0)
+    with pytest.warns(LongFitWarning, match="approximation='rpcholesky'") as told:
+        KernelPCA(2, kernel=RBF(0.2)).fit(x)
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelPCA(2, kernel=RBF(0.2), approximation="nystrom").fit(x)
+
+
+# ── interruptions ───────────────────────────────────────────────────────────
+class Interrupting(RBF):
+    """A kernel during which the user presses Ctrl-C."""
+
+    calls = 0
+
+    def tile(self, x, y):
+        Interrupting.calls += 1
+        if Interrupting.calls > 3:
+            raise KeyboardInterrupt
+        return super().tile(x, y)
+
+
+def test_ctrl_c_leaves_the_estimator_as_it_was(x):
+    Interrupting.calls = 0
+    model = KernelPCA(2, kernel=RBF(0.2)).fit(x)
+    before = dict(model.__dict__)
+    model.set_params(kernel=Interrupting(0.2), memory="25MB", solver="krylov")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(x)
+    assert {**before, **model.get_params(deep=False)} == model.__dict__
+    np.testing.assert_array_equal(model.eigenvalues_, before["fit_"].eigenvalues)
+
+
+def test_verbose_tells_how_far_it_is(x, capsys):
+    KernelPCA(2, kernel=RBF(0.2), solver=BlockKrylov(), verbose=1).fit(x)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "products, residual" in told.err
+
+
+@pytest.mark.parametrize("name", ["lapack", "primal", "rpcholesky"])
+def test_a_checkpoint_that_is_not_used_is_told(name, x, tmp_path):
+    path = tmp_path / "fit.ckpt"
+    with pytest.warns(CheckpointWarning, match="is not used"):
+        KernelPCA(2, checkpoint=path, **ROUTES[name]).fit(x)
+    assert not path.exists()
+
+
+def test_a_resumed_fit_is_the_same_fit(x, tmp_path):
+    knobs = {"kernel": RBF(0.2), "solver": BlockKrylov(), "memory": "20MB"}
+    plain = KernelPCA(2, **knobs).fit(x)
+    first = KernelPCA(2, checkpoint=tmp_path / "a.ckpt", **knobs).fit(x)
+    again = KernelPCA(2, checkpoint=tmp_path / "a.ckpt", **knobs).fit(x)
+    for model in (first, again):
+        np.testing.assert_array_equal(model.eigenvalues_, plain.eigenvalues_)
+        np.testing.assert_array_equal(model.eigenvectors_, plain.eigenvectors_)
+    with pytest.raises(InputError, match="kernel"):
+        KernelPCA(2, checkpoint=tmp_path / "a.ckpt", **{**knobs, "kernel": RBF(0.3)}).fit(x)
+
+
+def test_the_public_names():
+    assert {"IncrementalKernelPCA", "approximations"} <= set(mercer.__all__)

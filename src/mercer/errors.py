@@ -7,6 +7,7 @@
 """
 
 from mercer._core.errors import (
+    ApproximationWarning,
     CheckpointWarning,
     FlatSpectrumWarning,
     IndefiniteKernelWarning,
@@ -23,6 +24,7 @@ from mercer._core.errors import (
 )
 
 __all__ = [
+    "ApproximationWarning",
     "CheckpointWarning",
     "FlatSpectrumWarning",
     "IndefiniteKernelWarning",

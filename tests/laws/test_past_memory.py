@@ -10,7 +10,13 @@ from sklearn.datasets import make_blobs
 
 import mercer
 from mercer import PCA, KernelPCA
-from mercer._core.errors import CheckpointWarning, InputError, KernelError, LongFitWarning
+from mercer._core.errors import (
+    ApproximationWarning,
+    CheckpointWarning,
+    InputError,
+    KernelError,
+    LongFitWarning,
+)
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.kernels import RBF, Polynomial
 from mercer.solvers import BlockKrylov
@@ -69,7 +75,7 @@ def zarr(x, folder):
     return array
 
 
-def batches(x, folder):
+def batches(x, _folder):
     return lambda: iter(np.array_split(x, 9))
 
 
@@ -233,6 +239,19 @@ def test_a_rank_that_grows_until_the_certificate_holds(x):
         one_less = Nystrom(model.fit_.projection.sections.points[:-1])
         again = KernelPCA(2, kernel=RBF(0.2), approximation=one_less).fit(x)
         assert again.fit_.trace_error > tol
+
+
+def test_a_rank_that_stops_growing_too_early_is_told(x):
+    approximation = RPCholesky(rank="auto", tol=1e-3, max_rank=20)
+    with pytest.warns(ApproximationWarning, match=r"0.001 was asked for: .* at 20\."):
+        KernelPCA(2, kernel=RBF(0.2), approximation=approximation).fit(x)
+
+
+def test_a_bound_that_rests_on_an_assumption_says_so(x):
+    plain = KernelPCA(2, kernel=RBF(0.2), approximation="nystrom").fit(x)
+    assert "not known" not in str(plain.fit_)
+    custom = KernelPCA(2, kernel=lambda a, b: (a @ b.T + 1.0) ** 2, approximation="nystrom").fit(x)
+    assert "if the kernel is valid, which is not known" in str(custom.fit_)
 
 
 # ── plans ───────────────────────────────────────────────────────────────────

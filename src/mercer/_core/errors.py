@@ -48,6 +48,10 @@ class RankWarning(MercerWarning):
     """Fewer components exist than were asked for."""
 
 
+class ApproximationWarning(MercerWarning):
+    """An approximation leaves out more than was asked for."""
+
+
 class LongFitWarning(MercerWarning):
     """An exact fit is expected to take long; an approximation would not."""
 

@@ -18,7 +18,7 @@ from mercer.approximations.base import (
 )
 from mercer.approximations.landmarks import k_means_plus_plus, sample_size, uniform
 from mercer.approximations.passes import FLOAT, pass_bytes
-from mercer.approximations.whitening import core_matrix, eigen_whitening
+from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
 from mercer.engine.rows import take_rows
 from mercer.kernels.base import as_rows
 from mercer.operators.sections import KernelSections
@@ -87,7 +87,7 @@ class Nystrom(Approximation):
             points = take_rows(x, chosen)
         else:
             points = as_rows(self.landmarks).astype(x.dtype)
-        whiten = eigen_whitening(core_matrix(kernel, points), np.dtype(x.dtype))
+        whiten = eigen_whitening(core_matrix(kernel, points), entry_error(kernel, points))
         return LowRank(KernelSections(kernel, points), whiten, chosen, projects=True)
 
     def _draw(

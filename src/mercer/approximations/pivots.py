@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.errors import KernelError, ZeroVarianceError
+from mercer._core.errors import ZeroVarianceError
 from mercer.approximations.landmarks import checked_diagonal, drawn
 from mercer.approximations.passes import over_rows
 from mercer.approximations.rejection import accept_pivots
-from mercer.approximations.whitening import core_matrix, cross_matrix, extended
+from mercer.approximations.whitening import core_matrix, cross_matrix, entry_error, extended
 from mercer.engine.rows import take_rows
 from mercer.operators.sections import KernelSections
 
@@ -28,7 +28,7 @@ CANDIDATES = 2000
 # Candidates a pivot: the price of one is a row of that matrix, the price of too few another pass.
 CANDIDATES_A_PIVOT = 4
 
-# What is left of a row below this many eps k(x, x) is rounding: a pass leaves about √m of them.
+# What is left of a row below so many roundings of k(x, x) is rounding: a pass leaves about √m of them.
 FLOOR = 100.0
 
 # To rounding a certificate adds a little; a goal that is met is met by this much.
@@ -49,6 +49,7 @@ class PivotSearch:
         self.landmarks = np.empty(0, dtype=np.intp)
         self.points: Rows = None  # (m, d), from the first round on
         self.whiten: Array = np.empty((0, 0))
+        self.unit = float(np.finfo(x.dtype).eps)  # rounding of a kernel value
         self._done = 0  # pivots that `left` knows of
         self._energies: Array = np.empty(0)  # Σw f² of each column f of F
         if not np.any(self.diagonal > 0):
@@ -63,17 +64,13 @@ class PivotSearch:
         """Number of pivots."""
         return len(self.landmarks)
 
-    @property
-    def _eps(self) -> float:
-        return float(np.finfo(self.x.dtype).eps)
-
     def _weighted(self, values: Array) -> Array:
         return values if self.weights is None else values * self.weights
 
     # ── a round of candidates ───────────────────────────────────────────────
     def draw(self, most: int, *, rng: np.random.Generator) -> int:
         """Propose candidates where something is left, and accept at most so many; how many they were."""
-        floor = FLOOR * self._eps * self.diagonal
+        floor = FLOOR * self.unit * self.diagonal
         mass = self._weighted(np.where(self.left > floor, self.left, 0.0))
         mass[self.landmarks] = 0.0
         if not np.any(mass > 0):
@@ -81,6 +78,9 @@ class PivotSearch:
         candidates = drawn(mass, min(CANDIDATES, CANDIDATES_A_PIVOT * most), rng=rng)
         rows, places = np.unique(candidates, return_inverse=True)
         points = take_rows(self.x, rows)
+        if self.rank == 0:  # the first candidates show how kernel values are rounded
+            self.unit = entry_error(self.kernel, points)
+            floor = FLOOR * self.unit * self.diagonal
         inside = self._inside(points)  # (p, m)
         residual = core_matrix(self.kernel, points) - inside @ inside.T  # (p, p)
         chosen, lower = accept_pivots(
@@ -115,17 +115,9 @@ class PivotSearch:
             return energies
 
         energies = reduce(np.add, over_rows(self.x, sections, hand, watch=watch))
-        self._require_not_negative()
-        np.maximum(self.left, 0.0, out=self.left)
+        np.maximum(self.left, 0.0, out=self.left)  # the fit tells rounding from what is no kernel
         self._energies = np.concatenate([self._energies, energies])
         self._done = self.rank
-
-    def _require_not_negative(self) -> None:
-        if self.kernel.why_valid() is not None:
-            return  # what is below zero is rounding
-        slack = np.sqrt(self._eps) * self.diagonal
-        if np.any(self.left < -slack):
-            raise_not_definite(float(np.min(self.left)))
 
     def cut_back(self, goal: float) -> bool:
         """Whether the share left out has come down to the goal; pivots beyond the first to do so are dropped.
@@ -141,13 +133,3 @@ class PivotSearch:
         self.landmarks, self.points = self.landmarks[:m], self.points[:m]
         self.whiten = self.whiten[:m, :m].copy()
         return True
-
-
-def raise_not_definite(lowest: float) -> None:
-    """A projection that is longer than what is projected: no feature space has that."""
-    msg = (
-        f"The kernel is not positive semi-definite on these data: k(x, x) less its part in the span of "
-        f"the landmarks is {lowest:.3g} for some row, so there is no low-rank bound. "
-        "`mercer.check_kernel` shows a witness; use a valid kernel, or approximation=None."
-    )
-    raise KernelError(msg)

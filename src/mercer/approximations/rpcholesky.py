@@ -97,7 +97,7 @@ class RPCholesky(Approximation):
                 break
         # The Cholesky factor has chosen. Its last pivots may be near rounding, where its inverse amplifies
         # more than it has to: the eigenvectors of the core whiten best.
-        whiten = eigen_whitening(core_matrix(kernel, search.points), np.dtype(x.dtype))
+        whiten = eigen_whitening(core_matrix(kernel, search.points), search.unit)
         sections = KernelSections(kernel, search.points)
         return LowRank(sections, whiten, search.landmarks, projects=True, goal=goal)
 

@@ -6,7 +6,7 @@ float64 holds exactly: rounding in the core would be amplified by its condition.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
 
 EPS = float(np.finfo(np.float64).eps)
+
+# Kernels promise entries right to 1e-4, in float64 to 1e-9.
+MOST_ROUNDING = 1e-3
+# Points that show how kernel values are rounded.
+PROBE_POINTS = 256
 
 
 def core_matrix(kernel: Kernel, points: Rows) -> Array:  # (m, d) -> (m, m)
@@ -35,21 +40,45 @@ def cross_matrix(kernel: Kernel, x: Rows, points: Rows) -> Array:  # (p, d), (m,
     return kernel.tile(x.astype(np.float64), points.astype(np.float64))
 
 
-def eigen_whitening(core: Array, dtype: np.dtype[Any]) -> Array:  # (m, m) -> (m, r)
-    """UΛ^(-1/2) over the eigenvalues of the core above rounding: W Wᵀ = k(Z, Z)⁺.
+def entry_error(kernel: Kernel, points: Rows) -> float:
+    """Rounding of k(x, z) in the dtype of the points, relative to √k(x, x)√k(z, z).
 
-    Along an eigenvector of value λ features are about √λ long, and their rounding, in the dtype of the
-    rows, about eps √(m/λ) max k(z, z). The cut leaves the directions in which the first is the larger.
+    At least eps, and what the diagonal of a tile shows, where distances cancel most and the true values
+    are known; and there, what a relative change of eps in the points does, which products inside of the
+    kernel are rounded by too: an exponential of 300 loses hundreds of eps.
     """
-    values, vectors = np.linalg.eigh(core)
-    largest = float(np.max(np.diagonal(core)))
-    noise = 10.0 * float(np.finfo(dtype).eps) * np.sqrt(len(core)) * largest
-    cut = max(noise, len(core) * EPS * float(values[-1]))
-    if values[0] < -max(cut, len(core) * float(np.finfo(dtype).eps) * float(values[-1])):
+    points = points[:PROBE_POINTS]
+    eps = float(np.finfo(points.dtype).eps)
+    worst = eps
+    for near in (points, points * points.dtype.type(1.0 + eps)):
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # the pass over all rows tells it in words
+            lengths = kernel.tile_diag(points).astype(np.float64)
+            entries = np.diagonal(kernel.tile(near, points)).astype(np.float64)
+            gaps = np.abs(entries - lengths)[lengths > 0] / lengths[lengths > 0]
+        # More is no rounding but noise that a point shares with no other, not even with itself in a tile.
+        worst = max(worst, float(np.max(gaps[gaps < MOST_ROUNDING], initial=0.0)))
+    return worst
+
+
+def eigen_whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
+    """W over the eigenvalues of the core above rounding: W Wᵀ is k(Z, Z)⁻¹ where that exists.
+
+    The core is scaled to a diagonal of ones first: k(z, z) may span many orders of magnitude, and the
+    small ones are not rounding of the large. Along an eigenvector of value λ features are then about √λ
+    long, and their rounding, `unit` for an entry, about unit √(m/λ): the cut leaves the directions in
+    which the first is the larger.
+    """
+    lengths = np.diagonal(core)
+    scale = np.divide(1.0, np.sqrt(lengths), out=np.zeros(len(core)), where=lengths > 0)
+    values, vectors = np.linalg.eigh(core * scale * scale[:, None])
+    cut = max(10.0 * unit * np.sqrt(len(core)), len(core) * EPS * float(values[-1]))
+    if values[0] < -max(cut, len(core) * unit * float(values[-1])):
         msg = (
-            f"The kernel is not positive semi-definite: among the landmarks it has the eigenvalue "
-            f"{values[0]:.3g} beside a largest of {values[-1]:.3g}, so there is no low-rank bound. "
-            "`mercer.check_kernel` shows a witness; use a valid kernel, or approximation=None."
+            f"The kernel is not positive semi-definite: among the landmarks, scaled to k(z, z) = 1, it has "
+            f"the eigenvalue {values[0]:.3g} beside a largest of {values[-1]:.3g}, so there is no low-rank "
+            "bound. `mercer.check_kernel` shows a witness; use a valid kernel, or approximation=None."
         )
         raise KernelError(msg)
     keep = values > cut
@@ -60,7 +89,7 @@ def eigen_whitening(core: Array, dtype: np.dtype[Any]) -> Array:  # (m, m) -> (m
             "use RPCholesky, which never draws such rows."
         )
         raise ZeroVarianceError(msg)
-    return vectors[:, keep][:, ::-1] / np.sqrt(values[keep][::-1])
+    return scale[:, None] * vectors[:, keep][:, ::-1] / np.sqrt(values[keep][::-1])
 
 
 def extended(whiten: Array, inside: Array, lower: Array) -> Array:

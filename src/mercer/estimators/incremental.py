@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.status import Status
@@ -15,7 +15,7 @@ from mercer.engine.rows import RowSource
 from mercer.estimators.base import Projector
 from mercer.estimators.door import check_kernel_rows, new_rows, remember, training_rows
 from mercer.estimators.progress import watching
-from mercer.estimators.reading import batch_rows, read, stream_rules
+from mercer.estimators.reading import batch_rows, batch_weights, read, stream_rules
 from mercer.estimators.validation import check_n_components, tell
 from mercer.model.incremental import stream_bytes
 
@@ -157,11 +157,7 @@ class IncrementalKernelPCA(Projector):
         del y
         rules, past = stream_rules(self), self.__dict__.get("stream_")
         rows = batch_rows(self, X, past)
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(
-                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-            )
+        weights = batch_weights(sample_weight, int(rows.shape[0]))
         stream = read(self, past, rows, weights, rules=rules, watch=BLIND)
         self._record(stream, X, rows, None)
         return self

@@ -65,6 +65,23 @@ def batch_rows(model: Any, X: Any, past: Stream | None) -> Rows:
     return check_rows(twin, X, reset=False)
 
 
+def batch_weights(sample_weight: Any, n: int) -> Array | None:
+    """Weights of a batch, in which all rows but one, or all of them, may have none."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        msg = (
+            f"sample_weight has shape {weights.shape}, but the batch has {n} rows. Give one a row."
+        )
+        raise InputError(msg)
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        i = int(np.argmax(~np.isfinite(weights) | (weights < 0)))
+        msg = f"sample_weight[{i}] is {weights[i]}. Weights are finite and not negative."
+        raise InputError(msg)
+    return weights
+
+
 def read(
     model: Any,
     past: Stream | None,

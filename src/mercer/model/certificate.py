@@ -25,6 +25,15 @@ class Certificate:
     trace: float  # tr K, uncentred, weighted where the rows are
     left_out: float  # tr(K - K̂); for an estimate, the error of K̂ in the spectral norm
     rounding: float = 0.0  # what the precision of the data adds to either side
+    goal: float | None = (
+        None  # the share that was to be left out at most, where somebody asked for one
+    )
+    assumed: bool = False  # whether it rests on a kernel being valid that is not known to be
+
+    @property
+    def falls_short(self) -> bool:
+        """Whether more is left out than was asked for."""
+        return self.goal is not None and self.share > self.goal
 
     @property
     def share(self) -> float:
@@ -51,6 +60,8 @@ class Certificate:
                 "sampled kernel entries, not a bound)"
             )
         what = f"{self.share:.2e} of tr K left out"
+        if self.assumed:
+            what += " (if the kernel is valid, which is not known)"
         if self.kind == "below":
             return (
                 f"{what}: each true eigenvalue lies at most {self.left_out:.3g} above the one found"

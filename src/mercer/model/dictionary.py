@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,11 @@ if TYPE_CHECKING:
 # speed, few beside the rows of a batch.
 PIVOTS = 32
 CANDIDATES_A_PIVOT = 4
+# Share of k(x, x) that rounding can hide of a residual. Against long doubles no more was seen where the
+# residual itself was not far larger.
+ROUNDING = 1e-10
+# A residual k(x, x) - ‖f(x)‖² below minus this share of k(x, x) is not rounding: there is no φ.
+INDEFINITE = 1e-6
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,12 +59,6 @@ class Dictionary:
         """By how much W amplifies rounding, squared: ‖W‖² max k(z, z)."""
         largest = float(np.max(squares(self.lower), initial=0.0))
         return largest * float(np.sum(squares(self.whiten)))
-
-    @property
-    def rounding(self) -> float:
-        """Share of k(x, x) by which ‖f(x)‖² may be off. The factor 8 is measured, against long doubles."""
-        eps = float(np.finfo(np.float64).eps)
-        return eps * (self.size + 8.0 * math.sqrt(self.condition))
 
     def features(self, x: Rows) -> Array:  # (b, d) float64 -> (b, m)
         """f(x), slice by slice."""
@@ -139,7 +137,8 @@ def squares(rows: Array) -> Array:  # (b, m) -> (b,)
 
 
 def stacked(above: Rows, below: Rows) -> Rows:
-    """Rows above rows, in the storage of those above."""
+    """Rows above rows, in the storage and the dtype of those above."""
+    below = below.astype(above.dtype, copy=False)
     if sparse.issparse(above):
         return sparse.csr_array(sparse.vstack([above, sparse.csr_array(below)]))
     return np.concatenate([above, below.toarray() if sparse.issparse(below) else below])
@@ -160,13 +159,13 @@ class Batch:
         """‖φ - φ̂‖² = k(x, x) - ‖f‖², where rounding may leave it below zero."""
         return self.diag - squares(self.f)
 
-    def missed(self, rounding: float) -> float:
+    def missed(self) -> float:
         """Σw‖φ - φ̂‖² from above: with what rounding can hide."""
-        return float(self.weights @ (np.maximum(self.residual, 0.0) + rounding * self.diag))
+        return float(self.weights @ (np.maximum(self.residual, 0.0) + ROUNDING * self.diag))
 
 
-def pivots(
-    kernel: Kernel,
+def grown(
+    dictionary: Dictionary,
     batch: Batch,
     *,
     tol: float,
@@ -174,42 +173,63 @@ def pivots(
     limit: int,
     floor: float,
     rng: np.random.Generator,
-) -> tuple[Indices, Array]:
-    """Rows that the dictionary misses, at most `limit`, and everybody's coordinates (b, c) along them.
+) -> tuple[Dictionary, Batch]:
+    """The dictionary with rows that it misses, `limit` points at most, and the batch's coordinates in it.
 
     Randomly pivoted Cholesky (Chen, Epperly, Tropp & Webber 2024) of the residual kernel
-    k(x, x') - f(x)·f(x'), until no more than the share `tol` of the weighted trace is missed and at least
-    `least` rows are taken. Residuals below `floor` · k(x, x) are left alone.
+    k(x, x') - f(x)·f(x'), until no more than the share `tol` of the weighted trace is missed and there are
+    `least` points.
     """
-    chosen = np.zeros(0, dtype=np.intp)
-    residual, waiting = batch.residual, np.ones(len(batch.f), dtype=np.bool_)
-    m, w = batch.f.shape[1], batch.weights
-    goal = tol * float(w @ batch.diag)
-    while len(chosen) < limit:
-        left, wanted = float(w @ np.maximum(residual, 0.0)), least - len(chosen)
-        if left <= goal and wanted <= 0:
-            break
+    w, goal = batch.weights, tol * float(batch.weights @ batch.diag)
+    chosen, waiting = np.zeros(0, dtype=np.intp), np.ones(len(batch.f), dtype=np.bool_)
+    while dictionary.size < limit:
+        residual, wanted = batch.residual, least - dictionary.size
+        left = float(w @ np.maximum(residual, 0.0))
         law = w * np.where(waiting & (residual > floor * batch.diag), residual, 0.0)
-        if not np.any(law > 0.0):
+        if (left <= goal and wanted <= 0) or not np.any(law > 0.0):
             break
-        most = min(PIVOTS, limit - len(chosen))
-        drawn = rng.choice(len(law), size=CANDIDATES_A_PIVOT * most, p=law / law.sum())
-        rows, places = np.unique(drawn, return_inverse=True)
-        gram = _residual_gram(kernel, batch, rows, rows)
-        _require_symmetric(kernel, gram, float(np.max(batch.diag)))
-        floors = floor * batch.diag[rows]
-        taken, lower = accept_pivots(gram, places, residual[rows], floors, most=most, rng=rng)
-        # A row is asked once: where k(x, x) holds noise of its own that no other value shows, its
-        # residual never vanishes.
-        waiting[rows[taken] if len(taken) else rows] = False
-        columns = _residual_gram(kernel, batch, slice(None), rows[taken]) @ np.linalg.inv(lower).T
+        most = min(PIVOTS, limit - dictionary.size)
+        rows, hopeless, lower = _drawn(dictionary, batch, law, most=most, floor=floor, rng=rng)
+        waiting[rows], waiting[hopeless] = False, False
+        columns = _residual_gram(dictionary.kernel, batch, slice(None), rows)
+        columns = columns @ np.linalg.inv(lower).T
+        # Exactly triangular among the chosen: what rounding leaves there is as large as a small pivot.
+        columns[chosen], columns[rows] = 0.0, lower
         # Columns of a Cholesky factor are nested: those beyond the goal can be left out.
         count = max(wanted, first_reaching(w @ columns**2, left - goal))
-        columns = columns[:, :count]
-        chosen = np.concatenate([chosen, rows[taken[:count]]])
+        rows, columns = rows[:count], columns[:, :count]
         batch = replace(batch, f=np.concatenate([batch.f, columns], axis=1))
-        residual = residual - squares(columns)
-    return chosen, batch.f[:, m:]
+        dictionary = dictionary.extended(batch.rows[rows], batch.f[rows])
+        chosen = np.concatenate([chosen, rows])
+    return dictionary, batch
+
+
+def _drawn(
+    dictionary: Dictionary,
+    batch: Batch,
+    law: Array,
+    *,
+    most: int,
+    floor: float,
+    rng: np.random.Generator,
+) -> tuple[Indices, Indices, Array]:
+    """Rows to take in, rows that can't be, and the Cholesky factor of the residuals of the first.
+
+    The residual of φ(x) ≈ Σ c_j φ(z_j) is rounded by about eps (k(x, x) + Σ c_j² k(z_j, z_j)). Among points
+    that came one after the other, as those of a drift do, c can be huge: what counts as a residual has
+    to be measured by it, or noise is taken for a point.
+    """
+    drawn = rng.choice(len(law), size=CANDIDATES_A_PIVOT * most, p=law / law.sum())
+    rows, places = np.unique(drawn, return_inverse=True)
+    c = batch.f[rows] @ dictionary.whiten.T  # (p, m)
+    floors = floor * (batch.diag[rows] + c**2 @ squares(dictionary.lower))
+    gram = _residual_gram(dictionary.kernel, batch, rows, rows)
+    _require_symmetric(dictionary.kernel, gram, float(np.max(batch.diag)))
+    residual = batch.residual[rows]
+    taken, lower = accept_pivots(gram, places, residual, floors, most=most, rng=rng)
+    # Where k(x, x) holds noise of its own that no other value shows, none of the drawn may be taken.
+    hopeless = rows[residual <= floors] if len(taken) else rows
+    return rows[taken], hopeless, lower
 
 
 def _residual_gram(kernel: Kernel, batch: Batch, i: Indices | slice, j: Indices) -> Array:
@@ -227,3 +247,18 @@ def _require_symmetric(kernel: Kernel, gram: Array, largest: float) -> None:
             "batch. A kernel needs k(x, y) = k(y, x); `mercer.check_kernel` shows the points."
         )
         raise KernelError(msg)
+
+
+def require_positive(dictionary: Dictionary, batch: Batch) -> None:
+    """Raise where there can't be a feature space: a negative length, a projection that is longer."""
+    diag, residual = batch.diag, batch.residual
+    if np.all(diag >= 0.0) and np.all(residual >= -INDEFINITE * diag):
+        return
+    i = int(np.argmin(np.minimum(diag, residual)))
+    msg = (
+        f"{dictionary.kernel!r} is not positive semi-definite on these data: row {i} of the batch has "
+        f"k(x, x) = {diag[i]:.3g}, and its projection onto {dictionary.size} landmarks the squared length "
+        f"{diag[i] - residual[i]:.3g}. A stream is summed up in a feature space, and there is none. "
+        "Use a valid kernel or other parameters; `mercer.check_kernel` shows a witness."
+    )
+    raise KernelError(msg)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.engine.rows import take_rows
+from mercer.engine.threads import single_threaded_blas
 from mercer.model.certificate import Certificate
-from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
@@ -19,33 +19,27 @@ if TYPE_CHECKING:
 ENTRY = 4.0
 EPS = float(np.finfo(np.float64).eps)
 
-# Kernels promise entries right to 1e-4, in float64 to 1e-9.
-MOST_ROUNDING = 1e-3
-
 # Rows of a sample, and samples, from which the error of features that are no projection is judged.
 SAMPLE_ROWS = 1000
 SAMPLES = 3
 
 
 def rounding_moves(
-    kernel: Kernel,
-    low_rank: LowRank,
+    lengths: Array,  # (m,) k(z, z) of the landmarks
     values: Array,  # (r,)
     coef: Array,  # (m, r)
     *,
     trace: float,
-    dtype: np.dtype[Any],
+    unit: float,
 ) -> Array:  # (r,)
-    """How far rounding may have moved the eigenvalue of each component of the features.
+    """How far rounding, `unit` for a kernel value, may have moved the eigenvalue of each component.
 
     Component i of a feature, k(x, Z) A_i, is off by e_i, a root sum of squares over the rows: its
     eigenvalue then by 2√λ̂_i e_i + e_i², or, if that is more, by itself.
     """
-    eps = float(np.finfo(dtype).eps)
-    lengths = _lengths(kernel, low_rank)  # (m,)
-    # |k(x, z)| ≤ √k(x, x)√k(z, z), and each is off by that times eps: A_i weighs these errors.
+    # |k(x, z)| ≤ √k(x, x)√k(z, z), and each is off by that times the unit: A_i weighs these errors.
     reach = lengths @ coef**2  # (r,)
-    error = ENTRY * _entry_error(kernel, low_rank, eps) * np.sqrt(trace * reach)
+    error = ENTRY * unit * np.sqrt(trace * reach)
     positive = np.maximum(values, 0.0)
     # W whitens the core to float64's rounding of it.
     whitened = ENTRY * EPS * np.sqrt(len(lengths)) * positive * reach
@@ -66,28 +60,6 @@ def proved_certificate(
     scatter = ENTRY * eps * np.sqrt(len(values)) * float(np.sum(np.maximum(values, 0.0)))
     rounding = float(np.sum(moves)) + scatter + ENTRY * eps * trace
     return Certificate("below", trace, max(trace - held, 0.0), rounding)
-
-
-def _lengths(kernel: Kernel, low_rank: LowRank) -> Array:
-    """k(z, z) of the landmarks."""
-    sections = low_rank.sections
-    assert isinstance(sections, KernelSections)  # what is a projection has landmarks
-    return kernel.tile_diag(sections.points).astype(np.float64)
-
-
-def _entry_error(kernel: Kernel, low_rank: LowRank, eps: float) -> float:
-    """Rounding of k(x, z), relative to √k(x, x)√k(z, z): at least eps, and what k(z, z) shows of it.
-
-    k(z, z) as an entry of a tile is where distances cancel most, and its true value is known.
-    """
-    sections = low_rank.sections
-    assert isinstance(sections, KernelSections)
-    points = sections.points
-    lengths = kernel.tile_diag(points).astype(np.float64)
-    entries = np.diagonal(kernel.tile(points, points)).astype(np.float64)
-    gaps = np.abs(entries - lengths)[lengths > 0] / lengths[lengths > 0]
-    # More is no rounding but noise that a point shares with no other, not even with itself in a tile.
-    return max(eps, float(np.max(gaps[gaps < MOST_ROUNDING], initial=0.0)))
 
 
 def estimated_certificate(
@@ -134,6 +106,13 @@ def _error_norm(
     gap = kernel.tile(rows, rows).astype(np.float64)
     np.fill_diagonal(gap, kernel.tile_diag(rows))
     features = low_rank.features(rows).astype(np.float64)
+    with (
+        single_threaded_blas()
+    ):  # after the threads of a pass: BLAS's own would wait for each other
+        return _norm(gap, features, weights)
+
+
+def _norm(gap: Array, features: Array, weights: Array) -> float:
     gap -= features @ features.T
     gap -= weights @ gap / weights.sum()
     gap -= (gap @ weights / weights.sum())[:, None]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import KernelError, ZeroVarianceError
+from mercer._core.errors import ZeroVarianceError
 from mercer.engine.moments import Moments
 from mercer.model.budget import FLOAT, SMALL
 from mercer.model.certificate import Certificate
-from mercer.model.dictionary import Batch, Dictionary, pivots
+from mercer.model.dictionary import Batch, Dictionary, grown, require_positive
 from mercer.model.linear import require_finite
 from mercer.model.problem import Plan
 from mercer.model.projection import Projection
@@ -23,7 +23,7 @@ from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
 
 # Points that a full dictionary may be offered by one batch: one for so many that it has.
@@ -31,8 +31,9 @@ OFFER = 8
 # How many times the loss a swap has to gain. Each swap projects the whole past once more, which the
 # certificate pays for: measured, half of them come to nothing, and following a drift needs the others.
 WORTH = 1.5
-# A residual k(x, x) - ‖f(x)‖² below minus this share of k(x, x) is not rounding: there is no φ.
-INDEFINITE = 1e-6
+# A residual below eps^FLOOR · k(x, x) is not worth a point. One of r makes entries of W of the size of
+# 1/√r, and scores, computed in the precision of the rows, lose as many digits.
+FLOOR = 0.65
 UNIT = float(np.finfo(np.float64).eps)
 
 
@@ -75,14 +76,14 @@ class Stream:
         """After these rows, in this order: a new value, the old one stays what it is."""
         past, w = row_weights(weights, int(x.shape[0]), rules.forgetting)
         seen, batch = self._faded(past), self._batch(x, w)
-        chosen, new = seen._offers(batch, rules)
-        f = np.concatenate([batch.f, new], axis=1)
-        moments = Moments.of(f, w)
+        joint, batch = seen._offered(batch, rules)
+        moments = Moments.of(batch.f, w)
         takes, cheapest = seen._weighed(moments, rules)
         if takes:
-            batch, seen = replace(batch, f=f), seen._extended(x[chosen], f[chosen])
+            seen = seen._extended(joint)
         else:
-            moments = leading(moments, self.dictionary.size)
+            m = self.dictionary.size
+            batch, moments = replace(batch, f=batch.f[:, :m]), leading(moments, m)
             seen = replace(seen, cheapest=cheapest)
         full = seen.dictionary.size > rules.max_landmarks
         size = rules.max_landmarks
@@ -92,10 +93,11 @@ class Stream:
 
     def _batch(self, x: Rows, weights: Array) -> Batch:
         rows = x.astype(np.float64, copy=False)
-        diag = self.dictionary.kernel.tile_diag(rows).astype(np.float64, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+            diag = self.dictionary.kernel.tile_diag(rows).astype(np.float64, copy=False)
         require_finite(diag)
         batch = Batch(rows, weights, diag, self.dictionary.features(rows))
-        self._require_positive(diag, batch.residual)
+        require_positive(self.dictionary, batch)
         return batch
 
     def _faded(self, factor: float) -> Stream:
@@ -108,16 +110,16 @@ class Stream:
             cheapest=self.cheapest * factor,
         )
 
-    def _offers(self, batch: Batch, rules: Rules) -> tuple[Indices, Array]:
-        """Rows of the batch that may become points, and the batch's coordinates along them."""
-        room = max(0, rules.max_landmarks - self.dictionary.size)
-        return pivots(
-            self.dictionary.kernel,
+    def _offered(self, batch: Batch, rules: Rules) -> tuple[Dictionary, Batch]:
+        """The dictionary with rows of the batch that may become points, and all coordinates in it."""
+        return grown(
+            self.dictionary,
             batch,
             tol=rules.tol,
-            least=rules.least - self.dictionary.size,
-            limit=room + max(1, rules.max_landmarks // OFFER),
-            floor=self._floor,
+            least=rules.least,
+            limit=max(rules.max_landmarks, self.dictionary.size)
+            + max(1, rules.max_landmarks // OFFER),
+            floor=float(np.finfo(self.dtype).eps) ** FLOOR,
             rng=np.random.default_rng([self.seed, self.n_rows]),
         )
 
@@ -139,17 +141,16 @@ class Stream:
         cheapest = float(np.min(self.dictionary.losses(both)))
         return most > WORTH * cheapest, cheapest
 
-    def _extended(self, points: Rows, f: Array) -> Stream:  # (c, d), (c, m + c)
-        """With c more points; the stand-ins stay, their new coordinates are zero."""
-        dictionary, seen = self.dictionary.extended(points, f), self.moments
-        m, c = self.dictionary.size, len(f)
-        mean, scatter = np.pad(seen.mean, (0, c)), np.zeros((m + c, m + c))
+    def _extended(self, dictionary: Dictionary) -> Stream:
+        """With more points; the stand-ins stay, their new coordinates are zero."""
+        seen, m, p = self.moments, self.dictionary.size, dictionary.size
+        scatter = np.zeros((p, p))
         scatter[:m, :m] = seen.scatter
-        moments = Moments(seen.weight, mean, scatter)
+        moments = Moments(seen.weight, np.pad(seen.mean, (0, p - m)), scatter)
         return replace(self, dictionary=dictionary, moments=moments, cheapest=0.0)
 
     def _with(self, batch: Batch, moments: Moments) -> Stream:
-        missed = batch.missed(self.dictionary.rounding)
+        missed = batch.missed()
         return replace(
             self,
             moments=self.moments.merged(moments),
@@ -174,7 +175,7 @@ class Stream:
         kept, gone = self.dictionary.weakest(second_moment(both), self.dictionary.size - size)
         reduced, basis = self.dictionary.reduced(kept)
         before, now = (_energy(part, gone) for part in (self.moments, moments))
-        missed = batch.missed(self.dictionary.rounding) + now
+        missed = batch.missed() + now
         return replace(
             self,
             dictionary=reduced,
@@ -182,28 +183,6 @@ class Stream:
             lost=self.lost + before + missed,
             error=(math.sqrt(self.error) + math.sqrt(before)) ** 2 + missed,
         )
-
-    @property
-    def _floor(self) -> float:
-        """Share of k(x, x) below which a residual is not worth a point.
-
-        A point with residual r makes entries of W of the size of 1/√r, and scores, computed in the
-        precision of the rows, lose as many digits.
-        """
-        return float(np.finfo(self.dtype).eps) ** 0.7
-
-    def _require_positive(self, diag: Array, residual: Array) -> None:
-        """Raise where there can't be a feature space: a negative length, a projection that is longer."""
-        if np.all(diag >= 0.0) and np.all(residual >= -INDEFINITE * diag):
-            return
-        i = int(np.argmin(np.minimum(diag, residual)))
-        msg = (
-            f"{self.dictionary.kernel!r} is not positive semi-definite on these data: row {i} of the batch "
-            f"has k(x, x) = {diag[i]:.3g}, and its projection onto {self.dictionary.size} landmarks the "
-            f"squared length {diag[i] - residual[i]:.3g}. A stream is summed up in a feature space, and "
-            "there is none. Use a valid kernel or other parameters; `mercer.check_kernel` shows a witness."
-        )
-        raise KernelError(msg)
 
     # ── what was found ──────────────────────────────────────────────────────
     def fit(self, asked: int | float | None, *, n_bytes: int = 0) -> Fit:

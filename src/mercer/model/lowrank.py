@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, KernelError
 from mercer.approximations.landmarks import require_lengths
 from mercer.approximations.passes import over_rows
-from mercer.approximations.pivots import raise_not_definite
-from mercer.approximations.whitening import core_matrix
+from mercer.approximations.whitening import core_matrix, entry_error
 from mercer.engine.moments import Moments
 from mercer.model.errorbars import (
     estimated_certificate,
@@ -108,7 +107,7 @@ def _look(
 ) -> Seen:
     factor = low_rank.rounded(np.dtype(x.dtype))
     in_doubt = low_rank.projects and kernel.why_valid() is None
-    slack = float(np.sqrt(np.finfo(x.dtype).eps))
+    slack = float(np.sqrt(entry_error(kernel, _points(low_rank)))) if in_doubt else 0.0
 
     def hand(blocks: Iterable[Block]) -> Seen:
         parts = (block_seen(rows, None if weights is None else weights[i]) for i, rows in blocks)
@@ -129,8 +128,21 @@ def _look(
         seen = reduce(Seen.merged, over_rows(x, low_rank.sections, hand, watch=watch))
     require_finite(np.diagonal(seen.moments.scatter))
     if seen.lowest < 0:
-        raise_not_definite(seen.lowest)
+        # A projection longer than what is projected: no feature space has that.
+        msg = (
+            f"The kernel is not positive semi-definite on these data: k(x, x) less its part in the span "
+            f"of the landmarks is {seen.lowest:.3g} for some row, so there is no low-rank bound. "
+            "`mercer.check_kernel` shows a witness; use a valid kernel, or approximation=None."
+        )
+        raise KernelError(msg)
     return seen
+
+
+def _points(low_rank: LowRank) -> Rows:
+    """Z."""
+    sections = low_rank.sections
+    assert isinstance(sections, KernelSections)  # what is a projection has landmarks
+    return sections.points
 
 
 # ── the r x r problem ───────────────────────────────────────────────────────
@@ -161,8 +173,11 @@ def _evidence(
     if not low_rank.projects:
         estimate = estimated_certificate(kernel, x, low_rank, trace=trace, weights=weights, rng=rng)
         return estimate, _cut(values, np.zeros_like(values), dtype)
-    moves = rounding_moves(kernel, low_rank, values, coef, trace=trace, dtype=dtype)
+    points = _points(low_rank)
+    lengths = kernel.tile_diag(points).astype(np.float64)
+    moves = rounding_moves(lengths, values, coef, trace=trace, unit=entry_error(kernel, points))
     proof = proved_certificate(values, moves, trace=trace, held=seen.held, dtype=dtype)
+    proof = replace(proof, goal=low_rank.goal, assumed=kernel.why_valid() is None)
     return proof, _cut(values, moves, dtype)
 
 
@@ -211,7 +226,7 @@ def _require_reachable(
 
 def _low_end(kernel: Kernel, low_rank: LowRank) -> LowEnd | None:
     """Where validity is not known: what the landmarks show of it."""
-    if kernel.why_valid() is not None or not isinstance(low_rank.sections, KernelSections):
+    if kernel.why_valid() is not None or not low_rank.projects:
         return None
-    values = np.linalg.eigvalsh(core_matrix(kernel, low_rank.sections.points))
+    values = np.linalg.eigvalsh(core_matrix(kernel, _points(low_rank)))
     return LowEnd(float(values.min()), float(-values[values < 0].sum()), complete=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import (
+    ApproximationWarning,
     FlatSpectrumWarning,
     IndefiniteKernelWarning,
     MercerWarning,
@@ -104,7 +105,13 @@ class Fit:
 
     def warnings(self) -> list[tuple[type[MercerWarning], str]]:
         """What the user has to be told."""
-        checks = (self._unconverged(), self._rank(), self._indefinite(), self._flat())
+        checks = (
+            self._unconverged(),
+            self._short_of_goal(),
+            self._rank(),
+            self._indefinite(),
+            self._flat(),
+        )
         return [found for found in checks if found is not None]
 
     def _unconverged(self) -> tuple[type[MercerWarning], str] | None:
@@ -116,6 +123,16 @@ class Fit:
             "largest eigenvalue (see `residuals_`)."
         )
         return UnconvergedWarning, msg
+
+    def _short_of_goal(self) -> tuple[type[MercerWarning], str] | None:
+        if self.certificate is None or not self.certificate.falls_short:
+            return None
+        msg = (
+            f"The approximation leaves out {self.trace_error:.2g} of the trace, but "
+            f"{self.certificate.goal:g} was asked for: its rank stopped growing at {self.projection.sections.width}. Raise "
+            "`max_rank`, loosen `tol`, or use a wider kernel."
+        )
+        return ApproximationWarning, msg
 
     def _rank(self) -> tuple[type[MercerWarning], str] | None:
         k = len(self.eigenvalues)
@@ -190,7 +207,7 @@ class Fit:
     def _validity(self) -> str:
         if self.low_end is None:
             return "positive semi-definite by construction"
-        seen = "" if self.low_end.complete else " (by a few Lanczos steps)"
+        seen = "" if self.low_end.complete else " (of a part of the spectrum)"
         return f"smallest eigenvalue seen {self.low_end.lowest:.2g}{seen}"
 
     def __repr__(self) -> str:

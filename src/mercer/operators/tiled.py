@@ -92,11 +92,13 @@ class TiledGram:
         return share_out(hand, cards, n_threads=self.n_threads)
 
     def matmat(self, v: Array) -> Array:
-        """K v, each tile used for both sides of the diagonal; sums over tiles are float64."""
+        """K v, each tile used for both sides of the diagonal."""
         rounded = np.ascontiguousarray(v, dtype=self.dtype)
 
         def hand(cards: Iterable[Card]) -> Array:
-            out = np.zeros(v.shape)
+            # In the precision of the tiles: adding float32 products to a float64 sum would take a
+            # sixth of the time, and the products themselves are no better than float32.
+            out = np.zeros(v.shape, dtype=self.dtype)
             for card in cards:
                 tile, (_, i, j) = self._tile(card), card
                 out[i] += tile @ rounded[j]
@@ -104,7 +106,8 @@ class TiledGram:
                     out[j] += tile.T @ rounded[i]
             return out
 
-        return reduce(_added, self._over_tiles(hand)).astype(v.dtype, copy=False)
+        sums = [part.astype(v.dtype, copy=False) for part in self._over_tiles(hand)]
+        return reduce(_added, sums)
 
     def dense(self) -> Array:
         """K as a new array, less the constant if there is one."""

@@ -1,0 +1,670 @@
+"""Laws of kernel PCA on a stream: the sums, the dictionary, the certificate, and what a batch fit finds."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.decomposition import KernelPCA as Reference
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conftest import frozen
+from mercer._core.errors import (
+    InputError,
+    KernelError,
+    MercerWarning,
+    RankWarning,
+    ZeroVarianceError,
+)
+from mercer.estimators.incremental import IncrementalKernelPCA
+from mercer.kernels import RBF, Custom, Laplacian, Linear, Polynomial, Sigmoid
+from mercer.model.dictionary import Dictionary, squares
+from mercer.model.incremental import Rules, Stream, row_weights, stream_bytes
+
+KERNELS = {
+    "rbf": RBF(0.2),
+    "rbf-wide": RBF(0.01),
+    "rbf-narrow": RBF(2.0),
+    "laplacian": Laplacian(0.3),
+    "linear": Linear(),
+    "poly3": Polynomial(3, gamma=0.3),
+    "sum": RBF(0.3) + 0.5 * Linear(),
+}
+
+
+def gaussians(n, d, *, seed=0, centres=6, spread=4.0):
+    rng = np.random.default_rng(seed)
+    middle = spread * rng.standard_normal((centres, d))
+    return frozen(middle[rng.integers(centres, size=n)] + rng.standard_normal((n, d)))
+
+
+def drifting(n, *, seed=0):
+    """A flat cloud that moves along its first axis, and turns."""
+    rng = np.random.default_rng(seed)
+    time = np.linspace(0.0, 1.0, n)
+    wide, thin = 2.0 * rng.standard_normal(n), 0.5 * rng.standard_normal(n)
+    cos, sin = np.cos(1.5 * time), np.sin(1.5 * time)
+    return frozen(np.column_stack([20.0 * time + cos * wide - sin * thin, sin * wide + cos * thin]))
+
+
+def cut(x, size):
+    return [x[i : i + size] for i in range(0, x.shape[0], size)]
+
+
+def dense_eigenvalues(kernel, x, w):
+    """Of √w H K Hᵀ √w with H = I - 1wᵀ/Σw: the weighted kernel PCA, written out."""
+    k = kernel(np.asarray(x, dtype=np.float64))
+    h = np.eye(len(w)) - np.outer(np.ones(len(w)), w) / w.sum()
+    root = np.sqrt(w)
+    return np.linalg.eigvalsh(root[:, None] * (h @ k @ h.T) * root)[::-1]
+
+
+def fades(n, forgetting):
+    return forgetting ** np.arange(n - 1, -1, -1.0)
+
+
+def streamed(kernel, batches, rules, *, seed=0):
+    stream = Stream.start(kernel, batches[0], seed=seed)
+    for batch in batches:
+        stream = stream.absorbed(batch, None, rules)
+    return stream
+
+
+# ── the sums and the certificate ────────────────────────────────────────────
+def embedded(kernel, x):
+    """Φ (n, n) with Φ Φᵀ = K: the rows as points of a space of finite dimension."""
+    values, vectors = np.linalg.eigh(kernel(np.asarray(x, dtype=np.float64)))
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def replayed(phi, x, batches, rules, kernel):
+    """The same stream, and beside it every row's stand-in as a vector: projected by least squares."""
+    places = {row.tobytes(): i for i, row in enumerate(x)}
+    stream, stand_in = Stream.start(kernel, x, seed=3), np.zeros((0, phi.shape[1]))
+    sizes = []
+    for batch in batches:
+        before = stream.dictionary
+        stream = stream.absorbed(batch, None, rules)
+        here = slice(len(stand_in), len(stand_in) + len(batch))
+        z = phi[[places[row.tobytes()] for row in stream.dictionary.points]]
+        q, _ = np.linalg.qr(z.T)
+        stand_in = np.concatenate([stand_in, phi[here]]) @ q @ q.T
+        sizes.append((before.size, stream.dictionary is not before))
+    return stream, stand_in, sizes
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.98])
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "sum"])
+def test_the_sums_are_those_of_the_stand_ins(name, forgetting):
+    x = drifting(180, seed=4)
+    kernel, rules = KERNELS[name], Rules(12, 1e-6, forgetting)
+    phi, w = embedded(kernel, x), fades(180, forgetting)
+    stream, stand_in, sizes = replayed(phi, x, cut(x, 15), rules, kernel)
+    assert sum(full == 12 and changed for full, changed in sizes) >= 3  # points were exchanged
+    mean = w @ stand_in / w.sum()
+    centred = np.sqrt(w)[:, None] * (stand_in - mean)
+    scale = float(w @ squares(phi))
+    expected = np.linalg.svd(centred, compute_uv=False)[:12] ** 2
+    found = np.linalg.eigvalsh(stream.moments.scatter)[::-1]
+    np.testing.assert_allclose(found, expected, atol=1e-9 * scale)
+    assert stream.moments.weight == pytest.approx(w.sum(), rel=1e-12)
+    assert np.linalg.norm(stream.moments.mean) == pytest.approx(np.linalg.norm(mean), rel=1e-9)
+    assert stream.trace == pytest.approx(scale, rel=1e-9)
+    assert stream.lost == pytest.approx(scale - float(w @ squares(stand_in)), rel=1e-6)
+    error = float(w @ squares(phi - stand_in))
+    assert error <= stream.error < 6.0 * error
+
+
+def certificate_cases():
+    rng = np.random.default_rng(20)
+    for i in range(84):
+        name = sorted(KERNELS)[i % len(KERNELS)]
+        size, landmarks = int(rng.choice([1, 7, 30, 130])), int(rng.choice([5, 15, 40, 200]))
+        forgetting = float(rng.choice([1.0, 0.99, 0.9]))
+        tol = float(rng.choice([0.0, 1e-4, 1e-2]))
+        dtype = [np.float64, np.float32][i // len(KERNELS) % 2]
+        label = f"{i}-{name}-{np.dtype(dtype)}-b{size}-m{landmarks}-f{forgetting:g}-tol{tol:g}"
+        yield pytest.param(name, size, Rules(landmarks, tol, forgetting), dtype, i, id=label)
+
+
+@pytest.mark.parametrize(("name", "size", "rules", "dtype", "seed"), list(certificate_cases()))
+def test_the_true_eigenvalues_lie_within_the_bounds(name, size, rules, dtype, seed):
+    x = (drifting(130, seed=seed) if seed % 2 else gaussians(130, 3, seed=seed)).astype(dtype)
+    kernel = KERNELS[name]
+    fit = streamed(kernel, cut(x, size), rules, seed=seed).fit(None)
+    true = dense_eigenvalues(kernel, x, fades(130, rules.forgetting))[: len(fit.eigenvalues)]
+    low, high = fit.bounds.T
+    assert np.all(low <= true)
+    assert np.all(true <= high)
+    assert fit.certificate.kind == "around"
+    if rules.max_landmarks == 200:  # never full: the dictionary misses what it may
+        assert fit.trace_error <= rules.tol + 2e-5  # in float32 small residuals are left alone
+        assert high[0] - low[0] < 0.1 * true[0] or rules.tol == 1e-2
+
+
+# ── against a batch fit ─────────────────────────────────────────────────────
+STATIONARY = {
+    "gaussians": (gaussians(2400, 10, seed=1), RBF(0.005), 200),
+    "digits": (frozen(np.random.default_rng(0).permutation(load_digits().data)), RBF(2e-4), 300),
+}
+
+
+@pytest.mark.parametrize("name", sorted(STATIONARY))
+def test_a_shuffled_stream_finds_what_a_batch_fit_finds(name):
+    x, kernel, m = STATIONARY[name]
+    model = IncrementalKernelPCA(6, kernel=kernel, max_landmarks=m)
+    for batch in cut(x, 200):
+        model.partial_fit(batch)
+    theirs = Reference(6, kernel="rbf", gamma=kernel.gamma, eigen_solver="arpack", random_state=0)
+    expected = theirs.fit_transform(x)
+    assert model.n_samples_seen_ == len(x)
+    assert len(model.landmarks_) <= m < len(x) / 5
+    np.testing.assert_allclose(model.eigenvalues_, theirs.eigenvalues_, rtol=0.01)
+    total = np.trace(kernel(x)) - kernel(x).sum() / len(x)
+    np.testing.assert_allclose(
+        model.explained_variance_ratio_, theirs.eigenvalues_ / total, rtol=0.01
+    )
+    found = model.transform(x)
+    signs = np.sign(np.sum(found * expected, axis=0))
+    gap = np.linalg.norm(found * signs - expected, axis=0) / np.linalg.norm(expected, axis=0)
+    assert gap.max() < 0.12
+    assert gap[0] < 0.02
+
+
+def test_a_drifting_stream_is_followed_only_with_forgetting():
+    x, recent = drifting(3000), 300
+    kernel = RBF(0.05)
+    weights = fades(len(x), 1.0 - 1.0 / recent)
+    window = dense_eigenvalues(kernel, x[-1500:], weights[-1500:])[:4]  # before, all is faded
+    models = {
+        f: IncrementalKernelPCA(4, kernel=kernel, max_landmarks=60, forgetting=f).fit(x)
+        for f in (1.0, 1.0 - 1.0 / recent)
+    }
+    follows, stays = models[1.0 - 1.0 / recent], models[1.0]
+    np.testing.assert_allclose(follows.eigenvalues_, window, rtol=0.02)
+    shares = window / window.sum()
+    assert np.abs(stays.eigenvalues_ / stays.eigenvalues_.sum() - shares).max() > 0.1
+    # The dictionary follows too: its points are recent ones.
+    assert np.median(follows.landmarks_[:, 0]) > 15.0
+    assert np.median(stays.landmarks_[:, 0]) < 13.0
+
+
+def test_when_nothing_is_missed_the_fit_is_exact():
+    x = gaussians(300, 4, seed=2)
+    kernel = Polynomial(2, gamma=0.1)
+    model = IncrementalKernelPCA(5, kernel=kernel, tol=0.0, batch_size=40).fit(x)
+    theirs = Reference(5, kernel="poly", degree=2, gamma=0.1, coef0=1.0).fit(x)
+    assert len(model.landmarks_) == 15  # monomials of degree up to 2 in 4 features
+    np.testing.assert_allclose(model.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
+    np.testing.assert_allclose(np.abs(model.transform(x)), np.abs(theirs.transform(x)), atol=1e-6)
+    assert model.fit_.trace_error < 1e-10
+    np.testing.assert_allclose(model.fit_.bounds[0], theirs.eigenvalues_[0], rtol=1e-4)
+
+
+# ── how the stream is cut, and what rows weigh ──────────────────────────────
+@pytest.mark.parametrize("forgetting", [1.0, 0.97])
+def test_how_the_stream_is_cut_does_not_matter(forgetting):
+    x = gaussians(120, 3, seed=5)
+    rules, kernel = Rules(50, 0.0, forgetting), Polynomial(2, gamma=0.2)
+    expected = dense_eigenvalues(kernel, x, fades(120, forgetting))[:9]
+    for size in (1, 7, 50, 120):
+        fit = streamed(kernel, cut(x, size), rules).fit(None)
+        np.testing.assert_allclose(fit.eigenvalues, expected, rtol=1e-9, atol=1e-9 * expected[0])
+    model = IncrementalKernelPCA(4, kernel=kernel, tol=0.0, forgetting=forgetting)
+    whole, pieces = clone(model).fit(x), clone(model).set_params(batch_size=11)
+    for batch in cut(x, 29):
+        pieces.partial_fit(batch)
+    np.testing.assert_allclose(
+        np.abs(pieces.transform(x)), np.abs(whole.transform(x)), atol=1e-8 * np.abs(x).max()
+    )
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.95])
+def test_whole_weights_are_repeated_rows(forgetting):
+    x = gaussians(40, 3, seed=6)
+    weights = np.random.default_rng(0).integers(0, 4, size=40)
+    repeated = np.repeat(x, weights, axis=0)
+    model = IncrementalKernelPCA(4, kernel="rbf", tol=0.0, forgetting=forgetting)
+    ours = clone(model).fit(x, sample_weight=weights)
+    theirs = clone(model).fit(repeated)
+    assert ours.kernel_.gamma == theirs.kernel_.gamma
+    rows = [{row.tobytes() for row in m.landmarks_} for m in (ours, theirs)]
+    assert rows[0] == rows[1]
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
+    np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-9)
+    np.testing.assert_allclose(ours.transform(x), theirs.transform(x), atol=1e-8)
+    assert ours.n_samples_seen_ == np.count_nonzero(weights)
+    streamed_too = clone(model)
+    for batch, w in zip(cut(x, 1), cut(weights, 1), strict=True):
+        if w[0] or hasattr(streamed_too, "stream_"):
+            streamed_too.set_params(kernel=ours.kernel_).partial_fit(batch, sample_weight=w)
+    np.testing.assert_allclose(streamed_too.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
+
+
+def test_weights_of_rows_that_fade():
+    past, w = row_weights(None, 4, 0.5)
+    np.testing.assert_allclose(w, [0.125, 0.25, 0.5, 1.0])
+    assert past == 0.0625
+    past, w = row_weights(np.array([2.0, 3.0]), 2, 0.5)  # a, a, b, b, b
+    np.testing.assert_allclose(w, [0.0625 + 0.125, 0.25 + 0.5 + 1.0])
+    assert past == pytest.approx(0.5**5)
+    _, w = row_weights(np.array([1e-12, 1e-12]), 2, 0.999)  # weights far below one do not fade
+    np.testing.assert_allclose(w, 1e-12 * np.log(1 / 0.999) / (1 - 0.999), rtol=1e-9)
+
+
+# ── the dictionary ──────────────────────────────────────────────────────────
+def test_the_cheapest_points_go_first():
+    rng = np.random.default_rng(7)
+    x, points = rng.standard_normal((200, 3)), rng.standard_normal((12, 3))
+    kernel = RBF(0.4)
+    lower = np.linalg.cholesky(kernel(points))
+    dictionary = Dictionary(kernel, points, lower, np.linalg.inv(lower).T)
+    f = dictionary.features(x)
+    second = f.T @ f
+
+    def kept_energy(subset):  # Σ‖Pφ‖² = tr k(x, Z) k(Z, Z)⁻¹ k(Z, x)
+        cross = kernel(x, points[subset])
+        return float(np.sum(cross.T * np.linalg.solve(kernel(points[subset]), cross.T)))
+
+    everything = kept_energy(list(range(12)))
+    alone = [everything - kept_energy([i for i in range(12) if i != j]) for j in range(12)]
+    np.testing.assert_allclose(dictionary.losses(second), alone, rtol=1e-6)
+    inside = list(range(12))
+    for _ in range(5):
+        rest = {j: kept_energy([i for i in inside if i != j]) for j in inside}
+        inside.remove(max(rest, key=rest.get))
+    kept, gone = dictionary.weakest(second, 5)
+    assert kept.tolist() == inside
+    np.testing.assert_allclose(gone.T @ gone, np.eye(5), atol=1e-12)
+    lost = float(np.trace(gone.T @ second @ gone))
+    assert lost == pytest.approx(everything - kept_energy(inside), rel=1e-6)
+    reduced, basis = dictionary.reduced(kept)
+    np.testing.assert_allclose(basis.T @ gone, 0.0, atol=1e-10)
+    np.testing.assert_allclose(reduced.lower @ reduced.lower.T, kernel(points[kept]), atol=1e-12)
+    np.testing.assert_allclose(reduced.features(x), f @ basis, atol=1e-9)
+
+
+def test_growing_keeps_the_factors_right():
+    x = gaussians(200, 3, seed=8)
+    for kernel, tol in ((RBF(0.2), 1e-3), (RBF(0.005), 1e-9), (Laplacian(0.1), 1e-2)):
+        dictionary = streamed(kernel, cut(x, 20), Rules(300, tol, 1.0)).dictionary
+        m, gram = dictionary.size, kernel(dictionary.points)
+        assert 20 < m < 200
+        np.testing.assert_allclose(dictionary.lower @ dictionary.lower.T, gram, atol=1e-10)
+        np.testing.assert_allclose(dictionary.lower.T @ dictionary.whiten, np.eye(m), atol=1e-7)
+
+
+def test_rows_that_bring_nothing_new_change_no_landmark():
+    x = gaussians(300, 4, seed=9)
+    model = IncrementalKernelPCA(2, kernel=RBF(0.05), max_landmarks=25).fit(x)
+    before = model.landmarks_
+    assert len(before) == 25
+    model.partial_fit(x[::-1])
+    np.testing.assert_array_equal(model.landmarks_, before)
+    assert model.landmarks_ is before
+
+
+def test_copies_of_a_row_are_one_landmark():
+    x = np.repeat(gaussians(12, 3, seed=10), 30, axis=0)
+    model = IncrementalKernelPCA(3, kernel=RBF(0.3), tol=0.0, batch_size=50).fit(x)
+    assert len(model.landmarks_) == 12
+    assert len(np.unique(model.landmarks_, axis=0)) == 12
+
+
+def test_as_many_points_as_components_ask_for():
+    x = gaussians(400, 5, seed=11)
+    model = IncrementalKernelPCA(20, kernel=RBF(1e-4), tol=0.5).fit(x)
+    assert model.n_components_ == 20
+    assert len(model.landmarks_) == 21
+
+
+def test_an_outlier_does_not_take_the_dictionary_over():
+    x = gaussians(600, 4, seed=12).copy()
+    x[::60] *= 1e3
+    model = IncrementalKernelPCA(3, kernel=RBF(0.02), max_landmarks=40).fit(x)
+    rest = np.delete(np.arange(600), np.arange(0, 600, 60))
+    assert np.sum(np.abs(model.landmarks_).max(axis=1) > 100) <= 10
+    assert model.kernel_.gamma == 0.02
+    true = dense_eigenvalues(model.kernel_, x, np.ones(600))[:3]
+    np.testing.assert_allclose(model.eigenvalues_, true, rtol=0.03)
+    assert np.abs(model.transform(x[rest])).max() > 0.1
+
+
+# ── what comes in ───────────────────────────────────────────────────────────
+def test_one_row_at_a_time():
+    x = gaussians(80, 3, seed=13)
+    model = IncrementalKernelPCA(2, kernel=RBF(0.1), max_landmarks=60, tol=1e-3)
+    for row in x:
+        model.partial_fit(row[None])
+    true = dense_eigenvalues(RBF(0.1), x, np.ones(80))[:2]
+    np.testing.assert_allclose(model.eigenvalues_, true, rtol=0.01)
+    assert model.n_samples_seen_ == 80
+
+
+def test_a_width_that_one_row_can_not_give_is_told():
+    row = np.ones((1, 3))
+    with pytest.warns(MercerWarning, match="first batch, which is one row"):
+        model = IncrementalKernelPCA(kernel="rbf").partial_fit(row)
+    assert model.kernel_.gamma == 0.5
+    for kernel in (RBF(0.3), RBF(sigma=2.0), "linear", Polynomial(2, gamma="1/d")):
+        IncrementalKernelPCA(kernel=kernel).partial_fit(row)  # warnings are errors
+
+
+def test_without_variance_there_is_no_component_yet():
+    model = IncrementalKernelPCA(2, kernel=RBF(0.3))
+    for unfitted in ("fit_", "eigenvalues_", "n_components_", "kernel_", "landmarks_"):
+        assert not hasattr(model, unfitted)
+    with pytest.raises(NotFittedError):
+        model.transform([[1.0, 2.0]])
+    model.partial_fit([[1.0, 2.0]]).partial_fit([[1.0, 2.0]] * 5)
+    with pytest.raises(ZeroVarianceError, match="6 row.s. seen so far .* Go on with `partial_fit`"):
+        model.transform([[1.0, 2.0]])
+    assert not hasattr(model, "eigenvalues_")
+    assert model.n_samples_seen_ == 6
+    with pytest.raises(ZeroVarianceError):
+        IncrementalKernelPCA(2, kernel="linear").partial_fit(np.zeros((3, 2))).transform([[1.0, 1]])
+    model.partial_fit([[3.0, 0.0]])
+    assert model.transform([[1.0, 2.0]]).shape == (1, 1)  # two points have one component
+    with pytest.raises(ZeroVarianceError):
+        model.fit(np.ones((10, 2)))
+    assert model.n_samples_seen_ == 7  # as it was
+
+
+def test_fewer_components_are_told_by_fit_alone():
+    x = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [3.0, 1.0]])
+    model = IncrementalKernelPCA(8, kernel=RBF(0.3)).partial_fit(x[:2]).partial_fit(x[2:])
+    assert model.transform(x).shape == (4, 3)
+    with pytest.warns(RankWarning, match="8 components were asked for, but only 3"):
+        model.fit(x)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, None])
+def test_a_share_of_the_variance(share):
+    x = gaussians(300, 4, seed=14)
+    model = IncrementalKernelPCA(share, kernel=RBF(0.05), tol=1e-6).fit(x)
+    shares = model.explained_variance_ratio_
+    if share is None:
+        assert shares.sum() == pytest.approx(1.0, rel=1e-5)
+    else:
+        assert shares.sum() >= share > shares[:-1].sum()
+
+
+def test_float32_stays_float32():
+    x = gaussians(400, 4, seed=15)
+    model = IncrementalKernelPCA(4, kernel=RBF(0.05), max_landmarks=80)
+    single, double = clone(model).fit(x.astype(np.float32)), clone(model).fit(x)
+    scores = single.transform(x)
+    assert scores.dtype == single.eigenvalues_.dtype == single.landmarks_.dtype == np.float32
+    np.testing.assert_allclose(single.eigenvalues_, double.eigenvalues_, rtol=1e-3)
+    # The first batch decides.
+    single.partial_fit(x)
+    assert single.landmarks_.dtype == np.float32
+    assert double.partial_fit(x.astype(np.float32)).landmarks_.dtype == np.float64
+    # Scores in float32 are those of the same model in float64, but for rounding.
+    projection = single.stream_.fit(4).projection
+    z = single.landmarks_.astype(np.float64)
+    exact = RBF(0.05)(x, z) @ projection.coef - projection.offset
+    np.testing.assert_allclose(single.transform(x), exact, atol=1e-3 * np.abs(exact).max())
+
+
+def test_sparse_batches_give_the_same():
+    rng = np.random.default_rng(16)
+    x = rng.random((240, 12)) * (rng.random((240, 12)) < 0.3)
+    model = IncrementalKernelPCA(3, kernel=RBF(0.5), max_landmarks=30)
+    dense, thin, mixed = clone(model), clone(model), clone(model)
+    for i, batch in enumerate(cut(x, 40)):
+        dense.partial_fit(batch)
+        thin.partial_fit(sparse.csr_array(batch))
+        mixed.partial_fit(batch if i % 2 else sparse.csr_array(batch))
+    assert sparse.issparse(thin.landmarks_)
+    assert sparse.issparse(mixed.landmarks_)
+    np.testing.assert_allclose(thin.landmarks_.toarray(), dense.landmarks_)
+    for other in (thin, mixed):
+        np.testing.assert_allclose(other.eigenvalues_, dense.eigenvalues_, rtol=1e-9)
+        np.testing.assert_allclose(
+            other.transform(sparse.csr_array(x)), dense.transform(x), atol=1e-9
+        )
+
+
+def test_rows_from_a_source(tmp_path):
+    x = gaussians(500, 3, seed=17)
+    np.save(tmp_path / "rows.npy", x)
+    model = IncrementalKernelPCA(3, kernel=RBF(0.1), max_landmarks=40, batch_size=100)
+    array = clone(model).fit(x)
+    file, batches = clone(model).fit(tmp_path / "rows.npy"), clone(model).fit(lambda: cut(x, 100))
+    pieces = clone(model)
+    for batch in (tmp_path / "rows.npy", x[:10]):
+        pieces.partial_fit(batch)
+    for other in (file, batches):
+        np.testing.assert_array_equal(other.landmarks_, array.landmarks_)
+        np.testing.assert_array_equal(other.transform(tmp_path / "rows.npy"), array.transform(x))
+    assert pieces.n_samples_seen_ == 510
+    weights = np.arange(500) % 3
+    np.testing.assert_allclose(
+        clone(model).fit(tmp_path / "rows.npy", sample_weight=weights).eigenvalues_.sum(),
+        clone(model).fit(x, sample_weight=weights).eigenvalues_.sum(),
+        rtol=0.02,
+    )
+
+
+def test_batches_larger_than_the_dictionary():
+    x = gaussians(500, 3, seed=18)
+    for m in (1, 2, 10):
+        model = IncrementalKernelPCA(1, kernel=RBF(0.05), max_landmarks=m).partial_fit(x)
+        assert len(model.landmarks_) == m
+        assert model.fit_.bounds[0, 1] >= dense_eigenvalues(RBF(0.05), x, np.ones(500))[0]
+    model.set_params(max_landmarks=4).partial_fit(x[:3])
+    assert len(model.landmarks_) == 4
+
+
+# ── the estimator ───────────────────────────────────────────────────────────
+class Interrupted:
+    """A kernel function that is interrupted at the n-th call."""
+
+    calls = 0
+
+    def __init__(self, at):
+        self.at = at
+
+    def __call__(self, x, y):
+        Interrupted.calls += 1
+        if Interrupted.calls == self.at:
+            raise KeyboardInterrupt
+        return np.exp(-0.1 * ((x[:, None] - y[None]) ** 2).sum(axis=2))
+
+
+BAD = {
+    "nan": (np.array([[1.0, np.nan, 0.0]]), None, "NaN"),
+    "infinite": (np.array([[1.0, np.inf, 0.0]]), None, "infinity"),
+    "wide": (np.ones((5, 4)), None, "4 features"),
+    "text": (np.array([["a", "b", "c"]]), None, "text"),
+    "empty": (np.ones((0, 3)), None, "0 sample"),
+    "negative weight": (np.ones((2, 3)), [1.0, -1.0], "sample_weight.1. is -1.0"),
+    "weights": (np.ones((2, 3)), [1.0, 1.0, 1.0], "2 rows"),
+}
+
+
+@pytest.mark.parametrize("what", sorted(BAD))
+def test_a_bad_batch_changes_nothing(what):
+    bad, weights, message = BAD[what]
+    x = gaussians(100, 3, seed=19)
+    model = IncrementalKernelPCA(2, kernel=RBF(0.1)).partial_fit(x)
+    before, state = pickle.dumps(model), dict(vars(model))
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(bad, sample_weight=weights)
+    assert pickle.dumps(model) == before
+    assert all(vars(model)[name] is value for name, value in state.items())
+    fresh = IncrementalKernelPCA(2, kernel=RBF(0.1))
+    if what != "wide":
+        with pytest.raises(ValueError, match=message):
+            fresh.partial_fit(bad, sample_weight=weights)
+        assert vars(fresh) == vars(IncrementalKernelPCA(2, kernel=fresh.kernel))
+
+
+def test_an_interrupt_changes_nothing():
+    x, n_calls = gaussians(200, 3, seed=19), []
+    for at in (10**9, 1, 12, 30):
+        Interrupted.calls = -(10**6)
+        kernel = Custom(Interrupted(at), "matrices")
+        model = IncrementalKernelPCA(2, kernel=kernel, batch_size=40, max_landmarks=20)
+        model.partial_fit(x[:80])
+        scores, stream = model.transform(x), model.stream_
+        Interrupted.calls = 0
+        if at == 10**9:
+            model.partial_fit(x[80:])
+            n_calls.append(Interrupted.calls)
+            continue
+        assert at < n_calls[0]
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(x[80:])
+        assert model.stream_ is stream
+        np.testing.assert_array_equal(model.transform(x), scores)
+
+
+def test_transform_is_the_projection_and_is_solved_once():
+    x = gaussians(200, 3, seed=20)
+    model = IncrementalKernelPCA(3, kernel=RBF(0.1)).partial_fit(x)
+    fit = model.fit_
+    assert model.fit_ is fit
+    np.testing.assert_array_equal(model.transform(x), fit.projection(x))
+    np.testing.assert_array_equal(
+        IncrementalKernelPCA(3, kernel=RBF(0.1)).fit_transform(x), model.transform(x)
+    )
+    model.partial_fit(x[:1])
+    assert model.fit_ is not fit
+    model.set_params(n_components=1)
+    assert model.transform(x).shape == (200, 1)
+    model.set_params(n_components=1.0)
+    assert model.transform(x).shape[1] > 3
+
+
+def test_the_same_seed_gives_the_same_bits_and_a_pickle_goes_on():
+    x = gaussians(600, 4, seed=21)
+    model = IncrementalKernelPCA(3, max_landmarks=40, forgetting=0.99, random_state=5)
+    one, two, other = clone(model), clone(model), clone(model).set_params(random_state=6)
+    for batch in cut(x, 50):
+        one.partial_fit(batch)
+        two = pickle.loads(pickle.dumps(two.partial_fit(batch)))
+        other.partial_fit(batch)
+    np.testing.assert_array_equal(one.transform(x), two.transform(x))
+    np.testing.assert_array_equal(one.landmarks_, two.landmarks_)
+    assert not np.array_equal(one.landmarks_, other.landmarks_)
+    np.testing.assert_array_equal(
+        clone(model).fit(x).transform(x), clone(model).fit(x).transform(x)
+    )
+
+
+def test_fit_forgets_and_partial_fit_goes_on():
+    x = gaussians(300, 3, seed=22)
+    model = IncrementalKernelPCA(3, kernel=RBF(0.1), batch_size=50)
+    for batch in cut(x, 50):
+        model.partial_fit(batch)
+    again = clone(model).fit(x[:100] + 5.0).fit(x)
+    np.testing.assert_array_equal(again.transform(x), model.transform(x))
+    assert again.fit(gaussians(100, 5)).n_features_in_ == 5
+    with pytest.raises(ValueError, match="3 features"):
+        again.partial_fit(x)
+
+
+def test_memory_does_not_grow_with_the_rows():
+    x = gaussians(4000, 4, seed=23)
+    model = IncrementalKernelPCA(2, kernel=RBF(0.1), max_landmarks=50)
+    sizes = []
+    for i, batch in enumerate(cut(x, 100)):
+        model.partial_fit(batch)
+        if i in (9, 39):
+            sizes.append(len(pickle.dumps(model)))
+    assert sizes[0] == pytest.approx(sizes[1], abs=100)
+
+
+@pytest.mark.parametrize(("m", "b", "d"), [(40, 2000, 5), (200, 100, 5), (30, 200, 600)])
+def test_what_a_batch_takes_is_stated(m, b, d):
+    x = gaussians(3 * b + 2 * m, d, seed=24, spread=0.3)
+    model = IncrementalKernelPCA(2, kernel=RBF(0.2 / d), max_landmarks=m, batch_size=b, tol=0.0)
+    model.partial_fit(x[: b + m])
+    tracemalloc.start()
+    try:
+        model.partial_fit(x[b + m :])
+        model.transform(x[:5])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= stream_bytes(m, b, d) == model.fit_.plan.n_bytes
+
+
+def test_the_evidence_prints():
+    model = IncrementalKernelPCA(2, kernel=RBF(0.1), max_landmarks=20).fit(gaussians(300, 3))
+    text = str(model.fit_)
+    assert "the square root of each true eigenvalue is within" in text
+    assert "300 rows came in batches, and were seen once" in text
+    assert "low-rank route" in text
+
+
+def test_progress_is_told(capsys):
+    IncrementalKernelPCA(2, kernel=RBF(0.1), batch_size=50, verbose=1).fit(gaussians(200, 3))
+    assert "200 of 200 rows" in capsys.readouterr().err
+
+
+WRONG = {
+    "max_landmarks=0": ({"max_landmarks": 0}, "max_landmarks=0"),
+    "max_landmarks=2.5": ({"max_landmarks": 2.5}, "whole number"),
+    "batch_size=0": ({"batch_size": 0}, "batch_size=0"),
+    "tol=-1": ({"tol": -1.0}, "tol=-1.0"),
+    "tol=1": ({"tol": 1.0}, "below 1"),
+    "tol=text": ({"tol": "small"}, "a number was needed"),
+    "forgetting=0": ({"forgetting": 0.0}, "forgetting=0.0"),
+    "forgetting=1.1": ({"forgetting": 1.1}, "at most 1"),
+    "n_components": ({"n_components": 30, "max_landmarks": 20}, "from 1 to 20"),
+    "precomputed": ({"kernel": "precomputed"}, "can't be streamed"),
+    "kernel": ({"kernel": "rfb"}, "Did you mean 'rbf'"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WRONG))
+def test_impossible_knobs_are_refused(name):
+    knobs, message = WRONG[name]
+    for method in ("fit", "partial_fit"):
+        model = IncrementalKernelPCA(**knobs)
+        with pytest.raises(InputError, match=message):
+            getattr(model, method)(np.ones((30, 3)))
+        assert not hasattr(model, "stream_")
+
+
+def test_functions_that_are_no_kernels_are_refused():
+    x = gaussians(200, 3, seed=25)
+    for kernel in (Sigmoid(0.5, -0.5), -RBF(0.3)):
+        with pytest.raises(KernelError, match="not positive semi-definite"):
+            IncrementalKernelPCA(kernel=kernel, batch_size=50).fit(x)
+    lopsided = Custom(
+        lambda a, b: np.exp(-((a[:, None] - 1.1 * b[None]) ** 2).sum(axis=2)), "matrices"
+    )
+    with pytest.raises(KernelError, match="not symmetric"):
+        IncrementalKernelPCA(kernel=lopsided).fit(0.1 * x)
+    with pytest.raises(KernelError, match="overflows"):
+        IncrementalKernelPCA(kernel=Polynomial(9)).fit(1e40 * x)
+
+
+def test_all_weights_zero():
+    x = np.ones((3, 2))
+    with pytest.raises(InputError, match="no row to begin with"):
+        IncrementalKernelPCA(kernel=RBF(1.0)).partial_fit(x, sample_weight=np.zeros(3))
+    model = IncrementalKernelPCA(kernel=RBF(1.0)).partial_fit(x)
+    model.partial_fit(x, sample_weight=np.zeros(3))
+    assert model.n_samples_seen_ == 3
+
+
+# The checks fit on a handful of random rows: that spectra are flat or short there is no news.
+@pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
+@parametrize_with_checks(
+    [
+        IncrementalKernelPCA(),
+        IncrementalKernelPCA(kernel="linear", tol=0.0),
+        IncrementalKernelPCA(0.9, kernel=Laplacian(0.1), max_landmarks=20),
+    ]
+)
+def test_common_checks(estimator, check):
+    check(estimator)

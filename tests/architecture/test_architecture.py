@@ -78,7 +78,8 @@ def test_files_stay_small():
 def test_backquoted_names_in_messages_exist():
     """A message that names `something` must name something that is there."""
     source = "\n".join(p.read_text() for p in ROOT.rglob("*.py"))
-    messages = re.findall(r"msg = \(?(.*?)\n\s*(?:\)\n\s*)?raise", source, flags=re.DOTALL)
+    one = r"msg = \(?((?:(?!\n\n).)*?)\n\s*(?:\)\n\s*)?(?:raise|warnings\.warn|return)"
+    messages = re.findall(one, source, flags=re.DOTALL)
     messages += [m.group(1) for m in re.finditer(r'= \(\n(\s+"stopped.*?)\)\n', source, re.DOTALL)]
     quoted = {name for text in messages for name in re.findall(r"`([\w.]+?)(?:\(.*?\))?`", text)}
     assert quoted, "the pattern finds no message any more"

@@ -23,7 +23,7 @@ from mercer._core.errors import (
 from mercer.estimators.incremental import IncrementalKernelPCA
 from mercer.kernels import RBF, Custom, Laplacian, Linear, Polynomial, Sigmoid
 from mercer.model.dictionary import Dictionary, squares
-from mercer.model.incremental import Rules, Stream, row_weights, stream_bytes
+from mercer.model.incremental import Rules, Stream, row_weights, second_moment, stream_bytes
 
 KERNELS = {
     "rbf": RBF(0.2),
@@ -119,6 +119,22 @@ def test_the_sums_are_those_of_the_stand_ins(name, forgetting):
     assert error <= stream.error < 6.0 * error
 
 
+def test_the_error_of_rows_projected_twice_is_bounded_and_more_than_what_they_lost():
+    """Squared errors of successive projections do not add up; their roots do, at most."""
+    ratios = []
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        n, m, size = int(rng.integers(6, 30)), int(rng.integers(1, 3)), int(rng.choice([1, 2, 4]))
+        forgetting = float(rng.choice([1.0, 0.8]))
+        x = rng.standard_normal((n, 3)) * rng.choice([1.0, 3.0], size=(n, 1))
+        x = frozen(x + 4.0 * np.linspace(0.0, 1.0, n)[:, None] * rng.standard_normal(3))
+        stream, stand_in, _ = replayed(x, x, cut(x, size), Rules(m, 1e-6, forgetting), Linear())
+        error = float(fades(n, forgetting) @ squares(x - stand_in))
+        assert error <= stream.error
+        ratios.append(error / stream.lost)
+    assert max(ratios) > 1.03
+
+
 def certificate_cases():
     rng = np.random.default_rng(20)
     for i in range(84):
@@ -143,7 +159,7 @@ def test_the_true_eigenvalues_lie_within_the_bounds(name, size, rules, dtype, se
     assert fit.certificate.kind == "around"
     if rules.max_landmarks == 200:  # never full: the dictionary misses what it may
         assert fit.trace_error <= rules.tol + 2e-5  # in float32 small residuals are left alone
-        assert high[0] - low[0] < 0.1 * true[0] or rules.tol == 1e-2
+        assert high[0] - low[0] < 0.2 * true[0] or rules.tol == 1e-2
 
 
 # ── against a batch fit ─────────────────────────────────────────────────────
@@ -175,22 +191,24 @@ def test_a_shuffled_stream_finds_what_a_batch_fit_finds(name):
     assert gap[0] < 0.02
 
 
-def test_a_drifting_stream_is_followed_only_with_forgetting():
-    x, recent = drifting(3000), 300
-    kernel = RBF(0.05)
-    weights = fades(len(x), 1.0 - 1.0 / recent)
-    window = dense_eigenvalues(kernel, x[-1500:], weights[-1500:])[:4]  # before, all is faded
-    models = {
-        f: IncrementalKernelPCA(4, kernel=kernel, max_landmarks=60, forgetting=f).fit(x)
-        for f in (1.0, 1.0 - 1.0 / recent)
-    }
-    follows, stays = models[1.0 - 1.0 / recent], models[1.0]
-    np.testing.assert_allclose(follows.eigenvalues_, window, rtol=0.02)
-    shares = window / window.sum()
-    assert np.abs(stays.eigenvalues_ / stays.eigenvalues_.sum() - shares).max() > 0.1
-    # The dictionary follows too: its points are recent ones.
-    assert np.median(follows.landmarks_[:, 0]) > 15.0
-    assert np.median(stays.landmarks_[:, 0]) < 13.0
+@pytest.mark.parametrize("size", [20, 100, 1000])
+def test_a_drifting_stream_is_followed_only_with_forgetting(size):
+    x, kernel = drifting(2000), RBF(0.1)
+    window, recent = x[-1000:], x[-100:]  # what came before has faded to 4e-5
+    true = dense_eigenvalues(kernel, window, fades(1000, 0.99))[:4]
+    total = np.trace(kernel(recent)) - kernel(recent).sum() / 100
+    model = IncrementalKernelPCA(4, kernel=kernel, max_landmarks=40, batch_size=size)
+    follows, stays = clone(model).set_params(forgetting=0.99).fit(x), clone(model).fit(x)
+    np.testing.assert_allclose(follows.eigenvalues_, true, rtol=0.01)
+    shares = stays.eigenvalues_ / stays.eigenvalues_.sum()
+    assert np.abs(shares - true / true.sum()).max() > 0.1
+    # What the four axes tell of the last hundred rows, beside a batch fit to those very rows.
+    best = Reference(4, kernel="rbf", gamma=0.1).fit(recent).eigenvalues_.sum() / total
+    told = [100 * m.transform(recent).var(axis=0).sum() / total for m in (follows, stays)]
+    assert told[0] > 0.9 * best
+    assert told[1] < 0.1 * best
+    # The dictionary moves on too.
+    assert np.median(follows.landmarks_[:, 0]) > 15.0 > np.median(stays.landmarks_[:, 0])
 
 
 def test_when_nothing_is_missed_the_fit_is_exact():
@@ -201,7 +219,7 @@ def test_when_nothing_is_missed_the_fit_is_exact():
     assert len(model.landmarks_) == 15  # monomials of degree up to 2 in 4 features
     np.testing.assert_allclose(model.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
     np.testing.assert_allclose(np.abs(model.transform(x)), np.abs(theirs.transform(x)), atol=1e-6)
-    assert model.fit_.trace_error < 1e-10
+    assert model.fit_.trace_error < 2e-10
     np.testing.assert_allclose(model.fit_.bounds[0], theirs.eigenvalues_[0], rtol=1e-4)
 
 
@@ -308,6 +326,17 @@ def test_rows_that_bring_nothing_new_change_no_landmark():
     assert model.landmarks_ is before
 
 
+def test_what_the_cheapest_point_is_worth_is_never_overrated():
+    x, rules, known = drifting(400, seed=8), Rules(15, 1e-6, 0.97), []
+    stream = Stream.start(RBF(0.1), x, seed=0)
+    for batch in cut(x, 4):
+        stream = stream.absorbed(batch, None, rules)
+        truth = float(np.min(stream.dictionary.losses(second_moment(stream.moments))))
+        assert stream.cheapest <= truth * (1.0 + 1e-9)
+        known.append(stream.cheapest > 0.0)
+    assert 10 < sum(known) < len(known)  # it is known between exchanges, and not right after one
+
+
 def test_copies_of_a_row_are_one_landmark():
     x = np.repeat(gaussians(12, 3, seed=10), 30, axis=0)
     model = IncrementalKernelPCA(3, kernel=RBF(0.3), tol=0.0, batch_size=50).fit(x)
@@ -361,7 +390,7 @@ def test_without_variance_there_is_no_component_yet():
     with pytest.raises(NotFittedError):
         model.transform([[1.0, 2.0]])
     model.partial_fit([[1.0, 2.0]]).partial_fit([[1.0, 2.0]] * 5)
-    with pytest.raises(ZeroVarianceError, match="6 row.s. seen so far .* Go on with `partial_fit`"):
+    with pytest.raises(ZeroVarianceError, match=r"The 6 row\(s\) seen so far"):
         model.transform([[1.0, 2.0]])
     assert not hasattr(model, "eigenvalues_")
     assert model.n_samples_seen_ == 6
@@ -594,6 +623,23 @@ def test_what_a_batch_takes_is_stated(m, b, d):
     finally:
         tracemalloc.stop()
     assert peak <= stream_bytes(m, b, d) == model.fit_.plan.n_bytes
+
+
+def test_the_largest_score_of_a_landmark_is_positive():
+    model = IncrementalKernelPCA(8, kernel=RBF(0.1)).fit(gaussians(300, 3, seed=26))
+    scores = model.transform(model.landmarks_)
+    largest = scores[np.argmax(np.abs(scores), axis=0), np.arange(8)]
+    assert np.all(largest > 0)
+
+
+def test_a_kernel_that_is_not_known_to_be_valid_is_told():
+    function = Custom(lambda a, b: np.exp(-0.1 * ((a[:, None] - b) ** 2).sum(axis=2)), "matrices")
+    model = IncrementalKernelPCA(2, kernel=function).fit(gaussians(200, 3))
+    assert "if the kernel is valid, which is not known" in str(model.fit_)
+    assert 0.0 < model.fit_.low_end.lowest < 1.0
+    known = IncrementalKernelPCA(2, kernel=RBF(0.1)).fit(gaussians(200, 3))
+    np.testing.assert_allclose(model.eigenvalues_, known.eigenvalues_, rtol=1e-6)
+    assert "positive semi-definite by construction" in str(known.fit_)
 
 
 def test_the_evidence_prints():

@@ -146,7 +146,7 @@ def test_knobs_of_a_name_are_answered():
 
 def test_a_ridge_that_does_not_fit_is_refused(rng):
     with pytest.raises(
-        MemoryBudgetError, match="pre-image of 2600 rows needs about 180 MB.*`max_rows`"
+        MemoryBudgetError, match=r"pre-image of 2600 rows needs about 180 MB.*`max_rows`"
     ):
         mercer.KernelPCA(2, preimage="ridge", memory="100MB").fit(rng.standard_normal((2600, 2)))
 
@@ -188,7 +188,9 @@ def test_sparse_rows_have_no_way_back(x):
 
 def test_a_budget_that_cannot_hold_the_plan_is_refused_with_the_numbers(rng):
     x = rng.standard_normal((500, 3))
-    with pytest.raises(MemoryBudgetError, match=r"needs up to 25.9 MB .*allows 1 MB.*Raise `memory`"):
+    with pytest.raises(
+        MemoryBudgetError, match=r"needs up to 25\.9 MB .*allows 1 MB.*Raise `memory`"
+    ):
         mercer.KernelPCA(None, memory="1MB").fit(x)
 
 

@@ -1,6 +1,7 @@
 """Estimators in scikit-learn's form: the only layer, with `mercer.sklearn`, that imports it."""
 
+from mercer.estimators.incremental import IncrementalKernelPCA
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.pca import PCA
 
-__all__ = ["PCA", "KernelPCA"]
+__all__ = ["PCA", "IncrementalKernelPCA", "KernelPCA"]

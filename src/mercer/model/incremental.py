@@ -21,12 +21,13 @@ from mercer.operators import StoredGram
 from mercer.operators.sections import KernelSections
 from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
+from mercer.solvers.lowend import LowEnd
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
 
-# Points that a full dictionary may be offered by one batch: one for so many that it has.
+# Points that a full dictionary is offered by a batch: one for so many that it has.
 OFFER = 8
 # How many times the loss a swap has to gain. Each swap projects the whole past once more, which the
 # certificate pays for: measured, half of them come to nothing, and following a drift needs the others.
@@ -76,7 +77,7 @@ class Stream:
         """After these rows, in this order: a new value, the old one stays what it is."""
         past, w = row_weights(weights, int(x.shape[0]), rules.forgetting)
         seen, batch = self._faded(past), self._batch(x, w)
-        joint, batch = seen._offered(batch, rules)
+        joint, batch = seen._offered(batch, rules, forgotten=1.0 - past)
         moments = Moments.of(batch.f, w)
         takes, cheapest = seen._weighed(moments, rules)
         if takes:
@@ -110,15 +111,16 @@ class Stream:
             cheapest=self.cheapest * factor,
         )
 
-    def _offered(self, batch: Batch, rules: Rules) -> tuple[Dictionary, Batch]:
+    def _offered(self, batch: Batch, rules: Rules, *, forgotten: float) -> tuple[Dictionary, Batch]:
         """The dictionary with rows of the batch that may become points, and all coordinates in it."""
+        # As large a part of the dictionary may be exchanged as was forgotten, and some in any case.
+        offers = max(1, rules.max_landmarks // OFFER, int(forgotten * rules.max_landmarks))
         return grown(
             self.dictionary,
             batch,
             tol=rules.tol,
             least=rules.least,
-            limit=max(rules.max_landmarks, self.dictionary.size)
-            + max(1, rules.max_landmarks // OFFER),
+            limit=max(rules.max_landmarks, self.dictionary.size) + offers,
             floor=float(np.finfo(self.dtype).eps) ** FLOOR,
             rng=np.random.default_rng([self.seed, self.n_rows]),
         )
@@ -208,11 +210,24 @@ class Stream:
             rank_bound=self._rank_bound(),
             plan=Plan("low-rank", solver, "none", n_bytes, reasons),
             cut=cut,
-            low_end=None,
+            low_end=self._low_end(),
             asked=asked,
             weight=self.moments.weight,
-            certificate=Certificate("around", self.trace, self.error, rounding),
+            certificate=Certificate(
+                "around", self.trace, self.error, rounding, assumed=not self._is_valid
+            ),
         )
+
+    @property
+    def _is_valid(self) -> bool:
+        return self.dictionary.kernel.why_valid() is not None
+
+    def _low_end(self) -> LowEnd | None:
+        """Where validity is not known: what the landmarks show of it."""
+        if self._is_valid:
+            return None
+        lower = self.dictionary.lower
+        return LowEnd(float(np.linalg.eigvalsh(lower @ lower.T)[0]), 0.0, complete=False)
 
     def _projection(self, axes: Array) -> Projection:  # (m, k)
         coef, offset = self.dictionary.whiten @ axes, self.moments.mean @ axes
@@ -245,7 +260,7 @@ class Stream:
 
 def stream_bytes(max_landmarks: int, batch_size: int, d: int) -> int:
     """At most what a stream holds, while a batch of dense rows is taken in and points are dropped."""
-    p = max_landmarks + max(1, max_landmarks // OFFER)
+    p = 2 * max_landmarks  # when everything was forgotten
     # Of p x p: L and W before and after, moments of past, batch and both, what LAPACK works on; of
     # b x p: kernel values, coordinates with and without new points, and their centred copy.
     return FLOAT * (16 * p * p + 6 * batch_size * p + 4 * (batch_size + p) * d) + SMALL

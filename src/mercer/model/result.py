@@ -129,8 +129,8 @@ class Fit:
             return None
         msg = (
             f"The approximation leaves out {self.trace_error:.2g} of the trace, but "
-            f"{self.certificate.goal:g} was asked for: its rank stopped growing at {self.projection.sections.width}. Raise "
-            "`max_rank`, loosen `tol`, or use a wider kernel."
+            f"{self.certificate.goal:g} was asked for: its rank stopped growing at "
+            f"{self.projection.sections.width}. Raise `max_rank`, loosen `tol`, or use a wider kernel."
         )
         return ApproximationWarning, msg
 

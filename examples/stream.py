@@ -13,7 +13,7 @@ import argparse
 
 import numpy as np
 
-from mercer.estimators.incremental import IncrementalKernelPCA
+from mercer import IncrementalKernelPCA
 from mercer.kernels import RBF
 
 BATCH = 200

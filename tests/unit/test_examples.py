@@ -33,7 +33,7 @@ def assert_pictures(folder, *names):
 
 def test_every_example_has_a_test_and_says_what_it_shows():
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {"circles", "moons", "circle_map", "eigenfaces", "classifier"}
+    assert names == {"circles", "moons", "circle_map", "eigenfaces", "classifier", "stream"}
     for name in names:
         assert f"python examples/{name}.py" in load(name).__doc__
 
@@ -137,3 +137,13 @@ def test_eigenfaces_refuse_what_holds_no_faces(tmp_path, name):
     np.save(tmp_path / "flat.npy", np.zeros((5, 6)))
     with pytest.raises(SystemExit, match=name):
         run("eigenfaces", tmp_path / "out", "--faces", str(tmp_path / name))
+
+
+def test_stream(capsys):
+    with threadpool_limits(limits=1):
+        shown = load("stream").main(["--batches", "30"])
+    told = shown["told"]
+    assert told["forgets"] > 0.8 > 0.2 > told["does not"]
+    low, high = np.asarray(shown["bounds"]).T
+    assert np.all((low <= shown["exact"]) & (shown["exact"] <= high))
+    assert "6000" in capsys.readouterr().out

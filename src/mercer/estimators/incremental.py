@@ -17,7 +17,7 @@ from mercer.estimators.door import check_kernel_rows, new_rows, remember, traini
 from mercer.estimators.progress import watching
 from mercer.estimators.reading import batch_rows, batch_weights, read, stream_rules
 from mercer.estimators.validation import check_n_components, tell
-from mercer.model.incremental import stream_bytes
+from mercer.model.batch import stream_bytes
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -89,7 +89,7 @@ class IncrementalKernelPCA(Projector):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.estimators.incremental import IncrementalKernelPCA
+    >>> from mercer import IncrementalKernelPCA
     >>> from mercer.kernels import RBF
     >>> rng = np.random.default_rng(0)
     >>> model = IncrementalKernelPCA(2, kernel=RBF(gamma=0.1), max_landmarks=50)

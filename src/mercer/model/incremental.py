@@ -10,9 +10,9 @@ import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
 from mercer.engine.moments import Moments
-from mercer.model.budget import FLOAT, SMALL
-from mercer.model.certificate import Certificate
-from mercer.model.dictionary import Batch, Dictionary, grown, require_positive
+from mercer.model.around import StreamCertificate
+from mercer.model.batch import Batch, grown, require_positive, row_weights
+from mercer.model.dictionary import Dictionary
 from mercer.model.linear import require_finite
 from mercer.model.problem import Plan
 from mercer.model.projection import Projection
@@ -60,7 +60,8 @@ class Stream:
     moments: Moments  # of the coordinates of φ̂
     trace: float  # Σw‖φ‖²
     lost: float  # Σw(‖φ‖² - ‖φ̂‖²)
-    error: float  # at least Σw‖φ - φ̂‖²
+    error: float  # at least Σw‖φ - φ̂‖² = ‖√w(Φ - Φ̂)‖², Frobenius
+    norm: float  # at least ‖√w(Φ - Φ̂)‖², spectral
     n_rows: int
     seed: int
     dtype: np.dtype[Any]  # of the scores
@@ -70,7 +71,10 @@ class Stream:
     def start(cls, kernel: Kernel, rows: Rows, *, seed: int) -> Stream:
         """Before the first row; `rows` shows what the rows will look like."""
         dictionary = Dictionary.empty(kernel, rows)
-        return cls(dictionary, Moments.empty(0), 0.0, 0.0, 0.0, 0, seed, np.dtype(rows.dtype))
+        none, dtype = Moments.empty(0), np.dtype(rows.dtype)
+        return cls(
+            dictionary, none, trace=0, lost=0, error=0, norm=0, n_rows=0, seed=seed, dtype=dtype
+        )
 
     # ── a batch ─────────────────────────────────────────────────────────────
     def absorbed(self, x: Rows, weights: Array | None, rules: Rules) -> Stream:  # (b, d), (b,)
@@ -86,9 +90,10 @@ class Stream:
             m = self.dictionary.size
             batch, moments = replace(batch, f=batch.f[:, :m]), leading(moments, m)
             seen = replace(seen, cheapest=cheapest)
-        full = seen.dictionary.size > rules.max_landmarks
-        size = rules.max_landmarks
-        after = seen._thinned(batch, moments, size) if full else seen._with(batch, moments)
+        if seen.dictionary.size > rules.max_landmarks:
+            after = seen._thinned(batch, moments, rules.max_landmarks)
+        else:
+            after = seen._with(batch, moments)
         trace, n_rows = seen.trace + float(w @ batch.diag), self.n_rows + int(x.shape[0])
         return replace(after, trace=trace, n_rows=n_rows)
 
@@ -108,6 +113,7 @@ class Stream:
             trace=self.trace * factor,
             lost=self.lost * factor,
             error=self.error * factor,
+            norm=self.norm * factor,
             cheapest=self.cheapest * factor,
         )
 
@@ -158,32 +164,37 @@ class Stream:
             moments=self.moments.merged(moments),
             lost=self.lost + missed,
             error=self.error + missed,
+            norm=self.norm + batch.norm(self.dictionary.kernel),
         )
 
     def _thinned(self, batch: Batch, moments: Moments, size: int) -> Stream:
         """With the batch, and with `size` points only: stand-ins are projected onto their span, by P.
 
-        How far a row is from its stand-in then:
+        How far rows are from their stand-ins then, in either norm:
 
         * Rows of this batch were projected onto the joint span a moment ago. φ - φ̂ is orthogonal to it
-          and φ̂ - Pφ̂ lies in it: ‖φ - Pφ̂‖² = ‖φ - φ̂‖² + ‖φ̂ - Pφ̂‖² (Pythagoras).
+          and φ̂ - Pφ̂ lies in it: ‖Φ - Φ̂P‖² ≤ ‖Φ - Φ̂‖² + ‖Φ̂ - Φ̂P‖² (Pythagoras).
         * Rows before it were projected onto earlier spans. Points have come since; φ̂ - Pφ̂ has a part
-          along them, and φ - φ̂ may have one too: no right angle. Over all of those rows at once,
-          √Σw‖φ - Pφ̂‖² ≤ √Σw‖φ - φ̂‖² + √Σw‖φ̂ - Pφ̂‖² (Minkowski).
+          along them, and φ - φ̂ may have one too: no right angle, and only
+          ‖Φ - Φ̂P‖ ≤ ‖Φ - Φ̂‖ + ‖Φ̂ - Φ̂P‖ (triangle inequality, over all of those rows at once).
 
-        The squared lengths themselves add up for both: ‖φ̂‖² = ‖Pφ̂‖² + ‖φ̂ - Pφ̂‖².
+        Both together: ‖[A; B]‖² ≤ ‖A‖² + ‖B‖². With the directions U that go, Φ̂ - Φ̂P = Φ̂UUᵀ, whose
+        squared norms are the trace and the largest eigenvalue of UᵀMU. The squared lengths themselves
+        add up for all rows: ‖φ̂‖² = ‖Pφ̂‖² + ‖φ̂ - Pφ̂‖².
         """
         both = self.moments.merged(moments)
         kept, gone = self.dictionary.weakest(second_moment(both), self.dictionary.size - size)
         reduced, basis = self.dictionary.reduced(kept)
-        before, now = (_energy(part, gone) for part in (self.moments, moments))
-        missed = batch.missed() + now
+        before, now = (_energies(part, gone) for part in (self.moments, moments))
+        missed = batch.missed() + float(now.sum())
+        norm = batch.norm(self.dictionary.kernel) + float(now[-1])
         return replace(
             self,
             dictionary=reduced,
             moments=both.mapped(basis),
-            lost=self.lost + before + missed,
-            error=(math.sqrt(self.error) + math.sqrt(before)) ** 2 + missed,
+            lost=self.lost + float(before.sum()) + missed,
+            error=_added(self.error, float(before.sum())) + missed,
+            norm=_added(self.norm, float(before[-1])) + norm,
         )
 
     # ── what was found ──────────────────────────────────────────────────────
@@ -202,19 +213,24 @@ class Stream:
         offset = self.moments.mean @ pairs.vectors
         pairs = pairs.turned(fixed_signs(self.dictionary.lower @ pairs.vectors - offset))
         rounding = cut + float(np.max(pairs.residuals)) * float(pairs.values[0])
-        reasons = (f"{self.n_rows} rows came in batches, and were seen once",)
+        reason = f"{self.n_rows} rows came in batches, and were seen once"
         return Fit(
             self._projection(pairs.vectors),
             pairs,
             total,
             rank_bound=self._rank_bound(),
-            plan=Plan("low-rank", solver, "none", n_bytes, reasons),
+            plan=Plan("low-rank", solver, "none", n_bytes, (reason,)),
             cut=cut,
             low_end=self._low_end(),
             asked=asked,
             weight=self.moments.weight,
-            certificate=Certificate(
-                "around", self.trace, self.error, rounding, assumed=not self._is_valid
+            certificate=StreamCertificate(
+                "around",
+                self.trace,
+                self.error,
+                rounding,
+                assumed=not self._is_valid,
+                norm=min(self.norm, self.error),
             ),
         )
 
@@ -235,9 +251,8 @@ class Stream:
         return Projection(sections, coef.astype(self.dtype), offset.astype(self.dtype))
 
     def _rank_bound(self) -> int:
-        dictionary = self.dictionary
-        dimension = dictionary.kernel.map_dimension(int(dictionary.points.shape[1]))
-        return min(self.n_rows - 1, self.n_rows if dimension is None else dimension)
+        d = int(self.dictionary.points.shape[1])
+        return min(self.n_rows - 1, self.dictionary.kernel.map_dimension(d) or self.n_rows)
 
     def _cut(self, values: Array) -> float:
         """Eigenvalues below this are rounding: of the solver, and of the coordinates."""
@@ -258,30 +273,6 @@ class Stream:
         return f"Stream({self.n_rows} rows, {self.dictionary!r})"
 
 
-def stream_bytes(max_landmarks: int, batch_size: int, d: int) -> int:
-    """At most what a stream holds, while a batch of dense rows is taken in and points are dropped."""
-    p = 2 * max_landmarks  # when everything was forgotten
-    # Of p x p: L and W before and after, moments of past, batch and both, what LAPACK works on; of
-    # b x p: kernel values, coordinates with and without new points, and their centred copy.
-    return FLOAT * (16 * p * p + 6 * batch_size * p + 4 * (batch_size + p) * d) + SMALL
-
-
-def row_weights(weights: Array | None, n: int, forgetting: float) -> tuple[float, Array]:
-    """What is left of the past after n rows, and what each of them weighs after the last.
-
-    A row of weight s counts as s rows, here too: each of them fades those before it, and the row's own
-    copies. With a rows after it that is f^a + … + f^(a + s - 1) = (f^a - f^(a + s))/(1 - f).
-    """
-    s = np.ones(n) if weights is None else weights
-    if forgetting == 1.0:
-        return 1.0, s
-    after = np.cumsum(s[::-1])[::-1] - s
-    log = np.log(forgetting)
-    # expm1 keeps the digits of 1 - f^s for weights far below one.
-    w = np.exp(after * log) * (np.expm1(s * log) / np.expm1(log))
-    return float(np.exp(s.sum() * log)), w
-
-
 def leading(moments: Moments, m: int) -> Moments:
     """Of the first m coordinates."""
     return Moments(moments.weight, moments.mean[:m], moments.scatter[:m, :m])
@@ -292,7 +283,12 @@ def second_moment(moments: Moments) -> Array:
     return moments.scatter + moments.weight * np.outer(moments.mean, moments.mean)
 
 
-def _energy(moments: Moments, u: Array) -> float:  # (m, c)
-    """Σw‖uᵀf‖² = tr(uᵀMu)."""
-    spread = float(np.sum((moments.scatter @ u) * u))
-    return max(spread, 0.0) + moments.weight * float(np.sum((moments.mean @ u) ** 2))
+def _energies(moments: Moments, u: Array) -> Array:  # (m, c) -> (c,)
+    """Eigenvalues of uᵀMu, ascending: Σw‖uᵀf‖² is their sum."""
+    values = np.linalg.eigvalsh(u.T @ second_moment(moments) @ u)
+    return np.maximum(values, 0.0)
+
+
+def _added(first: float, second: float) -> float:
+    """(a + b)² from a² and b²."""
+    return (math.sqrt(first) + math.sqrt(second)) ** 2

@@ -179,9 +179,9 @@ class Fit:
     def __str__(self) -> str:
         k, share = len(self.eigenvalues), float(self.explained.sum())
         least, what = "", "true trace"
-        if self.is_low_rank and self.trace_error != 0.0:
-            bound = not np.isnan(self.trace_error)
-            least, what = ("at least ", "trace at most") if bound else ("about ", "trace about")
+        if self.certificate is not None and self.trace_error != 0.0:
+            below = self.certificate.kind == "below"
+            least, what = ("at least ", "trace at most") if below else ("about ", "trace about")
         lines = [
             f"variance    {_count(k, 'component')} keep {least}{share:.2%} of it ({what} {self.total:.6g})",
             f"{self._error_line()}",

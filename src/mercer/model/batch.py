@@ -1,0 +1,194 @@
+"""A batch of rows on its way into a stream: what it weighs, what is missed of it, what is taken in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer._core.errors import KernelError
+from mercer.approximations.rejection import accept_pivots
+from mercer.engine.tiles import row_slices
+from mercer.model.budget import FLOAT, SMALL
+from mercer.model.dictionary import squares
+from mercer.model.result import first_reaching
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.kernels.base import Kernel
+    from mercer.model.dictionary import Dictionary
+
+# Pivots of one round at most, and rows that are drawn for each of them: enough for the products to run at
+# speed, few beside the rows of a batch.
+PIVOTS = 32
+CANDIDATES_A_PIVOT = 4
+# Share of k(x, x) that rounding can hide of a residual. Against long doubles no more was seen where the
+# residual itself was not far larger.
+ROUNDING = 1e-10
+# A residual k(x, x) - ‖f(x)‖² below minus this share of k(x, x) is not rounding: there is no φ.
+INDEFINITE = 1e-6
+# Rows of a block whose residual Gram matrix is looked at. More: tighter bounds, and b times as many entries.
+NORM_ROWS = 128
+
+
+@dataclass(frozen=True, repr=False)
+class Batch:
+    """Rows on their way in, and their coordinates: in the dictionary and, from m on, along new points."""
+
+    rows: Rows  # (b, d) float64
+    weights: Array  # (b,)
+    diag: Array  # (b,) k(x, x)
+    f: Array  # (b, m) or (b, m + c)
+
+    @property
+    def residual(self) -> Array:  # (b,)
+        """‖φ - φ̂‖² = k(x, x) - ‖f‖², where rounding may leave it below zero."""
+        return self.diag - squares(self.f)
+
+    @property
+    def _rounding(self) -> float:
+        return ROUNDING * float(self.weights @ self.diag)
+
+    def missed(self) -> float:
+        """Σw‖φ - φ̂‖² from above: with what rounding can hide."""
+        return float(self.weights @ np.maximum(self.residual, 0.0)) + self._rounding
+
+    def norm(self, kernel: Kernel) -> float:
+        """‖√w(Φ - Φ̂)‖² from above, in the spectral norm: with what rounding can hide.
+
+        It is the largest eigenvalue of the residual Gram matrix, and at most the sum of those of its
+        blocks on the diagonal.
+        """
+        found = 0.0
+        for i in row_slices(len(self.f), NORM_ROWS):
+            gram = kernel.tile(self.rows[i], self.rows[i])
+            gram -= self.f[i] @ self.f[i].T
+            np.fill_diagonal(gram, self.residual[i])
+            root = np.sqrt(self.weights[i])
+            found += max(float(np.linalg.eigvalsh(gram * np.outer(root, root))[-1]), 0.0)
+        return found + self._rounding
+
+
+def grown(
+    dictionary: Dictionary,
+    batch: Batch,
+    *,
+    tol: float,
+    least: int,
+    limit: int,
+    floor: float,
+    rng: np.random.Generator,
+) -> tuple[Dictionary, Batch]:
+    """The dictionary with rows that it misses, `limit` points at most, and the batch's coordinates in it.
+
+    Randomly pivoted Cholesky (Chen, Epperly, Tropp & Webber 2024) of the residual kernel
+    k(x, x') - f(x)·f(x'), until no more than the share `tol` of the weighted trace is missed and there are
+    `least` points.
+    """
+    w, goal = batch.weights, tol * float(batch.weights @ batch.diag)
+    chosen, waiting = np.zeros(0, dtype=np.intp), np.ones(len(batch.f), dtype=np.bool_)
+    while dictionary.size < limit:
+        residual, wanted = batch.residual, least - dictionary.size
+        left = float(w @ np.maximum(residual, 0.0))
+        law = w * np.where(waiting & (residual > floor * batch.diag), residual, 0.0)
+        if (left <= goal and wanted <= 0) or not np.any(law > 0.0):
+            break
+        most = min(PIVOTS, limit - dictionary.size)
+        rows, hopeless, lower = _drawn(dictionary, batch, law, most=most, floor=floor, rng=rng)
+        waiting[rows], waiting[hopeless] = False, False
+        columns = _residual_gram(dictionary.kernel, batch, slice(None), rows)
+        columns = columns @ np.linalg.inv(lower).T
+        # Exactly triangular among the chosen: what rounding leaves there is as large as a small pivot.
+        columns[chosen], columns[rows] = 0.0, lower
+        # Columns of a Cholesky factor are nested: those beyond the goal can be left out.
+        count = max(wanted, first_reaching(w @ columns**2, left - goal))
+        rows, columns = rows[:count], columns[:, :count]
+        batch = replace(batch, f=np.concatenate([batch.f, columns], axis=1))
+        dictionary = dictionary.extended(batch.rows[rows], batch.f[rows])
+        chosen = np.concatenate([chosen, rows])
+    return dictionary, batch
+
+
+def _drawn(
+    dictionary: Dictionary,
+    batch: Batch,
+    law: Array,
+    *,
+    most: int,
+    floor: float,
+    rng: np.random.Generator,
+) -> tuple[Indices, Indices, Array]:
+    """Rows to take in, rows that can't be, and the Cholesky factor of the residuals of the first.
+
+    The residual of φ(x) ≈ Σ c_j φ(z_j) is rounded by about eps (k(x, x) + Σ c_j² k(z_j, z_j)). Among points
+    that came one after the other, as those of a drift do, c can be huge: what counts as a residual has
+    to be measured by it, or noise is taken for a point.
+    """
+    drawn = rng.choice(len(law), size=CANDIDATES_A_PIVOT * most, p=law / law.sum())
+    rows, places = np.unique(drawn, return_inverse=True)
+    c = batch.f[rows] @ dictionary.whiten.T  # (p, m)
+    floors = floor * (batch.diag[rows] + c**2 @ squares(dictionary.lower))
+    gram = _residual_gram(dictionary.kernel, batch, rows, rows)
+    _require_symmetric(dictionary.kernel, gram, float(np.max(batch.diag)))
+    residual = batch.residual[rows]
+    taken, lower = accept_pivots(gram, places, residual, floors, most=most, rng=rng)
+    # Where k(x, x) holds noise of its own that no other value shows, none of the drawn may be taken.
+    hopeless = rows[residual <= floors] if len(taken) else rows
+    return rows[taken], hopeless, lower
+
+
+def _residual_gram(kernel: Kernel, batch: Batch, i: Indices | slice, j: Indices) -> Array:
+    gram = kernel.tile(batch.rows[i], batch.rows[j])
+    gram -= batch.f[i] @ batch.f[j].T
+    return gram
+
+
+def _require_symmetric(kernel: Kernel, gram: Array, largest: float) -> None:
+    """A user's function has to give k(x, y) = k(y, x): half of its values stand for both halves."""
+    gap = float(np.max(np.abs(gram - gram.T), initial=0.0))
+    if not kernel.parallel and gap > 1e3 * float(np.finfo(np.float64).eps) * largest:
+        msg = (
+            f"{kernel!r} is not symmetric: k(x, y) and k(y, x) differ by {gap:.3g} for two rows of the "
+            "batch. A kernel needs k(x, y) = k(y, x); `mercer.check_kernel` shows the points."
+        )
+        raise KernelError(msg)
+
+
+def require_positive(dictionary: Dictionary, batch: Batch) -> None:
+    """Raise where there can't be a feature space: a negative length, a projection that is longer."""
+    diag, residual = batch.diag, batch.residual
+    if np.all(diag >= 0.0) and np.all(residual >= -INDEFINITE * diag):
+        return
+    i = int(np.argmin(np.minimum(diag, residual)))
+    msg = (
+        f"{dictionary.kernel!r} is not positive semi-definite on these data: row {i} of the batch has "
+        f"k(x, x) = {diag[i]:.3g}, and its projection onto {dictionary.size} landmarks the squared length "
+        f"{diag[i] - residual[i]:.3g}. A stream is summed up in a feature space, and there is none. "
+        "Use a valid kernel or other parameters; `mercer.check_kernel` shows a witness."
+    )
+    raise KernelError(msg)
+
+
+def row_weights(weights: Array | None, n: int, forgetting: float) -> tuple[float, Array]:
+    """What is left of the past after n rows, and what each of them weighs after the last.
+
+    A row of weight s counts as s rows, here too: each of them fades those before it, and the row's own
+    copies. With a rows after it that is f^a + … + f^(a + s - 1) = (f^a - f^(a + s))/(1 - f).
+    """
+    s = np.ones(n) if weights is None else weights
+    if forgetting == 1.0:
+        return 1.0, s
+    after = np.cumsum(s[::-1])[::-1] - s
+    log = np.log(forgetting)
+    # expm1 keeps the digits of 1 - f^s for weights far below one.
+    w = np.exp(after * log) * (np.expm1(s * log) / np.expm1(log))
+    return float(np.exp(s.sum() * log)), w
+
+
+def stream_bytes(max_landmarks: int, batch_size: int, d: int) -> int:
+    """At most what a stream holds, while a batch of dense rows is taken in and points are dropped."""
+    p = 2 * max_landmarks  # when everything was forgotten
+    # Of p x p: L and W before and after, moments of past, batch and both, what LAPACK works on; of
+    # b x p: kernel values, coordinates with and without new points, and their centred copy.
+    return FLOAT * (16 * p * p + 6 * batch_size * p + 4 * (batch_size + p) * d) + SMALL

@@ -179,28 +179,34 @@ def nth(noun: str, p: int) -> str:
     return f"{noun} {p} (the {count}{ending})"
 
 
+def first_bad(x: Rows) -> tuple[float, int, int, int] | None:
+    """The first NaN or infinity of the rows, its row and column, and how many there are."""
+    values = x.data if sparse.issparse(x) else x
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(values)):  # one pass without a temporary; an overflow is looked into
+            return None
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return None
+    if sparse.issparse(x):
+        at = int(np.flatnonzero(bad)[0])
+        row = int(np.searchsorted(x.indptr, at, side="right")) - 1
+        return float(values[at]), row, int(x.indices[at]), int(bad.sum())
+    row, column = (int(i) for i in np.argwhere(bad)[0])
+    return float(x[row, column]), row, column, int(bad.sum())
+
+
 def require_finite(x: Rows, place: Place) -> None:
     """Raise for NaN or infinity. Sources ask for each block whenever it is read.
 
     One sum is cheap beside the reading, no record has to be kept of what has been looked at, and a file
     that is spoilt between two passes is noticed.
     """
-    values = x.data if sparse.issparse(x) else x
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(values)):  # one pass without a temporary; an overflow is looked into
-            return
-    bad = ~np.isfinite(values)
-    if not bad.any():
-        return
-    if sparse.issparse(x):
-        at = int(np.flatnonzero(bad)[0])
-        row = int(np.searchsorted(x.indptr, at, side="right")) - 1
-        column, value = int(x.indices[at]), values[at]
-    else:
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        value = x[row, column]
-    what = "NaN" if np.isnan(value) else f"Infinity ({value})"
-    place.refuse(what, row, column, int(bad.sum()))
+    found = first_bad(x)
+    if found is not None:
+        value, row, column, count = found
+        what = "NaN" if np.isnan(value) else f"Infinity ({value})"
+        place.refuse(what, row, column, count)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError
+from mercer.engine.rows import first_bad
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -71,25 +72,15 @@ def _column(j: int, names: Any) -> str:
 
 
 def _require_finite(x: Rows, names: Any) -> None:
-    values = x.data if sparse.issparse(x) else x
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(values)):  # one pass without a temporary; an overflow is looked into
-            return
-    bad = ~np.isfinite(values)
-    if not bad.any():
+    found = first_bad(x)
+    if found is None:
         return
-    if sparse.issparse(x):
-        at = int(np.flatnonzero(bad)[0])
-        row = int(np.searchsorted(x.indptr, at, side="right")) - 1
-        column, value = int(x.indices[at]), values[at]
-    else:
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        value = x[row, column]
+    value, row, column, count = found
     what = "NaN" if np.isnan(value) else f"infinity ({value})"
     msg = (
         f"Input X contains {what}: first in row {row}, column {_column(column, names)}, "
-        f"{int(bad.sum())} such value(s) in all. Kernels need finite numbers: drop those rows, or fill "
-        "them in (SimpleImputer)."
+        f"{count} such value(s) in all. Kernels need finite numbers: drop those rows, or fill them in "
+        "(SimpleImputer)."
     )
     raise InputError(msg)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+from numbers import Real
 from pathlib import Path
 
 from mercer._core.errors import InputError
@@ -34,8 +36,8 @@ def parse_bytes(memory: str | float) -> int:
         number, unit = match.groups()
         factor = (_UNITS | _BINARY)[(unit or "").upper()]
         size = int(float(number) * factor)
-    elif isinstance(memory, (int, float)) and not isinstance(memory, bool):
-        size = int(memory)
+    elif isinstance(memory, Real) and not isinstance(memory, bool):
+        size = int(memory) if math.isfinite(memory) else 0
     else:
         msg = f"memory must be 'auto', a number of bytes or '4GB', but a {type(memory).__name__} came."
         raise InputError(msg)

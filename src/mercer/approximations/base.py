@@ -85,6 +85,11 @@ class Approximation(Knobs, ABC):
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:
         """The most that choosing the factor, and a pass over its features, may hold at a time."""
 
+    def at_most(self, n: int) -> Approximation:
+        """The same approximation with no more landmarks than there are rows."""
+        del n
+        return self
+
     @abstractmethod
     def width(self, n: int) -> int:
         """The columns F can have at most, for n rows."""

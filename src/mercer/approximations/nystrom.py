@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,6 +153,10 @@ class Nystrom(Approximation):
             drawing += FLOAT * sample_size(n, m) * (2 * (d + 2) + 12)
         small = FLOAT * m * (14 * m + 3 * (d + 2))
         return drawing + small + pass_bytes(n, d, m, itemsize)
+
+    def at_most(self, n: int) -> Nystrom:
+        """With at most n landmarks."""
+        return replace(self, landmarks=min(self.landmarks, n)) if is_whole(self.landmarks) else self
 
     def width(self, n: int) -> int:
         """The number of landmarks."""

@@ -33,19 +33,24 @@ COPIES = 3
 DOUBLE_COPIES = 2
 
 
-def pass_height(width: int, itemsize: int) -> int:
+def pass_height(width: int, itemsize: int, d: int) -> int:
     """Rows of a block: what fits, but enough that an m x m sum a block costs less than its product."""
-    least = max(128, width)
-    return max(least, min(BLOCK_ROWS, BLOCK_BYTES // max(1, width * itemsize)))
+    least = max(128, width) if d <= 16 * width else 128
+    return max(least, min(BLOCK_ROWS, BLOCK_BYTES // max(1, (width + d) * itemsize)))
 
 
 def pass_bytes(n: int, d: int, width: int, itemsize: int) -> int:
     """What a pass holds at most: blocks of rows, their sections, and m x m sums, in each thread."""
-    rows = min(n, pass_height(width, itemsize))
+    rows = min(n, pass_height(width, itemsize, d))
     sections = (COPIES * itemsize + DOUBLE_COPIES * FLOAT) * rows * width
     # Rows are copied out of a file or a sparse matrix, and then made ready for the product.
     points = (BLOCKS_A_HAND * itemsize + 4 * FLOAT) * rows * (d + 2)
     return n_blas_threads() * (sections + points + 4 * FLOAT * width * width)
+
+
+def _numbers_a_row(x: Rows) -> int:
+    n, d = int(x.shape[0]), int(x.shape[1])
+    return min(d, -(-2 * x.nnz // max(1, n))) if hasattr(x, "nnz") else d
 
 
 def over_rows(
@@ -61,7 +66,7 @@ def over_rows(
     """
     n = int(x.shape[0])
     n_threads = n_blas_threads() if sections.parallel else 1
-    blocks = row_blocks(x, pass_height(sections.width, x.dtype.itemsize))
+    blocks = row_blocks(x, pass_height(sections.width, x.dtype.itemsize, _numbers_a_row(x)))
     while group := list(islice(blocks, BLOCKS_A_HAND * n_threads)):
         yield from share_out(hand, group, n_threads=n_threads)
         watch.step(group[-1][0].stop, n, "rows", None)

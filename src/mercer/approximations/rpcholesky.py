@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,6 +155,10 @@ class RPCholesky(Approximation):
         a_round = FLOAT * p * (5 * p + 3 * m + 3 * (d + 2)) + FLOAT * 5 * m * m
         a_pass = pass_bytes(n, d, m, itemsize) + FLOAT * 14 * m * m
         return 7 * FLOAT * n + FLOAT * 3 * m * (d + 2) + max(a_round, a_pass)
+
+    def at_most(self, n: int) -> RPCholesky:
+        """With a rank of at most n."""
+        return replace(self, rank=min(self.rank, n)) if isinstance(self.rank, int) else self
 
     def width(self, n: int) -> int:
         """The rank, or where an automatic one stops."""

@@ -97,7 +97,8 @@ def _accurate(x: Rows, y: Rows, scale: float) -> Array:
 
 def _too_rough(x_norms: Array, y_norms: Array, scale: float, limit: float) -> bool:
     # An entry is rounded by about eps · |scale| (‖x‖² + ‖y‖²): the terms that cancel in it.
-    most = np.maximum.reduce(x_norms, initial=0.0) + np.maximum.reduce(y_norms, initial=0.0)
+    most = float(np.maximum.reduce(x_norms, initial=0.0))
+    most += float(np.maximum.reduce(y_norms, initial=0.0))
     return bool(abs(scale) * most > limit)
 
 

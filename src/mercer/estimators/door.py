@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer.engine.rows import RowSource, row_blocks
-from mercer.engine.sources import as_source
+from mercer.engine.sources import as_source, in_memory
 from mercer.estimators.validation import check_rows, check_weights, remember_columns
+from mercer.kernels import Kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
-    from mercer.kernels import Kernel
 
-CHECKED_ROWS = 8192
+CHECKED_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,14 @@ class Training:
     @property
     def reading_bytes(self) -> int:
         """What a source holds while it is read."""
-        return 0 if self.in_memory else int(self.rows.resident_bytes(CHECKED_ROWS))
+        return 0 if self.in_memory else int(self.rows.resident_bytes(_height(self.rows)))
+
+    @property
+    def numbers_a_row(self) -> int:
+        """Numbers that a row takes in memory: all columns, or those of a sparse row that are not zero."""
+        if not self.is_sparse:
+            return self.d
+        return -(-self.n_bytes // (self.n * int(self.rows.dtype.itemsize)))
 
     @property
     def is_sparse(self) -> bool:
@@ -82,6 +91,12 @@ def training_rows(
     return came if came.weights is None else _without_weightless(came, pairwise=pairwise)
 
 
+def loaded(came: Training) -> Training:
+    """The rows of a source in memory, those of weight zero left out."""
+    read = Training(in_memory(came.rows), came.weights)
+    return read if read.weights is None else _without_weightless(read, pairwise=False)
+
+
 def _without_weightless(came: Training, *, pairwise: bool) -> Training:
     """A row of weight zero is a row that is not there."""
     assert came.weights is not None  # the caller looked
@@ -96,12 +111,9 @@ def _without_weightless(came: Training, *, pairwise: bool) -> Training:
 def new_rows(estimator: Any, X: Any, dtype: np.dtype[Any]) -> Rows:
     """Rows to project, checked against those of the fit and of their dtype."""
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
-    source = None if pairwise and isinstance(X, np.ndarray) else as_source(X)
+    source = None if pairwise and isinstance(X, np.ndarray) else _named_source(estimator, X)
     if source is None:
         return check_rows(estimator, X, reset=False).astype(dtype, copy=False)
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is not None and source.columns is not None:  # by name, whatever else the table holds
-        source = as_source(X, columns=list(names)) or source
     if source.shape[1] != estimator.n_features_in_:
         msg = (
             f"{source!r} has {source.shape[1]} columns, but {type(estimator).__name__} was fitted on "
@@ -113,8 +125,23 @@ def new_rows(estimator: Any, X: Any, dtype: np.dtype[Any]) -> Rows:
 
 def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:
     """Raise when the kernel is not defined on the rows; those of a source are read once for that."""
-    for _, block in row_blocks(rows, CHECKED_ROWS if isinstance(rows, RowSource) else 2**62):
-        kernel.check_rows(block)
+    if isinstance(rows, RowSource):
+        if not _looks_at_rows(kernel):
+            return
+        for _, block in row_blocks(rows, _height(rows)):
+            kernel.check_rows(block)
+    else:
+        kernel.check_rows(rows)
+
+
+def _height(rows: Rows) -> int:
+    return max(1, CHECKED_BYTES // (int(rows.shape[1]) * 8))
+
+
+def _looks_at_rows(kernel: Kernel) -> bool:
+    """Whether the kernel, or a part of it, is not defined on all rows."""
+    own = type(kernel).check_rows is not Kernel.check_rows
+    return own or any(_looks_at_rows(child) for child in kernel.children)
 
 
 def remember(estimator: Any, X: Any, rows: Rows) -> None:
@@ -130,11 +157,44 @@ def remember(estimator: Any, X: Any, rows: Rows) -> None:
         del estimator.feature_names_in_
 
 
-def check_out(out: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-    """Raise unless scores can be written to `out` as they are."""
+def _named_source(estimator: Any, X: Any) -> RowSource | None:
+    """A source of new rows; the columns of a table by the names of the fit, whatever else it holds."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None or isinstance(X, np.ndarray):
+        return as_source(X)
+    try:
+        return as_source(X, columns=list(names))
+    except InputError:
+        source = as_source(X)
+        if source is None or source.columns is None:  # rows without names go by position
+            return source
+        raise
+
+
+def _overlaps(out: Any, X: Any) -> bool:
+    """Whether `out` may lie in the rows that are read."""
+    if isinstance(X, np.ndarray):
+        return bool(np.may_share_memory(out, X))
+    if isinstance(X, (str, os.PathLike)) and isinstance(out, np.memmap):
+        mine = str(getattr(out, "filename", ""))
+        return Path(X).expanduser().resolve() == Path(mine).resolve()
+    return False
+
+
+def check_out(out: Any, X: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+    """Raise unless scores can be written to `out` as they are, without harm to the rows."""
     if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != dtype:
         what = f"{out.shape} {out.dtype}" if isinstance(out, np.ndarray) else type(out).__name__
         msg = f"`out` has to be an array of shape {shape} and {dtype}, but {what} came."
+        raise InputError(msg)
+    same_file = isinstance(X, (str, os.PathLike)) and isinstance(out, np.memmap)
+    if (
+        same_file
+        and Path(X).expanduser().resolve() == Path(str(getattr(out, "filename", ""))).resolve()
+    ) or (isinstance(X, np.ndarray) and np.may_share_memory(out, X)):
+        msg = (
+            "`out` lies in the rows that are read: scores would overwrite them. Give another array."
+        )
         raise InputError(msg)
     if not out.flags.writeable:
         msg = "`out` is read-only. Open it for writing, such as np.lib.format.open_memmap(path, 'w+')."

@@ -135,8 +135,8 @@ class IncrementalKernelPCA(Projector):
         n = came.n if came.weights is None else int(np.count_nonzero(came.weights))
         if stream.n_rows < n:
             fit = replace(fit, pairs=replace(fit.pairs, status=Status.STOPPED))
+        tell(fit)  # a warning may be an error, and then nothing has happened
         self._record(stream, X, came.rows, fit)
-        tell(fit)
         return fit
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -10,9 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.errors import InputError
 from mercer._core.memory import parse_bytes
 from mercer.engine.rows import RowSource
-from mercer.engine.sources import in_memory
 from mercer.estimators.base import Projector
-from mercer.estimators.door import check_kernel_rows, check_out, new_rows, remember
+from mercer.estimators.door import check_kernel_rows, check_out, loaded, new_rows, remember
 from mercer.estimators.parts import named_preimage, refuse_preimage, way_back, with_weightless
 from mercer.estimators.task import make_task, warn_if_long, watching_task
 from mercer.estimators.validation import tell
@@ -34,7 +33,7 @@ EXAMPLES = {
 
 
 class KernelPCA(Projector):
-    """Exact kernel PCA: scores(x) = k(x, X) A - b, with the evidence that A is right.
+    """Kernel PCA: scores(x) = k(x, Z) A - b, with the evidence that A is right. Exact, unless you ask.
 
     Parameters
     ----------
@@ -59,7 +58,8 @@ class KernelPCA(Projector):
         share of what is free.
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
-        goes on from there after a kill, with the same result.
+        goes on from there after a kill, with the same result; any other fit refuses the file, so a
+        search over parameters or folds needs one path each, or none.
     verbose : int, default=0
         1 tells on stderr how far the fit is.
     random_state : int, Generator, RandomState or None, default=None
@@ -153,13 +153,11 @@ class KernelPCA(Projector):
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         method = named_preimage(self.preimage)
         task = make_task(self, X, sample_weight)
-        came, kernel = task.came, task.kernel
+        came, kernel = (loaded(task.came) if task.loads else task.came), task.kernel
         if method is not None:
             refuse_preimage(method, came, kernel, parse_bytes(self.memory))
         warn_if_long(task)
         rows = came.rows
-        if isinstance(rows, RowSource) and task.loads_rows:
-            rows = in_memory(rows)  # the plan has counted it
         with watching_task(self, task) as watch:
             fit = fit_kernel_pca(
                 kernel,
@@ -170,20 +168,22 @@ class KernelPCA(Projector):
                 weights=came.weights,
                 watch=watch,
             )
-        if isinstance(came.rows, RowSource):
-            came.rows.check_unchanged()
-        back = None if method is None else way_back(method, fit, rows, rng=task.rng)
+        if isinstance(task.came.rows, RowSource):
+            task.came.rows.check_unchanged()
+        back = None
+        if method is not None:
+            back = way_back(method, fit, rows, weights=came.weights, rng=task.rng)
         if kernel.is_precomputed and came.kept is not None:
             fit = with_weightless(fit, came.kept, int(np.shape(X)[0]))
+        tell(fit)  # a warning may be an error, and then nothing has happened
         # Only now, with everything done, does the estimator change.
-        remember(self, X, came.rows)
+        remember(self, X, task.came.rows)
         self.kernel_, self.fit_, self.plan_ = kernel, fit, task.plan
         self._dtype = np.dtype(rows.dtype)
         if back is not None:
             self.preimage_ = back
         elif hasattr(self, "preimage_"):
             del self.preimage_
-        tell(fit)
         return fit
 
     # ── use ─────────────────────────────────────────────────────────────────
@@ -206,7 +206,10 @@ class KernelPCA(Projector):
         rows = new_rows(self, X, self._dtype)
         check_kernel_rows(self.kernel_, rows)
         if out is not None:
-            check_out(out, (int(rows.shape[0]), self.n_components_), self._dtype)
+            check_out(out, X, (int(rows.shape[0]), self.n_components_), self._dtype)
+        points = getattr(self.fit_.projection.sections, "points", None)
+        if isinstance(points, RowSource):  # the model's own rows are still in a file
+            points.check_unchanged()
         scores = self.fit_.projection(rows, out)
         if isinstance(rows, RowSource):
             rows.check_unchanged()
@@ -248,9 +251,9 @@ class KernelPCA(Projector):
         parts = {**self.get_params(deep=False), **params}
         for name in params:
             part, _, knob = name.partition("__")
-            if knob and isinstance(parts.get(part), str):
+            if knob and (parts.get(part) is None or isinstance(parts[part], str)) and part in parts:
                 msg = (
-                    f"{name!r} was to be set, but {part}={parts[part]!r} is a name and has no {knob!r}. "
+                    f"{name!r} was to be set, but {part}={parts[part]!r} has no {knob!r}. "
                     f"Pass an object, such as {EXAMPLES.get(part, part)}."
                 )
                 raise InputError(msg)

@@ -15,7 +15,7 @@ from mercer.operators.sections import GivenSections
 from mercer.preimage import PREIMAGES, FittedPreimage, Preimage
 
 if TYPE_CHECKING:
-    from mercer._core.types import Indices, Rows
+    from mercer._core.types import Array, Indices, Rows
     from mercer.estimators.door import Training
     from mercer.kernels import Kernel
     from mercer.model import Fit
@@ -69,9 +69,22 @@ def refuse_preimage(method: Preimage, came: Training, kernel: Kernel, budget: in
         raise MemoryBudgetError(msg)
 
 
-def way_back(method: Preimage, fit: Fit, rows: Rows, *, rng: np.random.Generator) -> FittedPreimage:
-    """The pre-image method, learned from the scores of the rows that it will keep."""
-    some = method.sample(int(rows.shape[0]), rng=rng)
+def way_back(
+    method: Preimage,
+    fit: Fit,
+    rows: Rows,
+    *,
+    weights: Array | None,
+    rng: np.random.Generator,
+) -> FittedPreimage:
+    """The pre-image method, learned from the scores of the rows that it will keep.
+
+    Each row counts once, however large its weight; a row of weight zero, which a source may hold, does not.
+    """
+    there = None if weights is None or np.all(weights > 0) else np.flatnonzero(weights)
+    some = method.sample(int(rows.shape[0]) if there is None else len(there), rng=rng)
+    if there is not None:
+        some = there if some is None else there[some]
     if some is not None:
         chosen = take_rows(rows, some)
     else:

@@ -95,6 +95,9 @@ class PCA(Projector):
             itemsize=came.rows.dtype.itemsize,
             budget_bytes=parse_bytes(self.memory),
             from_source=not came.in_memory,
+            rows_bytes=came.n_bytes if came.is_sparse else 0,
+            dense=not came.is_sparse,
+            linear=True,
             reading_bytes=came.reading_bytes,
         )
         chosen = plan_linear(problem, self.solver)
@@ -102,10 +105,10 @@ class PCA(Projector):
         mean = weighted_mean(came.rows, came.weights)
         if isinstance(came.rows, RowSource):
             came.rows.check_unchanged()
+        tell(fit)  # a warning may be an error, and then nothing has happened
         remember(self, X, came.rows)
         self.fit_, self.plan_, self._dtype = fit, chosen, np.dtype(came.rows.dtype)
         self.mean_ = mean.astype(self._dtype)
-        tell(fit)
         return fit
 
     def _fitted_to(self, came: Training, asked: int | float | None, chosen: Plan) -> Fit:

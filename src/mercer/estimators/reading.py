@@ -93,6 +93,8 @@ def read(
 ) -> Stream:
     """The stream after these rows; nothing of the model has changed yet."""
     stream = past
+    if past is not None:
+        _require_same_kernel(model, past)
     for i, block in row_blocks(x, int(model.batch_size)):
         w = None if weights is None else weights[i]
         if w is not None and not w.all():  # a row of weight zero is one that is not there
@@ -109,6 +111,20 @@ def read(
     if isinstance(x, RowSource):
         x.check_unchanged()
     return stream
+
+
+def _require_same_kernel(model: Any, past: Stream) -> None:
+    """A stream has one kernel from its first row on; a rule that was read off that batch stays."""
+    asked, has = as_kernel(model.kernel), past.dictionary.kernel
+    if not asked.is_data_dependent and repr(asked) != repr(has):
+        rng = as_generator(model.random_state)
+        resolved = asked.resolve(past.dictionary.points, rng=rng)
+        if repr(resolved) != repr(has):
+            msg = (
+                f"The stream was begun with {has!r}, but kernel={asked!r} is set now. Call `fit` to begin "
+                "anew, or set the kernel back."
+            )
+            raise InputError(msg)
 
 
 def _start(model: Any, rows: Rows, weights: Array | None) -> Stream:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import CheckpointWarning, LongFitWarning
+from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning
 from mercer._core.memory import format_seconds, parse_bytes
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from mercer._core.watch import Watch
+    from mercer.approximations import Approximation
     from mercer.kernels import Kernel
 
 # A fit of fewer rows is over before anybody wonders; of more, its time is worth a second's forecast.
 LONG_ROWS = 30_000
 LONG_SECONDS = 60.0
+# Rows of a source up to this share of the budget are read into memory by an exact fit.
+OWN_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Task:
     asked: int | float | None
     plan: Plan
     rng: np.random.Generator
+    loads: bool = False  # whether rows of a source are read into memory
 
     @property
     def components(self) -> int:
@@ -62,22 +66,24 @@ class Task:
         krylov = isinstance(self.plan.solver, BlockKrylov) and self.plan.route == "dual"
         return krylov and self.plan.approximation is None and isinstance(self.asked, int)
 
-    @property
-    def loads_rows(self) -> bool:
-        """Whether the exact solution needs rows of a source in memory.
-
-        Every tile asks for two slices, which batches can't give in any order; and the dual side of a
-        linear kernel is made of the rows themselves.
-        """
-        return self.plan.route == "dual" and _needs_rows(self.kernel, self.came)
-
     def forecast(self) -> Plan:
         """The plan, with the products and seconds to expect."""
         return forecast(self.plan, self.kernel, self.came.rows, self.components)
 
 
-def _needs_rows(kernel: Kernel, came: Training) -> bool:
-    return came.in_memory or not came.rows.random_access or isinstance(kernel, Linear)
+def _loads(kernel: Kernel, came: Training, budget: int) -> bool:
+    """Whether an exact fit reads the rows of a source into memory.
+
+    It does where they take a small part of the budget: the model then owns its rows, and does not care
+    what becomes of the file. And it has to where slices can't be had in any order (batches), or where
+    the rows themselves are the dual problem (a linear kernel with more columns than rows).
+    """
+    if came.in_memory:
+        return False
+    wide = isinstance(kernel, Linear) and came.d >= came.n
+    small = came.n_bytes <= OWN_SHARE * budget
+    streams = kernel.map_dimension(came.d) is not None and not wide
+    return small or wide or not (came.rows.random_access or streams)
 
 
 def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
@@ -85,25 +91,33 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
     kernel, approximation = as_kernel(model.kernel), named_approximation(model.approximation)
     rng = as_generator(model.random_state)
     # A copy: an exact model keeps these rows, and the caller may change his.
-    copy = approximation is None and not kernel.is_precomputed
+    exact = approximation is None or approximation.refine > 0
+    copy = exact and not kernel.is_precomputed
     came = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
     if kernel.is_precomputed:
         came = replace(came, rows=check_square(came.rows))
     asked = check_n_components(model.n_components, came.n)
+    if approximation is not None:
+        if isinstance(model.approximation, str):  # its rank is ours, not the caller's
+            approximation = approximation.at_most(came.n)
+        approximation.check(kernel, (came.n, came.d))
+        _require_rank(approximation, asked, came.n)
     check_kernel_rows(kernel, came.rows)
     kernel = kernel.resolve(came.rows, rng=rng, weights=came.weights)
-    held = _needs_rows(kernel, came)
+    budget = parse_bytes(model.memory)
+    loads = exact and _loads(kernel, came, budget)
     problem = Problem(
         n=came.n,
         d=came.d,
         n_components=asked,
         itemsize=came.rows.dtype.itemsize,
-        budget_bytes=parse_bytes(model.memory),
+        budget_bytes=budget,
         n_threads=n_blas_threads() if kernel.parallel else 1,
-        rows_bytes=came.n_bytes if held and (copy or not came.in_memory) else 0,
-        from_source=not came.in_memory,
+        rows_bytes=came.n_bytes if loads or (copy and came.in_memory) else 0,
+        from_source=not came.in_memory and not loads,
         reading_bytes=came.reading_bytes,
-        in_memory=held,
+        in_memory=came.in_memory or loads,
+        numbers_a_row=came.numbers_a_row,
         dense=not came.is_sparse,
         map_dimension=kernel.map_dimension(came.d),
         shift_invariant=kernel.shift_invariant and not came.is_sparse,
@@ -111,15 +125,23 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
         costly=not kernel.parallel,
     )
     if approximation is None:
-        return Task(kernel, came, asked, plan(problem, model.solver), rng)
-    approximation.check(kernel, (came.n, came.d))
-    problem = replace(problem, rows_bytes=0)
-    return Task(kernel, came, asked, plan_approximation(problem, approximation), rng)
+        return Task(kernel, came, asked, plan(problem, model.solver), rng, loads)
+    return Task(kernel, came, asked, plan_approximation(problem, approximation), rng, loads)
+
+
+def _require_rank(approximation: Approximation, asked: int | float | None, n: int) -> None:
+    if isinstance(asked, int) and asked > approximation.width(n):
+        msg = (
+            f"{asked} components were asked for, but {approximation!r} has at most "
+            f"{approximation.width(n)}. Raise its rank, ask for fewer components, or use "
+            "approximation=None."
+        )
+        raise InputError(msg)
 
 
 def warn_if_long(task: Task) -> None:
     """Exact unless asked otherwise; but whoever waits for long should know of the other way."""
-    if task.plan.approximation is not None or task.came.n < LONG_ROWS:
+    if task.plan.route != "dual" or task.plan.approximation or task.came.n < LONG_ROWS:
         return
     seconds = task.forecast().seconds
     if seconds is not None and seconds > LONG_SECONDS:
@@ -150,7 +172,8 @@ def watching_task(model: Any, task: Task) -> AbstractContextManager[Watch]:
             task.came.weights,
             kernel=task.kernel,
             n_components=task.asked,
-            solver=task.plan.solver,
+            # As it was asked for: what the planner adds depends on the memory that is free.
+            solver=model.solver,
             tiles=f"{task.plan.storage}, {task.plan.width} wide, sketch {task.plan.sketch}",
             rng=task.rng,
             # A function is known by its values: its name stays when its text changes.

@@ -184,11 +184,11 @@ def tell(fit: Fit) -> None:
 
 
 def users_level() -> int:
-    """How many frames up the first one is that belongs neither to mercer nor to scikit-learn."""
+    """How many frames up the first one is that belongs to none of mercer, scikit-learn and joblib."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package not in ("mercer", "sklearn"):
+        if package not in ("mercer", "sklearn", "joblib"):
             break
         frame, level = frame.f_back, level + 1
     return level

@@ -51,5 +51,5 @@ def fit_approximation(
     start = operator.scaled(rough.projection(x).astype(np.float64))
     k = min(asked, start.shape[1]) if isinstance(asked, int) else start.shape[1]
     with single_threaded_blas():
-        pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng)
+        pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng, watch=watch)
     return dual_fit(kernel, x, operator, pairs, asked, total=operator.trace(), plan=plan, rng=rng)

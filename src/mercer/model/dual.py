@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import MemoryBudgetError
+from mercer._core.status import Status
 from mercer._core.watch import Steps
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
@@ -93,7 +94,7 @@ def gram_operators(
     """HKH as planned, and its float32 sketch where the plan has one."""
     if kernel.is_precomputed:
         return Centred(StoredGram(x, n_blas_threads()), weights), None
-    if plan.sketch:
+    if plan.sketch or plan.double:
         exact = tiled(kernel, x, plan, dtype=np.float64)
     else:
         exact = tiled(kernel, x, plan, hold_bytes=plan.hold_bytes)
@@ -166,6 +167,8 @@ def _grow(
         )
         spent += pairs.n_products
         total = operator.trace()
+        if pairs.status is Status.STOPPED:
+            return replace(pairs, n_products=spent), total
         if pairs.values.sum() >= share * total:
             count = first_reaching(pairs.values, share * total)
             return replace(pairs.first(count), n_products=spent), total

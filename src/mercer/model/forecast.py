@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # Timing goes on until a quarter of a second is spent on each of at most four questions.
 SPENT = 0.25
 PASSES = 4  # over the rows, to choose landmarks in a few rounds and to take the moments
+SLOW_ROWS = 24  # of a user's function, which may take a millisecond for a pair
 PROOFS = 1  # products with the operator itself after those with a sketch
 
 
@@ -62,7 +63,8 @@ def _krylov(plan: Plan, solver: BlockKrylov, kernel: Kernel, x: Rows, k: int) ->
 
 def _tile_seconds(kernel: Kernel, x: Rows, dtype: str, columns: int) -> tuple[float, float]:
     """Seconds an entry: to make a tile, and to use it on both sides."""
-    width = min(int(x.shape[0]), cached_width(np.dtype(dtype).itemsize))
+    most = cached_width(np.dtype(dtype).itemsize) if kernel.parallel else SLOW_ROWS
+    width = min(int(x.shape[0]), most)
     some = np.unique(np.linspace(0, int(x.shape[0]) - 1, 2 * width).astype(np.intp))
     rows = take_rows(x, some)
     gram = TiledGram(kernel, rows, Tiling(len(some), width), dtype=np.dtype(dtype))
@@ -81,7 +83,7 @@ def _second_a_flop(dtype: np.dtype[np.generic]) -> float:
 
 def _lapack(kernel: Kernel, x: Rows) -> float:
     """LAPACK's time grows with n³, from what a small problem takes, and K has to be made."""
-    n, small = int(x.shape[0]), min(int(x.shape[0]), 300)
+    n, small = int(x.shape[0]), min(int(x.shape[0]), 300 if kernel.parallel else SLOW_ROWS)
     rows = take_rows(x, np.arange(small))
     if kernel.is_precomputed:
         matrix: Array = np.asarray(rows)[:, :small]

@@ -31,6 +31,7 @@ LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration
 LAPACK_SHARE = 25  # k above n/25: the Krylov basis would grow towards the matrix itself
 SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 TIGHT_TOL = 1e-10
+FLOAT32_TOL = 1e-6  # residuals that float32 entries allow
 HALF_TOL = 5e-7  # what iterating on a float32 sketch reaches; below, each digit would cost a pass
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
 SHARE_COMPONENTS = 64  # to plan with, when a share of the variance leaves their number open
@@ -62,7 +63,7 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
 def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     """An approximation was asked for: memory for its passes, and for exact ones if it is refined."""
     chosen = copy(approximation)
-    shape = problem.n, problem.d
+    shape = problem.n, problem.d_held
     n_bytes = chosen.n_bytes(shape, problem.itemsize) + problem.reading_bytes
     reasons: tuple[str, ...] = (f"approximation={chosen!r} was asked for",)
     if not chosen.refine:
@@ -71,8 +72,9 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     reasons = (*reasons, f"refine={chosen.refine}: exact passes give Ritz pairs with residuals")
     k = problem.k or chosen.width(problem.n)
     room = chosen.refine * (k + 12)
-    exact = _krylov_plan(replace(problem, n_components=k), BlockKrylov(max_basis=room), reasons[0])
-    n_bytes = max(n_bytes, exact.n_bytes) + FLOAT * problem.n * k
+    solver = BlockKrylov(max_basis=room)
+    exact = _krylov_plan(replace(problem, n_components=k), solver, reasons[0], hold=False)
+    n_bytes = max(n_bytes, exact.n_bytes) + FLOAT * problem.n * (k + 12)
     return _checked(
         replace(
             exact,
@@ -89,6 +91,7 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
 
 def _named(solver: str | Solver) -> Solver | None:
     if isinstance(solver, Solver):
+        solver.check()
         return copy(solver)  # the plan is a record: the caller may turn his solver's knobs later
     if isinstance(solver, str):
         if solver == "auto":
@@ -113,6 +116,10 @@ def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
     n_bytes = problem.itemsize * n * d + FLOAT * (5 * m * m + 3 * d * k + 4 * n * k) + SMALL
     if d <= n and problem.from_source:
         n_bytes = streamed_bytes(d=d, m=d) + problem.reading_bytes
+    elif problem.from_source:
+        n_bytes += problem.itemsize * n * d + problem.reading_bytes
+    if not problem.dense:  # sparse rows are not centred, and there is no dense copy of them
+        n_bytes += 3 * problem.rows_bytes - problem.itemsize * n * d
     if d <= n:
         reason = f"d={d} <= n={n}: the covariance is the smaller matrix"
         return _checked(Plan("primal", chosen, "none", n_bytes, (reason,)), problem)
@@ -186,7 +193,7 @@ def _width(problem: Problem, *, sketch: bool) -> int:
     return square_tiling(
         problem.n,
         itemsize=4 if sketch else problem.itemsize,
-        budget_bytes=problem.budget_bytes // 4,
+        budget_bytes=max(problem.budget_bytes // 4, 16 * problem.n_threads),  # one entry at least
         n_threads=problem.n_threads,
     ).width
 
@@ -195,7 +202,10 @@ def _tile_bytes(problem: Problem) -> int:
     if problem.precomputed:
         return 0
     return tile_bytes(
-        n_threads=problem.n_threads, itemsize=8, d=problem.d, width=min(problem.n, cached_width(8))
+        n_threads=problem.n_threads,
+        itemsize=8 if problem.dense else 24,  # a sparse product comes with its indices
+        d=problem.d_held,
+        width=min(problem.n, cached_width(8)),
     )
 
 
@@ -213,7 +223,7 @@ def _rows_bytes(problem: Problem, *, sketch: bool = False) -> int:
     return problem.rows_bytes + problem.reading_bytes + sum(ready)
 
 
-def _krylov_plan(problem: Problem, solver: Solver, reason: str) -> Plan:
+def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = True) -> Plan:
     n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.n_components else problem.n)
     sketch = _sketches(problem, solver)
     fixed = _rows_bytes(problem, sketch=sketch) + _tile_bytes(problem)
@@ -225,25 +235,28 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str) -> Plan:
     if problem.precomputed:
         reasons = (*reasons, "K is the caller's own matrix")
         return Plan("dual", solver, "full", fixed + basis, reasons, **facts)
-    whole = n * n * problem.itemsize
-    if n <= SMALL_ROWS and fixed + basis + whole <= problem.budget_bytes:
-        facts["width"] = _width(problem, sketch=False)
+    # A tolerance beyond float32 needs entries in float64, whatever the rows are.
+    double = problem.itemsize == 4 and getattr(solver, "tol", 1.0) < FLOAT32_TOL
+    whole = n * n * (FLOAT if double else problem.itemsize)
+    if hold and n <= SMALL_ROWS and fixed + basis + whole <= problem.budget_bytes:
+        facts |= {"width": _width(problem, sketch=False), "double": double}
         return Plan("dual", solver, "full", fixed + basis + whole, reasons, **facts)
     width = _width(problem, sketch=sketch)
     tile = width * width * (4 if sketch else problem.itemsize)
     wanted = tile * Tiling(n, width).n_upper
-    hold = max(0, min(wanted, problem.budget_bytes - fixed - basis)) // tile * tile
+    free = problem.budget_bytes - fixed - basis if hold else 0
+    held = max(0, min(wanted, free)) // tile * tile
     if sketch:
         why = "float32 halves the memory traffic of each product; residuals are proved in float64"
         reasons = (*reasons, why)
-    if hold < wanted:
+    if hold and held < wanted:
         why = (
-            f"half of K would take {format_bytes(wanted)}, and {format_bytes(hold)} are left for it: the "
+            f"half of K would take {format_bytes(wanted)}, and {format_bytes(held)} are left for it: the "
             "other tiles are made anew for each product"
         )
         reasons = (*reasons, why)
-    facts |= {"width": width, "sketch": sketch, "hold_bytes": hold, "held": hold / wanted}
-    return Plan("dual", solver, "tiles", fixed + basis + hold, reasons, **facts)
+    facts |= {"width": width, "sketch": sketch, "hold_bytes": held, "held": held / wanted}
+    return Plan("dual", solver, "tiles", fixed + basis + held, reasons, **facts)
 
 
 def _sketches(problem: Problem, solver: Solver) -> bool:
@@ -307,8 +320,11 @@ def _checked(chosen: Plan, problem: Problem) -> Plan:
 def _ways_out(chosen: Plan, problem: Problem) -> str:
     more = f"Raise `memory` to {format_bytes(1.1 * chosen.n_bytes)}"
     if chosen.approximation is not None:
-        return f"{more}, lower the rank, or fit on fewer rows."
-    low_rank = "use approximation='rpcholesky', which never forms K"
+        return f"{more}, give {type(chosen.approximation).__name__} a lower rank, or fit on fewer rows."
+    if problem.precomputed or problem.linear:
+        return f"{more}, ask for fewer components, or fit on fewer rows."
+    rank = max(1, min(100, problem.n // 4))
+    low_rank = f"use approximation=RPCholesky(rank={rank}), which never forms K"
     if isinstance(chosen.solver, Lapack) and problem.n > LAPACK_ROWS:
         fewer = f"ask for at most {problem.n // LAPACK_SHARE} components, for which K is not formed"
         return f"{more}, {fewer}, or {low_rank}."

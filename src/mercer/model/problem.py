@@ -32,10 +32,17 @@ class Problem:
     reading_bytes: int = 0  # what the source holds while it is read: a batch, a row group
     in_memory: bool = True  # whether the dual side has its rows in memory, from a source or not
     dense: bool = True  # False: a sparse matrix
+    numbers_a_row: int | None = None  # that a row takes in memory; None: d
     map_dimension: int | None = None  # of the kernel's explicit map, where there is one
     shift_invariant: bool = False
     precomputed: bool = False
+    linear: bool = False  # PCA itself: there is no kernel to approximate
     costly: bool = False  # a user's Python function: no entry is computed twice
+
+    @property
+    def d_held(self) -> int:
+        """Numbers that a row takes in memory."""
+        return self.d if self.numbers_a_row is None else self.numbers_a_row
 
     @property
     def k(self) -> int | None:
@@ -59,6 +66,7 @@ class Plan:
     # ones prove, and the bytes of tiles that are kept between products.
     width: int = 0
     sketch: bool = False
+    double: bool = False  # entries in float64, though the rows are float32
     hold_bytes: int = 0
     held: float = 0.0  # the share of all tiles that hold_bytes are
     approximation: Approximation | None = None

@@ -214,7 +214,9 @@ class Fit:
         k = len(self.eigenvalues)
         kept = f"variance kept {float(self.explained.sum()):.2%}"
         error = f"residual {np.max(self.residuals):.1e}"
-        if self.is_low_rank:
+        if self.certificate is not None and self.certificate.kind == "estimate":
+            error = f"error about {self.certificate.left_out:.1e}"
+        elif self.is_low_rank:
             error = f"left out {self.trace_error:.1e} of the trace"
         return f"Fit(k={k}, {kept}, {error}, {self.plan.route} route)"
 

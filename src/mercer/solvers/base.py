@@ -92,6 +92,9 @@ class Solver(Knobs, ABC):
     Subclasses are dataclasses whose fields are their knobs.
     """
 
+    def check(self) -> None:
+        """Raise when a knob has an impossible value: before anything is planned with it."""
+
     @abstractmethod
     def __call__(
         self,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.status import Status
-from mercer._core.watch import BLIND
+from mercer._core.watch import BLIND, Steps
 from mercer.engine.threads import single_threaded_blas
 from mercer.operators.centred import Centred
 from mercer.solvers.base import EigenPairs, Solver
@@ -28,6 +29,8 @@ SKETCH_TOL = 3e-7
 MAX_BLOCK = 48
 # Enough for a random block to turn towards a large eigenvalue that was missed.
 CONFIRMING_PRODUCTS = 3
+# Residuals below this are rounding, whatever the operator.
+LEAST_TOL = 1e-14
 # How much noise goes into vectors to start from, of their length.
 STIR = 0.01
 
@@ -96,7 +99,7 @@ class BlockKrylov(Solver):
         watch: Watch = BLIND,
     ) -> EigenPairs:
         """The k largest eigenpairs, proved against `operator`."""
-        self._check()
+        self.check()
         k = min(k, operator.n)
         # Operators bring their own threads. Those of a threaded BLAS keep spinning for some 30 ms
         # after each call and would take the cores away from them.
@@ -107,7 +110,8 @@ class BlockKrylov(Solver):
             if pairs.status in (Status.CONVERGED, Status.STOPPED):
                 return pairs
             # The sketch is too rough for this tolerance: go on with the operator, from where we are.
-            again = self._proved(operator, operator, k, rng=rng, start=pairs.vectors, watch=BLIND)
+            rest = Steps(watch, pairs.n_products)
+            again = self._proved(operator, operator, k, rng=rng, start=pairs.vectors, watch=rest)
             return replace(again, n_products=pairs.n_products + again.n_products)
 
     def _proved(
@@ -137,18 +141,29 @@ class BlockKrylov(Solver):
         pairs = refine(operator, run.basis, k, tol=self.tol, watch=watch, most=most)
         return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
-    def _check(self) -> None:
-        if not self.tol > 0:
-            msg = f"BlockKrylov needs tol > 0, but tol={self.tol!r} came. Use 1e-6, or 1e-12 for more."
-            raise InputError(msg)
-        if self.block is not None and self.block < 1:
-            msg = f"BlockKrylov needs block >= 1, but block={self.block!r} came. Leave it out for k + 12."
-            raise InputError(msg)
-        if self.max_products < 1:
+    def check(self) -> None:
+        """Raise when a knob has an impossible value."""
+        if not isinstance(self.tol, Real) or not 0 < self.tol < 1:
             msg = (
-                f"BlockKrylov needs max_products >= 1, but max_products={self.max_products!r} came."
+                f"BlockKrylov needs a tol between 0 and 1, but tol={self.tol!r} came. Use 1e-6, or 1e-12 "
+                "for more."
             )
             raise InputError(msg)
+        if self.tol < LEAST_TOL:
+            msg = (
+                f"BlockKrylov(tol={self.tol!r}): rounding in float64 leaves residuals of about 1e-15, so "
+                f"this can't be reached. Use tol >= {LEAST_TOL:g}."
+            )
+            raise InputError(msg)
+        for name in ("block", "max_basis", "max_products", "landmarks"):
+            value, least = getattr(self, name), 0 if name == "landmarks" else 1
+            missing = value is None and name in ("block", "max_basis")
+            if not missing and (not isinstance(value, Integral) or value < least):
+                msg = (
+                    f"BlockKrylov needs {name} >= {least}, a whole number, but {name}={value!r} came. Leave "
+                    "it out for the usual one."
+                )
+                raise InputError(msg)
 
     def _begun(
         self,

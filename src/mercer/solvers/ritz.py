@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.status import Status
+from mercer._core.watch import BLIND
 from mercer.solvers.base import EigenPairs
 from mercer.solvers.basis import KrylovBasis
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
+    from mercer._core.watch import Watch
     from mercer.operators.base import SymmetricOperator
 
 
@@ -22,6 +24,7 @@ def ritz_pairs(
     passes: int,
     *,
     rng: np.random.Generator,
+    watch: Watch = BLIND,
 ) -> EigenPairs:
     """The k best pairs in the Krylov space of `start` after a number of block products.
 
@@ -32,7 +35,7 @@ def ritz_pairs(
     basis = KrylovBasis(operator.n, passes * width)
     basis.append(_unit_columns(start), rng=rng)
     basis.multiply(operator)
-    while basis.n_products < passes:
+    while not watch.step(basis.n_products, passes, "products", None) and basis.n_products < passes:
         if basis.next_width == 0:  # the space is invariant: what is left is looked for outside
             basis.inject(width, rng=rng)
         if basis.next_width == 0:

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
@@ -153,6 +154,87 @@ def test_a_source_with_other_columns_is_refused(x, tmp_path):
     np.save(tmp_path / "narrow.npy", x[:, :3])
     with pytest.raises(InputError, match="has 3 columns, but KernelPCA was fitted on 4"):
         model.transform(tmp_path / "narrow.npy")
+
+
+def test_a_model_owns_small_rows(x, tmp_path):
+    path = npy(x, tmp_path)
+    model = KernelPCA(2, kernel=RBF(0.2)).fit(path)
+    before = model.transform(x)
+    path.unlink()
+    np.testing.assert_array_equal(model.transform(x), before)
+
+
+def test_rows_that_stay_in_a_file_have_to_stay_the_same(x, tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.estimators.task.OWN_SHARE", 0.0)
+    path = npy(x, tmp_path)
+    model = KernelPCA(2, kernel=RBF(0.2)).fit(path)
+    up_to_sign(model.transform(x), KernelPCA(2, kernel=RBF(0.2)).fit_transform(x), 1e-9)
+    np.save(path, 2.0 * x)
+    with pytest.raises(InputError, match="changed"):
+        model.transform(x)
+
+
+@pytest.mark.parametrize("source", ["npy", "memmap", "zarr"])
+def test_rows_that_are_read_slice_by_slice(source, route, x, tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.estimators.task.OWN_SHARE", 0.0)
+    expected = KernelPCA(3, **route).fit_transform(x)
+    found = KernelPCA(3, **route).fit_transform(SOURCES[source](x, tmp_path))
+    up_to_sign(found, expected, 1e-8 * np.abs(expected).max())
+
+
+def test_a_refined_model_keeps_a_copy(x):
+    rows = x.copy()
+    refined = RPCholesky(rank=30, refine=1)
+    model = KernelPCA(2, kernel=RBF(0.2), approximation=refined).fit(rows)
+    before = model.transform(x[:5])
+    rows *= 3.0
+    np.testing.assert_array_equal(model.transform(x[:5]), before)
+
+
+def test_out_may_not_lie_in_the_rows(x, tmp_path):
+    rows = x.copy()
+    model = KernelPCA(3, kernel=RBF(0.2)).fit(rows)
+    with pytest.raises(InputError, match="overwrite"):
+        model.transform(rows, out=rows[::-1, :3])
+    path = npy(x, tmp_path)
+    with pytest.raises(InputError, match="overwrite"):
+        model.transform(path, out=np.load(path, mmap_mode="r+")[:, :3])
+    np.testing.assert_array_equal(np.load(path), x)
+
+
+def test_a_checkpoint_does_not_depend_on_the_memory_that_is_free(x, tmp_path):
+    knobs = {"kernel": RBF(0.2), "solver": "krylov", "checkpoint": tmp_path / "fit.ckpt"}
+    first = KernelPCA(2, memory="20MB", **knobs).fit(x)
+    again = KernelPCA(2, memory="21MB", **knobs).fit(x)
+    np.testing.assert_allclose(again.eigenvalues_, first.eigenvalues_, rtol=1e-12)
+
+
+def test_text_columns_beside_those_of_the_fit_do_no_harm(x, tmp_path):
+    frame = pd.DataFrame(x, columns=["c0", "c1", "c2", "c3"])
+    model = KernelPCA(2, kernel=RBF(0.2)).fit(parquet(x, tmp_path))
+    frame.assign(note="text").to_parquet(tmp_path / "y.parquet")
+    np.testing.assert_allclose(model.transform(tmp_path / "y.parquet"), model.transform(frame))
+
+
+def test_wide_sparse_rows_are_planned_by_what_they_hold():
+    rows = sparse.random_array(
+        (2000, 100_000), density=2e-4, format="csr", rng=np.random.default_rng(0)
+    )
+    model = KernelPCA(2, kernel="cosine", approximation=RPCholesky(20), memory="100MB").fit(rows)
+    assert model.plan_.n_bytes < 100e6
+    assert KernelPCA(2, kernel="cosine").plan(rows).n_bytes < 500e6
+
+
+@pytest.mark.parametrize("tol", [0.0, 1e-17, "x", None, np.inf])
+def test_a_tolerance_that_can_not_be_reached_is_refused(tol, x):
+    for work in ("fit", "plan"):
+        with pytest.raises(InputError, match="BlockKrylov"):
+            getattr(KernelPCA(2, solver=BlockKrylov(tol=tol)), work)(x)
+
+
+def test_float32_rows_reach_tolerances_beyond_float32(x):
+    model = KernelPCA(2, kernel=RBF(0.2), solver=BlockKrylov(tol=1e-9)).fit(x.astype(np.float32))
+    assert model.residuals_.max() < 1e-9
 
 
 # ── approximations ──────────────────────────────────────────────────────────

@@ -140,7 +140,7 @@ def test_a_warning_points_at_the_users_line(x):
 
 
 def test_knobs_of_a_name_are_answered():
-    with pytest.raises(ValueError, match=r"kernel='rbf' is a name.*kernel=RBF\(\)"):
+    with pytest.raises(ValueError, match=r"kernel='rbf' has no 'gamma'.*kernel=RBF\(\)"):
         mercer.KernelPCA(kernel="rbf").set_params(kernel__gamma=1.0)
 
 

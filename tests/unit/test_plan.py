@@ -105,7 +105,7 @@ def test_an_approximation_never_forms_k():
 
 
 def test_an_exact_fit_that_does_not_fit_names_the_approximation():
-    with pytest.raises(MemoryBudgetError, match=r"Raise `memory` to .*approximation='rpcholesky'"):
+    with pytest.raises(MemoryBudgetError, match=r"Raise `memory` to .*approximation=RPCholesky"):
         plan(Problem(10**6, 20, 20, budget_bytes=GB, shift_invariant=True))
 
 
@@ -115,7 +115,7 @@ def test_planning_is_pure():
 
 
 def test_nothing_that_fits_is_an_error_with_ways_out():
-    with pytest.raises(MemoryBudgetError, match=r"Raise `memory` to .*components.*rpcholesky"):
+    with pytest.raises(MemoryBudgetError, match=r"Raise `memory` to .*components.*RPCholesky"):
         plan(Problem(50_000, 5, None, budget_bytes=GB))
 
 

@@ -187,11 +187,7 @@ def check_out(out: Any, X: Any, shape: tuple[int, int], dtype: np.dtype[Any]) ->
         what = f"{out.shape} {out.dtype}" if isinstance(out, np.ndarray) else type(out).__name__
         msg = f"`out` has to be an array of shape {shape} and {dtype}, but {what} came."
         raise InputError(msg)
-    same_file = isinstance(X, (str, os.PathLike)) and isinstance(out, np.memmap)
-    if (
-        same_file
-        and Path(X).expanduser().resolve() == Path(str(getattr(out, "filename", ""))).resolve()
-    ) or (isinstance(X, np.ndarray) and np.may_share_memory(out, X)):
+    if _overlaps(out, X):
         msg = (
             "`out` lies in the rows that are read: scores would overwrite them. Give another array."
         )

@@ -115,8 +115,16 @@ def gamma_from(
 ) -> float:
     """The number behind a rule; ``None`` means 1/d, as scikit-learn's kernels have it."""
     if rule == "median":
-        return from_median()
-    if rule == "scale":
+        gamma = from_median()
+    elif rule == "scale":
         spread = variance(x, weights)
-        return 1.0 / (x.shape[1] * spread) if spread > 0 else 1.0
-    return 1.0 / float(x.shape[1])
+        gamma = 1.0 / (x.shape[1] * spread) if spread > 0 else 1.0
+    else:
+        gamma = 1.0 / float(x.shape[1])
+    if not 0.0 < gamma < np.inf:
+        msg = (
+            f"gamma={rule!r} gives {gamma} on these data: distances between rows are too small or too "
+            "large to be squared. Scale the columns (StandardScaler)."
+        )
+        raise KernelError(msg)
+    return gamma

@@ -78,7 +78,7 @@ class Checkpoint:
             )
             raise InputError(msg)
         # Behind a link, so that the file is replaced and not the link.
-        self.path = Path(os.path.realpath(path))
+        self.path = Path(os.path.realpath(os.path.expanduser(path)))
         # As it comes back from the file: tuples become lists.
         self.fingerprint: dict[str, Any] = json.loads(json.dumps(plain(fingerprint, [])))
         self._pause, self._patience, self._clock = pause, patience, clock

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._core.errors import InputError
+from mercer.engine.rows import RowSource
+from mercer.estimators.door import check_kernel_rows, check_out, new_rows
 from mercer.estimators.progress import CallbackSupport, announced
-from mercer.estimators.validation import check_rows
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array
     from mercer.model import Fit
 
 
@@ -22,6 +24,8 @@ class Projector(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     fit_: Fit
     _dtype: np.dtype[Any]
+    # `out` is where scores go, nothing that a pipeline would route.
+    __metadata_request__transform: ClassVar[dict[str, str]] = {"out": UNUSED}
 
     @announced
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -68,9 +72,40 @@ class Projector(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Fit, record, and hand the value over: `fit` and `fit_transform` are two ways to read it."""
         raise NotImplementedError
 
-    def transform(self, X: Any) -> Array:
-        """Scores of new rows."""
-        raise NotImplementedError
+    def transform(self, X: Any, out: Array | None = None) -> Array:
+        """Scores of new rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix of shape (b, d) or source of rows
+            Rows; for a precomputed kernel the (b, n) kernel values against the training points.
+        out : ndarray of shape (b, k), optional
+            Where to write the scores, slice by slice, such as a `numpy.memmap`.
+
+        Returns
+        -------
+        scores : ndarray of shape (b, k)
+            `out`, where it was given.
+        """
+        check_is_fitted(self)
+        projection = self._current().projection
+        rows = new_rows(self, X, self._dtype)
+        kernel = getattr(self, "kernel_", None)
+        if kernel is not None:
+            check_kernel_rows(kernel, rows)
+        if out is not None:
+            check_out(out, X, (int(rows.shape[0]), projection.n_components), self._dtype)
+        points = getattr(projection.sections, "points", None)
+        if isinstance(points, RowSource):  # the model's own rows are still in a file
+            points.check_unchanged()
+        scores = projection(rows, out)
+        if isinstance(rows, RowSource):
+            rows.check_unchanged()
+        return scores
+
+    def _current(self) -> Fit:
+        """The fitted value."""
+        return self.fit_
 
     @property
     def n_components_(self) -> int:
@@ -108,11 +143,6 @@ class Projector(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
     @property
     def _n_features_out(self) -> int:
         return self.fit_.projection.n_components
-
-    def _rows(self, X: Any) -> Rows:
-        """New rows, checked against those of the fit and of their dtype."""
-        check_is_fitted(self)
-        return check_rows(self, X, reset=False).astype(self._dtype, copy=False)
 
     def _scores(self, X: Any) -> Array:
         """Scores that somebody wants taken back, checked."""

@@ -6,21 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.status import Status
 from mercer._core.watch import BLIND
-from mercer.engine.rows import RowSource
 from mercer.estimators.base import Projector
-from mercer.estimators.door import check_kernel_rows, new_rows, remember, training_rows
+from mercer.estimators.door import remember, training_rows
 from mercer.estimators.progress import watching
 from mercer.estimators.reading import batch_rows, batch_weights, read, stream_rules
 from mercer.estimators.validation import check_n_components, tell
 from mercer.model.batch import stream_bytes
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Rows
     from mercer.kernels import Kernel
     from mercer.model import Fit
     from mercer.model.incremental import Stream
@@ -167,27 +165,6 @@ class IncrementalKernelPCA(Projector):
         if fit is not None or "stream_" not in self.__dict__:
             remember(self, X, rows)
         self.stream_, self._dtype, self._cached = stream, stream.dtype, fit
-
-    # ── use ─────────────────────────────────────────────────────────────────
-    def transform(self, X: Any) -> Array:
-        """Scores of rows, by what is known so far.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix of shape (b, d) or source of rows
-
-        Returns
-        -------
-        scores : ndarray of shape (b, k)
-        """
-        check_is_fitted(self)
-        fit = self._current()
-        rows = new_rows(self, X, self._dtype)
-        check_kernel_rows(self.kernel_, rows)
-        scores = fit.projection(rows)
-        if isinstance(rows, RowSource):
-            rows.check_unchanged()
-        return scores
 
     # ── what was found ──────────────────────────────────────────────────────
     def _solved(self, stream: Stream) -> Fit:

@@ -11,7 +11,7 @@ from mercer._core.errors import InputError
 from mercer._core.memory import parse_bytes
 from mercer.engine.rows import RowSource
 from mercer.estimators.base import Projector
-from mercer.estimators.door import check_kernel_rows, check_out, loaded, new_rows, remember
+from mercer.estimators.door import loaded, remember
 from mercer.estimators.parts import named_preimage, refuse_preimage, way_back, with_weightless
 from mercer.estimators.task import make_task, warn_if_long, watching_task
 from mercer.estimators.validation import tell
@@ -187,34 +187,6 @@ class KernelPCA(Projector):
         return fit
 
     # ── use ─────────────────────────────────────────────────────────────────
-    def transform(self, X: Any, out: Array | None = None) -> Array:
-        """Scores of new rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix of shape (b, d) or source of rows
-            Rows; for a precomputed kernel the (b, n) kernel values against the training points.
-        out : ndarray of shape (b, k), optional
-            Where to write the scores, slice by slice, such as a `numpy.memmap`.
-
-        Returns
-        -------
-        scores : ndarray of shape (b, k)
-            `out`, where it was given.
-        """
-        check_is_fitted(self)
-        rows = new_rows(self, X, self._dtype)
-        check_kernel_rows(self.kernel_, rows)
-        if out is not None:
-            check_out(out, X, (int(rows.shape[0]), self.n_components_), self._dtype)
-        points = getattr(self.fit_.projection.sections, "points", None)
-        if isinstance(points, RowSource):  # the model's own rows are still in a file
-            points.check_unchanged()
-        scores = self.fit_.projection(rows, out)
-        if isinstance(rows, RowSource):
-            rows.check_unchanged()
-        return scores
-
     def inverse_transform(self, X: Any) -> Array:
         """Points in input space whose scores are near the given ones.
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.memory import parse_bytes
 from mercer._core.watch import BLIND
 from mercer.engine.rows import RowSource
 from mercer.engine.sources import in_memory
 from mercer.estimators.base import Projector
-from mercer.estimators.door import Training, new_rows, remember, training_rows
+from mercer.estimators.door import Training, remember, training_rows
 from mercer.estimators.validation import as_generator, check_n_components, tell
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
@@ -124,20 +123,6 @@ class PCA(Projector):
         if weights is not None:  # a row of weight 0 is not there
             rows, weights = rows[weights > 0], weights[weights > 0]
         return fit_linear_pca(rows, asked, plan=chosen, rng=rng, weights=weights)
-
-    def transform(self, X: Any) -> Array:
-        """Scores of new rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix of shape (b, d) or source of rows
-
-        Returns
-        -------
-        scores : ndarray of shape (b, k)
-        """
-        check_is_fitted(self)
-        return self.fit_.projection(new_rows(self, X, self._dtype))
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows rebuilt from scores: mean + scores @ components_.

@@ -236,6 +236,8 @@ class KernelPCA(_Reference):  # type: ignore[misc]
             itemsize=x.dtype.itemsize,
             budget_bytes=parse_bytes("auto"),
             n_threads=n_blas_threads(),
+            dense=not hasattr(x, "indptr"),
+            numbers_a_row=-(-2 * x.nnz // n) if hasattr(x, "indptr") else None,
             map_dimension=None if dense else kernel.map_dimension(d),
             shift_invariant=kernel.shift_invariant and not hasattr(x, "indptr"),
             precomputed=kernel.is_precomputed,

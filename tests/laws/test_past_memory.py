@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
@@ -412,3 +413,59 @@ def test_a_resumed_fit_is_the_same_fit(x, tmp_path):
 
 def test_the_public_names():
     assert {"IncrementalKernelPCA", "approximations"} <= set(mercer.__all__)
+
+
+# ── what a shift, a cast or a scale must not do ─────────────────────────────
+def exact_eigenvalues(rows, gamma, k):
+    """From distances that no shift has touched."""
+    matrix = np.exp(-gamma * cdist(rows, rows, "sqeuclidean"))
+    centring = np.eye(len(rows)) - 1.0 / len(rows)
+    return np.linalg.eigvalsh(centring @ matrix @ centring)[::-1][:k]
+
+
+@pytest.mark.parametrize("solver", ["lapack", "krylov"])
+@pytest.mark.parametrize("far", [1e8, 1e12, 1e20])
+def test_one_row_far_away_does_not_blur_the_others(far, solver, rng):
+    rows = rng.standard_normal((600, 5))
+    rows[-1] = far
+    found = KernelPCA(3, kernel=RBF(0.05), solver=solver).fit(rows).eigenvalues_
+    np.testing.assert_allclose(found, exact_eigenvalues(rows, 0.05, 3), rtol=1e-8)
+
+
+def test_two_clusters_far_apart_are_both_seen(rng):
+    rows = rng.standard_normal((600, 5))
+    rows[300:] += 1e10
+    found = KernelPCA(3, kernel=RBF(0.05), solver="krylov").fit(rows).eigenvalues_
+    np.testing.assert_allclose(found, exact_eigenvalues(rows, 0.05, 3), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.1) + Polynomial(2), Polynomial(2), RBF(1e-6), "linear"])
+@pytest.mark.parametrize("n", [700, 3100])
+def test_float32_scores_are_those_of_the_fit(kernel, n, rng):
+    rows = (rng.standard_normal((n, 4)) * [3.0, 2.0, 1.0, 0.5] + 1000.0).astype(np.float32)
+    model = KernelPCA(3, kernel=kernel)
+    scores = model.fit_transform(rows)
+    again = model.transform(rows)
+    assert scores.dtype == again.dtype == np.float32
+    np.testing.assert_allclose(again, scores, atol=2e-3 * np.abs(scores).max())
+    assert model.residuals_.max() < 1e-4
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e-8, 1e12, 1e60])
+def test_weights_of_any_size(unit, x):
+    weights = 1.0 + np.arange(700) % 3
+    knobs = {"kernel": RBF(0.2), "solver": "krylov"}
+    plain = KernelPCA(3, **knobs).fit(x, sample_weight=weights)
+    large = KernelPCA(3, **knobs).fit(x, sample_weight=unit * weights)
+    np.testing.assert_allclose(large.eigenvalues_ / unit, plain.eigenvalues_, rtol=1e-9)
+    np.testing.assert_allclose(large.transform(x[:9]), plain.transform(x[:9]), atol=1e-8)
+
+
+def test_bounds_of_refined_pairs_hold_where_a_direction_is_missing(rng):
+    rows = rng.standard_normal((400, 2))
+    rows[200:] += 20.0
+    few = Nystrom(rows[:6], refine=1)  # landmarks in one of the two clusters
+    model = KernelPCA(4, kernel=RBF(0.3), approximation=few).fit(rows)
+    low, high = model.fit_.bounds.T
+    true = exact_eigenvalues(rows, 0.3, 4)
+    assert np.all((low <= true) & (true <= high))

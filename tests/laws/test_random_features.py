@@ -359,7 +359,7 @@ def test_no_more_bytes_than_told(name, shape):
     found = method(CASES[name], x, weights=None, rng=np.random.default_rng(0), watch=Blind())
     drawn = tracemalloc.get_traced_memory()[1]
     tracemalloc.reset_peak()
-    found.features(x[: pass_height(100, 8)])
+    found.features(x[: pass_height(100, 8, shape[1])])
     mapped = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert max(drawn, mapped) <= method.n_bytes(shape, 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,9 @@ ROUNDING = {
 }
 
 
+BLUR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+
+
 def dot(x: Rows, y: Rows) -> Array:  # (n, d), (m, d) -> (n, m)
     """X yᵀ as a new dense array."""
     product: Any = x @ y.T
@@ -41,7 +45,7 @@ def squared_norms(x: Rows) -> Array:  # (n, d) -> (n,)
 def dense(x: Rows) -> Array:
     """The rows as an array; only ever asked of the rows of one tile."""
     if isinstance(x, ShiftedRows):
-        return x.rows
+        return x.plain()
     return x.toarray() if sparse.issparse(x) else x
 
 
@@ -64,6 +68,10 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
     A square root turns a rounding error of 1e-16 in ‖x - y‖² ≈ 0 into one of 1e-8, which a kernel with a
     kink at zero shows. Pairs that are near beside the rest are therefore subtracted first.
     """
+    if isinstance(x, ShiftedRows) and _too_blurred(x, y, scale**2):
+        tile = cdist(x.plain(), y.plain()).astype(x.dtype, copy=False)
+        tile *= scale
+        return tile
     tile = _expanded(x, y, 1.0, np.inf)
     assert tile is not None  # no rounding was too much
     # What cancellation left below zero is among the near pairs too.
@@ -86,7 +94,7 @@ def _expanded(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:
 
 def _accurate(x: Rows, y: Rows, scale: float) -> Array:
     if isinstance(x, ShiftedRows):
-        x, y = x.rows, y.rows
+        x, y = x.plain(), y.plain()
     if x.dtype == np.float32:  # twice the digits are cheaper than differences, and mostly enough
         double = scaled_squared_distances(x.astype(np.float64), y.astype(np.float64), scale)
         return double.astype(np.float32)
@@ -102,6 +110,11 @@ def _too_rough(x_norms: Array, y_norms: Array, scale: float, limit: float) -> bo
     return bool(abs(scale) * most > limit)
 
 
+def _too_blurred(x: ShiftedRows, y: ShiftedRows, scale: float) -> bool:
+    # Rows about 1/√scale apart, whose value a shift moves by √scale times how far it moves the rows.
+    return bool(math.sqrt(abs(scale)) * (x.blur + y.blur) > BLUR[x.dtype])
+
+
 def _dense_tile(x: Array, y: Array, scale: float, limit: float) -> Array | None:
     centre = np.add.reduce(y, axis=0, dtype=np.float64) / max(len(y), 1)
     ready = ShiftedRows.of(x, centre, x.dtype), ShiftedRows.of(y, centre, y.dtype)
@@ -110,6 +123,8 @@ def _dense_tile(x: Array, y: Array, scale: float, limit: float) -> Array | None:
 
 def _ready_tile(x: ShiftedRows, y: ShiftedRows, scale: float, limit: float) -> Array | None:
     if _too_rough(x.norms, y.norms, scale, limit):
+        return None
+    if np.isfinite(limit) and _too_blurred(x, y, scale):
         return None
     # [x, ‖x‖², 1] · scale [-2y, 1, ‖y‖²]: the side with fewer rows is the one that is written anew.
     if len(x.augmented) < len(y.augmented):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer.engine.rows import RowSource, row_blocks
+from mercer.engine.rows import RowSource, take_rows
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
 
 # Enough rows for a centre: any point near the data does.
-CENTRE_ROWS = 4096
+CENTRE_ROWS = 500
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,6 +28,8 @@ class ShiftedRows:
     """
 
     augmented: Array  # (n, d + 2)
+    original: Array  # (n, d): x as it came, for where a shift would lose digits
+    blur: float  # how far the shift may have moved a row
 
     @classmethod
     def of(cls, x: Array, centre: Array, dtype: np.dtype[Any]) -> ShiftedRows:
@@ -41,7 +43,7 @@ class ShiftedRows:
             np.subtract(x, centre, out=rows)
         np.einsum("id,id->i", rows, rows, out=augmented[:, -2])
         augmented[:, -1] = 1.0
-        return cls(augmented)
+        return cls(augmented, x, _blur(x, centre, np.result_type(x.dtype, dtype)))
 
     @property
     def rows(self) -> Array:  # (n, d)
@@ -65,8 +67,14 @@ class ShiftedRows:
         return self.augmented.dtype
 
     def __getitem__(self, key: Any) -> Any:
-        """Some of the rows, made ready; some of the columns (a tuple), as a plain array."""
-        return self.rows[key] if isinstance(key, tuple) else ShiftedRows(self.augmented[key])
+        """Some of the rows, made ready; some of the columns (a tuple), as a plain array of originals."""
+        if isinstance(key, tuple):
+            return self.original[key].astype(self.dtype, copy=False)
+        return ShiftedRows(self.augmented[key], self.original[key], self.blur)
+
+    def plain(self) -> Array:  # (n, d)
+        """X itself, in the precision of the shifted rows."""
+        return self.original.astype(self.dtype, copy=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,6 +108,21 @@ def ready_rows(x: Rows, dtype: np.dtype[Any], *, shift: bool) -> Rows:
 
 
 def _centre(x: Rows) -> Array:
-    for _, block in row_blocks(x, CENTRE_ROWS):
-        return np.asarray(block.mean(axis=0, dtype=np.float64)).ravel()
-    return np.zeros(x.shape[1])
+    """The median of some rows: where most of them are, however far away a few may lie."""
+    n = int(x.shape[0])
+    some = take_rows(x, np.unique(np.linspace(0, max(n - 1, 0), CENTRE_ROWS).astype(np.intp)))
+    return np.asarray(np.median(some.astype(np.float64, copy=False), axis=0))
+
+
+def _blur(x: Array, centre: Array, dtype: np.dtype[Any]) -> float:
+    """Eps ‖c‖ over the columns in which x - c is not exact.
+
+    A difference is exact when neither number is more than twice the other (Sterbenz). Elsewhere it is
+    rounded to about eps|c|, which matters for rows that are much nearer to each other than to c.
+    """
+    if len(x) == 0:
+        return 0.0
+    low, high = (np.asarray(end(x, axis=0), dtype=np.float64) for end in (np.min, np.max))
+    low, high = np.where(centre < 0, -high, low), np.where(centre < 0, -low, high)
+    exact = (low >= 0.5 * np.abs(centre)) & (high <= 2.0 * np.abs(centre))
+    return float(np.finfo(dtype).eps * np.linalg.norm(np.where(exact, 0.0, centre)))

@@ -45,11 +45,13 @@ class _BlasHold:
         self._lock = threading.Lock()
         self._holders = 0
         self._limit: Any = None
+        self.usual: int | None = None  # threads of BLAS before the limit; None while there is none
 
     def take(self) -> None:
         """One more holder."""
         with self._lock:
             if self._holders == 0:
+                self.usual = _blas_threads()
                 self._limit = _controller().limit(limits=1, user_api="blas")
             self._holders += 1
 
@@ -59,6 +61,7 @@ class _BlasHold:
             self._holders -= 1
             if self._holders == 0:
                 self._limit.restore_original_limits()
+                self.usual = None
 
 
 _HOLD = _BlasHold()
@@ -75,7 +78,11 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def n_blas_threads() -> int:
-    """The threads BLAS may use now: the limit a user or joblib has set holds for tiles too."""
+    """The threads BLAS may use: the limit a user or joblib has set holds for tiles too, ours does not."""
+    return _HOLD.usual or _blas_threads()
+
+
+def _blas_threads() -> int:
     counts = [lib.num_threads for lib in _controller().lib_controllers if lib.user_api == "blas"]
     return max(1, min(cpu_count(), max(counts, default=cpu_count())))
 

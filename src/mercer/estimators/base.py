@@ -101,7 +101,7 @@ class Projector(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
         scores = projection(rows, out)
         if isinstance(rows, RowSource):
             rows.check_unchanged()
-        return scores
+        return scores.astype(self._dtype, copy=False) if out is None else out
 
     def _current(self) -> Fit:
         """The fitted value."""

@@ -59,7 +59,7 @@ def refuse_preimage(method: Preimage, came: Training, kernel: Kernel, budget: in
     if why is not None:
         msg = f"preimage={method!r} was asked for, but {why}. Use preimage=None."
         raise InputError(msg)
-    needed = method.n_bytes(came.n)
+    needed = method.n_bytes(came.n, came.d)
     if needed > budget:
         msg = (
             f"The pre-image of {came.n} rows needs about {format_bytes(needed)}, but `memory` allows "

@@ -141,7 +141,7 @@ class PCA(Projector):
     @property
     def components_(self) -> Array:
         """The axes, one a row."""
-        return self._fitted("components_").projection.coef.T
+        return self._fitted("components_").projection.coef.T.astype(self._dtype, copy=False)
 
     @property
     def singular_values_(self) -> Array:

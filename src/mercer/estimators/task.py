@@ -21,8 +21,8 @@ from mercer.estimators.validation import (
     check_square,
     users_level,
 )
-from mercer.kernels import Linear, as_kernel
-from mercer.model import Plan, Problem, plan, plan_approximation
+from mercer.kernels import Chi2, Laplacian, Linear, as_kernel
+from mercer.model import Plan, Problem, plan, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
 from mercer.model.forecast import forecast
 from mercer.model.plan import SHARE_COMPONENTS
@@ -86,6 +86,11 @@ def _loads(kernel: Kernel, came: Training, budget: int) -> bool:
     return small or wide or not (came.rows.random_access or streams)
 
 
+def _densifies(kernel: Kernel) -> bool:
+    """Whether tiles of sparse rows are made of dense ones."""
+    return isinstance(kernel, (Laplacian, Chi2)) or any(map(_densifies, kernel.children))
+
+
 def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
     """Check what came, resolve the kernel, and plan."""
     kernel, approximation = as_kernel(model.kernel), named_approximation(model.approximation)
@@ -117,7 +122,7 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
         from_source=not came.in_memory and not loads,
         reading_bytes=came.reading_bytes,
         in_memory=came.in_memory or loads,
-        numbers_a_row=came.numbers_a_row,
+        numbers_a_row=None if _densifies(kernel) else came.numbers_a_row,
         dense=not came.is_sparse,
         map_dimension=kernel.map_dimension(came.d),
         shift_invariant=kernel.shift_invariant and not came.is_sparse,
@@ -125,7 +130,9 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
         costly=not kernel.parallel,
     )
     if approximation is None:
-        return Task(kernel, came, asked, plan(problem, model.solver), rng, loads)
+        # The rows themselves are centred and multiplied there, on the cheaper side.
+        choose = plan_linear if isinstance(kernel, Linear) else plan
+        return Task(kernel, came, asked, choose(problem, model.solver), rng, loads)
     return Task(kernel, came, asked, plan_approximation(problem, approximation), rng, loads)
 
 

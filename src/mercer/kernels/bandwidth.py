@@ -57,6 +57,7 @@ def median_distance(
     `MEDIAN_ROWS` seeded draws with replacement.
     """
     rows = _sample(x, weights, rng=rng)
+    rows = rows.astype(np.float64)  # few enough, and squares of float32 may not fit
     pairs = distances(rows, rows)[np.triu_indices(rows.shape[0], k=1)]
     if not np.any(pairs > 0):
         return 1.0  # all rows alike: any width gives the same (constant) matrix

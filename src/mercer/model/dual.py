@@ -16,7 +16,7 @@ from mercer.engine.tiles import Tiling
 from mercer.model.budget import cached_width
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.plan import LAPACK_SHARE
-from mercer.model.projection import Projection
+from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
 from mercer.operators import Centred, StoredGram, TiledGram
 from mercer.operators.sections import GivenSections, KernelSections
@@ -41,11 +41,15 @@ def fit_dual(
     watch: Watch,
 ) -> Fit:
     """One product K̃U proves the pairs and, with Kw/Σw riding along, gives offset and trace."""
-    operator, sketch = gram_operators(kernel, x, plan, weights)
+    unit = 1.0 if weights is None else _in_units(weights)
+    operator, sketch = gram_operators(kernel, x, plan, None if weights is None else weights / unit)
     diag = operator.gram.diag()
     require_finite(diag)
     pairs, total = _solve(operator, sketch, asked, plan=plan, rng=rng, watch=watch)
-    return dual_fit(kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng)
+    fit = dual_fit(
+        kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng, sketch=sketch
+    )
+    return _times(fit, unit)
 
 
 def dual_fit(
@@ -72,7 +76,10 @@ def dual_fit(
     coef = operator.scaled(operator.project(pairs.vectors / np.sqrt(pairs.values)))  # (n, k)
     offset = operator.row_means @ coef  # (k,)
     sections = GivenSections(operator.n) if kernel.is_precomputed else KernelSections(kernel, x)
-    dtype = np.dtype(x.dtype)
+    spread = np.sqrt(pairs.values / operator.weight)  # of the scores
+    dtype = projection_dtype(
+        x.dtype, largest * np.linalg.norm(coef, axis=0) + np.abs(offset), spread
+    )
     projection = Projection(sections, coef.astype(dtype), offset.astype(dtype))
     return Fit(
         projection,
@@ -85,6 +92,35 @@ def dual_fit(
         asked,
         operator.weight,
         operator.roots,
+    )
+
+
+def _in_units(weights: Array) -> float:
+    """A power of two near the mean weight, where that is far from one: products keep their digits."""
+    mean = float(weights.mean())
+    return 1.0 if 1e-6 < mean < 1e6 else float(2.0 ** np.rint(np.log2(mean)))
+
+
+def _times(fit: Fit, unit: float) -> Fit:
+    """The fit to weights that are `unit` times as large."""
+    if unit == 1.0 or fit.roots is None:
+        return fit
+    pairs = fit.pairs
+    spectrum = None if pairs.spectrum is None else pairs.spectrum * unit
+    pairs = replace(
+        pairs, values=pairs.values * unit, products=pairs.products * unit, spectrum=spectrum
+    )
+    low = fit.low_end
+    if low is not None:
+        low = replace(low, lowest=low.lowest * unit, negative=low.negative * unit)
+    return replace(
+        fit,
+        pairs=pairs,
+        total=fit.total * unit,
+        cut=fit.cut * unit,
+        low_end=low,
+        weight=fit.weight * unit,
+        roots=fit.roots * unit**0.5,
     )
 
 
@@ -114,7 +150,10 @@ def _fits_single(kernel: Kernel, x: Rows) -> bool:
     """Whether float32 holds the kernel's values: a sketch is of a shift-invariant kernel, hence bounded."""
     few = _few(x).astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.all(np.isfinite(kernel.tile(few, few))))
+        largest = float(np.max(np.abs(kernel.tile(few, few))))
+    # Sums over a row have to fit too, and small values must not vanish beside the smallest float32.
+    single = np.finfo(np.float32)
+    return 1e6 * float(single.tiny) < largest < float(single.max) / (1e3 * int(x.shape[0]))
 
 
 def _sketch(kernel: Kernel, x: Rows, plan: Plan) -> TiledGram:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer.kernels.feature_map import IdentityMap
-from mercer.model.projection import Projection
+from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rows import CentredRows
 from mercer.operators import StoredGram
@@ -53,9 +53,11 @@ def fit_features(
     require_finite(np.array([np.inf if rows.most > limit else rows.most]))
     side = _primal if plan.route == "primal" else _dual
     pairs, axes, total = side(rows, asked, plan=plan, rng=rng)
-    dtype = np.dtype(features.dtype)
-    offset = (rows.mean @ axes).astype(dtype)
-    projection = Projection(sections, axes.astype(dtype, copy=False), offset)
+    offset, spread = rows.mean @ axes, np.sqrt(pairs.values / rows.weight)
+    # Far from the origin x·v and the mean's share in it cancel.
+    reach = np.linalg.norm(rows.mean) * np.linalg.norm(axes, axis=0)
+    dtype = projection_dtype(features.dtype, reach, spread)
+    projection = Projection(sections, axes.astype(dtype, copy=False), offset.astype(dtype))
     n, m = rows.shape
     bound, cut = min(n - 1, m), rows.cut(pairs.values)
     return Fit(projection, pairs, total, bound, plan, cut, None, asked, rows.weight, rows.roots)

@@ -31,7 +31,6 @@ LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration
 LAPACK_SHARE = 25  # k above n/25: the Krylov basis would grow towards the matrix itself
 SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 TIGHT_TOL = 1e-10
-FLOAT32_TOL = 1e-6  # residuals that float32 entries allow
 HALF_TOL = 5e-7  # what iterating on a float32 sketch reaches; below, each digit would cost a pass
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
 SHARE_COMPONENTS = 64  # to plan with, when a share of the variance leaves their number open
@@ -118,6 +117,9 @@ def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
         n_bytes = streamed_bytes(d=d, m=d) + problem.reading_bytes
     elif problem.from_source:
         n_bytes += problem.itemsize * n * d + problem.reading_bytes
+    n_bytes += (
+        0 if problem.linear else problem.rows_bytes
+    )  # PCA keeps no rows, KernelPCA made a copy
     if not problem.dense:  # sparse rows are not centred, and there is no dense copy of them
         n_bytes += 3 * problem.rows_bytes - problem.itemsize * n * d
     if d <= n:
@@ -235,8 +237,8 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
     if problem.precomputed:
         reasons = (*reasons, "K is the caller's own matrix")
         return Plan("dual", solver, "full", fixed + basis, reasons, **facts)
-    # A tolerance beyond float32 needs entries in float64, whatever the rows are.
-    double = problem.itemsize == 4 and getattr(solver, "tol", 1.0) < FLOAT32_TOL
+    # Rows in float32 are multiplied in float64: K is small here, and residuals are to be true.
+    double = problem.itemsize == 4
     whole = n * n * (FLOAT if double else problem.itemsize)
     if hold and n <= SMALL_ROWS and fixed + basis + whole <= problem.budget_bytes:
         facts |= {"width": _width(problem, sketch=False), "double": double}
@@ -255,13 +257,25 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
             "other tiles are made anew for each product"
         )
         reasons = (*reasons, why)
+    n_bytes = fixed + basis + held
+    if problem.k is None and problem.n_components is not None:
+        # k grows with the share, towards LAPACK if need be: room for that, or no way there.
+        lapack = _lapack_bytes(problem, Lapack())
+        if lapack <= problem.budget_bytes:
+            held = min(held, (problem.budget_bytes - lapack) // tile * tile)
+        most = _most_components(problem, solver, fixed + held)
+        facts |= {"most_components": most, "lapack_fits": lapack + held <= problem.budget_bytes}
+        grown = fixed + held + _grown_bytes(problem, solver, most)
+        n_bytes = max(grown, lapack + held if facts["lapack_fits"] else 0)
     facts |= {"width": width, "sketch": sketch, "hold_bytes": held, "held": held / wanted}
-    return Plan("dual", solver, "tiles", fixed + basis + held, reasons, **facts)
+    return Plan("dual", solver, "tiles", n_bytes, reasons, **facts)
 
 
 def _sketches(problem: Problem, solver: Solver) -> bool:
     """Whether products iterate on float32 tiles, to be proved in float64."""
     if problem.precomputed or problem.n <= SMALL_ROWS or not isinstance(solver, BlockKrylov):
+        return False
+    if problem.costly:  # no entry of a user's function is computed twice, if memory allows
         return False
     if problem.itemsize == 4:
         return True
@@ -295,12 +309,21 @@ def _krylov_bytes(problem: Problem, solver: BlockKrylov, k: int) -> int:
     )
 
 
+def _grown_bytes(problem: Problem, solver: Solver, k: int) -> int:
+    """With k components that were started from k/2 of them: the first block is as wide."""
+    if not isinstance(solver, BlockKrylov):
+        return _krylov_bytes(problem, BlockKrylov(), k)
+    width = max(solver.width(k, problem.n), k // 2 + 2)
+    room = max(solver.room(k, problem.n), k + 2 * width)
+    return krylov_bytes(n=problem.n, k=k, block=width, room=room, n_threads=problem.n_threads)
+
+
 def _most_components(problem: Problem, solver: Solver, fixed: int) -> int:
     """Components whose blocks fit, when a share of the variance makes their number grow."""
     if not isinstance(solver, BlockKrylov):
         return problem.n
     k = SHARE_COMPONENTS
-    while k < problem.n and fixed + _krylov_bytes(problem, solver, 2 * k) <= problem.budget_bytes:
+    while k < problem.n and fixed + _grown_bytes(problem, solver, 2 * k) <= problem.budget_bytes:
         k *= 2
     return k
 

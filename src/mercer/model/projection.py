@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,21 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.operators.sections import Sections
+
+
+# Scores may be off by this much of their spread.
+SCORE_ROUNDING = 1e-4
+
+
+def projection_dtype(dtype: Any, terms: Array, spread: Array) -> np.dtype[Any]:
+    """The precision of the rows, or float64 where their terms cancel too much for it.
+
+    A score is a sum of terms that may be much larger than itself: kernel values far from zero beside a
+    large offset, or large coefficients of either sign.
+    """
+    eps = float(np.finfo(dtype).eps)
+    enough = np.all(eps * terms <= SCORE_ROUNDING * spread)
+    return np.dtype(dtype) if enough else np.dtype(np.float64)
 
 
 @dataclass(frozen=True, repr=False)

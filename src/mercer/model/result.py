@@ -62,9 +62,17 @@ class Fit:
 
     @property
     def bounds(self) -> Array:  # (k, 2)
-        """Where the true eigenvalues lie: the residuals say so, or the certificate."""
+        """Where the true eigenvalues lie: the residuals say so, or the certificate.
+
+        A residual says that *some* true eigenvalue is that near. Refined pairs, of which an eigenvalue
+        may be missing altogether, are bounded by the trace instead.
+        """
         if self.certificate is not None:
             return self.certificate.bounds(self.eigenvalues)
+        if self.pairs.status is Status.REFINED and self.low_end is None:
+            # Ritz values lie below, and of a valid kernel's trace only so much is left for each.
+            rest = max(self.total - float(self.eigenvalues.sum()), 0.0) + self.cut
+            return np.stack([self.eigenvalues - self.cut, self.eigenvalues + rest], axis=1)
         gap = self.residuals * self.eigenvalues[0]
         return np.stack([np.maximum(self.eigenvalues - gap, 0.0), self.eigenvalues + gap], axis=1)
 

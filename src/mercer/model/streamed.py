@@ -13,7 +13,7 @@ from mercer.engine.tiles import row_slices
 from mercer.model.budget import SLICE_BYTES
 from mercer.model.certificate import Certificate
 from mercer.model.linear import require_finite, solve_small
-from mercer.model.projection import Projection
+from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit
 from mercer.operators import StoredGram
 
@@ -51,7 +51,7 @@ def fit_streamed(
     pairs, total = solve_small(scatter, asked, cut=cut, plan=plan, rng=rng)
     n = int(x.shape[0]) if weights is None else int(np.count_nonzero(weights))
     return Fit(
-        _projection(sections, moments.mean, pairs.vectors, np.dtype(x.dtype)),
+        _projection(sections, moments, pairs, np.dtype(x.dtype)),
         pairs,
         total,
         rank_bound=min(n - 1, sections.width),
@@ -64,7 +64,12 @@ def fit_streamed(
     )
 
 
-def _projection(sections: Sections, mean: Array, axes: Array, dtype: np.dtype[Any]) -> Projection:
+def _projection(
+    sections: Sections, moments: Moments, pairs: EigenPairs, dtype: np.dtype[Any]
+) -> Projection:
+    axes, mean = pairs.vectors, moments.mean
+    reach = np.linalg.norm(mean) * np.linalg.norm(axes, axis=0)
+    dtype = projection_dtype(dtype, reach, np.sqrt(pairs.values / moments.weight))
     return Projection(sections, axes.astype(dtype), (mean @ axes).astype(dtype))
 
 

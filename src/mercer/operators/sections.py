@@ -72,7 +72,7 @@ class KernelSections:
 
     def __call__(self, x: Rows) -> Array:
         points = self.points[:] if isinstance(self.points, RowSource) else self.points
-        return self.kernel.tile(x, points)
+        return self.kernel.tile(x, points.astype(x.dtype, copy=False))
 
     def times(self, x: Rows, coef: Array) -> Array:
         """k(x, Z) @ coef, a block of points at a time: Z may be all training rows, in memory or not."""
@@ -80,7 +80,8 @@ class KernelSections:
             return self(x) @ coef
         out = np.zeros((x.shape[0], coef.shape[1]), dtype=coef.dtype)
         for j in row_slices(self.width, POINTS):
-            out += self.kernel.tile(x, self.points[j]) @ coef[j]
+            points = self.points[j].astype(x.dtype, copy=False)
+            out += self.kernel.tile(x, points) @ coef[j]
         return out
 
     def __repr__(self) -> str:

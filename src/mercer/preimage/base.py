@@ -59,5 +59,5 @@ class Preimage(Knobs, ABC):
         """Which of n rows to learn from; None for all of them."""
 
     @abstractmethod
-    def n_bytes(self, n: int) -> int:
-        """The most that learning from n rows may hold."""
+    def n_bytes(self, n: int, d: int) -> int:
+        """The most that learning from n rows of d numbers may hold."""

@@ -92,9 +92,10 @@ class Ridge(Preimage):
             return None
         return np.sort(rng.choice(n, self.max_rows, replace=False))
 
-    def n_bytes(self, n: int) -> int:
-        """The system, its factor, and what choosing the penalty takes."""
-        return 2 * 8 * min(n, self.max_rows) ** 2 + 4 * 8 * min(n, TUNING_ROWS) ** 2
+    def n_bytes(self, n: int, d: int) -> int:
+        """The system, its factor, the rows and their coefficients, and what choosing the penalty takes."""
+        rows = min(n, self.max_rows)
+        return 2 * 8 * rows**2 + 5 * 8 * rows * d + 4 * 8 * min(n, TUNING_ROWS) ** 2
 
     def _choose(
         self, scores: Array, x: Array, *, rng: np.random.Generator

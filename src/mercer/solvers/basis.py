@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.errors import KernelError
 from mercer.solvers.base import allowed_residuals
 
 if TYPE_CHECKING:
@@ -100,6 +101,12 @@ class KrylovBasis:
     def multiply(self, operator: SymmetricOperator) -> None:
         """One block product: the new columns of T, and the block that sticks out of Q."""
         product = operator.matmat(self.vectors[:, self._last])
+        if not np.all(np.isfinite(product)):
+            msg = (
+                "A product with the kernel matrix is not finite: its entries or weights are too large. "
+                "Scale the kernel or the weights, or scale the columns (StandardScaler)."
+            )
+            raise KernelError(msg)
         self.n_products += 1
         self._scale = max(self._scale, _size(product))
         inside = self.q.T @ product  # (size, b)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mercer.solvers.basis import KrylovBasis
 
 MAX_REFINEMENTS = 8
+MOST_FLOOR = 1e-4
 
 
 def refine(
@@ -71,8 +72,10 @@ def _floor(operator: SymmetricOperator, values: Array) -> float:
     if scale == 0.0:
         return 1.0
     # Before centring the matrix is as large as n times its mean: rounding is relative to that.
-    size = scale if means is None else max(scale, operator.n * float(np.max(np.abs(means))))
-    return 16.0 * float(np.finfo(operator.dtype).eps) * size / scale
+    weight = float(getattr(operator, "weight", operator.n))
+    size = scale if means is None else max(scale, weight * float(np.max(np.abs(means))))
+    # Whatever rounding does, pairs with larger residuals than this are not called found.
+    return min(16.0 * float(np.finfo(operator.dtype).eps) * size / scale, MOST_FLOOR)
 
 
 def _rayleigh_ritz(u: Array, p: Array, k: int) -> tuple[Array, Array, Array]:

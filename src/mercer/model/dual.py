@@ -15,8 +15,8 @@ from mercer.engine.threads import n_blas_threads
 from mercer.engine.tiles import Tiling
 from mercer.model.budget import cached_width
 from mercer.model.linear import require_finite, require_variance, score_signs
-from mercer.model.plan import LAPACK_SHARE
 from mercer.model.projection import Projection, projection_dtype
+from mercer.model.refusal import LAPACK_SHARE
 from mercer.model.result import Fit, first_reaching, keep
 from mercer.operators import Centred, StoredGram, TiledGram
 from mercer.operators.sections import GivenSections, KernelSections

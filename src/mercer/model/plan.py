@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import InputError, MemoryBudgetError, nearest
+from mercer._core.errors import InputError, nearest
 from mercer._core.memory import format_bytes
 from mercer.engine.tiles import Tiling, square_tiling
 from mercer.model.budget import (
@@ -21,14 +21,13 @@ from mercer.model.budget import (
     tile_bytes,
 )
 from mercer.model.problem import Plan, Problem
+from mercer.model.refusal import LAPACK_ROWS, LAPACK_SHARE, checked
 from mercer.solvers import SOLVERS, BlockKrylov, Lapack, Solver
 
 if TYPE_CHECKING:
     from mercer.approximations import Approximation
 
 # Measured on two cores; where each rule stops paying is flat, so round numbers do.
-LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration
-LAPACK_SHARE = 25  # k above n/25: the Krylov basis would grow towards the matrix itself
 SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 TIGHT_TOL = 1e-10
 HALF_TOL = 5e-7  # what iterating on a float32 sketch reaches; below, each digit would cost a pass
@@ -49,14 +48,14 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
     chosen = _named(solver)
     primal = _primal(problem, chosen)
     if primal is not None:
-        return _checked(primal, problem)
+        return checked(primal, problem)
     if chosen is None:
         chosen, reason = _solver(problem)
     else:
         reason = f"solver={chosen!r} was asked for"
     if isinstance(chosen, Lapack):
-        return _checked(_lapack_plan(problem, chosen, reason), problem)
-    return _checked(_krylov_plan(problem, chosen, reason), problem)
+        return checked(_lapack_plan(problem, chosen, reason), problem)
+    return checked(_krylov_plan(problem, chosen, reason), problem)
 
 
 def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
@@ -67,14 +66,14 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     reasons: tuple[str, ...] = (f"approximation={chosen!r} was asked for",)
     if not chosen.refine:
         found = Plan("low-rank", Lapack(), "none", n_bytes, reasons, approximation=chosen)
-        return _checked(found, problem)
+        return checked(found, problem)
     reasons = (*reasons, f"refine={chosen.refine}: exact passes give Ritz pairs with residuals")
     k = problem.k or chosen.width(problem.n)
     room = chosen.refine * (k + 12)
     solver = BlockKrylov(max_basis=room)
     exact = _krylov_plan(replace(problem, n_components=k), solver, reasons[0], hold=False)
     n_bytes = max(n_bytes, exact.n_bytes) + FLOAT * problem.n * (k + 12)
-    return _checked(
+    return checked(
         replace(
             exact,
             n_bytes=n_bytes,
@@ -124,9 +123,9 @@ def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
         n_bytes += 3 * problem.rows_bytes - problem.itemsize * n * d
     if d <= n:
         reason = f"d={d} <= n={n}: the covariance is the smaller matrix"
-        return _checked(Plan("primal", chosen, "none", n_bytes, (reason,)), problem)
+        return checked(Plan("primal", chosen, "none", n_bytes, (reason,)), problem)
     reason = f"d={d} > n={n}: the matrix of dot products is smaller and has the same eigenvalues"
-    return _checked(Plan("dual", chosen, "full", n_bytes, (reason,)), problem)
+    return checked(Plan("dual", chosen, "full", n_bytes, (reason,)), problem)
 
 
 def _primal(problem: Problem, chosen: Solver | None) -> Plan | None:
@@ -326,29 +325,3 @@ def _most_components(problem: Problem, solver: Solver, fixed: int) -> int:
     while k < problem.n and fixed + _grown_bytes(problem, solver, 2 * k) <= problem.budget_bytes:
         k *= 2
     return k
-
-
-def _checked(chosen: Plan, problem: Problem) -> Plan:
-    if chosen.n_bytes > problem.budget_bytes:
-        what = type(chosen.approximation or chosen.solver).__name__
-        msg = (
-            f"This fit needs up to {format_bytes(chosen.n_bytes)} (n={problem.n}, d={problem.d}, "
-            f"{chosen.route} route, {what}), but `memory` allows {format_bytes(problem.budget_bytes)}. "
-            f"{_ways_out(chosen, problem)}"
-        )
-        raise MemoryBudgetError(msg)
-    return chosen
-
-
-def _ways_out(chosen: Plan, problem: Problem) -> str:
-    more = f"Raise `memory` to {format_bytes(1.1 * chosen.n_bytes)}"
-    if chosen.approximation is not None:
-        return f"{more}, give {type(chosen.approximation).__name__} a lower rank, or fit on fewer rows."
-    if problem.precomputed or problem.linear:
-        return f"{more}, ask for fewer components, or fit on fewer rows."
-    rank = max(1, min(100, problem.n // 4))
-    low_rank = f"use approximation=RPCholesky(rank={rank}), which never forms K"
-    if isinstance(chosen.solver, Lapack) and problem.n > LAPACK_ROWS:
-        fewer = f"ask for at most {problem.n // LAPACK_SHARE} components, for which K is not formed"
-        return f"{more}, {fewer}, or {low_rank}."
-    return f"{more}, {low_rank}, or fit on fewer rows."

@@ -1,0 +1,42 @@
+"""A plan that does not fit is refused before anything is allocated, with the numbers and the ways out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mercer._core.errors import MemoryBudgetError
+from mercer._core.memory import format_bytes
+from mercer.solvers import Lapack
+
+if TYPE_CHECKING:
+    from mercer.model.problem import Plan, Problem
+
+LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration
+LAPACK_SHARE = 25  # k above n/25: the Krylov basis would grow towards the matrix itself
+
+
+def checked(chosen: Plan, problem: Problem) -> Plan:
+    """The plan, if it fits into the budget."""
+    if chosen.n_bytes > problem.budget_bytes:
+        what = type(chosen.approximation or chosen.solver).__name__
+        msg = (
+            f"This fit needs up to {format_bytes(chosen.n_bytes)} (n={problem.n}, d={problem.d}, "
+            f"{chosen.route} route, {what}), but `memory` allows {format_bytes(problem.budget_bytes)}. "
+            f"{_ways_out(chosen, problem)}"
+        )
+        raise MemoryBudgetError(msg)
+    return chosen
+
+
+def _ways_out(chosen: Plan, problem: Problem) -> str:
+    more = f"Raise `memory` to {format_bytes(1.1 * chosen.n_bytes)}"
+    if chosen.approximation is not None:
+        return f"{more}, give {type(chosen.approximation).__name__} a lower rank, or fit on fewer rows."
+    if problem.precomputed or problem.linear:
+        return f"{more}, ask for fewer components, or fit on fewer rows."
+    rank = max(1, min(100, problem.n // 4))
+    low_rank = f"use approximation=RPCholesky(rank={rank}), which never forms K"
+    if isinstance(chosen.solver, Lapack) and problem.n > LAPACK_ROWS:
+        fewer = f"ask for at most {problem.n // LAPACK_SHARE} components, for which K is not formed"
+        return f"{more}, {fewer}, or {low_rank}."
+    return f"{more}, {low_rank}, or fit on fewer rows."

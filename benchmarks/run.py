@@ -27,9 +27,11 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def run_child(job: dict[str, Any], *, timeout: float) -> dict[str, Any]:
+def run_child(
+    job: dict[str, Any], *, timeout: float, module: str = "benchmarks.measure"
+) -> dict[str, Any]:
     """One measurement in a fresh process; whatever happens to it becomes a row."""
-    command = [sys.executable, "-m", "benchmarks.measure", json.dumps(job)]
+    command = [sys.executable, "-m", module, json.dumps(job)]
     try:
         done = subprocess.run(
             command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.run import ROOT, say
+from benchmarks import run
+from benchmarks.run import say
 from benchmarks.scale.entrants import HOLDS_MATRIX
 from benchmarks.schedule import predicted_seconds, skipped_before
 
@@ -34,21 +32,11 @@ def run_child(job: Job, setting: Setting) -> Row:
         "folder": setting.folder,
         "repeat": setting.repeat,
     }
-    command = [sys.executable, "-m", "benchmarks.scale.child", json.dumps(told)]
-    timeout = PATIENCE * setting.limit
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout
-        )
-    except subprocess.TimeoutExpired:
-        return {"status": "timed out", "remark": f"stopped after {timeout:.0f} s"}
-    lines = done.stdout.strip().splitlines()
-    if done.returncode != 0 or not lines:
-        complaint = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        # Said before anything was allocated: that is an answer, not an accident.
-        status = "refused" if "MemoryBudgetError" in complaint else "failed"
-        return {"status": status, "remark": complaint.replace(f"{ROOT}/", "")}
-    return {"status": "measured", **json.loads(lines[-1])}
+    row = run.run_child(told, timeout=PATIENCE * setting.limit, module="benchmarks.scale.child")
+    # Said before anything was allocated: that is an answer, not an accident.
+    if row["status"] == "failed" and "MemoryBudgetError" in row["remark"]:
+        row["status"] = "refused"
+    return row
 
 
 def predicted_bytes(case: Case, who: str, rows: Iterable[Row]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -27,14 +28,33 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+CRASHED = -11  # killed by a segmentation fault
+
+
 def run_child(
     job: dict[str, Any], *, timeout: float, module: str = "benchmarks.measure"
 ) -> dict[str, Any]:
-    """One measurement in a fresh process; whatever happens to it becomes a row."""
+    """One measurement in a fresh process; whatever happens to it becomes a row.
+
+    A BLAS that crashes on several threads, as some do on large matrices, is given a second try on one:
+    that is what a user would do.
+    """
+    row = _measured(job, timeout=timeout, module=module, env=None)
+    if row.get("remark") != f"exit status {CRASHED}":
+        return row
+    again = _measured(job, timeout=timeout, module=module, env=os.environ | ONE_THREAD)
+    note = "crashed (segmentation fault) on several BLAS threads; measured on one"
+    return {**again, "remark": note} if again["status"] == "measured" else row
+
+
+def _measured(
+    job: dict[str, Any], *, timeout: float, module: str, env: dict[str, str] | None
+) -> dict[str, Any]:
     command = [sys.executable, "-m", module, json.dumps(job)]
     try:
         done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout, env=env
         )
     except subprocess.TimeoutExpired:
         return {"status": "timed out", "remark": f"stopped after {timeout:.0f} s"}

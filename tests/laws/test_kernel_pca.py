@@ -31,6 +31,17 @@ ROUTES = {
     "lapack-subset": Plan("dual", Lapack(subset=True), "none", 0),
     "krylov-stored": Plan("dual", BlockKrylov(tol=1e-12), "full", 0),
     "krylov-half": Plan("dual", BlockKrylov(tol=1e-10), "tiles", 0, sketch=True),
+    "krylov-packed": Plan(
+        "dual",
+        BlockKrylov(tol=1e-10),
+        "tiles",
+        0,
+        sketch=True,
+        packed=True,
+        sliced=True,
+        hold_bytes=10**6,
+        width=16,
+    ),
     "krylov-held": Plan("dual", BlockKrylov(tol=1e-10), "tiles", 0, hold_bytes=10**6, width=16),
     "krylov-matrix-free": Plan("dual", BlockKrylov(tol=1e-12), "none", 0),
     "primal": Plan("primal", Lapack(), "none", 0),
@@ -51,7 +62,7 @@ def cases():
         for name, kernel in VALID.items():
             if route.startswith("primal") and name not in MAPPED:
                 continue
-            if route == "krylov-half" and not kernel.shift_invariant:
+            if route in ("krylov-half", "krylov-packed") and not kernel.shift_invariant:
                 continue
             yield pytest.param(route, name, id=f"{route}-{name}")
 

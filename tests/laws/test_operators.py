@@ -8,6 +8,7 @@ from mercer._core.errors import MemoryBudgetError
 from mercer.engine.tiles import Tiling, square_tiling
 from mercer.kernels import Custom
 from mercer.operators import Centred, StoredGram, TiledGram
+from mercer.operators.packed import PackedTile
 
 WIDTHS = [1, 7, 16, 60, 1000]
 
@@ -150,6 +151,59 @@ def test_held_tiles_change_nothing(cloud, rng):
         operator = TiledGram(kernel, cloud, tiling, 2, hold_bytes=hold_bytes)
         for _ in range(2):  # the first product fills, the second reads
             np.testing.assert_array_equal(operator.matmat(v), fresh)
+
+
+@pytest.mark.parametrize("on_diagonal", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20])
+def test_a_packed_tile_is_within_half_a_step(on_diagonal, scale, rng):
+    tile = (scale * rng.random((40, 40 if on_diagonal else 30))).astype(np.float32)
+    if on_diagonal:
+        np.fill_diagonal(tile, 1e3 * scale)
+    back = PackedTile.of(tile.copy(), on_diagonal=on_diagonal).unpacked(np.empty(2000, "f4"))
+    assert back.dtype == np.float32
+    # Half a step of a range of `scale`, and the rounding of float32 on the way.
+    np.testing.assert_allclose(back, tile, rtol=1e-7, atol=scale * (0.5 / 65535 + 2e-7))
+    if on_diagonal:
+        np.testing.assert_array_equal(back.diagonal(), tile.diagonal())
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, -2.5])
+def test_a_constant_tile_is_packed_without_loss(value):
+    tile = np.full((5, 5), value, dtype=np.float32)
+    back = PackedTile.of(tile.copy(), on_diagonal=True).unpacked(np.empty(25, "f4"))
+    np.testing.assert_array_equal(back, tile)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_packed_tile_hides_no_bad_entry(bad):
+    tile = np.ones((4, 4), dtype=np.float32)
+    tile[1, 2] = bad
+    with np.errstate(invalid="ignore"):
+        back = PackedTile.of(tile, on_diagonal=False).unpacked(np.empty(16, "f4"))
+    assert not np.isfinite(back[1, 2])
+
+
+def test_packed_tiles_are_the_same_matrix_in_every_product(cloud, rng):
+    kernel, n = VALID["rbf"], len(cloud)
+    v = rng.standard_normal((n, 3))
+    exact = TiledGram(kernel, cloud, Tiling(n, 16)).matmat(v)
+    packed = TiledGram(kernel, cloud, Tiling(n, 16), 2, dtype="f4", hold_bytes=10**6, packed=True)
+    first = packed.matmat(v)
+    np.testing.assert_array_equal(packed.matmat(v), first)
+    # An entry is off by half a step at most, a product by the sum of |v| times that.
+    bound = (1.0 / 131070 + 1e-6) * np.abs(v).sum(axis=0)
+    assert np.all(np.abs(first - exact) <= bound)
+    # All tiles are there: rows are read slice by slice from now on, and are the same rows.
+    chosen = np.array([3, 50, 7])
+    np.testing.assert_allclose(packed.block(chosen), kernel(cloud[chosen]), atol=1e-6)
+
+
+def test_rows_made_ready_slice_by_slice_give_the_same_products(cloud, rng):
+    v = rng.standard_normal((len(cloud), 3))
+    for name in ("rbf", "poly2"):
+        whole = TiledGram(VALID[name], cloud, Tiling(len(cloud), 5), 2)
+        sliced = TiledGram(VALID[name], cloud, Tiling(len(cloud), 5), 2, sliced=True)
+        np.testing.assert_array_equal(sliced.matmat(v), whole.matmat(v))
 
 
 def test_held_tiles_are_computed_once(cloud, rng):

@@ -87,6 +87,33 @@ def test_a_float32_sketch_is_refined_to_the_operator_itself(rng):
     np.testing.assert_allclose(fine.values, reference[:10], rtol=1e-13)
 
 
+class Counted(StoredGram):
+    """Counts the products it makes."""
+
+    count = 0
+
+    def matmat(self, v):
+        self.count += 1
+        return super().matmat(v)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-3])
+def test_corrections_are_multiplied_by_the_sketch(noise, rng):
+    """One product with the operator is enough, if its sketch is good enough for corrections."""
+    matrix = symmetric(SPECTRA["slow"])
+    error = rng.standard_normal(matrix.shape)
+    error = noise * (error + error.T) / np.linalg.norm(error + error.T, 2)
+    exact, sketch = Counted(matrix), StoredGram(matrix + error)
+    pairs = BlockKrylov(tol=3e-8)(exact, 6, rng=rng, sketch=sketch)
+    values = np.linalg.eigvalsh(matrix)
+    assert pairs.status.ok
+    assert exact.count == 1 or noise > 1e-4
+    residual = matrix @ pairs.vectors - pairs.vectors * pairs.values
+    assert np.linalg.norm(residual, axis=0).max() <= 1.1 * 3e-8 * values[-1]
+    # What the sketch may add to a product unseen is a hundredth of the tolerance.
+    np.testing.assert_allclose(pairs.values, values[::-1][:6], atol=1e-2 * 3e-8 * values[-1])
+
+
 def test_a_useless_sketch_costs_time_but_not_truth(rng):
     matrix = symmetric(SPECTRA["slow"])
     sketch = StoredGram(symmetric(SPECTRA["slow"], seed=99).astype(np.float32))

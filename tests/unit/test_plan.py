@@ -123,3 +123,31 @@ def test_nothing_that_fits_is_an_error_with_ways_out():
 def test_pca_takes_the_smaller_side(n, d, route):
     assert plan_linear(Problem(n, d, None)).route == route
     assert isinstance(plan_linear(Problem(9000, 5000, 10)).solver, BlockKrylov)
+
+
+@pytest.mark.parametrize(
+    ("memory", "packed", "share"),
+    [(200e6, False, 1.0), (90e6, True, 1.0), (75e6, False, 0.36)],
+)
+def test_tiles_are_held_in_sixteen_bits_where_that_holds_them_all(memory, packed, share):
+    """Float32 while it fits; sixteen bits where they all fit in those; else as many as there is room for."""
+    problem = Problem(
+        5000,
+        50,
+        20,
+        budget_bytes=int(memory),
+        n_threads=2,
+        shift_invariant=True,
+        rows_bytes=2_000_000,
+    )
+    found = plan(problem)
+    assert (found.packed, found.sketch) == (packed, True)
+    assert found.held == pytest.approx(share, abs=0.02)
+    assert ("16 bits" in str(found)) == packed
+
+
+def test_values_of_an_unbounded_kernel_are_not_packed():
+    problem = Problem(5000, 50, 20, itemsize=4, budget_bytes=85_000_000, n_threads=2)
+    found = plan(problem)
+    assert found.sketch
+    assert not found.packed

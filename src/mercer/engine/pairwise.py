@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from mercer.engine.shifted import ShiftedRows
+from mercer.engine.shifted import Shift, ShiftedRows
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -117,8 +117,8 @@ def _too_blurred(x: ShiftedRows, y: ShiftedRows, scale: float) -> bool:
 
 def _dense_tile(x: Array, y: Array, scale: float, limit: float) -> Array | None:
     centre = np.add.reduce(y, axis=0, dtype=np.float64) / max(len(y), 1)
-    ready = ShiftedRows.of(x, centre, x.dtype), ShiftedRows.of(y, centre, y.dtype)
-    return _ready_tile(*ready, scale, limit)
+    shift = Shift(centre)
+    return _ready_tile(shift.apply(x, x.dtype), shift.apply(y, y.dtype), scale, limit)
 
 
 def _ready_tile(x: ShiftedRows, y: ShiftedRows, scale: float, limit: float) -> Array | None:

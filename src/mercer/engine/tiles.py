@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 # A tile that stays in a core's own cache while it is made, exponentiated and multiplied: 384 wide in
 # float64, 543 in float32. Measured, tiles of 8 MB take half as long again for each entry.
 CACHE_BYTES = 384 * 384 * 8
+# With so many columns the product of the rows is nearly all the time, and it likes wider tiles.
+WIDE_ROWS = 256
+BAND = 4  # rows of tiles that take their columns together
+
+
+def cached_width(itemsize: int, d: int = 0) -> int:
+    """The tile that is made fastest, of rows with d columns."""
+    return math.isqrt((2 if d >= WIDE_ROWS else 1) * CACHE_BYTES // itemsize)
 
 
 def row_slices(n_rows: int, width: int) -> Iterator[slice]:
@@ -37,14 +45,21 @@ class Tiling:
         return rows * (rows + 1) // 2
 
     def upper(self) -> Iterator[tuple[slice, slice]]:
-        """Tiles on or above the diagonal; the rest follows by symmetry."""
+        """Tiles on or above the diagonal; the rest follows by symmetry.
+
+        In bands of a few rows of tiles, each of which uses the same columns for a while: rows that
+        are read or made ready slice by slice are so once a band, not once a tile.
+        """
         rows = list(row_slices(self.n_rows, self.width))
-        for a, i in enumerate(rows):
-            for j in rows[a:]:
-                yield i, j
+        for top in range(0, len(rows), BAND):
+            for b in range(top, len(rows)):
+                for a in range(top, min(top + BAND, b + 1)):
+                    yield rows[a], rows[b]
 
 
-def square_tiling(n_rows: int, *, itemsize: int, budget_bytes: int, n_threads: int = 1) -> Tiling:
+def square_tiling(
+    n_rows: int, *, itemsize: int, budget_bytes: int, n_threads: int = 1, d: int = 0
+) -> Tiling:
     """The widest square tiling whose live tiles (two arrays a thread) fit in the budget."""
     # A tile and one temporary of its size live in each thread.
     width = math.isqrt(max(budget_bytes, 0) // (2 * itemsize * n_threads))
@@ -56,5 +71,4 @@ def square_tiling(n_rows: int, *, itemsize: int, budget_bytes: int, n_threads: i
         raise MemoryBudgetError(msg)
     # Enough tiles to keep the threads busy, also when n is small.
     spread = max(64, -(-n_rows // (4 * n_threads)))
-    cached = math.isqrt(CACHE_BYTES // itemsize)
-    return Tiling(n_rows, max(1, min(width, cached, spread, n_rows)))
+    return Tiling(n_rows, max(1, min(width, cached_width(itemsize, d), spread, n_rows)))

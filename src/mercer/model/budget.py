@@ -5,8 +5,6 @@ Everything is named, nothing is measured here; a test holds every bound against 
 
 from __future__ import annotations
 
-from mercer.engine.tiles import CACHE_BYTES
-
 FLOAT = 8  # vectors and small problems are float64 on every route
 TILES_A_THREAD = 3  # a tile, one temporary of its size, and the rows it is made of
 # Sections of one slice of rows: large enough for the product to run at speed, small beside the model.
@@ -41,11 +39,6 @@ def tile_bytes(*, n_threads: int, itemsize: int, d: int, width: int) -> int:
     """The live tiles of all threads, and the rows they are made of."""
     tile = width * width * itemsize
     return n_threads * (TILES_A_THREAD * tile + 6 * width * (d + 2) * FLOAT) + SMALL
-
-
-def cached_width(itemsize: int) -> int:
-    """The tile that stays in a core's own cache."""
-    return int((CACHE_BYTES // itemsize) ** 0.5)
 
 
 def krylov_bytes(*, n: int, k: int, block: int, room: int, n_threads: int) -> int:

@@ -12,8 +12,7 @@ from mercer._core.status import Status
 from mercer._core.watch import Steps
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
-from mercer.engine.tiles import Tiling
-from mercer.model.budget import cached_width
+from mercer.engine.tiles import Tiling, cached_width
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.refusal import LAPACK_SHARE
@@ -131,7 +130,7 @@ def gram_operators(
     if kernel.is_precomputed:
         return Centred(StoredGram(x, n_blas_threads()), weights), None
     if plan.sketch or plan.double:
-        exact = tiled(kernel, x, plan, dtype=np.float64)
+        exact = tiled(kernel, x, plan, dtype=np.float64, sliced=plan.sliced)
     else:
         exact = tiled(kernel, x, plan, hold_bytes=plan.hold_bytes)
     if plan.storage == "full":
@@ -160,14 +159,22 @@ def _sketch(kernel: Kernel, x: Rows, plan: Plan) -> TiledGram:
     """K in float32, less its mean or so: neither changes HKH beyond rounding."""
     few = _few(x)
     minus = float(kernel.tile(few, few).mean())
-    return tiled(kernel, x, plan, dtype=np.float32, minus=minus, hold_bytes=plan.hold_bytes)
+    return tiled(
+        kernel,
+        x,
+        plan,
+        dtype=np.float32,
+        minus=minus,
+        hold_bytes=plan.hold_bytes,
+        packed=plan.packed,
+    )
 
 
 def tiled(kernel: Kernel, x: Rows, plan: Plan, **how: Any) -> TiledGram:
     """The Gram matrix of the rows, in tiles for as many threads as BLAS may use."""
     n, n_threads = int(x.shape[0]), n_blas_threads()
     itemsize = np.dtype(how.get("dtype") or x.dtype).itemsize
-    width = min(plan.width or n, n, cached_width(itemsize))
+    width = min(plan.width or n, n, cached_width(itemsize, int(x.shape[1])))
     return TiledGram(kernel, x, Tiling(n, width), n_threads, **how)
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads, single_threaded_blas
-from mercer.engine.tiles import Tiling
-from mercer.model.budget import cached_width
+from mercer.engine.tiles import Tiling, cached_width
 from mercer.operators import TiledGram
 from mercer.solvers import BlockKrylov
 
@@ -63,7 +62,7 @@ def _krylov(plan: Plan, solver: BlockKrylov, kernel: Kernel, x: Rows, k: int) ->
 
 def _tile_seconds(kernel: Kernel, x: Rows, dtype: str, columns: int) -> tuple[float, float]:
     """Seconds an entry: to make a tile, and to use it on both sides."""
-    most = cached_width(np.dtype(dtype).itemsize) if kernel.parallel else SLOW_ROWS
+    most = cached_width(np.dtype(dtype).itemsize, int(x.shape[1])) if kernel.parallel else SLOW_ROWS
     width = min(int(x.shape[0]), most)
     some = np.unique(np.linspace(0, int(x.shape[0]) - 1, 2 * width).astype(np.intp))
     rows = take_rows(x, some)

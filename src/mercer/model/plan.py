@@ -7,12 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, nearest
-from mercer._core.memory import format_bytes
-from mercer.engine.tiles import Tiling, square_tiling
+from mercer.engine.tiles import cached_width, square_tiling
 from mercer.model.budget import (
     FLOAT,
     SMALL,
-    cached_width,
     krylov_bytes,
     lapack_bytes,
     primal_bytes,
@@ -20,6 +18,7 @@ from mercer.model.budget import (
     streamed_bytes,
     tile_bytes,
 )
+from mercer.model.holding import holding
 from mercer.model.problem import Plan, Problem
 from mercer.model.refusal import LAPACK_ROWS, LAPACK_SHARE, checked
 from mercer.solvers import SOLVERS, BlockKrylov, Lapack, Solver
@@ -82,6 +81,8 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
             sketch=False,
             hold_bytes=0,
             held=0.0,
+            packed=False,
+            sliced=False,
         ),
         problem,
     )
@@ -196,6 +197,7 @@ def _width(problem: Problem, *, sketch: bool) -> int:
         itemsize=4 if sketch else problem.itemsize,
         budget_bytes=max(problem.budget_bytes // 4, 16 * problem.n_threads),  # one entry at least
         n_threads=problem.n_threads,
+        d=0 if problem.precomputed else problem.d,
     ).width
 
 
@@ -206,7 +208,7 @@ def _tile_bytes(problem: Problem) -> int:
         n_threads=problem.n_threads,
         itemsize=8 if problem.dense else 24,  # a sparse product comes with its indices
         d=problem.d_held,
-        width=min(problem.n, cached_width(8)),
+        width=min(problem.n, cached_width(8, problem.d)),
     )
 
 
@@ -216,12 +218,17 @@ def _rows_bytes(problem: Problem, *, sketch: bool = False) -> int:
         return 0
     if not problem.dense:  # float32 rows are made float64 for the proof; slices are copies
         return 3 * problem.rows_bytes
-    sizes = (8, 4) if sketch else (problem.itemsize,)
-    ready = (
-        ready_bytes(n=problem.n, d=problem.d, itemsize=size, in_memory=problem.in_memory)
-        for size in sizes
-    )
-    return problem.rows_bytes + problem.reading_bytes + sum(ready)
+    size = 4 if sketch else problem.itemsize
+    ready = ready_bytes(n=problem.n, d=problem.d, itemsize=size, in_memory=problem.in_memory)
+    ready += _proof_rows_bytes(problem) if sketch else 0
+    return problem.rows_bytes + problem.reading_bytes + ready
+
+
+def _proof_rows_bytes(problem: Problem) -> int:
+    """Rows made ready in float64 beside those of a sketch."""
+    if not problem.dense:
+        return 0
+    return ready_bytes(n=problem.n, d=problem.d, itemsize=FLOAT, in_memory=problem.in_memory)
 
 
 def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = True) -> Plan:
@@ -243,30 +250,29 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
         facts |= {"width": _width(problem, sketch=False), "double": double}
         return Plan("dual", solver, "full", fixed + basis + whole, reasons, **facts)
     width = _width(problem, sketch=sketch)
-    tile = width * width * (4 if sketch else problem.itemsize)
-    wanted = tile * Tiling(n, width).n_upper
     free = problem.budget_bytes - fixed - basis if hold else 0
-    held = max(0, min(wanted, free)) // tile * tile
+    ready = _proof_rows_bytes(problem) if sketch else 0
+    tiles = holding(problem, width=width, sketch=sketch, free=free, ready=ready)
     if sketch:
         why = "float32 halves the memory traffic of each product; residuals are proved in float64"
         reasons = (*reasons, why)
-    if hold and held < wanted:
-        why = (
-            f"half of K would take {format_bytes(wanted)}, and {format_bytes(held)} are left for it: the "
-            "other tiles are made anew for each product"
-        )
-        reasons = (*reasons, why)
-    n_bytes = fixed + basis + held
+    if hold:
+        reasons = (*reasons, *tiles.reasons)
+    if tiles.sliced:
+        fixed -= ready
+    n_bytes = fixed + basis + tiles.n_bytes
     if problem.k is None and problem.n_components is not None:
         # k grows with the share, towards LAPACK if need be: room for that, or no way there.
         lapack = _lapack_bytes(problem, Lapack())
         if lapack <= problem.budget_bytes:
-            held = min(held, (problem.budget_bytes - lapack) // tile * tile)
+            tiles = tiles.within(min(tiles.n_bytes, problem.budget_bytes - lapack))
+        held = tiles.n_bytes
         most = _most_components(problem, solver, fixed + held)
         facts |= {"most_components": most, "lapack_fits": lapack + held <= problem.budget_bytes}
         grown = fixed + held + _grown_bytes(problem, solver, most)
         n_bytes = max(grown, lapack + held if facts["lapack_fits"] else 0)
-    facts |= {"width": width, "sketch": sketch, "hold_bytes": held, "held": held / wanted}
+    facts |= {"width": width, "sketch": sketch, "packed": tiles.packed, "sliced": tiles.sliced}
+    facts |= {"hold_bytes": tiles.n_bytes, "held": tiles.share}
     return Plan("dual", solver, "tiles", n_bytes, reasons, **facts)
 
 

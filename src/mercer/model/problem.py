@@ -69,6 +69,8 @@ class Plan:
     double: bool = False  # entries in float64, though the rows are float32
     hold_bytes: int = 0
     held: float = 0.0  # the share of all tiles that hold_bytes are
+    packed: bool = False  # tiles are held in sixteen bits
+    sliced: bool = False  # the proof makes its rows ready slice by slice
     approximation: Approximation | None = None
     # What a calibration adds (`mercer.model.forecast`).
     n_products: int | None = None
@@ -91,7 +93,9 @@ class Plan:
             return "explicit map" if self.route == "primal" else "K never formed"
         if self.storage != "tiles":
             return "K stored" if self.storage == "full" else "K formed once"
-        kind = "float32 tiles, proved in float64" if self.sketch else "tiles"
+        kind = "tiles"
+        if self.sketch:
+            kind = f"{'16-bit' if self.packed else 'float32'} tiles, proved in float64"
         where = f"{kind} ({self.width} wide)"
         if self.held >= 1.0:
             return f"half of K held as {where}"

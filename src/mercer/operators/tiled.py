@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.engine.rows import take_rows
-from mercer.engine.shifted import ready_rows
+from mercer.engine.shifted import ShiftedRows, ready_rows
 from mercer.engine.threads import share_out
 from mercer.engine.tiles import Tiling, row_slices
 from mercer.operators.dense import StoredGram
+from mercer.operators.packed import PackedTile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     # Its place in the upper triangle, its rows, its columns.
     Card = tuple[int, slice, slice]
+
+PACKED = 2  # bytes of an entry in sixteen bits
 
 
 class TiledGram:
@@ -42,6 +45,10 @@ class TiledGram:
     hold_bytes : int, default=0
         Tiles of the upper triangle are kept from the first product on while they fit in here; the
         others are made anew for each product. The result is the same, bit by bit.
+    packed : bool, default=False
+        Hold float32 tiles in sixteen bits (`PackedTile`); every product then uses what was packed.
+    sliced : bool, default=False
+        Make rows ready slice by slice, in each product again, instead of holding a ready copy.
     """
 
     def __init__(
@@ -54,29 +61,39 @@ class TiledGram:
         dtype: Any = None,
         minus: float = 0.0,
         hold_bytes: int = 0,
+        packed: bool = False,
+        sliced: bool = False,
     ) -> None:
         self.kernel, self.tiling = kernel, tiling
         self.n_threads = n_threads if kernel.parallel else 1
         self.dtype: np.dtype[Any] = np.dtype(x.dtype if dtype is None else dtype)
-        self.x = ready_rows(x, self.dtype, shift=kernel.shift_invariant)
-        self.minus = minus
-        n_held = hold_bytes // (tiling.width**2 * self.dtype.itemsize)
-        self._held: list[Array | None] = [None] * min(n_held, tiling.n_upper)
+        self.x = ready_rows(x, self.dtype, shift=kernel.shift_invariant, sliced=sliced)
+        self.minus, self.packed = minus, packed
+        self._diag: Array | None = None
+        n_held = hold_bytes // (tiling.width**2 * (PACKED if packed else self.dtype.itemsize))
+        self._held: list[Array | PackedTile | None] = [None] * min(n_held, tiling.n_upper)
 
     @property
     def n(self) -> int:
         """Number of rows."""
         return int(self.x.shape[0])
 
-    def _tile(self, card: Card) -> Array:
+    def _tile(self, card: Card, room: Array) -> Array:
         """A tile, less the constant. Whoever wants to change it takes a copy."""
         place, i, j = card
-        if place < len(self._held):
-            held = self._held[place]
-            if held is None:
-                held = self._held[place] = self._made(i, j)
-            return held
-        return self._made(i, j)
+        if place >= len(self._held):
+            return self._made(i, j)
+        held = self._held[place]
+        if held is None:
+            held = self._made(i, j)
+            if self.packed:
+                held = PackedTile.of(held, on_diagonal=i == j)
+            self._held[place] = held
+        return held.unpacked(room) if isinstance(held, PackedTile) else held
+
+    def _room(self) -> Array:
+        """Where a thread unpacks its tiles."""
+        return np.empty(self.tiling.width**2 if self.packed else 0, dtype=self.dtype)
 
     def _made(self, i: slice, j: slice) -> Array:
         x_i = self.x[i]
@@ -99,14 +116,17 @@ class TiledGram:
             # In the precision of the tiles: adding float32 products to a float64 sum would take a
             # sixth of the time, and the products themselves are no better than float32.
             out = np.zeros(v.shape, dtype=self.dtype)
+            room = self._room()
             for card in cards:
-                tile, (_, i, j) = self._tile(card), card
+                tile, (_, i, j) = self._tile(card, room), card
                 out[i] += tile @ rounded[j]
                 if i != j:
                     out[j] += tile.T @ rounded[i]
             return out
 
         sums = [part.astype(v.dtype, copy=False) for part in self._over_tiles(hand)]
+        if isinstance(self.x, ShiftedRows) and len(self._held) == self.tiling.n_upper:
+            self.x = self.x.sliced()  # every tile is there: the ready rows have done their work
         return reduce(_added, sums)
 
     def dense(self) -> Array:
@@ -114,8 +134,9 @@ class TiledGram:
         matrix = np.empty((self.n, self.n), dtype=self.dtype)
 
         def hand(cards: Iterable[Card]) -> None:
+            room = self._room()
             for card in cards:
-                tile, (_, i, j) = self._tile(card), card
+                tile, (_, i, j) = self._tile(card, room), card
                 matrix[i, j] = tile
                 if i != j:
                     matrix[j, i] = tile.T
@@ -129,8 +150,10 @@ class TiledGram:
 
     def diag(self) -> Array:
         """The diagonal of K."""
-        parts = (self.kernel.tile_diag(self.x[i]) for i in row_slices(self.n, self.tiling.width))
-        return np.concatenate(list(parts))
+        if self._diag is None:  # rows may have to be read for it
+            slices = row_slices(self.n, self.tiling.width)
+            self._diag = np.concatenate([self.kernel.tile_diag(self.x[i]) for i in slices])
+        return self._diag
 
     def cross(self, indices: Indices, v: Array) -> Array:
         """(K - c)[:, indices] @ v."""

@@ -138,7 +138,8 @@ class BlockKrylov(Solver):
         status = self._iterate(run, work, k, rng=rng, watch=watch)
         # Who is asked to stop proves what there is, and no more.
         most = 0 if status is Status.STOPPED else MAX_REFINEMENTS
-        pairs = refine(operator, run.basis, k, tol=self.tol, watch=watch, most=most)
+        sketch = None if work is operator else work
+        pairs = refine(operator, run.basis, k, tol=self.tol, sketch=sketch, watch=watch, most=most)
         return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
     def check(self) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MAX_REFINEMENTS = 8
 MOST_FLOOR = 1e-4
+# Of the tolerance, what the rounding of a sketch may add to a residual unseen.
+SLACK = 1e-2
 
 
 def refine(
@@ -26,18 +28,28 @@ def refine(
     k: int,
     *,
     tol: float,
+    sketch: SymmetricOperator | None = None,
     watch: Watch = BLIND,
     most: int = MAX_REFINEMENTS,
 ) -> EigenPairs:
-    """Products with the operator prove the pairs; while a residual is too large, correct and go on.
+    """A product with the operator proves the pairs; while a residual is too large, correct and go on.
 
     The correction is Davidson's, with all that the basis knows as preconditioner: along a Ritz vector
     of value μ the residual is divided by λ - μ, and outside of the basis, where the eigenvalues are
     small beside λ, by λ. A Rayleigh-Ritz step over old vectors and corrections does the rest.
+
+    Corrections are small, so a sketch multiplies them well enough: when it errs by ε on a unit vector,
+    and the correction is δ long, the product that proves the pair is off by εδ. How much the sketch
+    errs is seen from the first product; where εδ is not far below the tolerance, the operator itself
+    multiplies them.
     """
     _, coordinates = basis.ritz(k)
     u: Array = basis.q @ coordinates  # (n, k)
-    values, u, p = _rayleigh_ritz(u, operator.matmat(u), k)
+    product = operator.matmat(u)
+    error = 0.0
+    if sketch is not None:
+        error = float(np.linalg.norm(product - basis.images(coordinates), axis=0).max(initial=0.0))
+    values, u, p = _rayleigh_ritz(u, product)
     n_products = basis.n_products + 1
     excess = _excess(operator, values, u, p, tol)
     watch.step(n_products, None, "products", tol * excess)
@@ -47,10 +59,16 @@ def refine(
         fresh = _orthogonal_to(u, _correction(basis, k, values, p - u * values))
         if fresh.shape[1] == 0:
             break
-        both = np.concatenate([u, fresh], axis=1)
-        images = np.concatenate([p, operator.matmat(fresh)], axis=1)
-        n_products += 1
-        values, u, p = _rayleigh_ritz(both, images, k)
+        found = None
+        if sketch is not None:
+            found, length = _corrected(u, p, fresh, sketch.matmat(fresh), k)
+            n_products += 1
+            if error * length > SLACK * tol * abs(float(values[0])):
+                found = None
+        if found is None:
+            found, _ = _corrected(u, p, fresh, operator.matmat(fresh), k)
+            n_products += 1
+        values, u, p = found
         before, excess = excess, _excess(operator, values, u, p, tol)
         asked = watch.step(n_products, None, "products", tol * excess)
         if asked or excess > 0.5 * before:
@@ -78,11 +96,27 @@ def _floor(operator: SymmetricOperator, values: Array) -> float:
     return min(16.0 * float(np.finfo(operator.dtype).eps) * size / scale, MOST_FLOOR)
 
 
-def _rayleigh_ritz(u: Array, p: Array, k: int) -> tuple[Array, Array, Array]:
+def _rayleigh_ritz(u: Array, p: Array) -> tuple[Array, Array, Array]:
     small = u.T @ p
     values, rotation = np.linalg.eigh(0.5 * (small + small.T))
-    values, rotation = values[::-1][:k], rotation[:, ::-1][:, :k]
+    values, rotation = values[::-1], rotation[:, ::-1]
     return values, u @ rotation, p @ rotation
+
+
+def _corrected(
+    u: Array, p: Array, fresh: Array, images: Array, k: int
+) -> tuple[tuple[Array, Array, Array], float]:
+    """The top k over vectors and corrections, their products, and the longest correction used."""
+    # fᵀA u is taken from the proved products p alone: from the images of f it would be as rough as
+    # the sketch they may come from, and it is what the whole correction rests on.
+    coupling, own = fresh.T @ p, fresh.T @ images
+    top = u.T @ p
+    small = np.block([[0.5 * (top + top.T), coupling.T], [coupling, 0.5 * (own + own.T)]])
+    values, rotation = np.linalg.eigh(small)
+    values, rotation = values[::-1][:k], rotation[:, ::-1][:, :k]
+    old, new = rotation[: u.shape[1]], rotation[u.shape[1] :]
+    length = float(np.linalg.norm(new, axis=0).max(initial=0.0))
+    return (values, u @ old + fresh @ new, p @ old + images @ new), length
 
 
 def _correction(basis: KrylovBasis, k: int, values: Array, error: Array) -> Array:

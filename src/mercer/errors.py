@@ -9,6 +9,7 @@
 from mercer._core.errors import (
     ApproximationWarning,
     CheckpointWarning,
+    DetectorWarning,
     FlatSpectrumWarning,
     IndefiniteKernelWarning,
     InputError,
@@ -18,7 +19,9 @@ from mercer._core.errors import (
     MercerError,
     MercerWarning,
     NoFiniteMapError,
+    PreimageWarning,
     RankWarning,
+    SelectionWarning,
     UnconvergedWarning,
     ZeroVarianceError,
 )
@@ -26,6 +29,7 @@ from mercer._core.errors import (
 __all__ = [
     "ApproximationWarning",
     "CheckpointWarning",
+    "DetectorWarning",
     "FlatSpectrumWarning",
     "IndefiniteKernelWarning",
     "InputError",
@@ -35,7 +39,9 @@ __all__ = [
     "MercerError",
     "MercerWarning",
     "NoFiniteMapError",
+    "PreimageWarning",
     "RankWarning",
+    "SelectionWarning",
     "UnconvergedWarning",
     "ZeroVarianceError",
 ]

@@ -20,7 +20,7 @@ def error(model, rows):
     return np.sqrt(np.mean((model.inverse_transform(model.transform(rows)) - rows) ** 2))
 
 
-@pytest.mark.parametrize("name", sorted(PREIMAGES))
+@pytest.mark.parametrize("name", sorted(set(PREIMAGES) - {"exact"}))
 def test_training_rows_come_back_when_all_components_are_kept(name, rng):
     x = rng.standard_normal((60, 3))
     model = mercer.KernelPCA(None, kernel=RBF(0.3), preimage=name).fit(x)

@@ -52,6 +52,18 @@ class ApproximationWarning(MercerWarning):
     """An approximation leaves out more than was asked for."""
 
 
+class PreimageWarning(MercerWarning):
+    """Some points of a way back are not to be relied on."""
+
+
+class DetectorWarning(MercerWarning):
+    """A detector was fitted to rows that it can't monitor as they are."""
+
+
+class SelectionWarning(MercerWarning):
+    """A choice was made on less than was asked for, or between candidates with a defect."""
+
+
 class LongFitWarning(MercerWarning):
     """An exact fit is expected to take long; an approximation would not."""
 

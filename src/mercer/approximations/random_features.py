@@ -103,6 +103,21 @@ class FourierSections:
         """sections(x) @ coef."""
         return self(x) @ coef
 
+    def diag(self, x: Rows) -> Array:
+        """k(0), whatever x is: cos² + sin² = 1."""
+        return np.full(x.shape[0], self.amplitude, dtype=x.dtype)
+
+    def slope(self, x: Rows, weights: Array) -> Array:  # (b, d), (b, 2M) -> (b, d)
+        """Σ_j w_ij ∂φ_j(x_i)/∂x_i: a cosine turns into minus its sine, times the frequency."""
+        m = len(self.frequencies)
+        phi = self(x)
+        turned = weights[:, m:] * phi[:, :m] - weights[:, :m] * phi[:, m:]
+        return np.asarray(turned @ self.frequencies.astype(phi.dtype, copy=False))
+
+    def diag_slope(self, x: Rows) -> Array:
+        """Zero."""
+        return np.zeros(x.shape, dtype=x.dtype)
+
     @cached_property
     def _lengths(self) -> Array:  # (M,)
         return np.sqrt(squared_norms(self.frequencies))

@@ -168,3 +168,31 @@ def chi2_distances(x: Rows, y: Rows) -> Array:  # (n, d), (m, d) -> (n, m)
         np.divide(gap, total, out=gap, where=total != 0)
         out += gap
     return out
+
+
+def weighted_differences(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
+    """Σ_j w_ij (x_i - y_j), about a centre of the y: far from the origin the two sums would cancel."""
+    x, y = dense(x), dense(y)
+    centre = y.mean(axis=0) if len(y) else np.zeros(y.shape[1], dtype=y.dtype)
+    return np.asarray(w.sum(axis=1)[:, None] * (x - centre) - w @ (y - centre))
+
+
+def weighted_signs(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
+    """Σ_j w_ij sign(x_i - y_j), feature by feature: no (n, m, d) array."""
+    x, y = dense(x), dense(y)
+    out = np.empty_like(x)
+    for d, (x_d, y_d) in enumerate(zip(x.T, y.T, strict=True)):
+        out[:, d] = np.einsum("ij,ij->i", w, np.sign(x_d[:, None] - y_d[None, :]))
+    return out
+
+
+def weighted_chi2_slopes(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
+    """Σ_j w_ij ∂/∂x_i (x_i - y_j)²/(x_i + y_j), feature by feature, with 0 where both are 0."""
+    x, y = dense(x), dense(y)
+    out = np.empty_like(x)
+    for d, (x_d, y_d) in enumerate(zip(x.T, y.T, strict=True)):
+        total = x_d[:, None] + y_d[None, :]
+        slope = (x_d[:, None] - y_d[None, :]) * (x_d[:, None] + 3.0 * y_d[None, :])
+        np.divide(slope, total * total, out=slope, where=total != 0)
+        out[:, d] = np.einsum("ij,ij->i", w, slope)
+    return out

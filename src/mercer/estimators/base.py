@@ -13,6 +13,7 @@ from mercer._core.errors import InputError
 from mercer.engine.rows import RowSource
 from mercer.estimators.door import check_kernel_rows, check_out, new_rows
 from mercer.estimators.progress import CallbackSupport, announced
+from mercer.model.space import FeatureSpace
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -102,6 +103,40 @@ class Projector(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if isinstance(rows, RowSource):
             rows.check_unchanged()
         return scores.astype(self._dtype, copy=False) if out is None else out
+
+    def reconstruction_error(self, X: Any, diag: Any = None) -> Array:
+        """Squared distance, in feature space, of each row from its projection on the components.
+
+        Exact, and no pre-image is needed: ‖φ(x) - μ‖² - ‖scores(x)‖². Process engineers call it Q or SPE. It
+        is not comparable between kernels: each measures in a space of its own.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix of shape (b, d) or source of rows
+            Rows; for a precomputed kernel the (b, n) kernel values against the training points.
+        diag : array-like of shape (b,), optional
+            k(x, x) of the rows, for a precomputed kernel.
+
+        Returns
+        -------
+        errors : ndarray of shape (b,)
+        """
+        check_is_fitted(self)
+        rows = new_rows(self, X, self._dtype)
+        kernel = getattr(self, "kernel_", None)
+        if kernel is not None:
+            check_kernel_rows(kernel, rows)
+        own = None
+        if diag is not None:
+            own = check_array(diag, ensure_2d=False, dtype=np.float64)
+            if own.shape != (int(rows.shape[0]),):
+                msg = (
+                    f"`diag` needs one number a row, {rows.shape[0]}, but an array of shape {own.shape} "
+                    "came."
+                )
+                raise InputError(msg)
+        errors = FeatureSpace.of(self._current()).errors(rows, own)
+        return errors.astype(self._dtype, copy=False)
 
     def _current(self) -> Fit:
         """The fitted value."""

@@ -12,7 +12,13 @@ from mercer._core.memory import parse_bytes
 from mercer.engine.rows import RowSource
 from mercer.estimators.base import Projector
 from mercer.estimators.door import loaded, remember
-from mercer.estimators.parts import named_preimage, refuse_preimage, way_back, with_weightless
+from mercer.estimators.parts import (
+    named_preimage,
+    refuse_preimage,
+    tell_if_far,
+    way_back,
+    with_weightless,
+)
 from mercer.estimators.task import make_task, warn_if_long, watching_task
 from mercer.estimators.validation import tell
 from mercer.model import Fit, Plan, fit_kernel_pca
@@ -172,7 +178,7 @@ class KernelPCA(Projector):
             task.came.rows.check_unchanged()
         back = None
         if method is not None:
-            back = way_back(method, fit, rows, weights=came.weights, rng=task.rng)
+            back = way_back(method, fit, kernel, rows, weights=came.weights, rng=task.rng)
         if kernel.is_precomputed and came.kept is not None:
             fit = with_weightless(fit, came.kept, int(np.shape(X)[0]))
         tell(fit)  # a warning may be an error, and then nothing has happened
@@ -207,7 +213,24 @@ class KernelPCA(Projector):
                 "way back. Fit it with preimage='ridge'."
             )
             raise InputError(msg)
-        return back(self._scores(X)).astype(self._dtype, copy=False)
+        scores = self._scores(X)
+        points = back(scores)
+        tell_if_far(back, scores, points)
+        return points.astype(self._dtype, copy=False)
+
+    def reconstruct(self, X: Any) -> Array:
+        """Each row as the components see it, back in input space: what noise they leave out is gone.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d)
+
+        Returns
+        -------
+        points : ndarray of shape (b, d)
+            ``inverse_transform(transform(X))``.
+        """
+        return self.inverse_transform(self.transform(X))
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the parts as ``kernel__gamma`` or ``solver__tol``.

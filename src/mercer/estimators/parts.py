@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, MemoryBudgetError, nearest
+from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning, nearest
 from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation
 from mercer.engine.rows import RowSource, take_rows
+from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections
-from mercer.preimage import PREIMAGES, FittedPreimage, Preimage
+from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Preimage
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
@@ -59,6 +61,7 @@ def refuse_preimage(method: Preimage, came: Training, kernel: Kernel, budget: in
     if why is not None:
         msg = f"preimage={method!r} was asked for, but {why}. Use preimage=None."
         raise InputError(msg)
+    method.check(kernel)
     needed = method.n_bytes(came.n, came.d)
     if needed > budget:
         msg = (
@@ -72,6 +75,7 @@ def refuse_preimage(method: Preimage, came: Training, kernel: Kernel, budget: in
 def way_back(
     method: Preimage,
     fit: Fit,
+    kernel: Kernel,
     rows: Rows,
     *,
     weights: Array | None,
@@ -81,6 +85,7 @@ def way_back(
 
     Each row counts once, however large its weight; a row of weight zero, which a source may hold, does not.
     """
+    space = FeatureSpace.of(fit)
     there = None if weights is None or np.all(weights > 0) else np.flatnonzero(weights)
     some = method.sample(int(rows.shape[0]) if there is None else len(there), rng=rng)
     if there is not None:
@@ -90,8 +95,31 @@ def way_back(
     else:
         chosen = rows[:] if isinstance(rows, RowSource) else rows
         if not fit.is_low_rank and fit.roots is None:
-            return method.fit(fit.scores, chosen, rng=rng)
-    return method.fit(fit.projection(chosen).astype(np.float64), chosen, rng=rng)
+            return method.fit(Examples(fit.scores, chosen, kernel, space), rng=rng)
+    scores = fit.projection(chosen).astype(np.float64)
+    return method.fit(Examples(scores, chosen, kernel, space), rng=rng)
+
+
+# Scores this many times as large as any example's lie outside of the data.
+FAR = 2.0
+
+
+def tell_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
+    """Warn of scores that no training row comes near, with a number that shows what became of them."""
+    far = np.any(np.abs(scores) > FAR * back.reach, axis=1)
+    if not np.any(far):
+        return
+    residuals = back.residuals(scores[far].astype(np.float64), points[far])
+    usual = None if back.quality is None else back.quality.residual
+    shown = ""
+    if residuals is not None:
+        shown = f" The feature-space residual is {float(np.max(residuals)):.3g} of the mean squared length"
+        shown += "." if usual is None else f", usually it is {usual:.3g}."
+    msg = (
+        f"{int(np.sum(far))} of {len(far)} scores lie more than {FAR:g} times as far out as any training "
+        f"score, where the way back is a guess.{shown}"
+    )
+    warnings.warn(msg, PreimageWarning, stacklevel=3)
 
 
 def with_weightless(fit: Fit, kept: Indices, n: int) -> Fit:
@@ -99,4 +127,6 @@ def with_weightless(fit: Fit, kept: Indices, n: int) -> Fit:
     coef = np.zeros((n, fit.projection.n_components), dtype=fit.projection.coef.dtype)
     coef[kept] = fit.projection.coef
     projection = replace(fit.projection, sections=GivenSections(n), coef=coef)
-    return replace(fit, projection=projection)
+    mean = np.zeros(n)
+    mean[kept] = fit.mean.coef
+    return replace(fit, projection=projection, mean=replace(fit.mean, coef=mean))

@@ -138,6 +138,20 @@ class PCA(Projector):
         scores = self._scores(X).astype(self._dtype, copy=False)
         return np.asarray(scores @ self.components_ + self.mean_)
 
+    def reconstruct(self, X: Any) -> Array:
+        """Each row as the components see it.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d)
+
+        Returns
+        -------
+        rows : ndarray of shape (b, d)
+            ``inverse_transform(transform(X))``.
+        """
+        return self.inverse_transform(self.transform(X))
+
     @property
     def components_(self) -> Array:
         """The axes, one a row."""

@@ -55,6 +55,18 @@ class Constant(Kernel):
     def tile_diag(self, x: Rows) -> Array:
         return np.full(x.shape[0], self.value, dtype=x.dtype)
 
+    @property
+    def differentiable(self) -> bool:
+        """Yes."""
+        return True
+
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        del y, weights
+        return np.zeros(x.shape, dtype=x.dtype)
+
+    def diag_slope(self, x: Rows) -> Array:
+        return np.zeros(x.shape, dtype=x.dtype)
+
     def why_valid(self) -> str | None:
         """A constant c ≥ 0 is the product of two numbers √c."""
         return f"it is the product of two numbers √{self.value:g}" if self.value >= 0 else None
@@ -111,6 +123,12 @@ class Sum(_Binary):
     def tile_diag(self, x: Rows) -> Array:
         return self.left.tile_diag(x) + self.right.tile_diag(x)
 
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        return self.left.tile_slope(x, y, weights) + self.right.tile_slope(x, y, weights)
+
+    def diag_slope(self, x: Rows) -> Array:
+        return self.left.diag_slope(x) + self.right.diag_slope(x)
+
     def why_valid(self) -> str | None:
         """A sum of kernels is a kernel."""
         return self._both_valid("a sum")
@@ -140,6 +158,15 @@ class Product(_Binary):
 
     def tile_diag(self, x: Rows) -> Array:
         return self.left.tile_diag(x) * self.right.tile_diag(x)
+
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        left = self.left.tile_slope(x, y, weights * self.right.tile(x, y))
+        left += self.right.tile_slope(x, y, weights * self.left.tile(x, y))
+        return left
+
+    def diag_slope(self, x: Rows) -> Array:
+        left, right = self.left.tile_diag(x)[:, None], self.right.tile_diag(x)[:, None]
+        return self.left.diag_slope(x) * right + self.right.diag_slope(x) * left
 
     def why_valid(self) -> str | None:
         """A product of kernels is a kernel (Schur)."""
@@ -197,6 +224,12 @@ class Scale(Unary):
         diag *= float(self.factor)
         return diag
 
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        return self.kernel.tile_slope(x, y, weights) * float(self.factor)
+
+    def diag_slope(self, x: Rows) -> Array:
+        return self.kernel.diag_slope(x) * float(self.factor)
+
     def why_valid(self) -> str | None:
         """A non-negative multiple of a kernel is a kernel."""
         if self.factor < 0:
@@ -238,6 +271,16 @@ class Power(Unary):
     def tile_diag(self, x: Rows) -> Array:
         diag = self.kernel.tile_diag(x)
         return np.power(diag, int(self.exponent), out=diag)
+
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        return self.kernel.tile_slope(x, y, weights * self._slope(self.kernel.tile(x, y)))
+
+    def diag_slope(self, x: Rows) -> Array:
+        return self.kernel.diag_slope(x) * self._slope(self.kernel.tile_diag(x))[:, None]
+
+    def _slope(self, values: Array) -> Array:
+        p = int(self.exponent)
+        return np.asarray(p * np.power(values, p - 1))
 
     def why_valid(self) -> str | None:
         """A whole power is a product of kernels."""

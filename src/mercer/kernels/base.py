@@ -40,6 +40,36 @@ class Kernel(ABC):
     def tile_diag(self, x: Rows) -> Array:
         """[k(x_i, x_i)] for checked rows, as a new (n,) array of their dtype."""
 
+    # ── derivatives ─────────────────────────────────────────────────────────
+    @property
+    def differentiable(self) -> bool:
+        """Whether `tile_slope` is known: k has a derivative in x, but for kinks here and there."""
+        return bool(self.children) and all(child.differentiable for child in self.children)
+
+    def tile_slope(
+        self, x: Rows, y: Rows, weights: Array
+    ) -> Array:  # (n, d), (m, d), (n, m) -> (n, d)
+        """Σ_j w_ij ∂k(x_i, y_j)/∂x_i: all that a gradient of sums of kernel values is made of.
+
+        Weighted sums rather than the (n, m, d) derivatives: kernels are combined by changing the
+        weights, and nothing larger than a tile is ever held.
+        """
+        del x, y, weights
+        raise KernelError(self._no_slope)
+
+    def diag_slope(self, x: Rows) -> Array:  # (n, d) -> (n, d)
+        """∂k(x, x)/∂x, both arguments moving."""
+        del x
+        raise KernelError(self._no_slope)
+
+    @property
+    def _no_slope(self) -> str:
+        return (
+            f"{self!r} has no derivative that is known here. Kernels of distances and dot products (RBF, "
+            "Matern, RationalQuadratic, Laplacian, Linear, Polynomial, Sigmoid, Cosine, Chi2) and their "
+            "sums and products have one."
+        )
+
     # ── the door ────────────────────────────────────────────────────────────
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """The (n, m) matrix of k(x_i, y_j); ``Y=None`` means X itself.

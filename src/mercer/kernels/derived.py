@@ -105,6 +105,18 @@ class OnColumns(Unary):
     def tile_diag(self, x: Rows) -> Array:
         return self.kernel.tile_diag(self._pick(x))
 
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        return self._spread(self.kernel.tile_slope(self._pick(x), self._pick(y), weights), x)
+
+    def diag_slope(self, x: Rows) -> Array:
+        return self._spread(self.kernel.diag_slope(self._pick(x)), x)
+
+    def _spread(self, slopes: Array, x: Rows) -> Array:
+        """Slopes of the columns that were picked, in their places; a column picked twice counts twice."""
+        out = np.zeros(x.shape, dtype=slopes.dtype)
+        np.add.at(out.T, positions(self.columns, x.shape[1]), slopes.T)
+        return out
+
     def why_valid(self) -> str | None:
         """Dropping columns is a map of the points."""
         return self._inner_valid("choosing columns is a map of the points")
@@ -155,6 +167,18 @@ class Normalised(Unary):
 
     def tile_diag(self, x: Rows) -> Array:
         return (self._inverse_lengths(x) > 0).astype(x.dtype)
+
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        # The quotient rule: k changes, and so does the length of φ(x) that it is divided by.
+        along_x, along_y = self._inverse_lengths(x), self._inverse_lengths(y)
+        scaled = weights * along_x[:, None] * along_y[None, :]
+        slopes = self.kernel.tile_slope(x, y, scaled)
+        value = np.einsum("ij,ij->i", scaled, self.kernel.tile(x, y))  # Σ_j w_ij of the quotient
+        slopes -= (0.5 * value * along_x**2)[:, None] * self.kernel.diag_slope(x)
+        return slopes
+
+    def diag_slope(self, x: Rows) -> Array:
+        return np.zeros(x.shape, dtype=x.dtype)
 
     def why_valid(self) -> str | None:
         """Scaling each φ(x) to length one keeps dot products dot products."""

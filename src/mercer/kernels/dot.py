@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import KernelError
-from mercer.engine.pairwise import dot, squared_norms
+from mercer.engine.pairwise import dense, dot, squared_norms
 from mercer.kernels.bandwidth import check_width, gamma_from, is_rule
 from mercer.kernels.base import Kernel, finite
 from mercer.kernels.stationary import number
@@ -18,7 +18,33 @@ if TYPE_CHECKING:
     from mercer.kernels.feature_map import FeatureMap
 
 
-class Linear(Kernel):
+class OfDotProducts(Kernel):
+    """f(x·x')."""
+
+    @property
+    def differentiable(self) -> bool:
+        """Yes."""
+        return True
+
+    def _dot_slope(self, products: Array) -> Array:
+        """F' of dot products, in a new array or in their own."""
+        raise NotImplementedError
+
+    def dot_product(self, values: Array) -> Array | None:
+        """x·x' for values f(x·x'), where f can be inverted; None where it can't."""
+        del values
+        return None
+
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        slopes = self._dot_slope(dot(x, y))
+        slopes *= weights
+        return slopes @ dense(y)
+
+    def diag_slope(self, x: Rows) -> Array:
+        return np.asarray(2.0 * self._dot_slope(squared_norms(x))[:, None] * dense(x))
+
+
+class Linear(OfDotProducts):
     """x·x': kernel PCA with it is PCA.
 
     Examples
@@ -32,6 +58,13 @@ class Linear(Kernel):
 
     def tile_diag(self, x: Rows) -> Array:
         return squared_norms(x)
+
+    def _dot_slope(self, products: Array) -> Array:
+        return np.ones_like(products)
+
+    def dot_product(self, values: Array) -> Array | None:
+        """The values themselves."""
+        return values
 
     def why_valid(self) -> str | None:
         """It is the dot product of the points themselves."""
@@ -48,7 +81,7 @@ class Linear(Kernel):
         return IdentityMap(d)
 
 
-class _WithGamma(Kernel):
+class _WithGamma(OfDotProducts):
     """A function of γ x·x', whose γ may be 1/d or 1/(d·var)."""
 
     gamma: float | str | None
@@ -136,6 +169,22 @@ class Polynomial(_WithGamma):
     def tile_diag(self, x: Rows) -> Array:
         return self._power(squared_norms(x))
 
+    def _dot_slope(self, products: Array) -> Array:
+        gamma = number(self.gamma, self)
+        if self.degree == 1:
+            return np.full_like(products, gamma)
+        below = Polynomial(self.degree - 1, gamma, self.coef0)
+        slopes = below._power(products)
+        slopes *= self.degree * gamma
+        return slopes
+
+    def dot_product(self, values: Array) -> Array | None:
+        """An odd root, less θ; an even power has lost the sign."""
+        if self.degree % 2 != 1:
+            return None
+        root = np.sign(values) * np.abs(values) ** (1.0 / self.degree)
+        return np.asarray((root - self.coef0) / number(self.gamma, self))
+
     def why_valid(self) -> str | None:
         """All coefficients of the expanded power are non-negative."""
         if float(self.degree).is_integer() and self.coef0 >= 0:
@@ -202,6 +251,13 @@ class Sigmoid(_WithGamma):
     def tile_diag(self, x: Rows) -> Array:
         return self._tanh(squared_norms(x))
 
+    def _dot_slope(self, products: Array) -> Array:
+        slopes = self._tanh(products)
+        np.multiply(slopes, slopes, out=slopes)
+        np.subtract(1.0, slopes, out=slopes)
+        slopes *= number(self.gamma, self)
+        return slopes
+
 
 class Cosine(Kernel):
     """x·x' / (‖x‖ ‖x'‖), with 0 for a row of zeros.
@@ -217,6 +273,22 @@ class Cosine(Kernel):
 
     def tile_diag(self, x: Rows) -> Array:
         return (squared_norms(x) > 0).astype(x.dtype)
+
+    @property
+    def differentiable(self) -> bool:
+        """Yes, away from the origin."""
+        return True
+
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        # ∂(u·v)/∂x with u = x/‖x‖ is (v - (u·v)u)/‖x‖.
+        u, v = dense(_unit_rows(x)), dense(_unit_rows(y))
+        along = np.einsum("ij,ij->i", weights, u @ v.T)
+        lengths = np.sqrt(squared_norms(x))
+        out = weights @ v - along[:, None] * u
+        return np.divide(out, lengths[:, None], out=np.zeros_like(out), where=lengths[:, None] > 0)
+
+    def diag_slope(self, x: Rows) -> Array:
+        return np.zeros(x.shape, dtype=x.dtype)
 
     def why_valid(self) -> str | None:
         """It is the dot product of the points after scaling each to length one."""

@@ -80,6 +80,10 @@ class IdentityMap(_OfFeatures):
     def _fill(self, x: Array, out: Array) -> None:
         out[...] = x
 
+    def _slope(self, x: Array, weights: Array) -> Array:
+        del x
+        return weights
+
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         yield from inputs
 
@@ -114,6 +118,11 @@ class ColumnsMap(_OfFeatures):
 
     def _fill(self, x: Array, out: Array) -> None:
         out[...] = x[list(self.columns)]
+
+    def _slope(self, x: Array, weights: Array) -> Array:
+        out = np.zeros_like(x)
+        np.add.at(out, list(self.columns), weights)
+        return out
 
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         return (inputs[c] for c in self.columns)
@@ -223,6 +232,32 @@ class PolynomialMap(_OfFeatures):
             for step in plan:
                 np.multiply(below[step.parents], z[step.feature], out=block[step.target])
         out *= self._weights.astype(out.dtype)[:, None]
+
+    def _slope(self, x: Array, weights: Array) -> Array:
+        # The multiplications of `_fill`, backwards: each hands its slope to both of its factors.
+        root = math.sqrt(self.gamma)
+        z = x * x.dtype.type(root)
+        blocks = [np.ones((1, x.shape[1]), dtype=x.dtype)]
+        for plan in self._steps:
+            block = np.empty((plan[-1].target.stop, x.shape[1]), dtype=x.dtype)
+            for step in plan:
+                np.multiply(blocks[-1][step.parents], z[step.feature], out=block[step.target])
+            blocks.append(block)
+        slopes = [np.zeros_like(block) for block in blocks]
+        scaled, start = weights * self._weights.astype(x.dtype)[:, None], 0
+        for q in self._degrees:
+            slopes[q] = scaled[start : start + len(blocks[q])]
+            start += len(blocks[q])
+        out = np.zeros_like(x)
+        for q in range(self.degree, 0, -1):
+            below = slopes[q - 1].copy()
+            for step in self._steps[q - 1]:
+                own = slopes[q][step.target]
+                out[step.feature] += np.einsum("jb,jb->b", own, blocks[q - 1][step.parents])
+                below[step.parents] += own * z[step.feature]
+            slopes[q - 1] = below
+        out *= x.dtype.type(root)
+        return out
 
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         return expanded_power(inputs, self.degree, gamma=self.gamma, coef0=self.coef0)

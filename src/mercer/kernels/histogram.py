@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError
-from mercer.engine.pairwise import chi2_distances
+from mercer.engine.pairwise import chi2_distances, weighted_chi2_slopes
 from mercer.kernels.base import Kernel, positive
 
 if TYPE_CHECKING:
@@ -52,6 +52,20 @@ class Chi2(Kernel):
 
     def tile_diag(self, x: Rows) -> Array:
         return np.ones(x.shape[0], dtype=x.dtype)
+
+    @property
+    def differentiable(self) -> bool:
+        """Yes, where entries are positive."""
+        return True
+
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        tile = self.tile(x, y)
+        tile *= weights
+        tile *= -self.gamma
+        return weighted_chi2_slopes(tile, x, y)
+
+    def diag_slope(self, x: Rows) -> Array:
+        return np.zeros(x.shape, dtype=x.dtype)
 
     def why_valid(self) -> str | None:
         """The distance is conditionally negative definite on non-negative rows (Schoenberg)."""

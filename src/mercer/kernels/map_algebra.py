@@ -78,6 +78,10 @@ class SumMap(_Pair):
         self.left._fill(x, out[: self.left.dimension])
         self.right._fill(x, out[self.left.dimension :])
 
+    def _slope(self, x: Array, weights: Array) -> Array:
+        left = self.left._slope(x, weights[: self.left.dimension])
+        return left + self.right._slope(x, weights[self.left.dimension :])
+
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         yield from self.left._terms(inputs)
         yield from self.right._terms(inputs)
@@ -104,6 +108,12 @@ class ProductMap(_Pair):
         for i, column in enumerate(left):
             np.multiply(right, column, out=out[i * len(right) : (i + 1) * len(right)])
 
+    def _slope(self, x: Array, weights: Array) -> Array:
+        left, right = self.left._values(x), self.right._values(x)
+        pairs = weights.reshape(len(left), len(right), -1)
+        slope = self.left._slope(x, np.einsum("lrb,rb->lb", pairs, right))
+        return slope + self.right._slope(x, np.einsum("lrb,lb->rb", pairs, left))
+
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         right = self.right._written(inputs)
         return (product([l, r]) for l in self.left._terms(inputs) for r in right)
@@ -129,6 +139,9 @@ class ScaledMap(_Around):
         self.inner._fill(x, out)
         out *= out.dtype.type(math.sqrt(self.factor))
 
+    def _slope(self, x: Array, weights: Array) -> Array:
+        return self.inner._slope(x, weights * weights.dtype.type(math.sqrt(self.factor)))
+
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         # A whole factor keeps the root of an integer one.
         square = int(self.factor) if float(self.factor).is_integer() else float(self.factor)
@@ -151,6 +164,15 @@ class UnitMap(_Around):
         lengths = np.sqrt(np.einsum("ib,ib->b", out, out))
         lengths[lengths == 0] = 1.0
         out /= lengths
+
+    def _slope(self, x: Array, weights: Array) -> Array:
+        # ∂(v/‖v‖) = (I - uuᵀ)∂v/‖v‖ with u = v/‖v‖.
+        unit = self.inner._values(x)
+        lengths = np.sqrt(np.einsum("ib,ib->b", unit, unit))
+        lengths[lengths == 0] = 1.0
+        unit /= lengths
+        across = weights - unit * np.einsum("ib,ib->b", unit, weights)
+        return self.inner._slope(x, across / lengths)
 
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         columns = self.inner._written(inputs)
@@ -192,6 +214,9 @@ class ComposedMap(FeatureMap):
 
     def _fill(self, x: Array, out: Array) -> None:
         self.outer._fill(self.inner._values(x), out)
+
+    def _slope(self, x: Array, weights: Array) -> Array:
+        return self.inner._slope(x, self.outer._slope(self.inner._values(x), weights))
 
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         return self.outer._terms(self.inner._written(inputs))

@@ -56,6 +56,10 @@ class FeatureMap(ABC):
         """Write φ of the points x, a (d, b) block, to out, a (D, b) block."""
 
     @abstractmethod
+    def _slope(self, x: Array, weights: Array) -> Array:  # (d, b), (D, b) -> (d, b)
+        """Σ_j w_j ∂φ_j/∂x of each point."""
+
+    @abstractmethod
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         """The D columns in writing, when the d features are written as `inputs`."""
 
@@ -75,6 +79,14 @@ class FeatureMap(ABC):
             points = np.ascontiguousarray(as_rows(dense(x[rows])).T)  # (d, b)
             self._fill(points, out[:, rows])
         return out.T
+
+    def slope(self, x: Array, weights: Array) -> Array:  # (n, d), (n, D) -> (n, d)
+        """Σ_j w_ij ∂φ_j(x_i)/∂x_i of checked rows."""
+        out = np.empty(x.shape, dtype=np.result_type(x.dtype, weights.dtype))
+        for rows in row_slices(x.shape[0], BLOCK_ROWS):
+            points = np.ascontiguousarray(dense(x[rows]).T)
+            out[rows] = self._slope(points, np.ascontiguousarray(weights[rows].T)).T
+        return out
 
     @property
     def names(self) -> list[str]:

@@ -63,3 +63,38 @@ def _bessel(s: Array, nu: float) -> Array:
     log_value += np.log(special.kve(nu, t)) - t
     out[far] = np.minimum(np.exp(log_value), 1.0)
     return out
+
+
+def matern_slope(s: Array, nu: float) -> Array:
+    """M'(s)/s of M(s) = 2^(1-ν)/Γ(ν) · s^ν K_ν(s); 0 at s = 0 where it has no limit there.
+
+    d/ds s^ν K_ν = -s^ν K_(ν-1), which is again such a function: M'_ν(s)/s = -M_(ν-1)(s)/(2(ν - 1)) for ν > 1.
+    """
+    if nu > 1.0:
+        out = matern(s, nu - 1.0)
+        out *= -0.5 / (nu - 1.0)
+        return out
+    out = np.zeros_like(s)
+    far = s > np.finfo(s.dtype).eps
+    t = s[far].astype(np.float64)
+    # K_(ν-1) = K_(1-ν), exponentially scaled.
+    log_scale = (1.0 - nu) * np.log(2.0) - special.gammaln(nu) + (nu - 1.0) * np.log(t) - t
+    out[far] = -np.exp(log_scale) * special.kve(1.0 - nu, t)
+    return out
+
+
+def inverse_matern(values: Array, nu: float) -> Array:
+    """S with M(s) = value, for values between 0 (s = inf) and 1 (s = 0), by bisection."""
+    values = np.asarray(values, dtype=np.float64)
+    low, high = np.zeros_like(values), np.ones_like(values)
+    inside = (values > 0.0) & (values < 1.0)
+    for _ in range(60):  # M falls at least like exp(-s) far out, and 1e-308 is reached by s < 2^12
+        short = inside & (matern(high, nu) > values)
+        if not np.any(short):
+            break
+        high = np.where(short, 2.0 * high, high)
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        above = matern(middle, nu) > values
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return np.where(values >= 1.0, 0.0, np.where(values <= 0.0, np.inf, 0.5 * (low + high)))

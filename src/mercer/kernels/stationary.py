@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mercer._core.errors import KernelError, NoFiniteMapError
-from mercer.engine.pairwise import manhattan_distances, scaled_distances, scaled_squared_distances
+from mercer.engine.pairwise import (
+    manhattan_distances,
+    scaled_distances,
+    scaled_squared_distances,
+    weighted_differences,
+    weighted_signs,
+)
 from mercer.kernels.bandwidth import check_width, gamma_from, is_rule, median_distance
 from mercer.kernels.base import Kernel, positive
-from mercer.kernels.matern import matern
+from mercer.kernels.matern import inverse_matern, matern, matern_slope
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -29,6 +35,14 @@ class _Stationary(Kernel):
     def tile_diag(self, x: Rows) -> Array:
         return np.ones(x.shape[0], dtype=x.dtype)
 
+    @property
+    def differentiable(self) -> bool:
+        """Yes, but for a kink where two points meet, if the kernel has one."""
+        return True
+
+    def diag_slope(self, x: Rows) -> Array:
+        return np.zeros(x.shape, dtype=x.dtype)  # k(x, x) = 1 everywhere
+
     def feature_map(self, d: int) -> FeatureMap:
         """Raise: the map of this kernel is infinite-dimensional."""
         msg = (
@@ -39,7 +53,24 @@ class _Stationary(Kernel):
         raise NoFiniteMapError(msg)
 
 
-class RBF(_Stationary):
+class Radial(_Stationary):
+    """f(‖x - x'‖²) with a decreasing f: what fixed points and distances in feature space need."""
+
+    def radial_slope(self, x: Rows, y: Rows) -> Array:  # -> (n, m)
+        """[f'(‖x_i - y_j‖²)], none of them positive; 0 for a kink at a distance of 0."""
+        raise NotImplementedError
+
+    def squared_distance(self, values: Array) -> Array:
+        """‖x - x'‖² for values f(‖x - x'‖²) between 0 and 1: 0 from 1 on, inf from 0 down."""
+        raise NotImplementedError
+
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        slopes = self.radial_slope(x, y)
+        slopes *= 2.0 * weights
+        return weighted_differences(slopes, x, y)
+
+
+class RBF(Radial):
     """exp(-γ‖x - x'‖²), with γ = 1/(2σ²).
 
     Parameters
@@ -99,6 +130,15 @@ class RBF(_Stationary):
         tile = scaled_squared_distances(x, y, -self._gamma)
         return np.exp(tile, out=tile)
 
+    def radial_slope(self, x: Rows, y: Rows) -> Array:
+        tile = self.tile(x, y)
+        tile *= -self._gamma
+        return tile
+
+    def squared_distance(self, values: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return -np.log(np.clip(values, 0.0, 1.0)) / self._gamma
+
     def why_valid(self) -> str | None:
         """Bochner: the Fourier transform of a Gaussian is a Gaussian, hence positive."""
         return "the Gaussian is the Fourier transform of a positive measure (Bochner)"
@@ -152,12 +192,18 @@ class Laplacian(_Stationary):
         tile *= -number(self.gamma, self)
         return np.exp(tile, out=tile)
 
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
+        tile = self.tile(x, y)
+        tile *= weights
+        tile *= -number(self.gamma, self)
+        return weighted_signs(tile, x, y)
+
     def why_valid(self) -> str | None:
         """Each factor exp(-γ|t|) is the Fourier transform of a Cauchy density."""
         return "exp(-γ|t|) is the Fourier transform of a positive measure, and products of such are too"
 
 
-class _LengthScale(_Stationary):
+class _LengthScale(Radial):
     """A kernel of ‖x - x'‖/l, whose l may be the median distance."""
 
     length_scale: float | str | None
@@ -216,6 +262,24 @@ class Matern(_LengthScale):
         s = scaled_distances(x, y, math.sqrt(2.0 * self.nu) / l)
         return matern(s, self.nu)
 
+    def radial_slope(self, x: Rows, y: Rows) -> Array:
+        l = number(self.length_scale, self)
+        if self.nu == np.inf:
+            tile = self.tile(x, y)
+            tile *= -0.5 / l**2
+            return tile
+        # s² = 2ν r²/l², so ds/d(r²) = ν/(l² s).
+        slope = matern_slope(scaled_distances(x, y, math.sqrt(2.0 * self.nu) / l), self.nu)
+        slope *= self.nu / l**2
+        return slope
+
+    def squared_distance(self, values: Array) -> Array:
+        l = number(self.length_scale, self)
+        if self.nu == np.inf:
+            return RBF(0.5 / l**2).squared_distance(values)
+        s = inverse_matern(np.clip(values, 0.0, 1.0), self.nu)
+        return np.asarray(0.5 * (s * l) ** 2 / self.nu)
+
     def why_valid(self) -> str | None:
         """Its spectral density is that of a Student t distribution, hence positive."""
         return "its spectral density is a positive Student t density (Bochner)"
@@ -250,6 +314,20 @@ class RationalQuadratic(_LengthScale):
         tile = scaled_squared_distances(x, y, 0.5 / (self.alpha * l**2))
         tile += 1.0
         return np.power(tile, -self.alpha, out=tile)
+
+    def radial_slope(self, x: Rows, y: Rows) -> Array:
+        l = number(self.length_scale, self)
+        tile = scaled_squared_distances(x, y, 0.5 / (self.alpha * l**2))
+        tile += 1.0
+        np.power(tile, -self.alpha - 1.0, out=tile)
+        tile *= -0.5 / l**2
+        return tile
+
+    def squared_distance(self, values: Array) -> Array:
+        l = number(self.length_scale, self)
+        with np.errstate(divide="ignore"):
+            base = np.power(np.clip(values, 0.0, 1.0), -1.0 / self.alpha)
+        return np.asarray((base - 1.0) * (2.0 * self.alpha * l**2))
 
     def why_valid(self) -> str | None:
         """It is a mixture of Gaussians whose inverse widths are gamma-distributed."""

@@ -17,6 +17,7 @@ from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.refusal import LAPACK_SHARE
 from mercer.model.result import Fit, first_reaching, keep
+from mercer.model.space import FeatureMean
 from mercer.operators import Centred, StoredGram, TiledGram
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.solvers import EigenPairs, Lapack
@@ -80,6 +81,7 @@ def dual_fit(
         x.dtype, largest * np.linalg.norm(coef, axis=0) + np.abs(offset), spread
     )
     projection = Projection(sections, coef.astype(dtype), offset.astype(dtype))
+    shares = operator.shares
     return Fit(
         projection,
         pairs,
@@ -90,6 +92,7 @@ def dual_fit(
         seen,
         asked,
         operator.weight,
+        FeatureMean(shares, float(shares @ operator.row_means)),
         operator.roots,
     )
 

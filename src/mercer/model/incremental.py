@@ -17,6 +17,7 @@ from mercer.model.linear import require_finite
 from mercer.model.problem import Plan
 from mercer.model.projection import Projection
 from mercer.model.result import Fit, keep
+from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.operators.sections import KernelSections
 from mercer.solvers import Lapack
@@ -224,6 +225,10 @@ class Stream:
             low_end=self._low_end(),
             asked=asked,
             weight=self.moments.weight,
+            mean=FeatureMean(
+                self.dictionary.whiten @ self.moments.mean,
+                float(self.moments.mean @ self.moments.mean),
+            ),
             certificate=StreamCertificate(
                 "around",
                 self.trace,

@@ -11,6 +11,7 @@ from mercer.kernels.feature_map import IdentityMap
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rows import CentredRows
+from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.operators.sections import FeatureSections
 from mercer.solvers import EigenPairs
@@ -60,7 +61,11 @@ def fit_features(
     projection = Projection(sections, axes.astype(dtype, copy=False), offset.astype(dtype))
     n, m = rows.shape
     bound, cut = min(n - 1, m), rows.cut(pairs.values)
-    return Fit(projection, pairs, total, bound, plan, cut, None, asked, rows.weight, rows.roots)
+    mean = rows.mean.astype(np.float64)
+    centre = FeatureMean(mean, float(mean @ mean))
+    return Fit(
+        projection, pairs, total, bound, plan, cut, None, asked, rows.weight, centre, rows.roots
+    )
 
 
 def _primal(

@@ -21,6 +21,7 @@ from mercer.model.errorbars import (
 from mercer.model.linear import require_finite, require_variance
 from mercer.model.projection import Projection
 from mercer.model.result import Fit, keep
+from mercer.model.space import FeatureMean
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import EigenPairs, fixed_signs
 from mercer.solvers.lowend import LowEnd
@@ -63,7 +64,8 @@ def fit_low_rank(
     require_variance(pairs.values, cut)
     _require_reachable(pairs.values, asked, total, low_rank, certificate)
     pairs = keep(pairs, asked, total=total, cut=cut)
-    coef, offset = coef[:, : len(pairs.values)], seen.moments.mean @ pairs.vectors
+    mean = seen.moments.mean
+    coef, offset = coef[:, : len(pairs.values)], mean @ pairs.vectors
     return Fit(
         Projection(low_rank.sections, coef.astype(x.dtype), offset.astype(x.dtype)),
         pairs,
@@ -74,8 +76,14 @@ def fit_low_rank(
         low_end=_low_end(kernel, low_rank),
         asked=asked,
         weight=seen.moments.weight,
+        mean=FeatureMean(_in_sections(low_rank, mean), float(mean @ mean)),
         certificate=certificate,
     )
+
+
+def _in_sections(low_rank: LowRank, mean: Array) -> Array:
+    """The mean of the features as coefficients of the sections."""
+    return mean if low_rank.whiten is None else np.asarray(low_rank.whiten @ mean)
 
 
 # ── the pass ────────────────────────────────────────────────────────────────

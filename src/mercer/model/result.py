@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mercer.model.certificate import Certificate
     from mercer.model.problem import Plan
     from mercer.model.projection import Projection
+    from mercer.model.space import FeatureMean
     from mercer.solvers.base import EigenPairs
     from mercer.solvers.lowend import LowEnd
 
@@ -42,6 +43,7 @@ class Fit:
     low_end: LowEnd | None  # None: the kernel is valid by construction
     asked: int | float | None
     weight: float  # Σw: the number of rows, where they carry no weights
+    mean: FeatureMean  # of the training rows, in feature space
     roots: Array | None = None  # (n,) √w, where the rows carry weights
     certificate: Certificate | None = None  # of an approximation; None: the pairs are of K itself
 
@@ -73,7 +75,8 @@ class Fit:
             # Ritz values lie below, and of a valid kernel's trace only so much is left for each.
             rest = max(self.total - float(self.eigenvalues.sum()), 0.0) + self.cut
             return np.stack([self.eigenvalues - self.cut, self.eigenvalues + rest], axis=1)
-        gap = self.residuals * self.eigenvalues[0]
+        # The rounding of K's entries moves eigenvalues too, and no residual shows it.
+        gap = self.residuals * self.eigenvalues[0] + self.cut
         return np.stack([np.maximum(self.eigenvalues - gap, 0.0), self.eigenvalues + gap], axis=1)
 
     @property

@@ -15,6 +15,7 @@ from mercer.model.certificate import Certificate
 from mercer.model.linear import require_finite, solve_small
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit
+from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def fit_streamed(
         low_end=None,
         asked=asked,
         weight=moments.weight,
+        mean=FeatureMean(moments.mean, float(moments.mean @ moments.mean)),
         certificate=_certificate(moments, pairs, cut(pairs.values)),
     )
 

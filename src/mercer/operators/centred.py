@@ -71,7 +71,7 @@ class Centred:
     def row_means(self) -> Array:
         """Kw/Σw, the mean of each row of K."""
         if self._row_means is None:
-            self._row_means = self.gram.matmat(self._shares[:, None])[:, 0]
+            self._row_means = self.gram.matmat(self.shares[:, None])[:, 0]
         return self._row_means
 
     def state(self) -> State:
@@ -84,7 +84,7 @@ class Centred:
         self._row_means = means if len(means) else None
 
     @property
-    def _shares(self) -> Array:
+    def shares(self) -> Array:
         """w/Σw."""
         if self.weights is None:
             return np.full(self.n, 1.0 / self.n)
@@ -105,7 +105,7 @@ class Centred:
         """P S K S P v."""
         v = self.scaled(self.project(v))
         if self._row_means is None:
-            shares = self._shares.astype(v.dtype, copy=False)[:, None]
+            shares = self.shares.astype(v.dtype, copy=False)[:, None]
             product = self.gram.matmat(np.concatenate([v, shares], axis=1))
             self._row_means = product[:, -1].copy()
             _require_finite(self._row_means)
@@ -117,7 +117,7 @@ class Centred:
     def diag(self) -> Array:
         """w_i (k_ii - 2 mean_i + mean)."""
         means = self.row_means
-        diag = self.gram.diag() - 2.0 * means + self._shares @ means
+        diag = self.gram.diag() - 2.0 * means + self.shares @ means
         return diag if self.weights is None else diag * self.weights
 
     def trace(self) -> float:
@@ -147,7 +147,7 @@ class Centred:
             means = matrix.mean(axis=0)
             mean = means.mean()
         else:
-            shares = self._shares.astype(matrix.dtype, copy=False)
+            shares = self.shares.astype(matrix.dtype, copy=False)
             means = shares @ matrix
             mean = shares @ means
         _require_finite(means)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from mercer._core.errors import InputError, KernelError
+from mercer.engine.pairwise import dense, squared_norms
 from mercer.engine.rows import RowSource
 from mercer.engine.tiles import row_slices
 
@@ -41,6 +43,18 @@ class Sections(Protocol):
         """sections(x) @ coef."""
         ...
 
+    def diag(self, x: Rows) -> Array:  # -> (b,)
+        """k(x, x), or the squared length of the features."""
+        ...
+
+    def slope(self, x: Rows, weights: Array) -> Array:  # (b, d), (b, m) -> (b, d)
+        """Σ_j w_ij ∂sections_j(x_i)/∂x_i."""
+        ...
+
+    def diag_slope(self, x: Rows) -> Array:  # -> (b, d)
+        """The derivative of `diag`."""
+        ...
+
 
 class Whole:
     """Sections that are made for all m at once."""
@@ -51,6 +65,18 @@ class Whole:
     def times(self, x: Rows, coef: Array) -> Array:
         """sections(x) @ coef."""
         return self(x) @ coef
+
+    def diag(self, x: Rows) -> Array:
+        """The squared length of the features."""
+        return squared_norms(self(x))
+
+    def slope(self, x: Rows, weights: Array) -> Array:
+        """Σ_j w_ij ∂sections_j(x_i)/∂x_i."""
+        raise NotImplementedError
+
+    def diag_slope(self, x: Rows) -> Array:
+        """2 Σ_j φ_j ∂φ_j/∂x."""
+        return self.slope(x, 2.0 * self(x))
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,6 +110,22 @@ class KernelSections:
             out += self.kernel.tile(x, points) @ coef[j]
         return out
 
+    def diag(self, x: Rows) -> Array:
+        """k(x, x)."""
+        return self.kernel.tile_diag(x)
+
+    def slope(self, x: Rows, weights: Array) -> Array:
+        """Σ_j w_ij ∂k(x_i, z_j)/∂x_i, a block of points at a time."""
+        out = np.zeros(x.shape, dtype=weights.dtype)
+        for j in row_slices(self.width, POINTS):
+            points = self.points[j].astype(x.dtype, copy=False)
+            out += self.kernel.tile_slope(x, points, weights[:, j])
+        return out
+
+    def diag_slope(self, x: Rows) -> Array:
+        """∂k(x, x)/∂x."""
+        return self.kernel.diag_slope(x)
+
     def __repr__(self) -> str:
         return f"{self.kernel!r} against {self.width} points"
 
@@ -103,6 +145,10 @@ class FeatureSections(Whole):
     def __call__(self, x: Rows) -> Array:
         return self.feature_map(x)
 
+    def slope(self, x: Rows, weights: Array) -> Array:
+        """That of the map."""
+        return self.feature_map.slope(dense(x), weights)
+
     def __repr__(self) -> str:
         return f"explicit map with {self.width} features"
 
@@ -116,6 +162,21 @@ class GivenSections(Whole):
 
     def __call__(self, x: Rows) -> Array:
         return np.asarray(x)
+
+    def diag(self, x: Rows) -> Array:
+        """Not in the values that were given."""
+        del x
+        msg = (
+            "k(x, x) of new points is not among their kernel values against the training points, which is "
+            "all that a precomputed kernel gives. Pass it as `diag`."
+        )
+        raise InputError(msg)
+
+    def slope(self, x: Rows, weights: Array) -> Array:
+        """There are no points to move."""
+        del x, weights
+        msg = "A precomputed kernel has no derivative: the points behind its values are not known."
+        raise KernelError(msg)
 
     def __repr__(self) -> str:
         return f"given kernel values against {self.width} points"

@@ -1,8 +1,29 @@
 """The way back: from scores to points in input space."""
 
-from mercer.preimage.base import FittedPreimage, Preimage, Quality
+from mercer.preimage.base import Examples, FittedPreimage, Preimage, Quality
+from mercer.preimage.distances import Distances
+from mercer.preimage.exact import Exact
+from mercer.preimage.fixed_point import FixedPoint
+from mercer.preimage.gradient import Gradient
 from mercer.preimage.ridge import Ridge
 
-PREIMAGES: dict[str, type[Preimage]] = {"ridge": Ridge}
+PREIMAGES: dict[str, type[Preimage]] = {
+    "ridge": Ridge,
+    "fixed-point": FixedPoint,
+    "distances": Distances,
+    "gradient": Gradient,
+    "exact": Exact,
+}
 
-__all__ = ["PREIMAGES", "FittedPreimage", "Preimage", "Quality", "Ridge"]
+__all__ = [
+    "PREIMAGES",
+    "Distances",
+    "Exact",
+    "Examples",
+    "FittedPreimage",
+    "FixedPoint",
+    "Gradient",
+    "Preimage",
+    "Quality",
+    "Ridge",
+]

@@ -1,63 +1,156 @@
-"""What a pre-image method promises."""
+"""What a pre-image method is given, and what it promises."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from mercer._core.knobs import Knobs
+from mercer.engine.pairwise import squared_norms
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from mercer._core.types import Array, Indices
-    from mercer.model.projection import Projection
+    from mercer.kernels.base import Kernel
+    from mercer.model.space import FeatureSpace
+
+
+@dataclass(frozen=True, repr=False)
+class Examples:
+    """Rows with their scores, and the feature space they lie in."""
+
+    scores: Array  # (n, k) float64
+    rows: Array  # (n, d)
+    kernel: Kernel  # resolved
+    space: FeatureSpace | None  # None: a precomputed kernel, which knows no other points
+
+    def __len__(self) -> int:
+        return len(self.scores)
 
 
 @dataclass(frozen=True)
 class Quality:
-    """Root mean squared error on rows that were held out, beside that of always saying the mean."""
+    """Root mean squared error on rows that were held out, beside that of always saying the mean.
+
+    ``residual`` is the median squared distance, in feature space, between the image of the point that was
+    found and the point that was sought, as a share of the mean squared length there.
+    """
 
     error: float
     error_of_mean: float
+    residual: float | None = None
 
     def __str__(self) -> str:
-        return f"held-out error {self.error:.4g}, error of the mean {self.error_of_mean:.4g}"
+        text = f"held-out error {self.error:.4g}, error of the mean {self.error_of_mean:.4g}"
+        if self.residual is None:
+            return text
+        return f"{text}, feature-space residual {self.residual:.2%}"
+
+
+class Back(Protocol):
+    """A way back that has been learned."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that it rests on."""
+        ...
+
+    def __call__(self, scores: Array) -> Array:  # (b, k) -> (b, d)
+        """Points whose scores are near the given ones, in float64."""
+        ...
 
 
 @dataclass(frozen=True, repr=False)
 class FittedPreimage:
-    """A learned map from scores to input space, and how well it does."""
+    """The way back, and how well it does."""
 
     method: Preimage  # with every knob a number
-    projection: Projection  # scores -> rows, again an affine map of kernel sections
+    back: Back
     quality: Quality | None
+    space: FeatureSpace | None
+    reach: Array  # (k,) the largest |score| of an example
+    length: float  # mean squared length of the examples in feature space; nan where it is not known
 
     def __call__(self, scores: Array) -> Array:  # (b, k) -> (b, d)
         """Points whose scores are near the given ones."""
-        return self.projection(scores.astype(self.projection.coef.dtype, copy=False))
+        return self.back(scores.astype(np.float64, copy=False))
+
+    def residuals(self, scores: Array, points: Array) -> Array | None:  # (b, k), (b, d) -> (b,)
+        """‖φ(x) - ψ(t)‖² over the mean squared length; None where the kernel knows no points.
+
+        ψ(t) is the point of feature space that the scores t stand for.
+        """
+        if self.space is None:
+            return None
+        found = self.space.distances(points.astype(np.float64, copy=False), scores)
+        return found / self.length if self.length > 0 else found
 
     @property
     def n_rows(self) -> int:
-        """Rows that it was learned from."""
-        return self.projection.sections.width
+        """Rows that it rests on."""
+        return self.back.n_rows
 
     def __repr__(self) -> str:
-        return f"FittedPreimage({self.method!r}, learned from {self.n_rows} rows; {self.quality})"
+        return f"FittedPreimage({self.method!r}, from {self.n_rows} rows; {self.quality})"
 
 
 class Preimage(Knobs, ABC):
-    """Learns the way back from the scores of the training rows to the rows themselves."""
+    """Finds the way back from scores to rows."""
+
+    max_rows: int
+
+    def fit(self, examples: Examples, *, rng: np.random.Generator) -> FittedPreimage:
+        """Learn from examples; no more than `max_rows` of them are used."""
+        self.check(examples.kernel)
+        some = self.sample(len(examples), rng=rng)
+        if some is not None:
+            examples = Examples(
+                examples.scores[some], examples.rows[some], examples.kernel, examples.space
+            )
+        chosen, back, quality = self._learn(examples, rng=rng)
+        length = np.nan
+        if examples.space is not None:
+            few = examples.rows[:: max(1, len(examples) // FEW)]
+            length = float(np.mean(examples.space.lengths(few)))
+        reach = np.abs(examples.scores).max(axis=0, initial=0.0)
+        return FittedPreimage(chosen, back, quality, examples.space, reach, length)
 
     @abstractmethod
-    def fit(self, scores: Array, x: Array, *, rng: np.random.Generator) -> FittedPreimage:
-        """Learn from scores (n, k) and rows (n, d)."""
+    def _learn(
+        self, examples: Examples, *, rng: np.random.Generator
+    ) -> tuple[Preimage, Back, Quality | None]:
+        """The method with every knob a number, the way back, and its quality where it is known."""
 
     @abstractmethod
+    def check(self, kernel: Kernel) -> None:
+        """Raise when a knob has an impossible value, or the kernel is not one for this method."""
+
     def sample(self, n: int, *, rng: np.random.Generator) -> Indices | None:
-        """Which of n rows to learn from; None for all of them."""
+        """Which of n rows to use; None for all of them."""
+        if n <= self.max_rows:
+            return None
+        return np.sort(rng.choice(n, self.max_rows, replace=False))
 
     @abstractmethod
     def n_bytes(self, n: int, d: int) -> int:
         """The most that learning from n rows of d numbers may hold."""
+
+
+# Examples that a mean length or a quality is taken from.
+FEW = 200
+
+
+def held_out_quality(examples: Examples, points: Array, chosen: Indices) -> Quality:
+    """Of points found for examples that the way back was not shown."""
+    rows = examples.rows[chosen].astype(np.float64)
+    mean = examples.rows.mean(axis=0, dtype=np.float64)
+    residual = None
+    if examples.space is not None:
+        found = examples.space.distances(points, examples.scores[chosen])
+        length = float(np.mean(examples.space.lengths(rows)))
+        residual = float(np.median(found)) / length if length > 0 else 0.0
+    error = float(np.sqrt(np.mean(squared_norms(points - rows)) / rows.shape[1]))
+    of_mean = float(np.sqrt(np.mean(squared_norms(rows - mean)) / rows.shape[1]))
+    return Quality(error, of_mean, residual)

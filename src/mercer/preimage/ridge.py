@@ -13,10 +13,11 @@ from mercer._core.errors import InputError
 from mercer.kernels import RBF, Kernel, Linear
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
-from mercer.preimage.base import FittedPreimage, Preimage, Quality
+from mercer.preimage.base import Preimage, Quality
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
+    from mercer.preimage.base import Back, Examples
 
 # Rows for choosing the penalty; the final map is learned from all rows.
 TUNING_ROWS = 1500
@@ -45,10 +46,11 @@ class Ridge(Preimage):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> t = np.linspace(-1, 1, 40)[:, None]
-    >>> back = Ridge().fit(t, np.hstack([t, t**2]), rng=np.random.default_rng(0))
-    >>> bool(abs(back(np.array([[0.5]])) - [0.5, 0.25]).max() < 1e-3)
+    >>> from sklearn.datasets import make_circles
+    >>> from mercer import KernelPCA
+    >>> X, _ = make_circles(200, noise=0.02, random_state=0)
+    >>> model = KernelPCA(20, kernel="rbf", preimage=Ridge()).fit(X)
+    >>> bool(abs(model.inverse_transform(model.transform(X[:5])) - X[:5]).max() < 0.05)
     True
     """
 
@@ -56,13 +58,11 @@ class Ridge(Preimage):
     gamma: float | Literal["auto"] = "auto"
     max_rows: int = 5000
 
-    def fit(self, scores: Array, x: Array, *, rng: np.random.Generator) -> FittedPreimage:
+    def _learn(
+        self, examples: Examples, *, rng: np.random.Generator
+    ) -> tuple[Preimage, Back, Quality | None]:
         """Choose what is left to choose on held-out rows, then solve once on all rows."""
-        self._check()
-        some = self.sample(len(scores), rng=rng)
-        if some is not None:
-            scores, x = scores[some], x[some]
-        scores64, x64 = scores.astype(np.float64), x.astype(np.float64)
+        scores64, x64 = examples.scores, examples.rows.astype(np.float64)
         chosen, quality = self._choose(scores64, x64, rng=rng)
         kernel = _latent(float(chosen.gamma), scores64)
         mean = x64.mean(axis=0)
@@ -73,9 +73,11 @@ class Ridge(Preimage):
         coef = linalg.cho_solve(factor, x64 - mean)  # (n, d)
         # In float64 whatever x is: with a small penalty the coefficients are large and cancel.
         projection = Projection(KernelSections(kernel, scores64), coef, -mean)
-        return FittedPreimage(chosen, projection, quality)
+        return chosen, RidgeBack(projection), quality
 
-    def _check(self) -> None:
+    def check(self, kernel: Kernel) -> None:
+        """Any kernel will do: only scores and rows are looked at."""
+        del kernel
         for name, value in (("alpha", self.alpha), ("gamma", self.gamma)):
             if value != "auto" and not (
                 isinstance(value, Real) and not isinstance(value, bool) and value > 0
@@ -85,12 +87,6 @@ class Ridge(Preimage):
         if not isinstance(self.max_rows, Integral) or self.max_rows < 2:
             msg = f"Ridge needs max_rows >= 2, but max_rows={self.max_rows!r} came. Use 5000 or so."
             raise InputError(msg)
-
-    def sample(self, n: int, *, rng: np.random.Generator) -> Indices | None:
-        """A seeded sample where there are more than `max_rows`."""
-        if n <= self.max_rows:
-            return None
-        return np.sort(rng.choice(n, self.max_rows, replace=False))
 
     def n_bytes(self, n: int, d: int) -> int:
         """The system, its factor, the rows and their coefficients, and what choosing the penalty takes."""
@@ -128,6 +124,22 @@ class Ridge(Preimage):
                 best, least = replace(self, alpha=float(alphas[i]), gamma=float(gamma)), errors[i]
         of_mean = float(np.sqrt(np.mean((x[held] - mean) ** 2)))
         return best, Quality(float(least), of_mean)
+
+
+@dataclass(frozen=True, repr=False)
+class RidgeBack:
+    """Scores -> rows: again an affine map of kernel sections."""
+
+    projection: Projection
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that it was learned from."""
+        return self.projection.sections.width
+
+    def __call__(self, scores: Array) -> Array:
+        """Points whose scores are near the given ones."""
+        return self.projection(scores)
 
 
 def _latent(gamma: float, scores: Array) -> Kernel:

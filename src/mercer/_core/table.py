@@ -1,0 +1,127 @@
+"""A small table: named columns of one length, which print themselves and become a data frame when asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+SHOWN = 20  # rows that a printed table has at most, half from either end
+
+
+class Table:
+    """Named columns of one length.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        Kept as arrays, in this order.
+
+    Examples
+    --------
+    >>> table = Table({"kernel": ["rbf", "linear"], "error": [0.25, 0.5]})
+    >>> print(table)
+    kernel  error
+    rbf      0.25
+    linear    0.5
+    >>> table["error"].min()
+    np.float64(0.25)
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]) -> None:
+        self._columns = {name: _column(values) for name, values in columns.items()}
+        lengths = {name: len(column) for name, column in self._columns.items()}
+        if len(set(lengths.values())) > 1:
+            msg = f"A table needs columns of one length, but {lengths} came."
+            raise InputError(msg)
+
+    @property
+    def columns(self) -> list[str]:
+        """Their names."""
+        return list(self._columns)
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        """A column as an array."""
+        if name not in self._columns:
+            msg = f"No column {name!r} in this table. {nearest(str(name), self.columns)}"
+            raise InputError(msg)
+        return self._columns[name]
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self._columns.values()), ()))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Row by row, as plain Python values by name."""
+        for i in range(len(self)):
+            yield {name: _plain(column[i]) for name, column in self._columns.items()}
+
+    def take(self, rows: Any) -> Table:
+        """Some of the rows: positions or a mask."""
+        return Table({name: column[rows] for name, column in self._columns.items()})
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas DataFrame, where pandas is installed."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            msg = "A data frame was asked for, but pandas is not installed. pip install pandas"
+            raise InputError(msg) from error
+        return pd.DataFrame(dict(self._columns))
+
+    def __str__(self) -> str:
+        n = len(self)
+        rows = list(range(n))
+        if n > SHOWN:
+            rows = [*range(SHOWN // 2), *range(n - SHOWN // 2, n)]
+        texts = [
+            [name, *(_text(column[i]) for i in rows)] for name, column in self._columns.items()
+        ]
+        numeric = [column.dtype.kind in "fiu" for column in self._columns.values()]
+        widths = [max(map(len, column)) for column in texts]
+        lines = []
+        for cells in zip(*texts, strict=True):
+            padded = (
+                cell.rjust(width) if right else cell.ljust(width)
+                for cell, width, right in zip(cells, widths, numeric, strict=True)
+            )
+            lines.append("  ".join(padded).rstrip())
+        if n > SHOWN:
+            lines.insert(1 + SHOWN // 2, f"… {n - SHOWN} more rows")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Table({len(self)} rows: {', '.join(self.columns)})"
+
+    def _repr_html_(self) -> str:  # for notebooks
+        import html
+
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _column(values: Any) -> np.ndarray[Any, Any]:
+    if not isinstance(values, np.ndarray) and any(isinstance(v, (list, tuple)) for v in values):
+        array = np.empty(len(values), dtype=object)  # lists in a column: one object a row
+        for i, value in enumerate(values):
+            array[i] = value
+    else:
+        array = np.array(values)
+    array.flags.writeable = False
+    return array
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (float, np.floating)):
+        return f"{value:.4g}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return str(value)

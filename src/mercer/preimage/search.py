@@ -1,0 +1,141 @@
+"""Pre-images by search: from rows whose scores are near, downhill in feature space."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer._core.errors import InputError, PreimageWarning
+from mercer.engine.pairwise import squared_norms
+from mercer.engine.tiles import row_slices
+from mercer.preimage.base import FEW, Preimage, held_out_quality
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Flags, Indices
+    from mercer.model.space import FeatureSpace
+    from mercer.preimage.base import Back, Examples, Quality
+
+# Numbers that a slice of targets may hold against all points.
+SLICE_NUMBERS = 2**22
+
+
+@dataclass(frozen=True, repr=False)
+class Neighbours:
+    """Rows by their scores."""
+
+    scores: Array  # (n, k)
+    rows: Array  # (n, d) float64
+
+    def nearest(self, t: Array, count: int, skip: Indices | None = None) -> Indices:
+        """The `count` rows with the nearest scores, (b, count), nearest first; `skip` leaves one out each."""
+        squares = squared_norms(self.scores) - 2.0 * (t @ self.scores.T)  # (b, n), less ‖t‖²
+        if skip is not None:
+            squares[np.arange(len(t)), skip] = np.inf
+        count = min(count, len(self.scores) - (skip is not None))
+        some = np.argpartition(squares, count - 1, axis=1)[:, :count]
+        order = np.argsort(np.take_along_axis(squares, some, axis=1), axis=1, kind="stable")
+        return np.take_along_axis(some, order, axis=1)
+
+    @property
+    def radius(self) -> float:
+        """How far the rows lie from their mean, root mean square."""
+        return float(np.sqrt(np.mean(squared_norms(self.rows - self.rows.mean(axis=0)))))
+
+
+@dataclass(repr=True)
+class Search(Preimage):
+    """Starts from several near rows, each improved by `improve`; the best point ever seen is the answer."""
+
+    n_starts: int = 3
+    max_iter: int = 200
+    tol: float = 1e-6
+    max_rows: int = 5000
+
+    @abstractmethod
+    def improve(
+        self, space: FeatureSpace, x: Array, t: Array, *, radius: float
+    ) -> tuple[Array, Array, Flags]:
+        """From starts x, (p, d), towards targets t, (p, k): the best points, their distances, settled."""
+
+    def check_knobs(self) -> None:
+        """Raise when a knob has an impossible value."""
+        name = type(self).__name__
+        for knob in ("n_starts", "max_iter", "max_rows"):
+            value, least = getattr(self, knob), 2 if knob == "max_rows" else 1
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+                msg = f"{name} needs a whole number {knob} >= {least}, but {knob}={value!r} came."
+                raise InputError(msg)
+        if not isinstance(self.tol, Real) or not 0 < self.tol < 1:
+            msg = f"{name} needs a tol between 0 and 1, but tol={self.tol!r} came. Use 1e-6."
+            raise InputError(msg)
+
+    def n_bytes(self, n: int, d: int) -> int:
+        """Examples, and a slice of targets against all points with a few copies."""
+        rows = min(n, self.max_rows)
+        return 8 * (2 * rows * (d + 64) + 8 * max(SLICE_NUMBERS, n))
+
+    def _learn(
+        self, examples: Examples, *, rng: np.random.Generator
+    ) -> tuple[Preimage, Back, Quality | None]:
+        assert examples.space is not None  # `check` has seen to it
+        rows = examples.rows.astype(np.float64, copy=False)
+        back = SearchBack(self, examples.space, Neighbours(examples.scores, rows))
+        if len(examples) < 3:  # nothing to hold out
+            return self, back, None
+        chosen = np.sort(rng.choice(len(examples), min(FEW, len(examples)), replace=False))
+        points, _ = back.search(examples.scores[chosen], skip=chosen)
+        return self, back, held_out_quality(examples, points, chosen)
+
+
+@dataclass(frozen=True, repr=False)
+class SearchBack:
+    """A search, its feature space, and the rows it starts from."""
+
+    method: Search
+    space: FeatureSpace
+    near: Neighbours
+
+    @property
+    def n_rows(self) -> int:
+        """Rows to start from."""
+        return len(self.near.scores)
+
+    def __call__(self, scores: Array) -> Array:
+        """The best points found; a warning counts those that did not settle."""
+        points, settled = self.search(scores)
+        if not np.all(settled):
+            msg = (
+                f"{int(np.sum(~settled))} of {len(settled)} pre-images had not settled after "
+                f"{self.method.max_iter} steps; the best points seen are given. Raise `max_iter`, or "
+                "look at the residuals in `preimage_.residuals(scores, points)`."
+            )
+            warnings.warn(msg, PreimageWarning, stacklevel=2)
+        return points
+
+    def search(self, scores: Array, skip: Indices | None = None) -> tuple[Array, Flags]:
+        """Points, (b, d), and who settled; rows in `skip` are not started from."""
+        points = np.empty((len(scores), self.near.rows.shape[1]))
+        settled = np.empty(len(scores), dtype=bool)
+        width = max(self.space.projection.sections.width, self.n_rows)
+        height = max(1, SLICE_NUMBERS // (width * (self.method.n_starts + 1)))
+        for i in row_slices(len(scores), height):
+            own = None if skip is None else skip[i]
+            points[i], settled[i] = self._slice(scores[i], own)
+        return points, settled
+
+    def _slice(self, t: Array, skip: Indices | None) -> tuple[Array, Flags]:
+        nearest = self.near.rows[self.near.nearest(t, self.method.n_starts, skip)]  # (b, s, d)
+        # Their mean lies where several near rows agree, and is often the best start of all.
+        starts = np.concatenate([nearest, nearest.mean(axis=1, keepdims=True)], axis=1)
+        b, s, d = starts.shape
+        found, distances, settled = self.method.improve(
+            self.space, starts.reshape(b * s, d), np.repeat(t, s, axis=0), radius=self.near.radius
+        )
+        best = np.argmin(distances.reshape(b, s), axis=1)
+        rows = np.arange(b)
+        return found.reshape(b, s, d)[rows, best], settled.reshape(b, s)[rows, best]

@@ -151,3 +151,30 @@ def test_values_of_an_unbounded_kernel_are_not_packed():
     found = plan(problem)
     assert found.sketch
     assert not found.packed
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "block", "least"), [(1000, None, None), (350, 16, 100), (300, 8, 60)]
+)
+def test_a_short_basis_has_narrow_blocks(megabytes, block, least):
+    """Two wide blocks hardly converge; the memory of one wide block holds several narrow ones."""
+    problem = Problem(
+        50_000,
+        50,
+        20,
+        itemsize=4,
+        budget_bytes=megabytes * 10**6,
+        n_threads=2,
+        shift_invariant=True,
+        rows_bytes=10**7,
+    )
+    solver = plan(problem).solver
+    assert solver.block == block
+    assert (solver.max_basis is None) if least is None else (solver.max_basis >= least)
+
+
+def test_a_block_that_was_asked_for_stays():
+    problem = Problem(
+        50_000, 50, 20, itemsize=4, budget_bytes=340_000_000, n_threads=2, shift_invariant=True
+    )
+    assert plan(problem, BlockKrylov(block=20)).solver.block == 20

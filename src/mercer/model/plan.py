@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, nearest
 from mercer.engine.tiles import cached_width, square_tiling
+from mercer.model.basis_room import SHARE_COMPONENTS, grown_bytes, most_components, within
 from mercer.model.budget import (
     FLOAT,
     SMALL,
-    krylov_bytes,
     lapack_bytes,
     primal_bytes,
     ready_bytes,
@@ -31,7 +31,6 @@ SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 TIGHT_TOL = 1e-10
 HALF_TOL = 5e-7  # what iterating on a float32 sketch reaches; below, each digit would cost a pass
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
-SHARE_COMPONENTS = 64  # to plan with, when a share of the variance leaves their number open
 
 
 def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
@@ -235,10 +234,10 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
     n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.n_components else problem.n)
     sketch = _sketches(problem, solver)
     fixed = _rows_bytes(problem, sketch=sketch) + _tile_bytes(problem)
-    solver, basis, reasons = _within(problem, solver, k, fixed)
+    solver, basis, reasons = within(problem, solver, k, fixed)
     reasons = (reason, *reasons)
     fits = _lapack_bytes(problem, Lapack()) <= problem.budget_bytes
-    most = _most_components(problem, solver, fixed)
+    most = most_components(problem, solver, fixed)
     facts: dict[str, Any] = {"lapack_fits": fits, "most_components": most}
     if problem.precomputed:
         reasons = (*reasons, "K is the caller's own matrix")
@@ -267,9 +266,9 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
         if lapack <= problem.budget_bytes:
             tiles = tiles.within(min(tiles.n_bytes, problem.budget_bytes - lapack))
         held = tiles.n_bytes
-        most = _most_components(problem, solver, fixed + held)
+        most = most_components(problem, solver, fixed + held)
         facts |= {"most_components": most, "lapack_fits": lapack + held <= problem.budget_bytes}
-        grown = fixed + held + _grown_bytes(problem, solver, most)
+        grown = fixed + held + grown_bytes(problem, solver, most)
         n_bytes = max(grown, lapack + held if facts["lapack_fits"] else 0)
     facts |= {"width": width, "sketch": sketch, "packed": tiles.packed, "sliced": tiles.sliced}
     facts |= {"hold_bytes": tiles.n_bytes, "held": tiles.share}
@@ -285,49 +284,3 @@ def _sketches(problem: Problem, solver: Solver) -> bool:
     if problem.itemsize == 4:
         return True
     return problem.shift_invariant and problem.dense and solver.tol >= HALF_TOL
-
-
-def _within(
-    problem: Problem, solver: Solver, k: int, fixed: int
-) -> tuple[Solver, int, tuple[str, ...]]:
-    """The solver with a basis that fits: a shorter one restarts more often, and costs products."""
-    if not isinstance(
-        solver, BlockKrylov
-    ):  # a solver of the user's own: what it holds is not known
-        return solver, _krylov_bytes(problem, BlockKrylov(), k), ()
-    needed = _krylov_bytes(problem, solver, k)
-    short = replace(solver, max_basis=k + 2 * solver.width(k, problem.n))
-    least = _krylov_bytes(problem, short, k)
-    spare = problem.budget_bytes - fixed - least
-    if needed + fixed <= problem.budget_bytes or spare < 0:
-        return solver, needed if spare >= 0 else least, ()
-    columns = spare // (2 * FLOAT * problem.n)
-    short = replace(short, max_basis=(short.max_basis or 0) + columns)
-    why = f"the Krylov basis restarts at {short.max_basis} columns to stay within `memory`"
-    return short, _krylov_bytes(problem, short, k), (why,)
-
-
-def _krylov_bytes(problem: Problem, solver: BlockKrylov, k: int) -> int:
-    n = problem.n
-    return krylov_bytes(
-        n=n, k=k, block=solver.width(k, n), room=solver.room(k, n), n_threads=problem.n_threads
-    )
-
-
-def _grown_bytes(problem: Problem, solver: Solver, k: int) -> int:
-    """With k components that were started from k/2 of them: the first block is as wide."""
-    if not isinstance(solver, BlockKrylov):
-        return _krylov_bytes(problem, BlockKrylov(), k)
-    width = max(solver.width(k, problem.n), k // 2 + 2)
-    room = max(solver.room(k, problem.n), k + 2 * width)
-    return krylov_bytes(n=problem.n, k=k, block=width, room=room, n_threads=problem.n_threads)
-
-
-def _most_components(problem: Problem, solver: Solver, fixed: int) -> int:
-    """Components whose blocks fit, when a share of the variance makes their number grow."""
-    if not isinstance(solver, BlockKrylov):
-        return problem.n
-    k = SHARE_COMPONENTS
-    while k < problem.n and fixed + _grown_bytes(problem, solver, 2 * k) <= problem.budget_bytes:
-        k *= 2
-    return k

@@ -1,0 +1,96 @@
+"""How long a Krylov basis there is room for, and how wide its blocks are then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mercer.model.budget import FLOAT, krylov_bytes
+from mercer.solvers import BlockKrylov
+
+if TYPE_CHECKING:
+    from mercer.model.problem import Problem
+    from mercer.solvers import Solver
+
+FEW_BLOCKS = 5  # that a basis should hold between restarts
+SHARE_COMPONENTS = 64  # to plan with, when a share of the variance leaves their number open
+
+
+def within(
+    problem: Problem, solver: Solver, k: int, fixed: int
+) -> tuple[Solver, int, tuple[str, ...]]:
+    """The solver with a basis that fits: a shorter one restarts more often, and costs products."""
+    if not isinstance(
+        solver, BlockKrylov
+    ):  # a solver of the user's own: what it holds is not known
+        return solver, _own_bytes(problem, BlockKrylov(), k), ()
+    needed = _own_bytes(problem, solver, k)
+    spare = problem.budget_bytes - fixed
+    if needed <= spare:
+        return solver, needed, ()
+    shorter = [
+        found
+        for block in _blocks(solver, k, problem.n)
+        if (found := _shorter(problem, solver, k, block, spare))
+    ]
+    if not shorter:  # the refusal names what the least would take
+        block = _blocks(solver, k, problem.n)[-1]
+        least = replace(solver, block=block, max_basis=k + 2 * block)
+        return solver, _own_bytes(problem, least, k), ()
+    # The widest block of which the basis holds a few; a basis of two blocks hardly converges.
+    enough = [
+        found
+        for found in shorter
+        if found.room(k, problem.n) >= k + FEW_BLOCKS * (found.block or 1)
+    ]
+    short = enough[0] if enough else shorter[-1]
+    why = (
+        f"the Krylov basis restarts at {short.max_basis} columns, in blocks of {short.block}, to stay within "
+        "`memory`"
+    )
+    return short, _own_bytes(problem, short, k), (why,)
+
+
+def _blocks(solver: BlockKrylov, k: int, n: int) -> list[int]:
+    """Widths of a block to try, the usual one first; one that the user has set stays."""
+    width = solver.width(k, n)
+    return [width] if solver.block is not None else [width, max(width // 2, 1), max(width // 4, 1)]
+
+
+def _shorter(
+    problem: Problem, solver: BlockKrylov, k: int, block: int, spare: int
+) -> BlockKrylov | None:
+    """The solver with this block and the longest basis that fits; None when not even two blocks do."""
+    short = replace(solver, block=block, max_basis=k + 2 * block)
+    left = spare - _own_bytes(problem, short, k)
+    if left < 0:
+        return None
+    most = solver.max_basis or k + 8 * block
+    room = min(k + 2 * block + left // (2 * FLOAT * problem.n), max(most, k + 2 * block))
+    return replace(short, max_basis=int(room))
+
+
+def _own_bytes(problem: Problem, solver: BlockKrylov, k: int) -> int:
+    n = problem.n
+    return krylov_bytes(
+        n=n, k=k, block=solver.width(k, n), room=solver.room(k, n), n_threads=problem.n_threads
+    )
+
+
+def grown_bytes(problem: Problem, solver: Solver, k: int) -> int:
+    """With k components that were started from k/2 of them: the first block is as wide."""
+    if not isinstance(solver, BlockKrylov):
+        return _own_bytes(problem, BlockKrylov(), k)
+    width = max(solver.width(k, problem.n), k // 2 + 2)
+    room = max(solver.room(k, problem.n), k + 2 * width)
+    return krylov_bytes(n=problem.n, k=k, block=width, room=room, n_threads=problem.n_threads)
+
+
+def most_components(problem: Problem, solver: Solver, fixed: int) -> int:
+    """Components whose blocks fit, when a share of the variance makes their number grow."""
+    if not isinstance(solver, BlockKrylov):
+        return problem.n
+    k = SHARE_COMPONENTS
+    while k < problem.n and fixed + grown_bytes(problem, solver, 2 * k) <= problem.budget_bytes:
+        k *= 2
+    return k

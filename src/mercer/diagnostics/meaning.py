@@ -1,0 +1,289 @@
+"""What a component says about the input variables: its slopes, and how much of it each variable moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._core.errors import InputError
+from mercer._core.table import Table
+from mercer.engine.pairwise import dense
+from mercer.engine.rows import row_blocks
+from mercer.estimators.base import Projector
+from mercer.estimators.door import check_kernel_rows, new_rows
+from mercer.model.budget import SLICE_BYTES
+from mercer.model.space import FeatureSpace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mercer._core.types import Array, Rows
+
+TOP = 3  # variables of a component that are printed
+MOST_PRINTED = 10  # components
+# A mean slope below this share of the root mean square one is what is left of ups and downs.
+ONE_WAY = 0.5
+
+
+def gradients(model: Any, X: Any) -> Array:
+    """Derivatives of every score with respect to every input variable, at each row.
+
+    ``out[i, j, l]`` is ∂score_j/∂x_l at row i: how fast component j changes when variable l is moved there
+    and all others stay. Exact derivatives of the fitted model, on every route; those of linear PCA are
+    its axes, the same at every row.
+
+    Parameters
+    ----------
+    model : KernelPCA, PCA or IncrementalKernelPCA
+        Fitted, with a kernel that has a derivative: those of distances and dot products, their sums and
+        products. A callable or precomputed kernel has none that is known.
+    X : array-like, sparse matrix of shape (b, d) or source of rows
+        Where to take the derivatives.
+
+    Returns
+    -------
+    slopes : ndarray of shape (b, k, d)
+        In the dtype of the model.
+
+    See Also
+    --------
+    importance : The same summed up over the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import PCA
+    >>> from mercer.diagnostics import gradients
+    >>> X = np.random.default_rng(0).standard_normal((50, 3))
+    >>> pca = PCA(2).fit(X)
+    >>> np.allclose(gradients(pca, X[:4]), pca.components_)
+    True
+    """
+    space, rows = _opened(model, X)
+    k, dtype = space.projection.n_components, model.eigenvalues_.dtype
+    out = np.empty((int(rows.shape[0]), k, int(rows.shape[1])), dtype=dtype)
+    for i, _, slopes in _slopes(space, rows):
+        out[i] = slopes
+    return out
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Importance:
+    """How much of each component every variable moves. Prints as sentences.
+
+    Attributes
+    ----------
+    names : tuple of d str
+        The variables.
+    sizes : ndarray of shape (d, k)
+        Root mean square of slope times standard deviation: by how much a usual change of the variable, alone,
+        moves the score.
+    slopes : ndarray of shape (d, k)
+        Mean slope times standard deviation, with its sign. Much smaller than the size where the score goes up
+        with the variable at some rows and down at others.
+    explained : ndarray of shape (k,)
+        Share of the variance of each component.
+    """
+
+    names: tuple[str, ...]
+    sizes: Array
+    slopes: Array
+    explained: Array
+
+    @property
+    def shares(self) -> Array:  # (d, k)
+        """The sizes, each component's summing to one; zeros where no variable moves it at these rows."""
+        total = self.sizes.sum(axis=0)
+        return np.asarray(self.sizes / np.where(total > 0, total, 1.0))
+
+    @property
+    def table(self) -> Table:
+        """A row for each variable; share and signed slope for each component, counted from 1."""
+        columns: dict[str, Any] = {"variable": list(self.names)}
+        for j, (share, slope) in enumerate(zip(self.shares.T, self.slopes.T, strict=True), start=1):
+            columns |= {f"share {j}": share, f"slope {j}": slope}
+        return Table(columns)
+
+    def top(self, component: int, count: int = TOP) -> list[str]:
+        """The variables that move a component most, the first one most.
+
+        Parameters
+        ----------
+        component : int
+            Counted from 0.
+        count : int, default=3
+
+        Returns
+        -------
+        names : list of str
+        """
+        return [self.names[l] for l in self._order(component)[:count]]
+
+    def _order(self, component: int) -> list[int]:
+        k = self.sizes.shape[1]
+        if not 0 <= component < k:
+            msg = f"component {component} was asked for, but there are {k}, counted from 0 to {k - 1}."
+            raise InputError(msg)
+        size = self.sizes[:, component]
+        moving = np.argsort(-size, kind="stable")
+        return [int(l) for l in moving if size[l] > 0]
+
+    def _sentence(self, component: int) -> str:
+        told: dict[str, list[str]] = {"rises with": [], "falls with": [], "goes both ways with": []}
+        for l in self._order(component)[:TOP]:
+            slope, size = self.slopes[l, component], self.sizes[l, component]
+            way = "rises with" if slope > 0 else "falls with"
+            way = way if abs(slope) >= ONE_WAY * size else "goes both ways with"
+            told[way].append(f"{self.names[l]} ({self.shares[l, component]:.0%})")
+        parts = [f"{way} {', '.join(names)}" for way, names in told.items() if names]
+        head = f"component {component + 1} ({self.explained[component]:.1%} of the variance)"
+        return f"{head} {'; '.join(parts) or 'stands still at these rows'}"
+
+    def __str__(self) -> str:
+        k = self.sizes.shape[1]
+        lines = [self._sentence(j) for j in range(min(k, MOST_PRINTED))]
+        if k > MOST_PRINTED:
+            lines.append(f"… {k - MOST_PRINTED} more components")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        d, k = self.sizes.shape
+        return f"Importance({d} variables for {k} components)"
+
+    def _repr_html_(self) -> str:  # for notebooks
+        import html
+
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Importance:
+    """How much of each component every input variable moves, over the rows X.
+
+    The size of a variable is the root mean square of its slope over the rows, times its standard deviation
+    over them. A slope alone is a change for each unit, and means nothing across variables in
+    metres and in millimetres; times a usual change of the variable it is on the scale of the score. For
+    linear PCA this is |axis| times standard deviation.
+
+    It is a statement about the model: which variables the score looks at, each moved alone. Of two variables
+    that always go together either may get the share of both.
+
+    Parameters
+    ----------
+    model : KernelPCA, PCA or IncrementalKernelPCA
+        As in `gradients`.
+    X : array-like, sparse matrix of shape (b, d) or source of rows
+        Rows to average over, usually those of the fit or a sample of them; at least two. The cost is that of k
+        transforms with a slope each.
+    names : d strings, optional
+        Of the variables. Left out: the columns of the data frame the model was fitted to, or of X, or x0, x1, …
+
+    Returns
+    -------
+    Importance
+        Print it for the main variables of each component in words; ``.table`` has all of them, and
+        ``.shares`` and ``.slopes`` are arrays.
+
+    See Also
+    --------
+    mercer.plots.arrows : The slopes as arrows on a plot of the scores.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer import KernelPCA
+    >>> from mercer.diagnostics import importance
+    >>> iris = load_iris()
+    >>> model = KernelPCA(1, kernel="rbf").fit(iris.data)
+    >>> found = importance(model, iris.data, names=["sepal l", "sepal w", "petal l", "petal w"])
+    >>> found.top(0, count=2)
+    ['petal l', 'sepal l']
+    >>> float(found.shares.sum().round(12))
+    1.0
+    """
+    space, rows = _opened(model, X)
+    called = _names(model, X, names, int(rows.shape[1]))
+    sums = _Sums.of(space, rows)
+    if sums.n < 2 or not np.any(sums.scatter > 0):
+        msg = (
+            f"{sums.n} row(s) came, and no variable changes among them: a standard deviation needs at least "
+            "two different rows. Pass the training rows, or a sample of them."
+        )
+        raise InputError(msg)
+    spread = np.sqrt(sums.scatter / sums.n)[:, None]  # (d, 1)
+    sizes = np.sqrt(sums.squares.T / sums.n) * spread
+    return Importance(called, sizes, (sums.slopes.T / sums.n) * spread, model.fit_.explained)
+
+
+@dataclass
+class _Sums:
+    """What importance is made of, block by block: no (b, k, d) array is ever whole."""
+
+    slopes: Array  # (k, d) Σ slope
+    squares: Array  # (k, d) Σ slope²
+    base: Array  # (d,) the first row
+    mean: Array  # (d,) of the variables, less the first row
+    scatter: Array  # (d,) Σ (x - mean)²
+    n: int = 0
+
+    @classmethod
+    def of(cls, space: FeatureSpace, rows: Rows) -> _Sums:
+        """Of all rows."""
+        k, d = space.projection.n_components, int(rows.shape[1])
+        sums = cls(np.zeros((k, d)), np.zeros((k, d)), *np.zeros((3, d)))
+        for _, x, slopes in _slopes(space, rows):
+            sums.slopes += slopes.sum(axis=0)
+            sums.squares += np.einsum("bkd,bkd->kd", slopes, slopes)
+            sums.take(x)
+        return sums
+
+    def take(self, x: Array) -> None:
+        """One more block; it is centred before it is squared (Chan, Golub & LeVeque 1979)."""
+        if self.n == 0:
+            self.base = x[0].copy()
+        x = x - self.base  # a variable that never changes is exactly zero from here on
+        own = x.mean(axis=0)
+        gap, n = own - self.mean, self.n + len(x)
+        self.scatter += ((x - own) ** 2).sum(axis=0) + gap**2 * (self.n * len(x) / n)
+        self.mean += gap * (len(x) / n)
+        self.n = n
+
+
+def _opened(model: Any, X: Any) -> tuple[FeatureSpace, Rows]:
+    """The feature space of a fitted model, and rows that are fit for it."""
+    if not isinstance(model, Projector):
+        msg = (
+            f"A fitted mercer.KernelPCA, mercer.PCA or mercer.IncrementalKernelPCA was needed, but "
+            f"{type(model).__name__} came. Of a pipeline, pass the last step and the rows that reach it."
+        )
+        raise InputError(msg)
+    check_is_fitted(model)
+    rows = new_rows(model, X, model.eigenvalues_.dtype)
+    kernel = getattr(model, "kernel_", None)
+    if kernel is not None:
+        check_kernel_rows(kernel, rows)
+    return FeatureSpace.of(model.fit_), rows
+
+
+def _slopes(space: FeatureSpace, rows: Rows) -> Iterator[tuple[slice, Array, Array]]:
+    """Blocks of rows in float64, each with its place and its (b, k, d) slopes."""
+    numbers = max(
+        space.projection.sections.width, space.projection.n_components * int(rows.shape[1])
+    )
+    for i, block in row_blocks(rows, max(1, min(1024, SLICE_BYTES // (8 * numbers)))):
+        x = dense(block).astype(np.float64, copy=False)
+        yield i, x, space.score_slopes(x)
+
+
+def _names(model: Any, X: Any, names: Sequence[str] | None, d: int) -> tuple[str, ...]:
+    if names is None:
+        names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = getattr(X, "columns", None)
+    called = tuple(map(str, names)) if names is not None else tuple(f"x{l}" for l in range(d))
+    if len(called) != d:
+        msg = f"`names` has {len(called)} entries, but there are {d} variables. Pass one for each."
+        raise InputError(msg)
+    return called

@@ -175,10 +175,11 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     model : KernelPCA, PCA or IncrementalKernelPCA
         As in `gradients`.
     X : array-like, sparse matrix of shape (b, d) or source of rows
-        Rows to average over, usually those of the fit or a sample of them; at least two. The cost is that of k
-        transforms with a slope each.
+        Rows to average over, usually those of the fit or a sample of them; at least two. The cost is that
+        of k transforms with a slope each.
     names : d strings, optional
-        Of the variables. Left out: the columns of the data frame the model was fitted to, or of X, or x0, x1, …
+        Of the variables. Left out: the columns of the data frame the model was fitted to, or of X, or
+        x0, x1, …
 
     Returns
     -------

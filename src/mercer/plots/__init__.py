@@ -13,10 +13,11 @@ Examples
 'share of the variance (%)'
 """
 
+from mercer.plots.biplot import arrows
 from mercer.plots.contours import levels
 from mercer.plots.four import panels
 from mercer.plots.images import faces, ladder
 from mercer.plots.scatter import scores
 from mercer.plots.variance import spectrum
 
-__all__ = ["faces", "ladder", "levels", "panels", "scores", "spectrum"]
+__all__ = ["arrows", "faces", "ladder", "levels", "panels", "scores", "spectrum"]

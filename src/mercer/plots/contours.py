@@ -1,4 +1,4 @@
-"""Components as functions over the plane: where each is positive, negative and zero."""
+"""Components as functions over two variables: where each is positive, negative and zero."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.plots import _axes, _checks, _labels
+from mercer.plots import _axes, _checks, _labels, _slice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from matplotlib.axes import Axes
 
@@ -27,23 +27,37 @@ def levels(
     *,
     component: int | Iterable[int] = 0,
     n_components: int | None = None,
+    variables: Sequence[int | str] | None = None,
+    fixed: Any = "median",
+    names: Sequence[str] | None = None,
     labels: Any = None,
     ax: Any = None,
     resolution: int = 200,
     margin: float = 0.15,
 ) -> Any:
-    """Level sets of a component as a function over the plane, with its zero line and the data.
+    """Level sets of a component as a function over two variables, with its zero line and the data.
+
+    With more than two variables the picture is a slice: two of them move, the others are held where `fixed`
+    says. The data are then drawn pale: their other variables are not the held ones, so the colour under
+    a point is not its score.
 
     Parameters
     ----------
-    X : array of shape (n, 2)
+    X : array or data frame of shape (n, d)
         The data, drawn on top; their box is what the picture shows.
     transform : callable
-        Takes (m, 2) points and gives their (m, k) scores, as ``model.transform`` does.
+        Takes (m, d) points and gives their (m, k) scores, as ``model.transform`` does.
     component : int or sequence of int
         Which component, counted from 0; several make a grid of Axes.
     n_components : int, optional
         Short for ``component=range(n_components)``.
+    variables : two integers or names, optional
+        Which two variables move, counted from 0; the only two there are where it is left out.
+    fixed : "median", int or array of shape (d,), default="median"
+        Where the other variables are held: at the medians of X, at those of the row with this number, or
+        at those of a point.
+    names : d strings, optional
+        Of the variables; the columns of a data frame where it is left out.
     labels : array of shape (n,), optional
         As in `mercer.plots.scores`.
     ax : matplotlib Axes, or an array of them where several components are drawn, optional
@@ -67,7 +81,7 @@ def levels(
     >>> ax.get_title()
     'component 1'
     """
-    X = _checks.plane("X", X)
+    sliced, X = _slice.read(X, variables, fixed, names)  # X: (n, 2) from here on
     read = _labels.read(labels, len(X))
     chosen, several = _chosen(component, n_components)
     _checks.whole("resolution", resolution, least=2)
@@ -75,19 +89,18 @@ def levels(
         msg = f"`margin` must be a share of the extent of X, but {margin!r} came. Pass 0.15."
         raise InputError(msg)
     across, up = _sides(X, resolution, margin)  # (r,), (r,)
-    values = _on_grid(transform, across, up)  # (r, r, k)
+    values = _on_grid(sliced.lifted(transform), across, up)  # (r, r, k)
     chosen = [_checks.component(index, values.shape[2]) for index in chosen]
     axes = _places(ax, len(chosen), several, shape=float(np.ptp(up) / np.ptp(across)))
     for place, index in zip(axes, chosen, strict=True):
         _fill(place, across, up, values[:, :, index])
-        shaded = _labels.draw(place, X, read, **_on_top(read))
+        shaded = _labels.draw(place, X, read, **_on_top(read, pale=bool(sliced.where)))
         place.set_title(f"component {index + 1}", fontsize=11)
     if several and ax is None:
         _labels.common_key(axes, read, shaded)
     else:
         _labels.key(axes[0], read, shaded)
-    if not several:  # in a grid the names would repeat in every cell
-        axes[0].set(xlabel="feature 1", ylabel="feature 2")
+    _describe(axes, sliced, several=several, own=ax is None)
     return axes if several else axes[0]
 
 
@@ -176,7 +189,20 @@ def _fill(ax: Axes, across: Array, up: Array, values: Array) -> None:
         ax.set_aspect("equal")
 
 
-def _on_top(labels: _labels.Labels | None) -> dict[str, Any]:
+def _describe(axes: Any, sliced: _slice.Slice, *, several: bool, own: bool) -> None:
+    """What the two axes are, and where the other variables are held."""
+    across, up = sliced.names
+    if not several:  # in a grid the names would repeat in every cell
+        axes[0].set(xlabel=across, ylabel=up)
+        if sliced.where:
+            axes[0].set_title(f"{axes[0].get_title()}, {sliced.where}", fontsize=11)
+    elif sliced.where and own:
+        figure = axes[0].figure
+        figure.suptitle(f"over {across} (across) and {up} (up), {sliced.where}", fontsize=10)
+
+
+def _on_top(labels: _labels.Labels | None, *, pale: bool) -> dict[str, Any]:
     """Points must be seen on dark as well as on pale: a white rim, and black without labels."""
-    rim: dict[str, Any] = {"linewidths": 0.4, "edgecolors": "white", "alpha": 1.0, "size": 12.0}
+    seen = 0.7 if pale else 1.0
+    rim: dict[str, Any] = {"linewidths": 0.4, "edgecolors": "white", "alpha": seen, "size": 12.0}
     return rim if labels is not None else rim | {"color": "black"}

@@ -33,7 +33,16 @@ def assert_pictures(folder, *names):
 
 def test_every_example_has_a_test_and_says_what_it_shows():
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {"circles", "moons", "circle_map", "eigenfaces", "classifier", "stream"}
+    assert names == {
+        "circles",
+        "moons",
+        "circle_map",
+        "eigenfaces",
+        "classifier",
+        "stream",
+        "denoising",
+        "meaning",
+    }
     for name in names:
         assert f"python examples/{name}.py" in load(name).__doc__
 
@@ -148,3 +157,25 @@ def test_stream(capsys):
     low, high = np.asarray(shown["bounds"]).T
     assert np.all((low <= shown["exact"]) & (shown["exact"] <= high))
     assert "6000" in capsys.readouterr().out
+
+
+def test_denoising(tmp_path):
+    figures = run("denoising", tmp_path, "--train", "200")
+    for kind, noisy in (("gaussian", 0.25), ("speckle", 0.17)):
+        errors = figures[kind]["errors"]
+        assert errors["noisy"] == pytest.approx(noisy, abs=0.01)
+        # Every way that takes an RBF kernel is there, and each removes most of the noise.
+        assert set(errors) >= {"noisy", "PCA", "ridge", "fixed-point", "distances", "gradient"}
+        assert all(error < 0.4 * noisy for name, error in errors.items() if name != "noisy")
+        # Two searches for one minimum.
+        assert errors["gradient"] == pytest.approx(errors["fixed-point"], rel=0.02)
+    assert figures["gaussian"]["errors"]["distances"] < figures["gaussian"]["errors"]["PCA"]
+    assert_pictures(tmp_path, "denoising.png")
+
+
+def test_meaning(tmp_path, capsys):
+    figures = run("meaning", tmp_path)
+    np.testing.assert_allclose(figures["shares"].sum(axis=0), 1.0)
+    assert figures["top"][0][0] == "flavanoids"
+    assert "component 1 (29.0% of the variance)" in capsys.readouterr().out
+    assert_pictures(tmp_path, "meaning_arrows.png", "meaning_levels.png")

@@ -1,0 +1,303 @@
+"""How many components: a share of the variance, more than chance, least error on held-out rows, or a gap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._core.errors import InputError, nearest
+from mercer._core.table import Table
+from mercer.diagnostics import selection_door as door
+from mercer.diagnostics.components_chance import against_chance, linear_against_chance
+from mercer.diagnostics.selection_report import within_one_error
+from mercer.diagnostics.selection_trial import Court, tried
+from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
+from mercer.estimators.base import Projector
+from mercer.estimators.door import check_kernel_rows
+from mercer.estimators.validation import as_generator
+from mercer.kernels import Linear, as_kernel
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer.diagnostics.selection_trial import Outcome
+    from mercer.kernels import Kernel
+
+METHODS = ("permutation", "variance", "cross-validation", "gap")
+# A gap is looked for among components with at least this share of the first one's variance: further
+# down every spectrum has large ratios, between numbers that do not matter.
+LOOKED_AT = 1e-3
+# Numbers of components that cross-validation tries, as far as a fold can hold them.
+LADDER = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Components:
+    """A number of components, the curve it was read off, and why. ``int`` gives the number.
+
+    Attributes
+    ----------
+    n_components : int
+    method : str
+    curve : Table
+        A row for each number of components that was looked at.
+    reasons : list of str
+    """
+
+    n_components: int
+    method: str
+    curve: Table
+    reasons: list[str]
+
+    def __int__(self) -> int:
+        return self.n_components
+
+    def __index__(self) -> int:
+        return self.n_components
+
+    def __str__(self) -> str:
+        lines = (f"  - {reason}" for reason in self.reasons)
+        return "\n".join([f"{self.n_components} components, by {self.method}", *lines])
+
+    def __repr__(self) -> str:
+        return f"Components({self.n_components}, method={self.method!r})"
+
+
+def n_components(
+    X: Any,
+    kernel: Any = "rbf",
+    *,
+    method: str = "permutation",
+    share: float = 0.95,
+    quantile: float = 0.95,
+    repeats: int = 20,
+    folds: Any = 3,
+    noise: float = 0.3,
+    max_rows: int = 1000,
+    random_state: Any = None,
+) -> Components:
+    """How many components are worth keeping.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d), a source of rows, or a fitted model
+        A model knows its eigenvalues, which is enough for ``"variance"`` and ``"gap"``.
+    kernel : str, Kernel or callable, default="rbf"
+        Not looked at when a model came.
+    method : {"permutation", "variance", "cross-validation", "gap"}, default="permutation"
+        ``"permutation"``: parallel analysis (Horn 1965). Each column is shuffled on its own, which leaves its
+        values and takes away what it has to do with the others; leading eigenvalues count as long as they
+        exceed the given quantile of those of shuffled data. Components of the linear kernel are taken off
+        one by one (Dobriban & Owen 2019), so that a strong one hides none behind it; other kernels
+        have no such remedy, and there the number is on the low side.
+        ``"variance"``: the fewest that hold the given share.
+        ``"cross-validation"``: the fewest within one standard error of the least error, in input space, of
+        held-out rows with noise added, as in `mercer.select`.
+        ``"gap"``: before the largest ratio of an eigenvalue to the next.
+    share : float, default=0.95
+        For ``"variance"``.
+    quantile : float, default=0.95
+    repeats : int, default=20
+        For ``"permutation"``.
+    folds : int or splitter, default=3
+    noise : float, default=0.3
+        For ``"cross-validation"``.
+    max_rows : int, default=1000
+        Work on a seeded sample where there are more; the result says so.
+    random_state : int, Generator, RandomState or None, default=None
+
+    Returns
+    -------
+    found : Components
+        With ``n_components``, ``curve`` and ``reasons``. A permutation test may find none: 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.diagnostics import n_components
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 12))
+    >>> X += 0.3 * rng.standard_normal(X.shape)
+    >>> print(n_components(X, "linear"))
+    3 components, by permutation
+      - the first 3 eigenvalues exceed the 95% quantile of those of 20 data sets with shuffled columns
+    >>> print(n_components(X, "linear", method="gap"))
+    3 components, by gap
+      - eigenvalue 3 is ... times the next, the largest such ratio
+    """
+    if method not in METHODS:
+        msg = f"method={method!r} came. {nearest(str(method), METHODS)}"
+        raise InputError(msg)
+    _check_shares(share=share, quantile=quantile)
+    if isinstance(X, Projector):
+        values, total = _of_model(X, method)
+        return _from_spectrum(values, total, method, share, len(values), [])
+    rng = as_generator(random_state)
+    rows, _ = sample_rows(X, max_rows, rng=rng)
+    n = len(X) if isinstance(X, (list, tuple)) else int(getattr(X, "shape", rows.shape)[0])
+    m = int(rows.shape[0])
+    told = [f"of {m} of {n} rows, drawn with a seed; raise `max_rows` for more"] if m < n else []
+    chosen = as_kernel(kernel)
+    if chosen.is_precomputed:
+        msg = "kernel='precomputed' came. Fit KernelPCA(None, kernel='precomputed') and pass the model."
+        raise InputError(msg)
+    check_kernel_rows(chosen, rows)
+    resolved = chosen.resolve(rows, rng=rng)
+    if method == "permutation":
+        return _by_permutation(resolved, rows, quantile, _check_repeats(repeats), told, rng=rng)
+    if method == "cross-validation":
+        return _by_folds(chosen, rows, folds, door.check_noise(noise), told, rng=rng)
+    values = centred_spectrum(resolved(rows).astype(np.float64, copy=False))
+    # Of as many eigenvalues as there could be, the last is followed by zeros only as a matter of course.
+    most = min(m, resolved.map_dimension(int(rows.shape[1])) or m) - 1
+    return _from_spectrum(values, float(values.sum()), method, share, most, told)
+
+
+# ── what came ───────────────────────────────────────────────────────────────
+def _check_shares(**shares: Any) -> None:
+    for name, value in shares.items():
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < float(value) <= 1.0:
+            msg = f"{name}={value!r} came; a number in (0, 1] such as 0.95 was needed."
+            raise InputError(msg)
+
+
+def _check_repeats(repeats: Any) -> int:
+    if not isinstance(repeats, Integral) or isinstance(repeats, bool) or repeats < 1:
+        msg = f"repeats={repeats!r} came; a whole number such as 20 was needed."
+        raise InputError(msg)
+    return int(repeats)
+
+
+def _of_model(model: Projector, method: str) -> tuple[Array, float]:
+    check_is_fitted(model)
+    if method not in ("variance", "gap"):
+        msg = (
+            f"method={method!r} needs rows, but a fitted model came. Pass the rows, and "
+            "kernel=model.kernel_."
+        )
+        raise InputError(msg)
+    fit = model._current()
+    return fit.eigenvalues, fit.total
+
+
+# ── from the spectrum alone ─────────────────────────────────────────────────
+def _from_spectrum(
+    values: Array, total: float, method: str, share: float, most: int, told: list[str]
+) -> Components:
+    cut = len(values) * float(np.finfo(np.float64).eps) * max(float(values[0]), 0.0)
+    values = values[values > cut]
+    if len(values) == 0:
+        msg = "All rows are one point in feature space: there is no component to count."
+        raise InputError(msg)
+    if method == "variance":
+        return _by_share(values, total, share, told)
+    return _by_gap(values, cut if len(values) < most else np.nan, told)
+
+
+def _by_share(values: Array, total: float, share: float, told: list[str]) -> Components:
+    held = np.cumsum(values) / total
+    # Rounding in a sum must not ask for one more.
+    reached = np.flatnonzero(held >= share - 1e-12 * len(values))
+    k = int(reached[0]) + 1 if len(reached) else len(values)
+    why = f"the first {k} hold {held[k - 1]:.2%} of the variance; {share:.0%} was asked for"
+    if not len(reached):
+        why += ". The model has no more: fit one with more components"
+    return Components(k, "variance", _curve(values, share=held), [why, *told])
+
+
+def _by_gap(values: Array, after: float, told: list[str]) -> Components:
+    """After the last eigenvalue comes `after`: rounding, or NaN where nothing could come."""
+    ratios = values / np.append(values[1:], after)
+    looked = ratios[: int(np.sum(values >= LOOKED_AT * values[0]))]
+    looked = looked[~np.isnan(looked)]
+    k = int(np.argmax(looked)) + 1 if len(looked) else 1
+    why = f"eigenvalue {k} is {ratios[k - 1]:.3g} times the next, the largest such ratio"
+    if k == len(values):
+        why = f"eigenvalue {k} is the last above rounding"
+    return Components(k, "gap", _curve(values, ratio=ratios), [why, *told])
+
+
+def _curve(values: Array, **columns: Array) -> Table:
+    return Table({"components": np.arange(1, len(values) + 1), "eigenvalue": values, **columns})
+
+
+# ── against chance ──────────────────────────────────────────────────────────
+def _by_permutation(
+    kernel: Kernel,
+    rows: Rows,
+    quantile: float,
+    repeats: int,
+    told: list[str],
+    *,
+    rng: np.random.Generator,
+) -> Components:
+    """Parallel analysis."""
+    if sparse.issparse(rows):
+        msg = "Columns are shuffled, and sparse rows came. Use X.toarray(), or method='gap'."
+        raise InputError(msg)
+    x = np.asarray(rows)
+    if isinstance(kernel, Linear):
+        k, values, limits = linear_against_chance(x, quantile=quantile, repeats=repeats, rng=rng)
+    else:
+        k, values, limits = against_chance(kernel, x, quantile=quantile, repeats=repeats, rng=rng)
+    what = f"the {quantile:.0%} quantile of those of {repeats} data sets with shuffled columns"
+    if k == 0:
+        why = f"not even the first eigenvalue exceeds {what}: this kernel sees no more than chance"
+    else:
+        first = "eigenvalue exceeds" if k == 1 else f"{k} eigenvalues exceed"
+        why = f"the first {first} {what}"
+    return Components(k, "permutation", _curve(values, chance=limits), [why, *told])
+
+
+# ── by what comes back ──────────────────────────────────────────────────────
+def _by_folds(
+    kernel: Kernel,
+    rows: Rows,
+    folds: Any,
+    noise: float,
+    told: list[str],
+    *,
+    rng: np.random.Generator,
+) -> Components:
+    door.check_criterion("denoising", None, rows)
+    seed = int(rng.integers(2**31))
+    splits = door.check_folds(folds, rows, y=None, judge=None, seed=seed)
+    court = Court(rows, splits, "denoising", seed, shifts=door.shifts(rows, noise, rng=rng))
+    smallest, d = min(len(train) for train, _ in splits), int(rows.shape[1])
+    ladder = [k for k in LADDER if k < smallest] or [1]
+    outcomes = [tried(c, court) for c in door.candidates([kernel], ladder, d)]
+    failed = next((o.failure for o in outcomes if o.failure), None)
+    if failed is not None:
+        msg = f"{kernel!r} can't be fitted to these rows: {failed}"
+        raise InputError(msg)
+    return _fewest(outcomes, d, told)
+
+
+def _fewest(outcomes: list[Outcome], d: int, told: list[str]) -> Components:
+    """The smallest number of components whose error can't be told from the least one."""
+    best = min(outcomes, key=lambda outcome: outcome.loss)
+    equal = within_one_error([best, *outcomes])[1:]
+    chosen = next(o for o, e in zip(outcomes, equal, strict=True) if e)  # fewest first
+    errors = np.sqrt([o.loss / d for o in outcomes])
+    curve = Table(
+        {
+            "components": [o.candidate.k for o in outcomes],
+            "error": errors,
+            "error_without_noise": np.sqrt([np.mean(o.plain) / d for o in outcomes]),
+            "error_of_mean": np.sqrt([np.mean(o.of_mean) / d for o in outcomes]),
+            "within_one_error": equal,
+        }
+    )
+    k = chosen.candidate.k
+    why = (
+        f"error {np.sqrt(chosen.loss / d):.4g} of held-out rows; the least, {errors.min():.4g} with "
+        f"{best.candidate.k} components, is within one standard error"
+    )
+    reasons = [why, *told]
+    if best is outcomes[-1] and len(outcomes) > 1:
+        reasons.insert(1, "the error still fell at the end of what was tried: more may be better")
+    return Components(k, "cross-validation", curve, reasons)

@@ -1,0 +1,188 @@
+"""From outcomes to an order, a table and reasons in words."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError, SelectionWarning
+from mercer._core.table import Table
+from mercer.diagnostics.selection_grid import shown
+from mercer.estimators.validation import users_level
+
+if TYPE_CHECKING:
+    from mercer._core.types import Flags
+    from mercer.diagnostics.selection_trial import Court, Outcome
+
+WHAT = {
+    "denoising": (
+        "rows that were held out, with noise added, come back to input space; the error is their distance "
+        "from the rows without it"
+    ),
+    "reconstruction": "rows that were held out come back to input space; the error is how far they miss",
+    "variance": "the share of the squared length of held-out points that lies in the components",
+}
+# Two stabilities this near are alike.
+STEADY = 0.02
+
+
+# ── order ───────────────────────────────────────────────────────────────────
+def best_first(outcomes: list[Outcome], *, judged: bool) -> tuple[list[Outcome], int]:
+    """In order, and how many can't be told from the best.
+
+    Without labels those within one standard error of the least loss count as equal, and then fewer
+    symptoms, fewer components and the more stable subspace decide, in this order. A judge's score decides
+    alone: there it is the thing that was wanted.
+    """
+    fine = [outcome for outcome in outcomes if not outcome.failure]
+    failed = [outcome for outcome in outcomes if outcome.failure]
+    if not fine:
+        msg = (
+            f"None of the {len(failed)} candidates could be fitted. The first, "
+            f"{failed[0].candidate.kernel!r}: {failed[0].failure}"
+        )
+        raise InputError(msg)
+    fine.sort(key=lambda outcome: (outcome.loss, outcome.candidate.k))
+    equal = np.zeros(len(fine), dtype=bool) if judged else within_one_error(fine)
+    equal[0] = True
+    first = sorted((o for o, e in zip(fine, equal, strict=True) if e), key=_preference)
+    rest = [o for o, e in zip(fine, equal, strict=True) if not e]
+    return first + rest + failed, int(equal.sum())
+
+
+def within_one_error(outcomes: list[Outcome]) -> Flags:
+    """Whose mean loss is within one standard error of the first one's.
+
+    The error is that of the difference, row by row: two candidates see the same rows and the same noise,
+    and rows that are hard for one are hard for the other.
+    """
+    best = outcomes[0].losses
+    gaps = [outcome.losses - best for outcome in outcomes]
+    return np.array([np.mean(g) <= np.std(g, ddof=1) / np.sqrt(len(g)) for g in gaps])
+
+
+def _preference(outcome: Outcome) -> tuple[int, int, float, float]:
+    steady = 0.0 if np.isnan(outcome.stability) else outcome.stability
+    return (
+        len(outcome.symptoms),
+        outcome.candidate.k,
+        -round(steady / STEADY),
+        outcome.loss,
+    )
+
+
+# ── table ───────────────────────────────────────────────────────────────────
+def table_of(outcomes: list[Outcome], court: Court) -> Table:
+    """A row for each candidate, best first."""
+    names = [shown(o.resolved or o.candidate.kernel) for o in outcomes]
+    columns: dict[str, Any] = {
+        "rank": np.arange(1, len(outcomes) + 1),
+        "kernel": [kernel for kernel, _ in names],
+        "parameters": [parameters for _, parameters in names],
+        "components": [o.candidate.k for o in outcomes],
+    }
+    columns.update(_figures(outcomes, court))
+    columns["stability"] = [o.stability for o in outcomes]
+    columns["variance_kept"] = [o.kept for o in outcomes]
+    columns["symptoms"] = [
+        f"failed: {o.failure}" if o.failure else "; ".join(o.symptoms) for o in outcomes
+    ]
+    return Table(columns)
+
+
+def _figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
+    means = np.array([np.nan if o.failure else o.loss for o in outcomes])
+    errors = np.array([_standard_error(o) for o in outcomes])
+    if court.judge is not None or court.criterion == "variance":
+        name = "captured" if court.judge is None else "score"
+        return {name: -means, "standard_error": errors}
+    d = court.rows.shape[1]
+    root = np.sqrt(means / d)  # root mean squared error of an entry
+    of_mean = [np.nan if o.failure else np.sqrt(np.mean(o.of_mean) / d) for o in outcomes]
+    plain = [np.nan if o.failure else np.sqrt(np.mean(o.plain) / d) for o in outcomes]
+    # d√m = dm/(2√m)
+    slopes = np.divide(0.5, d * root, out=np.zeros_like(root), where=root > 0)
+    columns: dict[str, Any] = {"error": root, "standard_error": errors * slopes}
+    if court.shifts is not None:
+        columns["error_without_noise"] = plain
+    return {**columns, "error_of_mean": of_mean}
+
+
+def _standard_error(outcome: Outcome) -> float:
+    if outcome.failure or len(outcome.losses) < 2:
+        return np.nan
+    return float(np.std(outcome.losses, ddof=1) / np.sqrt(len(outcome.losses)))
+
+
+# ── words ───────────────────────────────────────────────────────────────────
+def reasons(
+    outcomes: list[Outcome], table: Table, court: Court, *, n: int, equal: int
+) -> list[str]:
+    """Why the first one, and what to know about it."""
+    best, m = outcomes[0], int(court.rows.shape[0])
+    lines = []
+    if m < n:
+        lines.append(f"judged on {m} of {n} rows, drawn with a seed; raise `max_rows` for more")
+    if court.judge is not None:
+        scored = court.criterion or "its own score"
+        lines.append(
+            f"judge: {court.judge!r} on the scores, {scored}, over {len(court.folds)} folds"
+        )
+    else:
+        lines.append(f"criterion {court.criterion}: {WHAT[court.criterion]}")
+    lines.append(_first_place(best, next(iter(table)), equal))
+    lines += _edges(best, outcomes)
+    lines += [f"the winner is {name}: see `mercer.diagnostics.symptoms`" for name in best.symptoms]
+    failed = [o for o in outcomes if o.failure]
+    lines += [f"{o.candidate.kernel!r} failed: {o.failure}" for o in failed[:3]]
+    if len(failed) > 3:
+        lines.append(f"{len(failed) - 3} more failed: see the table")
+    return lines
+
+
+def _first_place(best: Outcome, row: dict[str, Any], equal: int) -> str:
+    k = best.candidate.k
+    text = f"{best.resolved!r} with {k} component{'s' if k > 1 else ''}: "
+    if "error" in row:
+        text += f"error {row['error']:.4g} (always saying the mean: {row['error_of_mean']:.4g})"
+    else:
+        name = "score" if "score" in row else "captured"
+        text += f"{name} {row[name]:.4g}"
+    if equal > 1:
+        text += (
+            f"; {equal} candidates are within one standard error of the best, and of these it has the fewest "
+            "symptoms, then components, then the most stable subspace"
+        )
+    return text
+
+
+def _edges(best: Outcome, outcomes: list[Outcome]) -> list[str]:
+    """A winner at the end of what was tried may not be the best there is."""
+    lines = []
+    ks = {o.candidate.k for o in outcomes if not o.failure}
+    if best.candidate.k == max(ks) and len(ks) > 1:
+        lines.append("it has the most components that were tried: more may be better")
+    gamma = getattr(best.resolved, "gamma", None)
+    same = (o.resolved for o in outcomes if type(o.resolved) is type(best.resolved))
+    gammas = {float(g) for o in same if isinstance(g := getattr(o, "gamma", None), float)}
+    if isinstance(gamma, float) and len(gammas) > 2 and gamma in (min(gammas), max(gammas)):
+        end, way = ("widest", "smaller") if gamma == min(gammas) else ("narrowest", "larger")
+        lines.append(f"it is the {end} {type(best.resolved).__name__} tried: try {way} `gamma` too")
+    return lines
+
+
+def warn_of(best: Outcome) -> None:
+    """Tell where even the winner is no good."""
+    useless = len(best.of_mean) > 0 and best.loss >= float(np.mean(best.of_mean))
+    ill = [s for s in best.symptoms if not s.endswith("Warning")]
+    if not useless and not ill:
+        return
+    what = (
+        "brings rows back no better than always saying the mean does"
+        if useless
+        else f"is {' and '.join(ill)}"
+    )
+    msg = f"The best candidate, {best.candidate.kernel!r}, {what}. Scale the columns, or try other kernels."
+    warnings.warn(msg, SelectionWarning, stacklevel=users_level())

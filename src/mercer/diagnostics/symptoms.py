@@ -1,0 +1,186 @@
+"""What ails a kernel on some data, in words: each point alone, all points alike, eigenvalues alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer.engine.rows import take_rows
+from mercer.estimators.door import check_kernel_rows, training_rows
+from mercer.estimators.validation import as_generator
+from mercer.kernels import Laplacian, Linear, as_kernel
+from mercer.kernels.stationary import Radial
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.kernels import Kernel
+
+# Half of the points are less alike than this to their own nearest neighbour: nothing is shared.
+ALONE = 0.05
+# Centring leaves less than this of the squared lengths: the values differ by a hundredth or two, and the
+# kernel is its own first-order expansion there, which is linear.
+ALIKE = 0.02
+# The spectrum has this share of the largest effective rank it could have.
+FLAT = 0.9
+# Eigenvalues below this share of the first are rounding.
+ROUNDING = 1e-10
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """One thing that is wrong with a kernel on some data.
+
+    Attributes
+    ----------
+    name : str
+        ``"nearly the identity"``, ``"nearly constant"`` or ``"all eigenvalues alike"``.
+    value : float
+        The number that shows it.
+    text : str
+        The number in a sentence, and what to do. `str` gives it.
+    """
+
+    name: str
+    value: float
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def symptoms(
+    kernel: Any, X: Any, *, max_rows: int = 500, random_state: Any = None
+) -> list[Symptom]:
+    """What makes components of this kernel useless on these data, each with its number and its remedy.
+
+    Nothing is fitted: the kernel matrix of at most `max_rows` rows is looked at.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+    X : array-like or sparse matrix of shape (n, d), or a source of rows
+    max_rows : int, default=500
+        Look at a seeded sample where there are more.
+    random_state : int, Generator, RandomState or None, default=None
+
+    Returns
+    -------
+    found : list of Symptom
+        Empty when nothing is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.diagnostics import symptoms
+    >>> from mercer.kernels import RBF
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> symptoms(RBF(), X)
+    []
+    >>> print(symptoms(RBF(1e-9), X)[0])
+    The kernel is nearly constant: centring leaves 6e-09 of the squared lengths. All points are alike, and the
+    components are those of linear PCA. Raise `gamma`.
+    """
+    rng = as_generator(random_state)
+    rows, _ = sample_rows(X, max_rows, rng=rng)
+    kernel = as_kernel(kernel)
+    if kernel.is_precomputed:
+        msg = "kernel='precomputed' came, but symptoms are looked for on rows. Give the kernel itself."
+        raise InputError(msg)
+    check_kernel_rows(kernel, rows)
+    return symptoms_on(kernel.resolve(rows, rng=rng), rows)
+
+
+def sample_rows(X: Any, max_rows: Any, *, rng: np.random.Generator) -> tuple[Rows, Indices]:
+    """At most so many rows in memory, checked, and their positions; seeded and in order."""
+    if not isinstance(max_rows, (int, np.integer)) or isinstance(max_rows, bool) or max_rows < 2:
+        msg = f"max_rows={max_rows!r} came, but a whole number from 2 on was needed, such as 2000."
+        raise InputError(msg)
+    came = training_rows(None, X, None, copy=False)
+    some = np.arange(came.n)
+    if came.n > max_rows:
+        some = np.sort(rng.choice(came.n, int(max_rows), replace=False))
+    elif came.in_memory:
+        return came.rows, some
+    return take_rows(came.rows, some), some
+
+
+def symptoms_on(kernel: Kernel, rows: Rows) -> list[Symptom]:
+    """Of a resolved kernel on checked rows, few enough for their kernel matrix."""
+    K = kernel(rows).astype(np.float64, copy=False)  # (n, n)
+    found = [_alone(K, kernel), _alike(K, kernel), _flat(K, kernel)]
+    return [symptom for symptom in found if symptom is not None]
+
+
+def centred_spectrum(K: Array) -> Array:  # (n, n) -> (n,)
+    """Eigenvalues of HKH, descending."""
+    centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    values: Array = np.linalg.eigvalsh(0.5 * (centred + centred.T))[::-1]
+    return values
+
+
+def _alone(K: Array, kernel: Kernel) -> Symptom | None:
+    """Each point is alike to itself only. Clusters far from each other are not: neighbours count, not all."""
+    lengths = np.sqrt(np.maximum(np.diag(K), 0.0))
+    scale = np.outer(lengths, lengths)
+    alike = np.divide(np.abs(K), scale, out=np.zeros_like(K), where=scale > 0)
+    np.fill_diagonal(alike, 0.0)
+    nearest = float(np.median(alike.max(axis=1)))
+    if nearest >= ALONE:
+        return None
+    text = (
+        f"The kernel is nearly the identity: half of the points have a similarity of at most {nearest:.1g} "
+        f"to their nearest neighbour (1 is their own). Every point is alone. {_remedy(kernel, wider=True)}"
+    )
+    return Symptom("nearly the identity", nearest, text)
+
+
+def _alike(K: Array, kernel: Kernel) -> Symptom | None:
+    """All values are alike. A linear kernel is linear anyway, wherever the origin may be."""
+    total = float(np.trace(K))
+    if isinstance(kernel, Linear) or total <= 0:
+        return None
+    left = max(total - float(K.sum()) / len(K), 0.0) / total
+    if left >= ALIKE:
+        return None
+    text = (
+        f"The kernel is nearly constant: centring leaves {left:.1g} of the squared lengths. All points are "
+        f"alike, and the components are those of linear PCA. {_remedy(kernel, wider=False)}"
+    )
+    return Symptom("nearly constant", left, text)
+
+
+def _flat(K: Array, kernel: Kernel) -> Symptom | None:
+    """The effective rank (Σλ)²/Σλ² is nearly the rank: no direction stands out."""
+    values = centred_spectrum(K)
+    values = values[values > ROUNDING * max(float(values[0]), 0.0)]
+    rank = len(values)
+    if rank < 3:
+        return None
+    share = float(values.sum() ** 2 / (values**2).sum()) / rank
+    if share <= FLAT:
+        return None
+    narrow = rank > len(K) // 2  # as many directions as points
+    remedy = (
+        _remedy(kernel, wider=True)
+        if narrow
+        else "Scale the columns by what they mean, or keep all components."
+    )
+    text = (
+        f"All eigenvalues are alike: the effective rank is {share:.0%} of the rank, {rank}, so ranking "
+        f"components by variance says nothing. {remedy}"
+    )
+    return Symptom("all eigenvalues alike", share, text)
+
+
+def _remedy(kernel: Kernel, *, wider: bool) -> str:
+    """Which knob to turn, and which way."""
+    if hasattr(kernel, "length_scale"):
+        return f"{'Raise' if wider else 'Lower'} `length_scale`."
+    if isinstance(kernel, (Radial, Laplacian)):
+        return f"{'Lower' if wider else 'Raise'} `gamma`."
+    if wider:
+        return "Use a wider kernel, or scale the columns."
+    return "Centre the columns (StandardScaler), or use a narrower kernel."

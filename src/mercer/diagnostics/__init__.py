@@ -1,7 +1,25 @@
 """Questions about a kernel or a fit that are asked before or after it, never during."""
 
+from mercer.diagnostics.components import Components, n_components
 from mercer.diagnostics.meaning import Importance, gradients, importance
 from mercer.diagnostics.mercer_check import Verdict, check_kernel
+from mercer.diagnostics.selection import Selection, select
+from mercer.diagnostics.selection_grid import widths
+from mercer.diagnostics.symptoms import Symptom, symptoms
 from mercer.diagnostics.witness import Witness
 
-__all__ = ["Importance", "Verdict", "Witness", "check_kernel", "gradients", "importance"]
+__all__ = [
+    "Components",
+    "Importance",
+    "Selection",
+    "Symptom",
+    "Verdict",
+    "Witness",
+    "check_kernel",
+    "gradients",
+    "importance",
+    "n_components",
+    "select",
+    "symptoms",
+    "widths",
+]

@@ -135,7 +135,7 @@ def n_components(
     _check_shares(share=share, quantile=quantile)
     if isinstance(X, Projector):
         values, total = _of_model(X, method)
-        return _from_spectrum(values, total, method, share, len(values), [])
+        return _from_spectrum(values, total, method, share=share, most=len(values), told=[])
     rng = as_generator(random_state)
     rows, _ = sample_rows(X, max_rows, rng=rng)
     n = len(X) if isinstance(X, (list, tuple)) else int(getattr(X, "shape", rows.shape)[0])
@@ -154,7 +154,7 @@ def n_components(
     values = centred_spectrum(resolved(rows).astype(np.float64, copy=False))
     # Of as many eigenvalues as there could be, the last is followed by zeros only as a matter of course.
     most = min(m, resolved.map_dimension(int(rows.shape[1])) or m) - 1
-    return _from_spectrum(values, float(values.sum()), method, share, most, told)
+    return _from_spectrum(values, float(values.sum()), method, share=share, most=most, told=told)
 
 
 # ── what came ───────────────────────────────────────────────────────────────
@@ -186,7 +186,7 @@ def _of_model(model: Projector, method: str) -> tuple[Array, float]:
 
 # ── from the spectrum alone ─────────────────────────────────────────────────
 def _from_spectrum(
-    values: Array, total: float, method: str, share: float, most: int, told: list[str]
+    values: Array, total: float, method: str, *, share: float, most: int, told: list[str]
 ) -> Components:
     cut = len(values) * float(np.finfo(np.float64).eps) * max(float(values[0]), 0.0)
     values = values[values > cut]

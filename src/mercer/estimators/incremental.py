@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,11 +11,12 @@ import numpy as np
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.status import Status
 from mercer._core.watch import BLIND
-from mercer.estimators.base import Projector
 from mercer.estimators.door import remember, training_rows
+from mercer.estimators.inverse import Inverse
+from mercer.estimators.parts import named_preimage, refuse_stream_preimage, way_back
 from mercer.estimators.progress import watching
 from mercer.estimators.reading import batch_rows, batch_weights, read, stream_rules
-from mercer.estimators.validation import check_n_components, tell
+from mercer.estimators.validation import as_generator, check_n_components, tell
 from mercer.model.batch import stream_bytes
 
 if TYPE_CHECKING:
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
     from mercer.kernels import Kernel
     from mercer.model import Fit
     from mercer.model.incremental import Stream
+    from mercer.preimage import FittedPreimage, Preimage
 
 
-class IncrementalKernelPCA(Projector):
+class IncrementalKernelPCA(Inverse):
     """Kernel PCA of a stream: rows are seen once, in batches, and memory does not grow with their number.
 
     A dictionary of at most m = `max_landmarks` rows Z stands for the feature space. Each row is projected
@@ -45,6 +48,10 @@ class IncrementalKernelPCA(Projector):
         As in `KernelPCA`, but not ``"precomputed"``. A parameter that depends on data, such as
         ``gamma="median"``, is read off the first batch and then stays: give a number where the first
         batch may not look like the rest.
+    preimage : str, Preimage or None, default=None
+        How to come back to input space, as in `KernelPCA`; it is learned from the landmarks, when
+        somebody asks for it. Landmarks are spread out, not typical: `"gradient"` and
+        `"fixed-point"`, which only start there, do better than `"ridge"`.
     max_landmarks : int, default=500
         The most rows that the dictionary may hold.
     tol : float, default=1e-4
@@ -81,6 +88,8 @@ class IncrementalKernelPCA(Projector):
     fit_ : Fit
         The fitted value: projection and evidence. Print it. ``fit_.trace_error`` is the share of tr K
         that was missed, ``fit_.bounds`` are bounds on the true eigenvalues.
+    preimage_ : FittedPreimage
+        The way back, when ``preimage`` is set.
     stream_ : Stream
         The running sums.
 
@@ -101,12 +110,14 @@ class IncrementalKernelPCA(Projector):
 
     stream_: Stream
     _cached: Fit | None
+    _back: tuple[Fit, Preimage, FittedPreimage] | None = None
 
     def __init__(
         self,
         n_components: int | float | None = 2,
         *,
         kernel: Any = "rbf",
+        preimage: Any = None,
         max_landmarks: int = 500,
         tol: float = 1e-4,
         forgetting: float = 1.0,
@@ -116,6 +127,7 @@ class IncrementalKernelPCA(Projector):
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
+        self.preimage = preimage
         self.max_landmarks = max_landmarks
         self.tol = tol
         self.forgetting = forgetting
@@ -129,6 +141,7 @@ class IncrementalKernelPCA(Projector):
         came = training_rows(self, X, sample_weight, copy=False)
         with watching(self, verbose=self.verbose, checkpoint=None, fingerprint=dict) as watch:
             stream = read(self, None, came.rows, came.weights, rules=rules, watch=watch)
+        refuse_stream_preimage(named_preimage(self.preimage), stream)
         fit = self._solved(stream)
         n = came.n if came.weights is None else int(np.count_nonzero(came.weights))
         if stream.n_rows < n:
@@ -157,6 +170,7 @@ class IncrementalKernelPCA(Projector):
         rows = batch_rows(self, X, past)
         weights = batch_weights(sample_weight, int(rows.shape[0]))
         stream = read(self, past, rows, weights, rules=rules, watch=BLIND)
+        refuse_stream_preimage(named_preimage(self.preimage), stream)
         self._record(stream, X, rows, None)
         return self
 
@@ -192,6 +206,21 @@ class IncrementalKernelPCA(Projector):
     def fit_(self) -> Fit:  # type: ignore[override]
         """Projection and evidence, of the rows seen so far."""
         return self._fitted("fit_")
+
+    @property
+    def preimage_(self) -> FittedPreimage:
+        """The way back: learned from the landmarks when somebody asks, and once between two batches."""
+        fit, method = self._fitted("preimage_"), named_preimage(self.preimage)
+        if method is None:
+            msg = "preimage=None: there is no `preimage_`. Set `preimage` first."
+            raise AttributeError(msg)
+        back = self._back
+        if back is None or back[0] is not fit or back[1] != method:
+            refuse_stream_preimage(method, self.stream_)
+            rng = as_generator(self.random_state)
+            found = way_back(method, fit, self.kernel_, self.landmarks_, rng=rng)
+            back = self._back = (fit, copy(method), found)
+        return back[2]
 
     def _seen(self, name: str) -> Stream:
         if "stream_" not in self.__dict__:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
 from mercer._core.memory import parse_bytes
 from mercer.engine.rows import RowSource
-from mercer.estimators.base import Projector
 from mercer.estimators.door import loaded, remember
+from mercer.estimators.inverse import Inverse
 from mercer.estimators.parts import (
+    handed_over,
     named_preimage,
     refuse_preimage,
-    tell_if_far,
     way_back,
     with_weightless,
 )
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer._core.types import Array
-    from mercer.preimage import FittedPreimage
 
 
 EXAMPLES = {
@@ -38,7 +36,7 @@ EXAMPLES = {
 }
 
 
-class KernelPCA(Projector):
+class KernelPCA(Inverse):
     """Kernel PCA: scores(x) = k(x, Z) A - b, with the evidence that A is right. Exact, unless you ask.
 
     Parameters
@@ -57,7 +55,8 @@ class KernelPCA(Projector):
         None: exact. ``"rpcholesky"``, ``"nystrom"``, ``"fourier"`` or an object such as
         ``RPCholesky(rank=1000)``: K is never formed, and ``fit_`` says what was left out.
     preimage : str, Preimage or None, default=None
-        How to come back to input space: ``"ridge"`` or ``Ridge(alpha=1e-3)``. None: no
+        How to come back to input space: ``"ridge"``, ``"fixed-point"``, ``"distances"``,
+        ``"gradient"``, ``"exact"`` or an object such as ``Ridge(alpha=1e-3)``. None: no
         `inverse_transform`.
     memory : str or int, default="auto"
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
@@ -161,7 +160,9 @@ class KernelPCA(Projector):
         task = make_task(self, X, sample_weight)
         came, kernel = (loaded(task.came) if task.loads else task.came), task.kernel
         if method is not None:
-            refuse_preimage(method, came, kernel, parse_bytes(self.memory))
+            given = task.came.n if isinstance(task.came.rows, RowSource) else int(np.shape(X)[0])
+            handed, budget = handed_over(method, came, given), parse_bytes(self.memory)
+            refuse_preimage(method, came, kernel, budget=budget, n_components=task.components)
         warn_if_long(task)
         rows = came.rows
         with watching_task(self, task) as watch:
@@ -178,7 +179,9 @@ class KernelPCA(Projector):
             task.came.rows.check_unchanged()
         back = None
         if method is not None:
-            back = way_back(method, fit, kernel, rows, weights=came.weights, rng=task.rng)
+            back = way_back(
+                method, fit, kernel, rows, weights=came.weights, handed=handed, rng=task.rng
+            )
         if kernel.is_precomputed and came.kept is not None:
             fit = with_weightless(fit, came.kept, int(np.shape(X)[0]))
         tell(fit)  # a warning may be an error, and then nothing has happened
@@ -191,46 +194,6 @@ class KernelPCA(Projector):
         elif hasattr(self, "preimage_"):
             del self.preimage_
         return fit
-
-    # ── use ─────────────────────────────────────────────────────────────────
-    def inverse_transform(self, X: Any) -> Array:
-        """Points in input space whose scores are near the given ones.
-
-        Parameters
-        ----------
-        X : array-like of shape (b, k)
-            Scores.
-
-        Returns
-        -------
-        points : ndarray of shape (b, d)
-        """
-        check_is_fitted(self)
-        back: FittedPreimage | None = getattr(self, "preimage_", None)
-        if back is None:
-            msg = (
-                "inverse_transform was called, but this model was fitted with preimage=None and knows no "
-                "way back. Fit it with preimage='ridge'."
-            )
-            raise InputError(msg)
-        scores = self._scores(X)
-        points = back(scores)
-        tell_if_far(back, scores, points)
-        return points.astype(self._dtype, copy=False)
-
-    def reconstruct(self, X: Any) -> Array:
-        """Each row as the components see it, back in input space: what noise they leave out is gone.
-
-        Parameters
-        ----------
-        X : array-like of shape (b, d)
-
-        Returns
-        -------
-        points : ndarray of shape (b, d)
-            ``inverse_transform(transform(X))``.
-        """
-        return self.inverse_transform(self.transform(X))
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the parts as ``kernel__gamma`` or ``solver__tol``.

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_array
 
 from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning, nearest
 from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation
 from mercer.engine.rows import RowSource, take_rows
+from mercer.estimators.validation import users_level
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections
 from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Preimage
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from mercer.estimators.door import Training
     from mercer.kernels import Kernel
     from mercer.model import Fit
+    from mercer.model.incremental import Stream
 
 
 def _named(what: str, given: Any, kind: type[Any], known: dict[str, Any]) -> Any:
@@ -51,18 +54,20 @@ def named_preimage(given: Any) -> Preimage | None:
     return chosen
 
 
-def refuse_preimage(method: Preimage, came: Training, kernel: Kernel, budget: int) -> None:
+def refuse_preimage(
+    method: Preimage, came: Training, kernel: Kernel, *, budget: int, n_components: int
+) -> None:
     """Raise where there is no way back, or no room for it."""
-    why = None
-    if kernel.is_precomputed:
-        why = "the kernel is precomputed, so the rows are not known"
-    elif came.is_sparse:
+    handed = getattr(method, "rows", None)
+    if handed is None and (kernel.is_precomputed or came.is_sparse):
         why = "the rows are sparse; use X.toarray()"
-    if why is not None:
-        msg = f"preimage={method!r} was asked for, but {why}. Use preimage=None."
+        if kernel.is_precomputed:
+            why = "the kernel is precomputed, so the rows are not known; hand them over with Ridge(rows=X)"
+        msg = f"preimage={method!r} was asked for, but {why}, or use preimage=None."
         raise InputError(msg)
     method.check(kernel)
-    needed = method.n_bytes(came.n, came.d)
+    d = came.d if handed is None else int(np.shape(handed)[-1])
+    needed = method.n_bytes(came.n, d, n_components)
     if needed > budget:
         msg = (
             f"The pre-image of {came.n} rows needs about {format_bytes(needed)}, but `memory` allows "
@@ -72,36 +77,75 @@ def refuse_preimage(method: Preimage, came: Training, kernel: Kernel, budget: in
         raise MemoryBudgetError(msg)
 
 
+def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
+    """Raise where a stream's landmarks have no way back."""
+    if method is None:
+        return
+    if getattr(method, "rows", None) is not None:
+        msg = f"{method!r} came with `rows`, but a stream keeps landmarks only. Leave `rows` out."
+        raise InputError(msg)
+    points = stream.dictionary.points
+    if hasattr(points, "indptr"):
+        msg = f"preimage={method!r} was asked for, but the rows are sparse; use X.toarray()."
+        raise InputError(msg)
+    method.check(stream.dictionary.kernel)
+
+
+def handed_over(method: Preimage, came: Training, n: int) -> Array | None:
+    """The rows to come back to, one for each row that counts; None where they are the training rows.
+
+    ``n`` is how many rows the fit was given, those of weight zero among them.
+    """
+    handed = getattr(method, "rows", None)
+    if handed is None:
+        return None
+    rows = check_array(handed, dtype=[np.float64, np.float32], input_name="rows", estimator=method)
+    if len(rows) != n:
+        msg = (
+            f"{method!r} came with {len(rows)} rows, but the model is fitted to {n}. Give one "
+            "for each training row, in their order."
+        )
+        raise InputError(msg)
+    return np.asarray(rows if came.kept is None else rows[came.kept])
+
+
 def way_back(
     method: Preimage,
     fit: Fit,
     kernel: Kernel,
     rows: Rows,
     *,
-    weights: Array | None,
+    weights: Array | None = None,
+    handed: Array | None = None,
     rng: np.random.Generator,
 ) -> FittedPreimage:
     """The pre-image method, learned from the scores of the rows that it will keep.
 
     Each row counts once, however large its weight; a row of weight zero, which a source may hold, does not.
+    Where other rows are `handed` over, it leads to those, and no feature space knows them.
     """
-    space = FeatureSpace.of(fit)
+    space = None if handed is not None else FeatureSpace.of(fit)
     there = None if weights is None or np.all(weights > 0) else np.flatnonzero(weights)
     some = method.sample(int(rows.shape[0]) if there is None else len(there), rng=rng)
     if there is not None:
         some = there if some is None else there[some]
-    if some is not None:
-        chosen = take_rows(rows, some)
+    chosen = _taken(rows, some)
+    if some is None and not fit.is_low_rank and fit.roots is None:
+        scores = fit.scores
     else:
-        chosen = rows[:] if isinstance(rows, RowSource) else rows
-        if not fit.is_low_rank and fit.roots is None:
-            return method.fit(Examples(fit.scores, chosen, kernel, space), rng=rng)
-    scores = fit.projection(chosen).astype(np.float64)
-    return method.fit(Examples(scores, chosen, kernel, space), rng=rng)
+        scores = fit.projection(chosen).astype(np.float64)
+    targets = chosen if handed is None else _taken(handed, some)
+    return method.fit(Examples(scores, targets, kernel, space), rng=rng)
+
+
+def _taken(rows: Rows, some: Indices | None) -> Rows:
+    if some is not None:
+        return take_rows(rows, some)
+    return rows[:] if isinstance(rows, RowSource) else rows
 
 
 # Scores this many times as large as any example's lie outside of the data.
-FAR = 2.0
+FAR = 10.0
 
 
 def tell_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
@@ -109,17 +153,34 @@ def tell_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
     far = np.any(np.abs(scores) > FAR * back.reach, axis=1)
     if not np.any(far):
         return
-    residuals = back.residuals(scores[far].astype(np.float64), points[far])
+    residuals = back.residuals(scores[far], points[far])
     usual = None if back.quality is None else back.quality.residual
     shown = ""
     if residuals is not None:
-        shown = f" The feature-space residual is {float(np.max(residuals)):.3g} of the mean squared length"
+        worst = float(np.max(residuals))
+        shown = f" The worst feature-space residual is {worst:.3g} of the mean squared length"
         shown += "." if usual is None else f", usually it is {usual:.3g}."
     msg = (
         f"{int(np.sum(far))} of {len(far)} scores lie more than {FAR:g} times as far out as any training "
         f"score, where the way back is a guess.{shown}"
     )
-    warnings.warn(msg, PreimageWarning, stacklevel=3)
+    warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+
+
+def ways_back(kernel: Kernel) -> str:
+    """The pre-image methods for this kernel, as an argument to write down."""
+    if kernel.is_precomputed:
+        return "preimage=Ridge(rows=X)"
+    names = [name for name, method in PREIMAGES.items() if _suits(method(), kernel)]
+    return f"preimage={' or '.join(map(repr, names))}"
+
+
+def _suits(method: Preimage, kernel: Kernel) -> bool:
+    try:
+        method.check(kernel)
+    except InputError:
+        return False
+    return True
 
 
 def with_weightless(fit: Fit, kept: Indices, n: int) -> Fit:

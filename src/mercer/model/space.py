@@ -44,7 +44,7 @@ class FeatureSpace:
     def of(cls, fit: Fit) -> FeatureSpace:
         """The space of a fit, on any route."""
         own = fit.projection
-        coef, offset = own.coef.astype(np.float64), own.offset.astype(np.float64)
+        coef, offset = (a.astype(np.float64, copy=False) for a in (own.coef, own.offset))
         return cls(replace(own, coef=coef, offset=offset), fit.mean)
 
     # ── rows ────────────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
 
+# Examples that a mean length or a quality is taken from.
+FEW = 200
+
 
 @dataclass(frozen=True, repr=False)
 class Examples:
@@ -24,16 +27,22 @@ class Examples:
     scores: Array  # (n, k) float64
     rows: Array  # (n, d)
     kernel: Kernel  # resolved
-    space: FeatureSpace | None  # None: a precomputed kernel, which knows no other points
+    # None: no feature space knows these rows. The kernel is precomputed, or they are other rows than its.
+    space: FeatureSpace | None
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def few(self, *, rng: np.random.Generator) -> Indices:
+        """Positions of some examples."""
+        return np.sort(rng.choice(len(self), min(FEW, len(self)), replace=False))
 
 
 @dataclass(frozen=True)
 class Quality:
     """Root mean squared error on rows that were held out, beside that of always saying the mean.
 
+    A method that learns nothing from examples is tried on training rows that it may not start from.
     ``residual`` is the median squared distance, in feature space, between the image of the point that was
     found and the point that was sought, as a share of the mean squared length there.
     """
@@ -78,14 +87,14 @@ class FittedPreimage:
         return self.back(scores.astype(np.float64, copy=False))
 
     def residuals(self, scores: Array, points: Array) -> Array | None:  # (b, k), (b, d) -> (b,)
-        """‖φ(x) - ψ(t)‖² over the mean squared length; None where the kernel knows no points.
+        """‖φ(x) - ψ(t)‖² over the mean squared length; None where no feature space knows the points.
 
         ψ(t) is the point of feature space that the scores t stand for.
         """
         if self.space is None:
             return None
-        found = self.space.distances(points.astype(np.float64, copy=False), scores)
-        return found / self.length if self.length > 0 else found
+        points, scores = (a.astype(np.float64, copy=False) for a in (points, scores))
+        return self.space.distances(points, scores) / (self.length or 1.0)
 
     @property
     def n_rows(self) -> int:
@@ -106,9 +115,7 @@ class Preimage(Knobs, ABC):
         self.check(examples.kernel)
         some = self.sample(len(examples), rng=rng)
         if some is not None:
-            examples = Examples(
-                examples.scores[some], examples.rows[some], examples.kernel, examples.space
-            )
+            examples = replace(examples, scores=examples.scores[some], rows=examples.rows[some])
         chosen, back, quality = self._learn(examples, rng=rng)
         length = np.nan
         if examples.space is not None:
@@ -134,23 +141,22 @@ class Preimage(Knobs, ABC):
         return np.sort(rng.choice(n, self.max_rows, replace=False))
 
     @abstractmethod
-    def n_bytes(self, n: int, d: int) -> int:
-        """The most that learning from n rows of d numbers may hold."""
+    def n_bytes(self, n: int, d: int, k: int) -> int:
+        """The most that learning from n rows of d numbers and k scores may hold beside them."""
 
 
-# Examples that a mean length or a quality is taken from.
-FEW = 200
-
-
-def held_out_quality(examples: Examples, points: Array, chosen: Indices) -> Quality:
-    """Of points found for examples that the way back was not shown."""
+def quality_of(
+    examples: Examples, points: Array, chosen: Indices, *, error: float | None = None
+) -> Quality:
+    """Of points found for examples that the way back was not shown; `error` where more were looked at."""
     rows = examples.rows[chosen].astype(np.float64)
     mean = examples.rows.mean(axis=0, dtype=np.float64)
     residual = None
     if examples.space is not None:
         found = examples.space.distances(points, examples.scores[chosen])
         length = float(np.mean(examples.space.lengths(rows)))
-        residual = float(np.median(found)) / length if length > 0 else 0.0
-    error = float(np.sqrt(np.mean(squared_norms(points - rows)) / rows.shape[1]))
+        residual = float(np.median(found)) / (length or 1.0)
+    if error is None:
+        error = float(np.sqrt(np.mean(squared_norms(points - rows)) / rows.shape[1]))
     of_mean = float(np.sqrt(np.mean(squared_norms(rows - mean)) / rows.shape[1]))
     return Quality(error, of_mean, residual)

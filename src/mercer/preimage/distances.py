@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,10 +10,9 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
-from mercer.kernels.dot import OfDotProducts
-from mercer.kernels.stationary import Radial
-from mercer.preimage.base import FEW, Preimage, held_out_quality
-from mercer.preimage.search import SLICE_NUMBERS, Neighbours
+from mercer.preimage.base import Preimage, quality_of
+from mercer.preimage.invert import of_distance, of_dot_product, unscaled
+from mercer.preimage.search import OTHERWISE, SLICE_NUMBERS, Neighbours, check_count
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
@@ -55,41 +53,34 @@ class Distances(Preimage):
 
     def check(self, kernel: Kernel) -> None:
         """The kernel can be inverted, and the knobs are whole numbers."""
-        for knob, least in (("n_neighbours", 2), ("max_rows", 2)):
-            value = getattr(self, knob)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                msg = (
-                    f"Distances needs a whole number {knob} >= {least}, but {knob}={value!r} came."
-                )
-                raise InputError(msg)
-        invertible = isinstance(kernel, Radial) or (
-            isinstance(kernel, OfDotProducts) and kernel.dot_product(np.ones(1)) is not None
-        )
-        if not invertible:
+        check_count(self, "n_neighbours", 2)
+        check_count(self, "max_rows", 2)
+        if of_distance(kernel) is None and of_dot_product(kernel) is None:
             msg = (
                 f"Distances needs a kernel whose value tells the distance (RBF, Matern, RationalQuadratic, "
-                f"Linear, Polynomial of odd degree), but {kernel!r} came. Use preimage='gradient' or 'ridge'."
+                f"Linear, Polynomial of odd degree), but {kernel!r} came. Use "
+                f"preimage={OTHERWISE[kernel.differentiable]}."
             )
             raise InputError(msg)
 
-    def n_bytes(self, n: int, d: int) -> int:
+    def n_bytes(self, n: int, d: int, k: int) -> int:
         """Examples, and a slice of targets against all of them and beside their neighbours."""
         rows = min(n, self.max_rows)
-        return 8 * (2 * rows * (d + 64) + 4 * SLICE_NUMBERS + 4 * self.n_neighbours * d * 64)
+        one = self.n_neighbours * max(d, k)
+        return 8 * (rows * (d + k + 2) + 2 * n * (k + 1) + 6 * max(SLICE_NUMBERS, rows, one))
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
     ) -> tuple[Preimage, Back, Quality | None]:
         assert examples.space is not None  # `check` has seen to it
-        rows = examples.rows.astype(np.float64, copy=False)
-        means = examples.space.mean_products(rows)
-        near = Neighbours(examples.scores, rows)
+        means = examples.space.mean_products(examples.rows)
+        near = Neighbours(examples.scores, examples.rows)
         back = DistancesBack(self, examples.kernel, examples.space, near, means)
         if len(examples) < 4:  # nothing to hold out
             return self, back, None
-        chosen = np.sort(rng.choice(len(examples), min(FEW, len(examples)), replace=False))
+        chosen = examples.few(rng=rng)
         points = back.located(examples.scores[chosen], skip=chosen)
-        return self, back, held_out_quality(examples, points, chosen)
+        return self, back, quality_of(examples, points, chosen)
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,14 +104,13 @@ class DistancesBack:
 
     def located(self, scores: Array, skip: Indices | None = None) -> Array:
         """Points, (b, d); rows in `skip` are nobody's neighbours."""
-        points = np.empty((len(scores), self.near.rows.shape[1]))
-        for i in row_slices(len(scores), max(1, SLICE_NUMBERS // self.n_rows)):
-            chosen = self.near.nearest(
-                scores[i], self.method.n_neighbours, None if skip is None else skip[i]
-            )
-            squares = self._input_distances(scores[i], chosen)  # (b, q)
-            for place, (own, square) in enumerate(zip(chosen, squares, strict=True), i.start):
-                points[place] = _located(self.near.rows[own], square)
+        d, k = int(self.near.rows.shape[1]), scores.shape[1]
+        points, count = np.empty((len(scores), d)), self.method.n_neighbours
+        height = max(1, SLICE_NUMBERS // max(self.n_rows, count * max(d, k)))
+        for i in row_slices(len(scores), height):
+            chosen = self.near.nearest(scores[i], count, None if skip is None else skip[i])
+            z, squares = self.near.points(chosen), self._input_distances(scores[i], chosen)
+            points[i] = [_located(*one) for one in zip(z, squares, strict=True)]
         return points
 
     def _input_distances(self, t: Array, chosen: Indices) -> Array:  # (b, k), (b, q) -> (b, q)
@@ -129,16 +119,19 @@ class DistancesBack:
         # φ(z)·ψ(t) = Σ_j t_j (s_j(z) + b_j) + φ(z)·μ.
         inner = np.einsum("bk,bqk->bq", t, self.near.scores[chosen] + offset)
         inner += self.means[chosen]
-        norms = self.space.target_norms(t)
-        if isinstance(self.kernel, Radial):
+        factor = unscaled(self.kernel)[1]
+        inner /= factor
+        norms = self.space.target_norms(t) / factor
+        radial, dots = of_distance(self.kernel), of_dot_product(self.kernel)
+        if radial is not None:
             # ‖ψ - φ(z)‖² = 2 - 2f(‖x - z‖²) for a point x with φ(x) = ψ, whose length is one.
             squares = norms[:, None] + 1.0 - 2.0 * inner
-            return self.kernel.squared_distance(1.0 - 0.5 * squares)
-        assert isinstance(self.kernel, OfDotProducts)
-        products, own = self.kernel.dot_product(inner), self.kernel.dot_product(norms)
+            return radial.squared_distance(1.0 - 0.5 * squares)
+        assert dots is not None  # `check` has seen to it
+        products, own = dots.dot_product(inner), dots.dot_product(norms)
         assert products is not None
         assert own is not None
-        rows = squared_norms(self.near.rows)[chosen]
+        rows = np.einsum("bqd,bqd->bq", *(2 * [self.near.points(chosen)]))
         return np.maximum(np.maximum(own, 0.0)[:, None] + rows - 2.0 * products, 0.0)
 
 

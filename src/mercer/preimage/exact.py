@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.kernels.dot import OfDotProducts
-from mercer.preimage.base import FEW, Preimage, held_out_quality
+from mercer.preimage.base import Preimage, quality_of
+from mercer.preimage.invert import of_dot_product, unscaled
+from mercer.preimage.search import OTHERWISE
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.kernels.base import Kernel
+    from mercer.kernels.dot import OfDotProducts
     from mercer.preimage.base import Back, Examples, Quality
 
 
@@ -39,31 +41,34 @@ class Exact(Preimage):
 
     def check(self, kernel: Kernel) -> None:
         """The kernel is an invertible function of the dot product."""
-        if not isinstance(kernel, OfDotProducts) or kernel.dot_product(np.ones(1)) is None:
+        if of_dot_product(kernel) is None:
             msg = (
                 f"Exact needs the linear kernel or a polynomial of odd degree, but {kernel!r} came. Use "
-                "preimage='gradient' or 'ridge'."
+                f"preimage={OTHERWISE[kernel.differentiable]}."
             )
             raise InputError(msg)
 
-    def n_bytes(self, n: int, d: int) -> int:
-        """The axes of input space against all points."""
-        return 8 * (2 * n * d + 2 * d * d)
+    def n_bytes(self, n: int, d: int, k: int) -> int:
+        """The axes of input space against all points, or the features of as many."""
+        return 8 * (n * (2 * d + k) + 3 * d * (d + k) + min(n, self.max_rows) * (d + k))
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
     ) -> tuple[Preimage, Back, Quality | None]:
-        space, kernel = examples.space, examples.kernel
+        space, kernel = examples.space, of_dot_product(examples.kernel)
         assert space is not None
-        assert isinstance(kernel, OfDotProducts)
-        rows = examples.rows.astype(np.float64, copy=False)
+        assert kernel is not None  # `check` has seen to both
+        factor = unscaled(examples.kernel)[1]
+        rows = examples.rows
         # Any c does on paper; one of the size of the data keeps both terms of a power in sight.
-        c = float(np.sqrt(np.mean(rows**2))) or 1.0
-        axes = space.projection.sections(c * np.eye(rows.shape[1]))  # (d, m)
-        back = ExactBack(kernel, axes @ space.projection.coef, axes @ space.mean.coef, c, len(rows))
-        chosen = np.sort(rng.choice(len(examples), min(FEW, len(examples)), replace=False))
-        points = back(examples.scores[chosen])
-        return self, back, held_out_quality(examples, points, chosen)
+        c = float(np.sqrt(np.mean(np.square(rows, dtype=np.float64)))) or 1.0
+        d = int(rows.shape[1])
+        # φ(c e_j)·v and φ(c e_j)·μ, a part of the scores and of the mean that the rows c e_j have.
+        both = np.column_stack([space.projection.coef, space.mean.coef])
+        axes = space.projection.sections.times(c * np.eye(d), both) / factor  # (d, k + 1)
+        back = ExactBack(kernel, axes[:, :-1], axes[:, -1], c, len(rows))
+        chosen = examples.few(rng=rng)
+        return self, back, quality_of(examples, back(examples.scores[chosen]), chosen)
 
 
 @dataclass(frozen=True, repr=False)

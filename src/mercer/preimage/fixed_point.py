@@ -9,18 +9,21 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer.engine.pairwise import squared_norms
-from mercer.kernels.algebra import Scale
-from mercer.kernels.stationary import Radial
-from mercer.operators.sections import KernelSections
-from mercer.preimage.search import Search
+from mercer.engine.tiles import row_slices
+from mercer.operators.sections import POINTS, KernelSections
+from mercer.preimage.invert import is_decreasing, radial_slopes
+from mercer.preimage.search import OTHERWISE, Search
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
+    from mercer.preimage.base import Back, Examples, Preimage, Quality
 
 # A point farther from its start than this many radii of the data has left them.
 LEFT = 10.0
+# A denominator below this share of its terms is rounding.
+SMALL = 1e-8
 
 
 @dataclass(repr=True)
@@ -54,61 +57,69 @@ class FixedPoint(Search):
     def check(self, kernel: Kernel) -> None:
         """The kernel decreases with the distance."""
         self.check_knobs()
-        if _radial(kernel) is None:
+        if not is_decreasing(kernel):
             msg = (
                 f"FixedPoint needs a kernel that decreases with the distance (RBF, Matern, "
-                f"RationalQuadratic), but {kernel!r} came. Use preimage='gradient' or 'ridge'."
+                f"RationalQuadratic, their sums and products), but {kernel!r} came. Use "
+                f"preimage={OTHERWISE[kernel.differentiable]}."
             )
             raise InputError(msg)
+
+    def _learn(
+        self, examples: Examples, *, rng: np.random.Generator
+    ) -> tuple[Preimage, Back, Quality | None]:
+        assert examples.space is not None  # `check` has seen to it
+        sections = examples.space.projection.sections
+        if not isinstance(sections, KernelSections):
+            msg = (
+                f"FixedPoint makes a mean of points that the model rests on, but {sections!r} rests on "
+                "none. Use preimage='gradient' or 'ridge'."
+            )
+            raise InputError(msg)
+        return super()._learn(examples, rng=rng)
 
     def improve(
         self, space: FeatureSpace, x: Array, t: Array, *, radius: float
     ) -> tuple[Array, Array, Flags]:
         """All searches side by side; those that have settled or left the data drop out."""
-        sections = space.projection.sections
-        assert isinstance(sections, KernelSections)  # a radial kernel has no explicit map
-        weights, home = space.weights(t), x  # (p, m)
+        home, x = x, x.copy()
         best, least = x.copy(), space.distances(x, t)
-        settled, active = np.zeros(len(x), dtype=bool), np.arange(len(x))
-        x = x.copy()
+        active = np.arange(len(x))
         for _ in range(self.max_iter):
-            new, sound = _step(sections, x[active], weights[active])
+            if len(active) == 0:
+                break
+            new, sound = _step(space, x[active], t[active])
             sound &= squared_norms(new - home[active]) <= (LEFT * radius) ** 2
+            active, new = active[sound], new[sound]
             moved = squared_norms(new - x[active])
-            active, new, moved = active[sound], new[sound], moved[sound]
             x[active] = new
             distances = space.distances(new, t[active])
             better = distances < least[active]
             best[active[better]], least[active[better]] = new[better], distances[better]
-            still = moved > (self.tol * radius) ** 2
-            settled[active[~still]] = True
-            active = active[still]
-            if len(active) == 0:
-                break
-        unsettled = np.zeros(len(x), dtype=bool)
-        unsettled[active] = True
-        # One that was ended by a guard has an answer too, and no step to go on with.
-        return best, least, settled | ~unsettled
+            active = active[moved > (self.tol * radius) ** 2]
+        # One that a guard has ended has an answer too, and no step to go on with.
+        settled = np.ones(len(x), dtype=bool)
+        settled[active] = False
+        return best, least, settled
 
 
-def _step(sections: KernelSections, x: Array, weights: Array) -> tuple[Array, Flags]:
+def _step(space: FeatureSpace, x: Array, t: Array) -> tuple[Array, Flags]:
     """The next points, and whether each denominator was one to divide by."""
-    kernel = _radial(sections.kernel)
-    assert kernel is not None
-    points = sections.points[:].astype(np.float64, copy=False)
-    # Centred: far from the origin the quotient of two sums would round as the origin does.
-    centre = points.mean(axis=0)
-    pull = kernel.radial_slope(x, points)  # (p, m), ≤ 0
-    pull *= weights
-    total = pull.sum(axis=1)
+    sections, coef = space.projection.sections, space.projection.coef
+    assert isinstance(sections, KernelSections)  # `_learn` has seen to it
+    total, size, moment = np.zeros(len(x)), np.zeros(len(x)), np.zeros(x.shape)
+    # Distances do not change with the origin. One among the points keeps the quotient from rounding as
+    # numbers far from it do.
+    centre = x.mean(axis=0)
+    x = x - centre
+    for j in row_slices(sections.width, POINTS):
+        points = sections.points[j].astype(np.float64, copy=False) - centre
+        pull = radial_slopes(sections.kernel, x, points)  # (p, q), none positive
+        # γ of these points only: the weights of all points are never there at once.
+        pull *= t @ coef[j].T + space.mean.coef[j]
+        total += pull.sum(axis=1)
+        moment += pull @ points
+        size += np.abs(pull, out=pull).sum(axis=1)
     # ψ near φ(x) makes the total negative, as a weighted mean of points should have it.
-    sound = -total > 1e-8 * np.abs(pull).sum(axis=1)
-    below = np.where(sound, total, 1.0)[:, None]
-    return centre + (pull @ (points - centre)) / below, sound
-
-
-def _radial(kernel: Kernel) -> Radial | None:
-    """The radial kernel, perhaps scaled; a factor changes no fixed point."""
-    while isinstance(kernel, Scale) and kernel.factor > 0:
-        kernel = kernel.kernel
-    return kernel if isinstance(kernel, Radial) else None
+    sound = -total > SMALL * size
+    return centre + moment / np.where(sound, total, 1.0)[:, None], sound

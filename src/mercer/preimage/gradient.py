@@ -9,7 +9,8 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer.engine.pairwise import squared_norms
-from mercer.preimage.search import Search
+from mercer.kernels.histogram import Chi2
+from mercer.preimage.search import OTHERWISE, Search
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags
@@ -53,7 +54,7 @@ class Gradient(Search):
         if not kernel.differentiable:
             msg = (
                 f"Gradient needs a kernel with a known derivative, but {kernel!r} came. Use "
-                "preimage='ridge'."
+                f"preimage={OTHERWISE[False]}."
             )
             raise InputError(msg)
 
@@ -62,7 +63,7 @@ class Gradient(Search):
     ) -> tuple[Array, Array, Flags]:
         """Descent from every start at once; those that have settled drop out."""
         x, value = x.copy(), space.distances(x, t)
-        slope = space.distance_slopes(x, t)
+        slope, least = space.distance_slopes(x, t), _least_coordinate(space)
         # A first step of a tenth of the radius, whatever the scale of the kernel.
         length = np.sqrt(squared_norms(slope))
         step = 0.1 * radius / np.where(length > 0, length, 1.0)
@@ -70,11 +71,10 @@ class Gradient(Search):
         for _ in range(self.max_iter):
             if len(active) == 0:
                 break
-            move = -step[active, None] * slope[active]
-            new = x[active] + move
+            new = np.maximum(x[active] - step[active, None] * slope[active], least)
+            move = new - x[active]
             found = space.distances(new, t[active])
-            size = squared_norms(move)
-            promised = size / step[active]
+            promised = -np.einsum("ij,ij->i", move, slope[active])
             good = found <= value[active] - ENOUGH * promised
             step[active[~good]] *= SHORTER
             taken = active[good]
@@ -82,10 +82,20 @@ class Gradient(Search):
                 fresh = space.distance_slopes(new[good], t[taken])
                 step[taken] = _next_step(move[good], fresh - slope[taken], step[taken])
                 x[taken], value[taken], slope[taken] = new[good], found[good], fresh
-            active = active[size > (self.tol * radius) ** 2]
+            active = active[squared_norms(move) > (self.tol * radius) ** 2]
         settled = np.ones(len(x), dtype=bool)
         settled[active] = False
         return x, value, settled
+
+
+def _least_coordinate(space: FeatureSpace) -> float:
+    """0 for a kernel of histograms, which have no negative entries; else there is no bound."""
+    kernel = getattr(space.projection.sections, "kernel", None)
+    return 0.0 if kernel is not None and _counts(kernel) else -np.inf
+
+
+def _counts(kernel: Kernel) -> bool:
+    return isinstance(kernel, Chi2) or any(map(_counts, kernel.children))
 
 
 def _next_step(move: Array, change: Array, step: Array) -> Array:

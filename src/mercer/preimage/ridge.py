@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import linalg
 
 from mercer._core.errors import InputError
+from mercer.engine.pairwise import squared_norms
 from mercer.kernels import RBF, Kernel, Linear
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
-from mercer.preimage.base import Preimage, Quality
+from mercer.preimage.base import FEW, Preimage, Quality, quality_of
+from mercer.preimage.tuning import Spectrum, best_penalty, sketched, walk
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
+    from mercer._core.types import Array
     from mercer.preimage.base import Back, Examples
 
-# Rows for choosing the penalty; the final map is learned from all rows.
+# Rows for choosing the width and the penalty; the final map is learned from all rows.
 TUNING_ROWS = 1500
-HELD_OUT = 0.25
-PENALTIES = np.logspace(-9, 1, 11)
-# The latent width, around the median rule. A score space is not the input space: the input kernel's
-# own gamma means nothing there.
-WIDTH_FACTORS = (0.25, 1.0, 4.0)
+PENALTIES = np.logspace(-12, 2, 29)
 
 
 @dataclass
 class Ridge(Preimage):
     """x̂(t) = mean + Σ_i a_i κ(t, t_i), with (κ + αI)a = X - mean.
 
-    κ is a Gaussian in score space plus a linear term, so that what is linear comes back nearly exactly.
+    κ is a Gaussian in score space plus a linear term, so that what is linear comes back nearly exactly. Its
+    width and α are those with the least error when each row is left out in turn.
 
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        The penalty. ``"auto"`` tries several on rows that are held out, and takes the best.
+        The penalty. Where rounding makes the system of a very small one unsolvable it is raised;
+        ``preimage_.method.alpha`` says what was used.
     gamma : float or "auto", default="auto"
         Width of the latent Gaussian, chosen together with alpha.
     max_rows : int, default=5000
         The rows it learns from: all of them, or a seeded sample where there are more. The system is of
         that size, and its solution costs max_rows³.
+    rows : array-like of shape (n, p), optional
+        What to come back to, one row for each training row; the training rows themselves where it is
+        left out. A precomputed kernel needs it: its rows are not known otherwise.
 
     Examples
     --------
@@ -57,73 +60,82 @@ class Ridge(Preimage):
     alpha: float | Literal["auto"] = "auto"
     gamma: float | Literal["auto"] = "auto"
     max_rows: int = 5000
-
-    def _learn(
-        self, examples: Examples, *, rng: np.random.Generator
-    ) -> tuple[Preimage, Back, Quality | None]:
-        """Choose what is left to choose on held-out rows, then solve once on all rows."""
-        scores64, x64 = examples.scores, examples.rows.astype(np.float64)
-        chosen, quality = self._choose(scores64, x64, rng=rng)
-        kernel = _latent(float(chosen.gamma), scores64)
-        mean = x64.mean(axis=0)
-        system = kernel(scores64)
-        system[np.diag_indices_from(system)] += float(chosen.alpha)
-        # Cholesky on one triangle, in place: the O(n³) solve is done once, here.
-        factor = linalg.cho_factor(system, lower=True, overwrite_a=True)
-        coef = linalg.cho_solve(factor, x64 - mean)  # (n, d)
-        # In float64 whatever x is: with a small penalty the coefficients are large and cancel.
-        projection = Projection(KernelSections(kernel, scores64), coef, -mean)
-        return chosen, RidgeBack(projection), quality
+    rows: Any = field(default=None, repr=False, compare=False)  # arrays have no one truth value
 
     def check(self, kernel: Kernel) -> None:
         """Any kernel will do: only scores and rows are looked at."""
         del kernel
         for name, value in (("alpha", self.alpha), ("gamma", self.gamma)):
-            if value != "auto" and not (
-                isinstance(value, Real) and not isinstance(value, bool) and value > 0
-            ):
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if value != "auto" and not (number and 0 < value < np.inf):
                 msg = f"Ridge needs {name} > 0 or 'auto', but {name}={value!r} came."
                 raise InputError(msg)
         if not isinstance(self.max_rows, Integral) or self.max_rows < 2:
             msg = f"Ridge needs max_rows >= 2, but max_rows={self.max_rows!r} came. Use 5000 or so."
             raise InputError(msg)
 
-    def n_bytes(self, n: int, d: int) -> int:
-        """The system, its factor, the rows and their coefficients, and what choosing the penalty takes."""
-        rows = min(n, self.max_rows)
-        return 2 * 8 * rows**2 + 5 * 8 * rows * d + 4 * 8 * min(n, TUNING_ROWS) ** 2
+    def n_bytes(self, n: int, d: int, k: int) -> int:
+        """The system and its two terms, rows and scores, and the decompositions of the tuning rows."""
+        rows, tuning = min(n, self.max_rows), min(n, self.max_rows, TUNING_ROWS)
+        return 8 * (2 * rows**2 + rows * (6 * d + 3 * k) + tuning * (7 * tuning + 3 * d))
 
-    def _choose(
-        self, scores: Array, x: Array, *, rng: np.random.Generator
-    ) -> tuple[Ridge, Quality | None]:
-        """The penalty and width with the least error on held-out rows."""
-        n = len(scores)
-        rows = rng.permutation(n)[:TUNING_ROWS]
-        n_held = int(HELD_OUT * len(rows))
-        median = float(RBF().resolve(scores, rng=rng).gamma)  # type: ignore[arg-type]
-        gammas = [f * median for f in WIDTH_FACTORS] if self.gamma == "auto" else [self.gamma]
-        alphas = PENALTIES if self.alpha == "auto" else np.array([self.alpha])
-        if n_held == 0:  # too few rows to hold any out
-            return replace(
-                self, alpha=float(alphas[len(alphas) // 2]), gamma=float(gammas[0])
-            ), None
-        held, train = rows[:n_held], rows[n_held:]
-        mean = x[train].mean(axis=0)
-        best, least = self, np.inf
-        for gamma in gammas:
-            errors = _held_out_errors(
-                _latent(float(gamma), scores),
-                scores,
-                x - mean,
-                train=train,
-                held=held,
-                alphas=alphas,
-            )
-            i = int(np.argmin(errors))
-            if errors[i] < least:
-                best, least = replace(self, alpha=float(alphas[i]), gamma=float(gamma)), errors[i]
-        of_mean = float(np.sqrt(np.mean((x[held] - mean) ** 2)))
-        return best, Quality(float(least), of_mean)
+    def _learn(
+        self, examples: Examples, *, rng: np.random.Generator
+    ) -> tuple[Preimage, Back, Quality | None]:
+        scores, x = examples.scores, examples.rows.astype(np.float64)
+        mean = x.mean(axis=0)
+        x -= mean
+        some = np.sort(rng.permutation(len(x))[:TUNING_ROWS])
+        search = _Search(self, scores, scores[some], sketched(x[some], rng=rng))
+        chosen, spectrum = search.best(rng=rng)
+        missed = spectrum.left_out(x[some], np.array([chosen.alpha]))[0]
+        few = some[:: max(1, len(some) // FEW)]
+        guesses = (x[few] + mean) - missed[:: max(1, len(some) // FEW)]
+        quality = quality_of(examples, guesses, few, error=float(np.sqrt(np.mean(missed**2))))
+        kernel = _latent(float(chosen.gamma), scores)
+        if len(some) == len(x):  # decomposed already: nothing of order n³ is done twice
+            coef = spectrum.coef(x, float(chosen.alpha))
+        else:
+            coef, alpha = _solved(kernel, scores, x, float(chosen.alpha))
+            chosen = replace(chosen, alpha=alpha)
+        # In float64 whatever x is: with a small penalty the coefficients are large and cancel.
+        projection = Projection(KernelSections(kernel, scores), coef, -mean)
+        return replace(chosen, rows=None), RidgeBack(projection), quality
+
+
+@dataclass
+class _Search:
+    """The width and the penalty with the least error on rows left out."""
+
+    method: Ridge
+    scores: Array  # of all rows
+    tuning: Array  # of some rows
+    x: Array  # (t, d') the rows, centred
+    least: float = np.inf
+    found: tuple[Ridge, Spectrum] | None = None
+
+    def best(self, *, rng: np.random.Generator) -> tuple[Ridge, Spectrum]:
+        """The method with its knobs turned, and the decomposition that said so."""
+        if self.method.gamma == "auto":
+            # A score space is not the input space: the input kernel's gamma means nothing there.
+            walk(float(RBF().resolve(self.scores, rng=rng).gamma), self.error_at)  # type: ignore[arg-type]
+        else:
+            self.error_at(float(self.method.gamma))
+        assert self.found is not None  # one width at least was tried
+        return self.found
+
+    def error_at(self, gamma: float) -> float:
+        """The least error at this width; the best so far is kept."""
+        spectrum = Spectrum.of(_latent(gamma, self.scores), self.tuning)
+        # Less than what rounding adds to κ anyhow is no penalty.
+        floor = 4.0 * np.finfo(np.float64).eps * float(np.sum(spectrum.values))
+        auto = self.method.alpha == "auto"
+        alphas = PENALTIES[floor < PENALTIES] if auto else np.array([float(self.method.alpha)])
+        alpha, error = best_penalty(spectrum, self.x, alphas)
+        if self.found is None or error < self.least:
+            self.least = error
+            self.found = replace(self.method, alpha=alpha, gamma=gamma), spectrum
+        return error
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,20 +156,18 @@ class RidgeBack:
 
 def _latent(gamma: float, scores: Array) -> Kernel:
     """Gaussian plus linear, the latter scaled to the same size."""
-    size = float(np.mean(np.einsum("ij,ij->i", scores, scores)))
+    size = float(np.mean(squared_norms(scores)))
     return RBF(gamma) + (1.0 / size if size > 0 else 1.0) * Linear()
 
 
-def _held_out_errors(
-    kernel: Kernel, scores: Array, x: Array, *, train: Indices, held: Indices, alphas: Array
-) -> Array:
-    """Root mean squared held-out error for each penalty, from one eigendecomposition."""
-    values, vectors = np.linalg.eigh(kernel(scores[train]))
-    values = np.maximum(values, 0.0)
-    left = kernel(scores[held], scores[train]) @ vectors  # (h, t)
-    right = vectors.T @ x[train]  # (t, d)
-    errors = [
-        np.sqrt(np.mean((left @ (right / (values + alpha)[:, None]) - x[held]) ** 2))
-        for alpha in alphas
-    ]
-    return np.array(errors)
+def _solved(kernel: Kernel, scores: Array, x: Array, alpha: float) -> tuple[Array, float]:
+    """(κ + αI)⁻¹ x by Cholesky, in place on one triangle; α tenfold where rounding leaves no factor."""
+    while True:
+        system = kernel(scores)
+        system[np.diag_indices_from(system)] += alpha
+        try:
+            factor = linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            alpha *= 10.0
+        else:
+            return linalg.cho_solve(factor, x, check_finite=False), alpha

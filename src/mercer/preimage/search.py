@@ -6,22 +6,26 @@ import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, PreimageWarning
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
-from mercer.preimage.base import FEW, Preimage, held_out_quality
+from mercer.preimage.base import Preimage, quality_of
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
     from mercer.model.space import FeatureSpace
     from mercer.preimage.base import Back, Examples, Quality
 
-# Numbers that a slice of targets may hold against all points.
-SLICE_NUMBERS = 2**22
+# Numbers that a slice of targets may hold against all points, and how many such arrays there are.
+SLICE_NUMBERS = 2**20
+ARRAYS = 12
+
+# What to use in place of a method that does not suit a kernel, by whether the kernel is differentiable.
+OTHERWISE = {True: "'gradient' or 'ridge'", False: "'ridge'"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,7 +33,7 @@ class Neighbours:
     """Rows by their scores."""
 
     scores: Array  # (n, k)
-    rows: Array  # (n, d) float64
+    rows: Array  # (n, d), the model's own where it has them
 
     def nearest(self, t: Array, count: int, skip: Indices | None = None) -> Indices:
         """The `count` rows with the nearest scores, (b, count), nearest first; `skip` leaves one out each."""
@@ -41,10 +45,23 @@ class Neighbours:
         order = np.argsort(np.take_along_axis(squares, some, axis=1), axis=1, kind="stable")
         return np.take_along_axis(some, order, axis=1)
 
+    def points(self, chosen: Indices) -> Array:  # (…,) -> (…, d)
+        """These rows in float64."""
+        return np.asarray(self.rows[chosen], dtype=np.float64)
+
     @property
     def radius(self) -> float:
         """How far the rows lie from their mean, root mean square."""
-        return float(np.sqrt(np.mean(squared_norms(self.rows - self.rows.mean(axis=0)))))
+        return float(np.sqrt(np.sum(self.rows.var(axis=0, dtype=np.float64))))
+
+
+def check_count(method: Preimage, knob: str, least: int) -> None:
+    """Raise unless the knob is a whole number that large."""
+    value: Any = getattr(method, knob)
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        name = type(method).__name__
+        msg = f"{name} needs a whole number {knob} >= {least}, but {knob}={value!r} came."
+        raise InputError(msg)
 
 
 @dataclass(repr=True)
@@ -64,32 +81,31 @@ class Search(Preimage):
 
     def check_knobs(self) -> None:
         """Raise when a knob has an impossible value."""
-        name = type(self).__name__
-        for knob in ("n_starts", "max_iter", "max_rows"):
-            value, least = getattr(self, knob), 2 if knob == "max_rows" else 1
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                msg = f"{name} needs a whole number {knob} >= {least}, but {knob}={value!r} came."
-                raise InputError(msg)
+        check_count(self, "n_starts", 1)
+        check_count(self, "max_iter", 1)
+        check_count(self, "max_rows", 2)
         if not isinstance(self.tol, Real) or not 0 < self.tol < 1:
+            name = type(self).__name__
             msg = f"{name} needs a tol between 0 and 1, but tol={self.tol!r} came. Use 1e-6."
             raise InputError(msg)
 
-    def n_bytes(self, n: int, d: int) -> int:
-        """Examples, and a slice of targets against all points with a few copies."""
-        rows = min(n, self.max_rows)
-        return 8 * (2 * rows * (d + 64) + 8 * max(SLICE_NUMBERS, n))
+    def n_bytes(self, n: int, d: int, k: int) -> int:
+        """Examples, the axes once more, and a slice of targets against all points in a few arrays."""
+        rows, starts = min(n, self.max_rows), self.n_starts + 1
+        one = starts * max(n, d)  # a slice is one target at least
+        return 8 * (rows * (d + k) + 2 * n * (k + 1) + ARRAYS * max(SLICE_NUMBERS, one))
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
     ) -> tuple[Preimage, Back, Quality | None]:
         assert examples.space is not None  # `check` has seen to it
-        rows = examples.rows.astype(np.float64, copy=False)
-        back = SearchBack(self, examples.space, Neighbours(examples.scores, rows))
+        near = Neighbours(examples.scores, examples.rows)
+        back = SearchBack(self, examples.space, near, near.radius)
         if len(examples) < 3:  # nothing to hold out
             return self, back, None
-        chosen = np.sort(rng.choice(len(examples), min(FEW, len(examples)), replace=False))
+        chosen = examples.few(rng=rng)
         points, _ = back.search(examples.scores[chosen], skip=chosen)
-        return self, back, held_out_quality(examples, points, chosen)
+        return self, back, quality_of(examples, points, chosen)
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,6 +115,7 @@ class SearchBack:
     method: Search
     space: FeatureSpace
     near: Neighbours
+    radius: float
 
     @property
     def n_rows(self) -> int:
@@ -119,9 +136,9 @@ class SearchBack:
 
     def search(self, scores: Array, skip: Indices | None = None) -> tuple[Array, Flags]:
         """Points, (b, d), and who settled; rows in `skip` are not started from."""
-        points = np.empty((len(scores), self.near.rows.shape[1]))
-        settled = np.empty(len(scores), dtype=bool)
-        width = max(self.space.projection.sections.width, self.n_rows)
+        d = int(self.near.rows.shape[1])
+        points, settled = np.empty((len(scores), d)), np.empty(len(scores), dtype=bool)
+        width = max(self.space.projection.sections.width, self.n_rows, d)
         height = max(1, SLICE_NUMBERS // (width * (self.method.n_starts + 1)))
         for i in row_slices(len(scores), height):
             own = None if skip is None else skip[i]
@@ -129,12 +146,12 @@ class SearchBack:
         return points, settled
 
     def _slice(self, t: Array, skip: Indices | None) -> tuple[Array, Flags]:
-        nearest = self.near.rows[self.near.nearest(t, self.method.n_starts, skip)]  # (b, s, d)
+        nearest = self.near.points(self.near.nearest(t, self.method.n_starts, skip))  # (b, s, d)
         # Their mean lies where several near rows agree, and is often the best start of all.
         starts = np.concatenate([nearest, nearest.mean(axis=1, keepdims=True)], axis=1)
         b, s, d = starts.shape
         found, distances, settled = self.method.improve(
-            self.space, starts.reshape(b * s, d), np.repeat(t, s, axis=0), radius=self.near.radius
+            self.space, starts.reshape(b * s, d), np.repeat(t, s, axis=0), radius=self.radius
         )
         best = np.argmin(distances.reshape(b, s), axis=1)
         rows = np.arange(b)

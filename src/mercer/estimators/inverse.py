@@ -1,0 +1,73 @@
+"""From scores back to rows: for estimators that may have been given a way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._core.errors import InputError
+from mercer.estimators.base import Projector
+from mercer.estimators.parts import tell_if_far, ways_back
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.preimage import FittedPreimage
+
+
+class Inverse(Projector):
+    """`inverse_transform` and `reconstruct`, by the pre-image method that the fit was given."""
+
+    def _way_back(self) -> FittedPreimage | None:
+        """The way back; None where none was asked for."""
+        return getattr(self, "preimage_", None)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Points in input space whose scores are near the given ones.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, k)
+            Scores. Where they lie far outside of the training scores, a `PreimageWarning` says so.
+
+        Returns
+        -------
+        points : ndarray of shape (b, d)
+        """
+        check_is_fitted(self)
+        back = self._way_back()
+        if back is None:
+            model: Any = self  # whoever has a `preimage` has a kernel
+            msg = (
+                "inverse_transform was called, but this model was fitted with preimage=None and knows no "
+                f"way back. Fit it with {ways_back(model.kernel_)}."
+            )
+            raise InputError(msg)
+        scores = self._scores(X)
+        points = back(scores)
+        tell_if_far(back, scores, points)
+        return points.astype(self._dtype, copy=False)
+
+    def reconstruct(self, X: Any) -> Array:
+        """Each row as the components see it, back in input space: what noise they leave out is gone.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d)
+            Rows; for a precomputed kernel the (b, n) kernel values against the training points.
+
+        Returns
+        -------
+        points : ndarray of shape (b, d)
+            ``inverse_transform(transform(X))``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_circles
+        >>> from mercer import KernelPCA
+        >>> X, _ = make_circles(200, noise=0.02, random_state=0)
+        >>> model = KernelPCA(20, kernel="rbf", preimage="fixed-point").fit(X)
+        >>> bool(abs(model.reconstruct(X) - X).max() < 0.01)
+        True
+        """
+        return self.inverse_transform(self.transform(X))

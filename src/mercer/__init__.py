@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         sklearn,
         solvers,
     )
-    from mercer.diagnostics import check_kernel
-    from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA
+    from mercer.diagnostics import check_kernel, select
+    from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 
 __version__ = "0.1.0"
 
@@ -30,6 +30,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "IncrementalKernelPCA": "mercer.estimators",
     "KernelPCA": "mercer.estimators",
+    "KernelPCADetector": "mercer.estimators",
     "PCA": "mercer.estimators",
     "approximations": "",
     "check_kernel": "mercer.diagnostics",
@@ -38,6 +39,7 @@ _HOMES = {
     "kernels": "",
     "preimage": "",
     "plots": "",
+    "select": "mercer.diagnostics",
     "sklearn": "",
     "solvers": "",
 }
@@ -46,6 +48,7 @@ __all__ = [
     "PCA",
     "IncrementalKernelPCA",
     "KernelPCA",
+    "KernelPCADetector",
     "__version__",
     "approximations",
     "check_kernel",
@@ -54,6 +57,7 @@ __all__ = [
     "kernels",
     "plots",
     "preimage",
+    "select",
     "sklearn",
     "solvers",
 ]

@@ -14,10 +14,21 @@ Examples
 """
 
 from mercer.plots.biplot import arrows
+from mercer.plots.charts import contribution_bars, control_charts
 from mercer.plots.contours import levels
 from mercer.plots.four import panels
 from mercer.plots.images import faces, ladder
 from mercer.plots.scatter import scores
 from mercer.plots.variance import spectrum
 
-__all__ = ["arrows", "faces", "ladder", "levels", "panels", "scores", "spectrum"]
+__all__ = [
+    "arrows",
+    "contribution_bars",
+    "control_charts",
+    "faces",
+    "ladder",
+    "levels",
+    "panels",
+    "scores",
+    "spectrum",
+]

@@ -1,0 +1,339 @@
+"""Is this row normal? T² and Q of a kernel PCA, with limits that hold on new rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._core.errors import KernelError
+from mercer._core.table import Table
+from mercer.engine.rows import RowSource
+from mercer.engine.sources import in_memory
+from mercer.estimators.detector_parts import (
+    STATISTICS,
+    Rule,
+    Scale,
+    chosen_model,
+    found_limits,
+    known,
+    refuse_sparse,
+    tell_gaps,
+    tell_still,
+)
+from mercer.estimators.detector_report import Monitoring, check_top, named_columns, report
+from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
+from mercer.model.contributions import contributions
+from mercer.model.statistics import Gauge
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer.model.statistics import Statistics
+
+
+class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
+    """Finds rows that are unlike the training rows, and says which variables they differ in.
+
+    Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept
+    components, whose scores have the variances v_j = λ_j/(n - 1); Q (or SPE) is its squared distance from
+    them in feature space. The index is the larger of the two, each in units of its limit, and a row whose
+    index is above a limit of its own is called an outlier, or an alarm.
+
+    Limits come from training rows only, by default from rows that were held out: in-sample, T² and Q of a
+    kernel PCA are optimistic, and limits read off them make many false alarms.
+
+    Parameters
+    ----------
+    n_components : int, float or None, default=0.97
+        As in `KernelPCA`. Components left out are what Q is made of.
+    kernel : str, Kernel or callable, default="auto"
+        As in `KernelPCA`; ``"auto"`` is an `RBF` whose σ is six times the median distance. Narrow kernels
+        take the rows that they have seen for all there is of normal.
+    approximation : str, Approximation or None, default=None
+        As in `KernelPCA`.
+    model : KernelPCA, PCA, IncrementalKernelPCA or None, default=None
+        A model to clone and fit, in place of ``n_components``, ``kernel``, ``approximation`` and ``memory``.
+    scale : bool, default=True
+        Whether columns are brought to mean 0 and standard deviation 1, learned from the training rows.
+        Columns that never change are only centred, with a warning that names them.
+    statistic : "combined", "T2" or "Q", default="combined"
+        What `predict`, `decision_function`, `score_samples` and alarms go by.
+    limits : "cross-validation" or "approximate", default="cross-validation"
+        From rows held out; or T² by the F and Q by Box's χ² distribution, for Gaussian rows and many more
+        rows than components.
+    false_alarm : float, optional
+        Share of new normal rows that may be called outliers; 0.01 unless ``contamination`` is given.
+    contamination : float, optional
+        In (0, 0.5): share of the *training* rows that are not normal, and that lie above the limits.
+    folds : int or splitter, default=5
+        For the limits. A number makes that many stretches of neighbouring rows: rows of a process resemble
+        those just before and after, which tell too much about them. For rows in no order any splitter of
+        scikit-learn, such as ``KFold(5, shuffle=True)``, will do.
+    memory : str or int, default="auto"
+        As in `KernelPCA`.
+    random_state : int, Generator, RandomState or None, default=None
+        As in `KernelPCA`; None is a fixed seed.
+
+    Attributes
+    ----------
+    model_ : Projector
+        The fitted model, of scaled rows.
+    limits_ : Limits
+        Limits of T², Q and the index. Print it.
+    offset_ : float
+        ``decision_function(X) == score_samples(X) - offset_``.
+    center_, spread_ : ndarray of shape (d,)
+        Mean and standard deviation of the training columns; 0 for the spread of a column that never
+        changes. Without ``scale``, 0 and 1.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelPCADetector
+    >>> rng = np.random.default_rng(0)
+    >>> normal = rng.standard_normal((300, 2)) @ [[1.0, 0.9, 0.5], [0.0, 0.4, 1.0]]
+    >>> normal += 0.1 * rng.standard_normal((300, 3))
+    >>> detector = KernelPCADetector().fit(normal)
+    >>> detector.predict([[0.0, 0.0, 0.0], [2.0, -2.0, 1.0]])
+    array([ 1, -1])
+    >>> detector.monitor([[0.0, 0.0, 0.0], [1.0, 3.0, 0.5]], names=["a", "b", "c"]).alarms["top"]
+    array(['b 100 %'], dtype=object)
+    """
+
+    def __init__(
+        self,
+        n_components: int | float | None = 0.97,
+        *,
+        kernel: Any = "auto",
+        approximation: Any = None,
+        model: Any = None,
+        scale: bool = True,
+        statistic: str = "combined",
+        limits: str = "cross-validation",
+        false_alarm: float | None = None,
+        contamination: float | None = None,
+        folds: Any = 5,
+        memory: str | float = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.approximation = approximation
+        self.model = model
+        self.scale = scale
+        self.statistic = statistic
+        self.limits = limits
+        self.false_alarm = false_alarm
+        self.contamination = contamination
+        self.folds = folds
+        self.memory = memory
+        self.random_state = random_state
+
+    # ── fit ─────────────────────────────────────────────────────────────────
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what is normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or a source of rows, which is read into memory
+            Rows of normal operation, in the order of time where they have one.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        del y
+        rule = Rule.of(self)
+        came = training_rows(self, X, None, copy=False)
+        rows = came.rows if came.in_memory else loaded(came).rows
+        refuse_sparse(rows)
+        scale = Scale.of(rows) if self.scale else Scale.none(rows)
+        scaled = scale(rows)
+        model = chosen_model(self, scaled).fit(scaled)
+        limits = found_limits(rule, model, rows, self.folds, scale, rescale=bool(self.scale))
+        tell_still(scale.still, getattr(X, "columns", None))
+        # Only now, with everything done, does the estimator change.
+        remember(self, X, came.rows)
+        self.model_, self.limits_, self._scale, self._rule = model, limits, scale, rule
+        self._centre = scaled.mean(axis=0)
+        self._gauge, self._dtype = Gauge.of(model.fit_), np.dtype(rows.dtype)
+        self.center_, self.spread_ = scale.mean, scale.spread
+        self.offset_ = -(limits.index if rule.statistic == "combined" else 1.0)
+        return self
+
+    # ── scikit-learn's questions ────────────────────────────────────────────
+    def predict(self, X: Any) -> Array:
+        """1 for rows that look normal, -1 for those that don't.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+
+        Returns
+        -------
+        labels : ndarray of shape (b,), of integers
+        """
+        index = self._indices(self._gauge(self._rows(X)))
+        return np.where(index > -self.offset_, -1, 1)
+
+    def score_samples(self, X: Any) -> Array:
+        """How normal each row is: minus the index, so that more is more normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+
+        Returns
+        -------
+        scores : ndarray of shape (b,)
+            At most 0.
+        """
+        return -self._indices(self._gauge(self._rows(X))).astype(self._dtype, copy=False)
+
+    def decision_function(self, X: Any) -> Array:
+        """Below zero for outliers.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+
+        Returns
+        -------
+        scores : ndarray of shape (b,)
+            ``score_samples(X) - offset_``.
+        """
+        index = self._indices(self._gauge(self._rows(X)))
+        return (-index - self.offset_).astype(self._dtype, copy=False)
+
+    # ── an engineer's questions ─────────────────────────────────────────────
+    def statistics(self, X: Any) -> Table:
+        """T², Q and the index of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+
+        Returns
+        -------
+        table : Table
+            Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits.
+        """
+        found = self._gauge(self._rows(X))
+        columns = {"T2": found.t2, "Q": found.q, "index": self._indices(found)}
+        return Table({name: c.astype(self._dtype, copy=False) for name, c in columns.items()})
+
+    def contributions(self, X: Any, statistic: str | None = None) -> Array:
+        """What each variable adds to a statistic: integrated gradients from the training mean to the row.
+
+        They sum to the statistic of the row less that of the mean row, and don't depend on the units of the
+        variables. For linear PCA they are the complete decomposition x_d (Mx)_d. A contribution may be
+        negative.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+        statistic : "T2", "Q" or "combined", optional
+            ``"combined"`` takes, for each row, the statistic that is the larger in units of its limit, in
+            these units. By default the one that the detector goes by.
+
+        Returns
+        -------
+        contributions : ndarray of shape (b, d)
+        """
+        rows = self._rows(X)
+        which = (
+            self._rule.statistic if statistic is None else known("statistic", statistic, STATISTICS)
+        )
+        return self._explained(rows, which).astype(self._dtype, copy=False)
+
+    def monitor(
+        self,
+        X: Any,
+        time: Any = None,
+        names: Any = None,
+        top: int = 3,
+        explain: str = "alarms",
+    ) -> Monitoring:
+        """A report on rows of a process: statistics, limits, alarms and the variables behind them.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+            In the order of time.
+        time : array-like of shape (b,), optional
+            When each row was taken; 0, 1, 2, … otherwise.
+        names : sequence of d strings, optional
+            Names of the variables; those of the data frame that `fit` saw, or ``x0``, ``x1``, … otherwise.
+        top : int, default=3
+            How many variables to name for a row, those with the largest contributions.
+        explain : "alarms" or "all", default="alarms"
+            Which rows to name them for.
+
+        Returns
+        -------
+        monitoring : Monitoring
+            Print it, or draw it with ``.plot()``.
+        """
+        rows = self._rows(X)
+        found = self._gauge(rows)
+        wanted = check_top(top, explain, int(rows.shape[1]))
+        index = self._indices(found)
+        alarm = index > -self.offset_
+        asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))
+        shares = None
+        if wanted and self._has_slopes:
+            shares = self._explained(rows[asked], self._rule.statistic)
+        return report(
+            found,
+            self.limits_,
+            index=index,
+            index_limit=-self.offset_,
+            time=time,
+            names=named_columns(self, names),
+            explained=asked,
+            contributions=shares,
+            top=wanted,
+        )
+
+    # ── how ─────────────────────────────────────────────────────────────────
+    def _rows(self, X: Any) -> Array:
+        """New rows: checked, in memory and scaled."""
+        check_is_fitted(self)
+        rows: Rows = new_rows(self, X, self._dtype)
+        if isinstance(rows, RowSource):
+            rows = in_memory(rows).astype(self._dtype, copy=False)
+        refuse_sparse(rows)
+        scaled = self._scale(rows)
+        kernel = getattr(self.model_, "kernel_", None)
+        if kernel is not None:
+            check_kernel_rows(kernel, scaled)
+        return scaled
+
+    def _indices(self, found: Statistics) -> Array:
+        """What the detector goes by, in units of the limits."""
+        if self._rule.statistic == "T2":
+            return found.t2 / self.limits_.t2
+        if self._rule.statistic == "Q":
+            return found.q / self.limits_.q
+        return self.limits_.indices(found)
+
+    @property
+    def _has_slopes(self) -> bool:
+        kernel = getattr(self.model_, "kernel_", None)
+        return kernel is None or bool(kernel.differentiable)
+
+    def _explained(self, rows: Array, which: str) -> Array:
+        if not self._has_slopes:
+            msg = (
+                f"Contributions need a kernel with a known derivative, but {self.model_.kernel_!r} has "
+                "none. Kernels of distances and dot products, and their sums and products, have one."
+            )
+            raise KernelError(msg)
+        found, gap = contributions(self._gauge, self.limits_, rows, self._centre, which)
+        tell_gaps(gap)
+        return found

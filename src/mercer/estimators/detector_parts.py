@@ -1,0 +1,259 @@
+"""What a detector is made of: its rule, its scale, its model, and rows held out for its limits."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+
+from mercer._core.errors import DetectorWarning, InputError, MercerWarning, nearest
+from mercer.estimators.base import Projector
+from mercer.estimators.kernel_pca import KernelPCA
+from mercer.estimators.parts import named_approximation
+from mercer.estimators.validation import as_generator, users_level
+from mercer.kernels import RBF
+from mercer.model.limits import (
+    Limits,
+    approximate_limits,
+    held_out_limits,
+    in_sample_limits,
+)
+from mercer.model.statistics import Gauge, Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.kernels import Kernel
+
+STATISTICS = ("T2", "Q", "combined")
+METHODS = ("cross-validation", "approximate")
+FALSE_ALARM = 0.01
+# σ of the default kernel, in median distances. A narrow kernel takes the rows it has seen for all there is of
+# normal: docs/monitoring.md has the false alarms by width.
+WIDE = 6.0
+# Rows that a model needs beyond its components before anything off them, or between them, can be judged.
+SPARE = 3
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How often to be wrong, and by what to judge."""
+
+    rate: float
+    in_sample: bool  # the rate is the share of training rows that are not normal
+    statistic: str
+    method: str
+
+    @classmethod
+    def of(cls, detector: Any) -> Rule:
+        """The rule of a detector, checked."""
+        statistic = known("statistic", detector.statistic, STATISTICS)
+        method = known("limits", detector.limits, METHODS)
+        alarm, share = detector.false_alarm, detector.contamination
+        if alarm is not None and share is not None:
+            msg = (
+                f"false_alarm={alarm!r} and contamination={share!r} came, but one of them sets the limit: "
+                "false_alarm the rate on new normal rows, contamination the share of training rows that "
+                "are not normal. Leave one out."
+            )
+            raise InputError(msg)
+        if share is not None:
+            return cls(_share("contamination", share, 0.5), True, statistic, method)
+        rate = FALSE_ALARM if alarm is None else _share("false_alarm", alarm, 1.0)
+        return cls(rate, False, statistic, method)
+
+
+def known(name: str, value: Any, names: tuple[str, ...]) -> str:
+    """The name, if it is one of these."""
+    if isinstance(value, str) and value in names:
+        return value
+    msg = f"{name}={value!r} came. {nearest(str(value), names)}"
+    raise InputError(msg)
+
+
+def _share(name: str, value: Any, most: float) -> float:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0.0 < float(value) < most:
+        return float(value)
+    msg = f"{name}={value!r} came, but a share between 0 and {most:g} was needed, such as 0.01."
+    raise InputError(msg)
+
+
+@dataclass(frozen=True, repr=False)
+class Scale:
+    """x -> (x - mean)/spread, in float64: with a wide kernel, values near 1 cancel."""
+
+    mean: Array  # (d,) float64
+    spread: Array  # (d,) float64
+
+    @classmethod
+    def of(cls, x: Array, usual: Scale | None = None) -> Self:
+        """Mean and standard deviation of the rows; columns that don't move keep their `usual` spread."""
+        mean = x.mean(axis=0, dtype=np.float64)
+        spread = x.std(axis=0, dtype=np.float64, ddof=1)
+        still = spread <= 8.0 * float(np.finfo(x.dtype).eps) * np.abs(mean)
+        spread = np.where(still, 0.0 if usual is None else usual.spread, spread)
+        return cls(mean, spread)
+
+    @classmethod
+    def none(cls, x: Array) -> Self:
+        """Rows as they are, neither centred nor scaled."""
+        return cls(np.zeros(x.shape[1]), np.ones(x.shape[1]))
+
+    @property
+    def still(self) -> Indices:
+        """Columns without a spread."""
+        return np.flatnonzero(self.spread == 0.0)
+
+    def __call__(self, x: Array) -> Array:
+        return (x - self.mean) / np.where(self.spread == 0.0, 1.0, self.spread)
+
+
+def tell_still(columns: Indices, names: Any) -> None:
+    """Warn of columns that never move: they can't be scaled, and a sensor may be stuck."""
+    if len(columns) == 0:
+        return
+    shown = [str(j) if names is None else f"{j} ({names[j]!r})" for j in columns[:10]]
+    more = "" if len(columns) <= 10 else f" and {len(columns) - 10} more"
+    msg = (
+        f"{len(columns)} column(s) do not change in the training rows: {', '.join(shown)}{more}. They are "
+        "centred but not scaled, so that any change counts in its own unit. Drop them if their sensors "
+        "are stuck, or if such changes mean nothing."
+    )
+    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+
+
+# Contributions that miss their sum by more than this share of it are not to be relied on.
+INCOMPLETE = 1e-2
+
+
+def tell_gaps(gap: Array) -> None:
+    """Warn of contributions that don't sum to what they should."""
+    bad = gap > INCOMPLETE
+    if np.any(bad):
+        msg = (
+            f"The contributions of {int(bad.sum())} of {len(bad)} rows miss their sum by up to "
+            f"{float(np.max(gap)):.1%} of it: the kernel changes too fast between the mean and those rows. "
+            "Use a wider or a smoother kernel."
+        )
+        warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+
+
+def refuse_sparse(rows: Rows) -> None:
+    """Centring would fill a sparse matrix."""
+    if hasattr(rows, "indptr"):
+        msg = "Sparse rows came, but a detector scales its columns. Use X.toarray()."
+        raise InputError(msg)
+
+
+# ── the model ───────────────────────────────────────────────────────────────
+def chosen_model(detector: Any, x: Array) -> Projector:
+    """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs."""
+    given = detector.model
+    if given is not None:
+        if not isinstance(given, Projector):
+            msg = (
+                f"`model` must be KernelPCA, PCA or IncrementalKernelPCA, not {type(given).__name__}. "
+                "Pass an object, such as model=PCA(0.95)."
+            )
+            raise InputError(msg)
+        model: Projector = clone(given)
+    else:
+        model = KernelPCA(
+            detector.n_components,
+            kernel=_kernel(detector, x),
+            approximation=clone_part(detector.approximation),
+            memory=detector.memory,
+            random_state=detector.random_state,
+        )
+    if model.__sklearn_tags__().input_tags.pairwise:
+        msg = (
+            "A detector needs rows, to scale them and to hold some out, but kernel='precomputed' came. "
+            "Pass the kernel as a function of two matrices."
+        )
+        raise InputError(msg)
+    return model
+
+
+def clone_part(part: Any) -> Any:
+    """A copy of an object with parameters; names and None as they are."""
+    return clone(part, safe=False)
+
+
+def _kernel(detector: Any, x: Array) -> Kernel | Any:
+    if not (isinstance(detector.kernel, str) and detector.kernel == "auto"):
+        return clone_part(detector.kernel)
+    median = RBF().resolve(x, rng=as_generator(detector.random_state))
+    return RBF(float(median.gamma) / WIDE**2)  # type: ignore[arg-type]
+
+
+def _part_model(model: Projector, n: int) -> Projector:
+    """The fitted model again, for a part of its rows: same kernel and number of components."""
+    again: Projector = clone(model)
+    again.set_params(n_components=model.n_components_)
+    if hasattr(model, "kernel_"):
+        again.set_params(kernel=model.kernel_)
+    approximation = named_approximation(getattr(model, "approximation", None))
+    if approximation is not None:
+        again.set_params(approximation=approximation.at_most(n))
+    return again
+
+
+# ── limits ──────────────────────────────────────────────────────────────────
+def found_limits(
+    rule: Rule, model: Projector, x: Array, folds: Any, scale: Scale, *, rescale: bool
+) -> Limits:
+    """From rows held out, from the training rows, or from distributions."""
+    gauge, fit = Gauge.of(model.fit_), model.fit_
+    k = model.n_components_
+    if rule.in_sample:
+        return in_sample_limits(gauge(scale(x)), rule.rate, rounding=gauge.rounding)
+    if rule.method == "approximate":
+        if fit.weight < k + SPARE:
+            raise InputError(_too_few(k, len(x), "the F approximation"))
+        return approximate_limits(
+            gauge(scale(x)), rule.rate, n=fit.weight, k=k, rounding=gauge.rounding
+        )
+    held = Statistics.joined(list(_held_out(model, x, folds, scale, rescale=rescale)))
+    return held_out_limits(held, rule.rate, rounding=gauge.rounding)
+
+
+def _held_out(
+    model: Projector, x: Array, folds: Any, scale: Scale, *, rescale: bool
+) -> Iterator[Statistics]:
+    """T² and Q of the rows of each fold, by a model (and a scale) that has not seen them."""
+    for train, test in _splits(folds, len(x)):
+        if len(train) < model.n_components_ + SPARE:
+            raise InputError(_too_few(model.n_components_, len(train), "a model without one fold"))
+        own = Scale.of(x[train], scale) if rescale else scale
+        with warnings.catch_warnings():  # the fit to all rows has told already
+            warnings.simplefilter("ignore", MercerWarning)
+            part = _part_model(model, len(train)).fit(own(x[train]))
+        yield Gauge.of(part.fit_)(own(x[test]))
+
+
+def _splits(folds: Any, n: int) -> Iterator[tuple[Indices, Indices]]:
+    """A number is that many stretches of neighbouring rows; anything else is a splitter of scikit-learn."""
+    if isinstance(folds, Integral) and not isinstance(folds, bool):
+        if not 2 <= int(folds) <= n:
+            msg = f"folds={folds} came for {n} rows. Needed: a whole number from 2 to {n}."
+            raise InputError(msg)
+    elif not hasattr(folds, "split"):
+        msg = (
+            f"folds={folds!r} came. Needed: a whole number of folds, or a splitter such as "
+            "KFold(5, shuffle=True)."
+        )
+        raise InputError(msg)
+    yield from check_cv(folds).split(np.empty((n, 1)))
+
+
+def _too_few(k: int, n: int, what: str) -> str:
+    return (
+        f"Limits were asked from {n} rows for {k} components, but {what} needs at least {k + SPARE} "
+        "rows. Lower `n_components`, use a wider kernel, or give more rows."
+    )

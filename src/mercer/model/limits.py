@@ -1,0 +1,111 @@
+"""Limits of T², Q and of the two together, from training rows alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mercer._core.types import Array
+    from mercer.model.statistics import Statistics
+
+# With fewer rows than this expected above a limit, an order statistic is mostly luck.
+FEW_ABOVE = 5.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a normal row stays below.
+
+    The index of a row is max(T²/T²-limit, Q/Q-limit): a row is called an alarm when either statistic is too
+    large. Two tests make more false alarms than one, so the index has a limit of its own, near 1.
+    """
+
+    t2: float
+    q: float
+    index: float
+    rate: float  # share of normal rows above each of the three
+    method: str
+
+    def indices(self, statistics: Statistics) -> Array:  # (b,)
+        """max(T²/T²-limit, Q/Q-limit) of each row."""
+        return np.maximum(statistics.t2 / self.t2, statistics.q / self.q)
+
+    def __str__(self) -> str:
+        return (
+            f"T² below {self.t2:.4g}, Q below {self.q:.4g}, the larger of both in units of these below "
+            f"{self.index:.4g}: {self.rate:.2%} of normal rows are above each ({self.method})"
+        )
+
+
+def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits:
+    """From rows that the model was not fitted to: no in-sample optimism.
+
+    The ⌈(n + 1)(1 - α)⌉-th smallest value: a new row of the same kind is above it with probability at most
+    α (Vovk et al. 2005). Where fewer than five rows are expected above, Box's g·χ²_h with the
+    mean and the variance of the held-out values takes its place.
+    """
+    enough = len(held) * rate >= FEW_ABOVE - 1e-9
+    limit = _order_limit if enough else box_limit
+    how = "held-out rows" if enough else "χ² with moments of held-out rows"
+    return _limits(held, lambda v: limit(v, rate), rate, rounding, how)
+
+
+def in_sample_limits(own: Statistics, share: float, *, rounding: float) -> Limits:
+    """That this share of the training rows is above."""
+
+    def limit(values: Array) -> float:
+        above = min(max(round(share * len(values)), 1), len(values) - 1)
+        return float(np.sort(values)[len(values) - above - 1])
+
+    return _limits(own, limit, share, rounding, "share of the training rows")
+
+
+def _limits(
+    found: Statistics, limit: Callable[[Array], float], rate: float, rounding: float, how: str
+) -> Limits:
+    t2, q = limit(found.t2), max(limit(found.q), rounding)
+    both = Limits(t2, q, 1.0, rate, how)
+    return Limits(t2, q, limit(both.indices(found)), rate, how)
+
+
+def approximate_limits(
+    own: Statistics, rate: float, *, n: float, k: int, rounding: float
+) -> Limits:
+    """T² by the F distribution, Q by Box's χ², both for Gaussian rows and many more rows than components.
+
+    Each at the level 1 - √(1 - α), two independent tests make α false alarms; the index takes the
+    larger of the two ratios to the limits at α.
+    """
+    each = 1.0 - sqrt(1.0 - rate)
+    t2, t2_each = f_limit(n, k, rate), f_limit(n, k, each)
+    q, q_each = (max(box_limit(own.q, level), rounding) for level in (rate, each))
+    index = max(t2_each / t2, q_each / q)
+    return Limits(t2, q, index, rate, "F and χ² approximations")
+
+
+def f_limit(n: float, k: int, rate: float) -> float:
+    """k(n² - 1)/(n(n - k)) F_{k, n-k}: T² of a new Gaussian row (Tracy, Young & Mason 1992)."""
+    quantile = float(stats.f.ppf(1.0 - rate, k, n - k))
+    return k * (n**2 - 1.0) / (n * (n - k)) * quantile
+
+
+def box_limit(values: Array, rate: float) -> float:
+    """g·χ²_h with the mean gh and the variance 2g²h of the values (Box 1954)."""
+    mean, variance = float(np.mean(values)), float(np.var(values, ddof=1))
+    if variance <= 0.0 or mean <= 0.0:
+        return mean
+    g, h = variance / (2.0 * mean), 2.0 * mean**2 / variance
+    return g * float(stats.chi2.ppf(1.0 - rate, h))
+
+
+def _order_limit(values: Array, rate: float) -> float:
+    n = len(values)
+    rank = ceil((n + 1) * (1.0 - rate) - 1e-9)  # 990, not 991, of 99.0 % of 1000
+    return float(np.sort(values)[min(rank, n) - 1])

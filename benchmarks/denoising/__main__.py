@@ -17,7 +17,7 @@ from benchmarks.run import ROOT, say, write_results
 from mercer.preimage import PREIMAGES
 
 PICTURE = ROOT / "docs" / "images" / "denoising-mnist.png"
-COUNTS, WIDTHS = (8, 16, 32, 64, 128, 256), (0.5, 1.0, 2.0, 4.0)
+COUNTS, WIDTHS = (8, 16, 32, 64, 128, 256), (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 def entrants(parts: Parts, *, quick: bool) -> dict[str, Any]:

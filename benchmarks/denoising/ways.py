@@ -40,7 +40,7 @@ class Trial:
 
 def linear(parts: Parts) -> Iterator[tuple[dict[str, float], Any]]:
     """All counts from one fit: components are nested."""
-    model = PCA(max(k for k in LINEAR_COUNTS if k <= min(parts.train.shape) - 1)).fit(parts.train)
+    model = PCA().fit(parts.train)
 
     def with_first(k: int) -> Any:
         axes = model.components_[:k]

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array
 from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning, nearest
 from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation
+from mercer.engine.pairwise import squared_norms
 from mercer.engine.rows import RowSource, take_rows
 from mercer.estimators.validation import users_level
 from mercer.model.space import FeatureSpace
@@ -144,13 +145,14 @@ def _taken(rows: Rows, some: Indices | None) -> Rows:
     return rows[:] if isinstance(rows, RowSource) else rows
 
 
-# Scores this many times as large as any example's lie outside of the data.
-FAR = 10.0
+# Scores this many times as far from the mean as any example's lie outside of the data. Their length counts,
+# not each one: components with hardly any variance are wild for new rows of the same kind too.
+FAR = 2.0
 
 
 def tell_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
     """Warn of scores that no training row comes near, with a number that shows what became of them."""
-    far = np.any(np.abs(scores) > FAR * back.reach, axis=1)
+    far = squared_norms(scores.astype(np.float64)) > (FAR * back.reach) ** 2
     if not np.any(far):
         return
     residuals = back.residuals(scores[far], points[far])
@@ -161,8 +163,8 @@ def tell_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
         shown = f" The worst feature-space residual is {worst:.3g} of the mean squared length"
         shown += "." if usual is None else f", usually it is {usual:.3g}."
     msg = (
-        f"{int(np.sum(far))} of {len(far)} scores lie more than {FAR:g} times as far out as any training "
-        f"score, where the way back is a guess.{shown}"
+        f"{int(np.sum(far))} of {len(far)} scores lie more than {FAR:g} times as far out as any "
+        f"training row, where the way back is a guess.{shown}"
     )
     warnings.warn(msg, PreimageWarning, stacklevel=users_level())
 

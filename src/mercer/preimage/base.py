@@ -42,7 +42,8 @@ class Examples:
 class Quality:
     """Root mean squared error on rows that were held out, beside that of always saying the mean.
 
-    A method that learns nothing from examples is tried on training rows that it may not start from.
+    Held out from the way back: Ridge is learned without the row, and the others may not start from it or look
+    at its distance. The components themselves have seen it; with many of them new rows fare worse.
     ``residual`` is the median squared distance, in feature space, between the image of the point that was
     found and the point that was sought, as a share of the mean squared length there.
     """
@@ -79,7 +80,7 @@ class FittedPreimage:
     back: Back
     quality: Quality | None
     space: FeatureSpace | None
-    reach: Array  # (k,) the largest |score| of an example
+    reach: float  # the largest ‖t‖ of an example
     length: float  # mean squared length of the examples in feature space; nan where it is not known
 
     def __call__(self, scores: Array) -> Array:  # (b, k) -> (b, d)
@@ -121,7 +122,7 @@ class Preimage(Knobs, ABC):
         if examples.space is not None:
             few = examples.rows[:: max(1, len(examples) // FEW)]
             length = float(np.mean(examples.space.lengths(few)))
-        reach = np.abs(examples.scores).max(axis=0, initial=0.0)
+        reach = float(np.sqrt(np.max(squared_norms(examples.scores))))
         return FittedPreimage(chosen, back, quality, examples.space, reach, length)
 
     @abstractmethod

@@ -15,14 +15,16 @@ from mercer.kernels import RBF, Kernel, Linear
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Preimage, Quality, quality_of
-from mercer.preimage.tuning import Spectrum, best_penalty, sketched, walk
+from mercer.preimage.tuning import FACTOR, Spectrum, Trial, best_penalty, best_width, sketched
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.preimage.base import Back, Examples
 
-# Rows for choosing the width and the penalty; the final map is learned from all rows.
-TUNING_ROWS = 1500
+# Rows for choosing the width and the penalty; the final map is learned from all rows. A first look at
+# the widths is taken with fewer: a decomposition costs the cube of their number.
+FIRST_ROWS, TUNING_ROWS = 600, 1500
+ALL = slice(None)
 PENALTIES = np.logspace(-12, 2, 29)
 
 
@@ -77,7 +79,9 @@ class Ridge(Preimage):
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """The system and its two terms, rows and scores, and the decompositions of the tuning rows."""
         rows, tuning = min(n, self.max_rows), min(n, self.max_rows, TUNING_ROWS)
-        return 8 * (2 * rows**2 + rows * (6 * d + 3 * k) + tuning * (7 * tuning + 3 * d))
+        # A decomposition with its workspace beside those of three other widths; later one, and the system.
+        squares = max(8 * tuning**2, tuning**2 + 2 * rows**2)
+        return 8 * (squares + rows * (6 * d + 3 * k) + 3 * tuning * d)
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
@@ -86,56 +90,45 @@ class Ridge(Preimage):
         mean = x.mean(axis=0)
         x -= mean
         some = np.sort(rng.permutation(len(x))[:TUNING_ROWS])
-        search = _Search(self, scores, scores[some], sketched(x[some], rng=rng))
-        chosen, spectrum = search.best(rng=rng)
-        missed = spectrum.left_out(x[some], np.array([chosen.alpha]))[0]
+        best = self._best(scores, scores[some], sketched(x[some], rng=rng), rng=rng)
+        missed = best.spectrum.left_out(x[some], np.array([best.alpha]))[0]
         few = some[:: max(1, len(some) // FEW)]
         guesses = (x[few] + mean) - missed[:: max(1, len(some) // FEW)]
         quality = quality_of(examples, guesses, few, error=float(np.sqrt(np.mean(missed**2))))
-        kernel = _latent(float(chosen.gamma), scores)
+        kernel, alpha = _latent(best.gamma, scores), best.alpha
         if len(some) == len(x):  # decomposed already: nothing of order n³ is done twice
-            coef = spectrum.coef(x, float(chosen.alpha))
+            coef = best.spectrum.coef(x, alpha)
         else:
-            coef, alpha = _solved(kernel, scores, x, float(chosen.alpha))
-            chosen = replace(chosen, alpha=alpha)
+            coef, alpha = _solved(kernel, scores, x, alpha)
         # In float64 whatever x is: with a small penalty the coefficients are large and cancel.
         projection = Projection(KernelSections(kernel, scores), coef, -mean)
-        return replace(chosen, rows=None), RidgeBack(projection), quality
+        chosen = replace(self, alpha=alpha, gamma=best.gamma, rows=None)
+        return chosen, RidgeBack(projection), quality
 
+    def _best(self, scores: Array, tuning: Array, x: Array, *, rng: np.random.Generator) -> Trial:
+        """The width and the penalty with the least error on rows left out."""
 
-@dataclass
-class _Search:
-    """The width and the penalty with the least error on rows left out."""
+        def tried(gamma: float, rows: slice = ALL) -> Trial:
+            spectrum = Spectrum.of(_latent(gamma, scores), tuning[rows])
+            return best_penalty(spectrum, x[rows], gamma, self._penalties(spectrum))
 
-    method: Ridge
-    scores: Array  # of all rows
-    tuning: Array  # of some rows
-    x: Array  # (t, d') the rows, centred
-    least: float = np.inf
-    found: tuple[Ridge, Spectrum] | None = None
+        if self.gamma != "auto":
+            return tried(float(self.gamma))
+        # A score space is not the input space: the input kernel's gamma means nothing there.
+        gamma = float(RBF().resolve(scores, rng=rng).gamma)  # type: ignore[arg-type]
+        few = slice(None, None, -(-len(x) // FIRST_ROWS))
+        first = best_width(tried(gamma, few), lambda g: tried(g, few), (1.0 / FACTOR, FACTOR))
+        if few.step == 1:
+            return first
+        # More rows see finer detail: narrower may be better still.
+        return best_width(tried(first.gamma), tried, (FACTOR,))
 
-    def best(self, *, rng: np.random.Generator) -> tuple[Ridge, Spectrum]:
-        """The method with its knobs turned, and the decomposition that said so."""
-        if self.method.gamma == "auto":
-            # A score space is not the input space: the input kernel's gamma means nothing there.
-            walk(float(RBF().resolve(self.scores, rng=rng).gamma), self.error_at)  # type: ignore[arg-type]
-        else:
-            self.error_at(float(self.method.gamma))
-        assert self.found is not None  # one width at least was tried
-        return self.found
-
-    def error_at(self, gamma: float) -> float:
-        """The least error at this width; the best so far is kept."""
-        spectrum = Spectrum.of(_latent(gamma, self.scores), self.tuning)
+    def _penalties(self, spectrum: Spectrum) -> Array:
+        if self.alpha != "auto":
+            return np.array([float(self.alpha)])
         # Less than what rounding adds to κ anyhow is no penalty.
         floor = 4.0 * np.finfo(np.float64).eps * float(np.sum(spectrum.values))
-        auto = self.method.alpha == "auto"
-        alphas = PENALTIES[floor < PENALTIES] if auto else np.array([float(self.method.alpha)])
-        alpha, error = best_penalty(spectrum, self.x, alphas)
-        if self.found is None or error < self.least:
-            self.least = error
-            self.found = replace(self.method, alpha=alpha, gamma=gamma), spectrum
-        return error
+        return PENALTIES[floor < PENALTIES]
 
 
 @dataclass(frozen=True, repr=False)

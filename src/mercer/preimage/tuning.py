@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Columns in which candidates are compared: more are mixed down to so many.
 SKETCH = 100
-# How much wider or narrower the next candidate is, and how many there are at most on either side.
+# How much narrower the next width is, and how many are tried at most on either side.
 FACTOR, STEPS = 4.0, 4
 
 
@@ -58,21 +58,32 @@ def sketched(x: Array, *, rng: np.random.Generator) -> Array:  # (n, d) -> (n, a
     return x @ (rng.standard_normal((x.shape[1], SKETCH)) / np.sqrt(SKETCH))
 
 
-def best_penalty(spectrum: Spectrum, x: Array, alphas: Array) -> tuple[float, float]:
-    """The penalty with the least squared error on rows left out, and that error."""
+@dataclass(frozen=True, repr=False)
+class Trial:
+    """A latent width, its best penalty, and their mean squared error on rows left out."""
+
+    gamma: float
+    alpha: float
+    error: float
+    spectrum: Spectrum
+
+
+def best_penalty(spectrum: Spectrum, x: Array, gamma: float, alphas: Array) -> Trial:
+    """The penalty with the least error at this width."""
     errors = [float(np.mean(missed**2)) for missed in spectrum.left_out(x, alphas)]
     best = int(np.argmin(errors))
-    return float(alphas[best]), errors[best]
+    return Trial(gamma, float(alphas[best]), errors[best], spectrum)
 
 
-def walk(start: float, error_at: Callable[[float], float]) -> None:
-    """Try widths from `start` on, narrower and wider, each way for as long as the error falls."""
-    first = error_at(start)
-    for factor in (1.0 / FACTOR, FACTOR):
-        least, width = first, start
+def best_width(start: Trial, tried: Callable[[float], Trial], factors: tuple[float, ...]) -> Trial:
+    """From `start` on in steps of each factor, as long as the error falls."""
+    best = start
+    for factor in factors:
+        last = start
         for _ in range(STEPS):
-            width *= factor
-            error = error_at(width)
-            if error >= least:
+            new = tried(factor * last.gamma)
+            if new.error >= last.error:
                 break
-            least = error
+            last = new
+        best = min(best, last, key=lambda trial: trial.error)
+    return best

@@ -3,6 +3,7 @@
 from mercer.diagnostics.components import Components, n_components
 from mercer.diagnostics.meaning import Importance, gradients, importance
 from mercer.diagnostics.mercer_check import Verdict, check_kernel
+from mercer.diagnostics.preimages import compare_preimages
 from mercer.diagnostics.selection import Selection, select
 from mercer.diagnostics.selection_grid import widths
 from mercer.diagnostics.symptoms import Symptom, symptoms
@@ -16,6 +17,7 @@ __all__ = [
     "Verdict",
     "Witness",
     "check_kernel",
+    "compare_preimages",
     "gradients",
     "importance",
     "n_components",

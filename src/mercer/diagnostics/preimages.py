@@ -1,0 +1,145 @@
+"""Ways back side by side, on rows that none of them has seen."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._core.errors import InputError
+from mercer._core.table import Table
+from mercer.engine.pairwise import dense
+from mercer.estimators.door import new_rows
+from mercer.estimators.parts import named_preimage
+from mercer.estimators.validation import as_generator
+from mercer.model.space import FeatureSpace
+from mercer.operators.sections import KernelSections
+from mercer.preimage import Examples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array
+    from mercer.preimage import Preimage
+
+METHODS = ("ridge", "fixed-point", "distances", "gradient")
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """One line of the table."""
+
+    error: float = np.nan
+    residual: float = np.nan
+    seconds: float = np.nan
+    reason: str = ""
+
+
+def compare_preimages(
+    model: Any,
+    X: Any,
+    *,
+    rows: Any = None,
+    methods: Sequence[str | Preimage] = METHODS,
+    random_state: Any = None,
+) -> Table:
+    """Bring held-out rows back by several methods, from one fit.
+
+    Parameters
+    ----------
+    model : KernelPCA or IncrementalKernelPCA
+        Fitted, with whatever `preimage`: each method is learned anew from its components.
+    X : array-like of shape (b, d)
+        Rows that the model was not fitted to.
+    rows : array-like of shape (n, d), optional
+        Training rows to learn from, or to start at. By default the rows that the model keeps: all of an exact
+        fit, the landmarks of an approximation or a stream. An explicit map keeps none.
+    methods : sequence of str or Preimage, default=("ridge", "fixed-point", "distances", "gradient")
+        Names or objects.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of what the methods sample; None is a fixed seed.
+
+    Returns
+    -------
+    table : Table
+        A line for each method. ``error`` is the root mean squared error in input space and ``error_of_mean``
+        that of always saying the mean of `rows`; ``residual`` is the median squared distance in feature
+        space, as a share of the mean squared length; ``seconds`` is for learning and for bringing X back.
+        A method that is not for this kernel has NaN there, and a ``reason``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_circles
+    >>> from mercer import KernelPCA
+    >>> from mercer.diagnostics import compare_preimages
+    >>> X, _ = make_circles(300, factor=0.3, noise=0.05, random_state=0)
+    >>> model = KernelPCA(20, kernel="rbf").fit(X[:200])
+    >>> table = compare_preimages(model, X[200:], methods=["ridge", "exact"])
+    >>> table.columns
+    ['method', 'error', 'error_of_mean', 'residual', 'seconds', 'reason']
+    >>> bool(table["error"][0] < 0.01 * table["error_of_mean"][0])
+    True
+    >>> print(table["reason"][1])
+    Exact needs the linear kernel or a polynomial of odd degree, but RBF(gamma=...) came. Use ...
+    """
+    check_is_fitted(model)
+    if model.kernel_.is_precomputed:
+        msg = (
+            "A precomputed kernel knows no rows, so methods can't be compared. Only Ridge(rows=X) works "
+            "with it: see `preimage_.quality`."
+        )
+        raise InputError(msg)
+    held = _plain(model, X)
+    known = _kept(model) if rows is None else _plain(model, rows)
+    named = [named_preimage(method) for method in methods]
+    found = [_tried(model, method, known, held, random_state) for method in named]
+    of_mean = float(np.sqrt(np.mean((held - known.mean(axis=0)) ** 2)))
+    return Table(
+        {
+            "method": [m if isinstance(m, str) else repr(m) for m in methods],
+            "error": [one.error for one in found],
+            "error_of_mean": [of_mean] * len(found),
+            "residual": [one.residual for one in found],
+            "seconds": [one.seconds for one in found],
+            "reason": [one.reason for one in found],
+        }
+    )
+
+
+def _plain(model: Any, X: Any) -> Array:
+    """Checked rows as an array in float64."""
+    return np.asarray(dense(new_rows(model, X, model._dtype)[:]), dtype=np.float64)
+
+
+def _kept(model: Any) -> Array:
+    sections = model.fit_.projection.sections
+    if not isinstance(sections, KernelSections):
+        msg = (
+            f"This model keeps no training rows ({sections!r}), and the methods need some to learn from. "
+            "Pass them as `rows`."
+        )
+        raise InputError(msg)
+    return np.asarray(dense(sections.points[:]), dtype=np.float64)
+
+
+def _tried(
+    model: Any, method: Preimage | None, rows: Array, held: Array, random_state: Any
+) -> _Outcome:
+    if method is None:
+        return _Outcome(reason="None is no way back.")
+    start, rng = time.perf_counter(), as_generator(random_state)
+    space = FeatureSpace.of(model.fit_)
+    try:
+        back = method.fit(Examples(space.scores(rows), rows, model.kernel_, space), rng=rng)
+    except InputError as error:
+        return _Outcome(reason=str(error))
+    scores = space.scores(held)
+    points = back(scores)
+    seconds = time.perf_counter() - start
+    residuals = back.residuals(scores, points)
+    assert residuals is not None  # the rows are the kernel's own
+    error = float(np.sqrt(np.mean((points - held) ** 2)))
+    return _Outcome(error, float(np.median(residuals)), seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError, nearest
+from mercer._core.errors import InputError, MercerWarning, nearest
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.components_chance import against_chance, linear_against_chance
@@ -269,7 +270,11 @@ def _by_folds(
     court = Court(rows, splits, "denoising", seed, shifts=door.shifts(rows, noise, rng=rng))
     smallest, d = min(len(train) for train, _ in splits), int(rows.shape[1])
     ladder = [k for k in LADDER if k < smallest] or [1]
-    outcomes = [tried(c, court) for c in door.candidates([kernel], ladder, d)]
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", MercerWarning
+        )  # numbers of components are what is asked for
+        outcomes = [tried(c, court) for c in door.candidates([kernel], ladder, d)]
     failed = next((o.failure for o in outcomes if o.failure), None)
     if failed is not None:
         msg = f"{kernel!r} can't be fitted to these rows: {failed}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.parallel import Parallel, delayed
 
+from mercer._core.errors import MercerWarning
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_grid import as_kernels
 from mercer.diagnostics.selection_report import best_first, reasons, table_of, warn_of
@@ -89,7 +91,9 @@ def select(
         Left out: linear, polynomial of degree 2 and 3, Gaussian at the widths of
         `mercer.diagnostics.widths` and around the median, Matérn and Laplacian.
     n_components : int or list of int, optional
-        All kernels are compared at all of these; left out: 2, 5, 10 and 20.
+        All kernels are compared at all of these; left out: 10, or what a fold can hold. Of several the
+        fewest win that do as well as any, which may be fewer than the next step can use: two components
+        clean two circles as well as five do, but do not separate them.
     y : array-like of shape (n,), optional
         Labels or numbers: the judge's cross-validated score decides, and nothing else.
     judge : scikit-learn estimator, optional
@@ -183,10 +187,12 @@ def _all_tried(
     teller = Teller("select") if tells else None
     run = Parallel(n_jobs=n_jobs, return_as="generator")
     outcomes = []
-    for outcome in run(delayed(tried)(candidate, court) for candidate in entered):
-        outcomes.append(outcome)
-        if teller is not None:
-            teller.step(len(outcomes), len(entered), "candidates", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MercerWarning)  # the table has them
+        for outcome in run(delayed(tried)(candidate, court) for candidate in entered):
+            outcomes.append(outcome)
+            if teller is not None:
+                teller.step(len(outcomes), len(entered), "candidates", None)
     if teller is not None:
         teller.finish()
     return outcomes

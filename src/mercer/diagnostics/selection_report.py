@@ -134,7 +134,7 @@ def reasons(
         lines.append(f"criterion {court.criterion}: {WHAT[court.criterion]}")
     lines.append(_first_place(best, next(iter(table)), equal))
     lines += _edges(best, outcomes)
-    lines += [f"the winner is {name}: see `mercer.diagnostics.symptoms`" for name in best.symptoms]
+    lines += [f"it has a symptom: {name}" for name in best.symptoms]
     failed = [o for o in outcomes if o.failure]
     lines += [f"{o.candidate.kernel!r} failed: {o.failure}" for o in failed[:3]]
     if len(failed) > 3:
@@ -175,14 +175,11 @@ def _edges(best: Outcome, outcomes: list[Outcome]) -> list[str]:
 
 def warn_of(best: Outcome) -> None:
     """Tell where even the winner is no good."""
-    useless = len(best.of_mean) > 0 and best.loss >= float(np.mean(best.of_mean))
-    ill = [s for s in best.symptoms if not s.endswith("Warning")]
-    if not useless and not ill:
+    wrong = [f"is {s}" for s in best.symptoms if not s.endswith("Warning")]
+    if len(best.of_mean) > 0 and best.loss >= float(np.mean(best.of_mean)):
+        wrong.append("brings rows back no better than always saying the mean does")
+    if not wrong:
         return
-    what = (
-        "brings rows back no better than always saying the mean does"
-        if useless
-        else f"is {' and '.join(ill)}"
-    )
+    what = "; it ".join(wrong)
     msg = f"The best candidate, {best.candidate.kernel!r}, {what}. Scale the columns, or try other kernels."
     warnings.warn(msg, SelectionWarning, stacklevel=users_level())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from mercer._core.errors import (
     FlatSpectrumWarning,
     InputError,
     MercerError,
-    PreimageWarning,
     RankWarning,
 )
 from mercer.diagnostics.symptoms import symptoms_on
@@ -31,10 +29,10 @@ if TYPE_CHECKING:
     from mercer.kernels import Kernel
 
 # Rows that a pre-image learns from, the same for all kernels: more cost more and change no ranking.
-BACK_ROWS = 600
-SYMPTOM_ROWS = 400
+BACK_ROWS = 400
+SYMPTOM_ROWS = 300
 # Warnings that the table tells in its own words.
-TOLD = (FlatSpectrumWarning, RankWarning, PreimageWarning)
+TOLD = (FlatSpectrumWarning, RankWarning)
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,7 +51,7 @@ class Court:
     folds: list[tuple[Indices, Indices]]
     criterion: Any
     seed: int
-    shifts: Array | None = None  # (n, d) what is added to a row that is held out
+    shifts: Array | None = None  # (s, n, d) what is added to a row that is held out, s times
     y: Any = None
     judge: Any = None
 
@@ -83,14 +81,11 @@ def tried(candidate: Candidate, court: Court) -> Outcome:
 
     On one BLAS thread, so that the numbers do not depend on how many candidates run side by side.
     """
-    with threadpool_limits(limits=1), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with threadpool_limits(limits=1):
         try:
-            outcome = _tried(candidate, court)
+            return _tried(candidate, court)
         except (MercerError, ValueError, np.linalg.LinAlgError) as error:
             return Outcome(candidate, failure=" ".join(str(error).split()))
-    names = {w.category.__name__ for w in caught if not issubclass(w.category, TOLD)}
-    return replace(outcome, symptoms=(*outcome.symptoms, *sorted(names)))
 
 
 def _tried(candidate: Candidate, court: Court) -> Outcome:
@@ -110,18 +105,26 @@ def _tried(candidate: Candidate, court: Court) -> Outcome:
     else:
         outcome = _returned(candidate, court)
     steady = _stability(candidate, court)
-    return replace(outcome, stability=steady, resolved=resolved, symptoms=found)
+    ills = (*found, *outcome.symptoms)
+    return replace(outcome, stability=steady, resolved=resolved, symptoms=ills)
 
 
 def _model(candidate: Candidate, court: Court, **more: Any) -> KernelPCA:
     return KernelPCA(candidate.k, kernel=candidate.kernel, random_state=court.seed, **more)
 
 
+def _finished(candidate: Candidate, models: list[KernelPCA], **figures: Array) -> Outcome:
+    """The figures, beside what the fits to the folds say of themselves."""
+    told = {kind.__name__ for m in models for kind, _ in m.fit_.warnings() if kind not in TOLD}
+    kept = np.mean([float(m.explained_variance_ratio_.sum()) for m in models])
+    return Outcome(candidate, kept=float(kept), symptoms=tuple(sorted(told)), **figures)
+
+
 def _returned(candidate: Candidate, court: Court) -> Outcome:
     """Squared errors in input space of perturbed rows, of rows as they are, and of the mean."""
     linear = isinstance(candidate.kernel, Linear)
     method = Exact() if linear else Ridge(max_rows=BACK_ROWS)
-    losses, plain, of_mean, kept = [], [], [], []
+    models, losses, plain, of_mean = [], [], [], []
     for train, test in court.folds:
         known, new = court.rows[train], court.rows[test].astype(np.float64)
         model = _model(candidate, court, preimage=method).fit(known)
@@ -129,16 +132,23 @@ def _returned(candidate: Candidate, court: Court) -> Outcome:
         if court.shifts is None:
             losses.append(plain[-1])
         else:
-            losses.append(squared_norms(model.reconstruct(new + court.shifts[test]) - new))
+            losses.append(_shifted(model, new, court.shifts[:, test]))
         of_mean.append(squared_norms(new - known.mean(axis=0, dtype=np.float64)))
-        kept.append(float(model.explained_variance_ratio_.sum()))
-    return Outcome(
+        models.append(model)
+    return _finished(
         candidate,
+        models,
         losses=np.concatenate(losses),
         plain=np.concatenate(plain),
         of_mean=np.concatenate(of_mean),
-        kept=float(np.mean(kept)),
     )
+
+
+def _shifted(model: KernelPCA, rows: Array, shifts: Array) -> Array:  # (b, d), (s, b, d) -> (b,)
+    """Squared errors of rows that were moved, each the mean over its moves."""
+    s, b, d = shifts.shape
+    back = model.reconstruct((rows + shifts).reshape(s * b, d)).reshape(s, b, d)
+    return np.asarray(np.mean(np.sum((back - rows) ** 2, axis=2), axis=0))
 
 
 def _captured(candidate: Candidate, court: Court, resolved: Kernel) -> Outcome:
@@ -149,13 +159,12 @@ def _captured(candidate: Candidate, court: Court, resolved: Kernel) -> Outcome:
             "space can't be compared. Use its normalised() form, or criterion='denoising'."
         )
         raise InputError(msg)
-    losses, kept = [], []
+    models, losses = [], []
     for train, test in court.folds:
-        model = _model(candidate, court).fit(take_rows(court.rows, train))
-        scores = model.transform(take_rows(court.rows, test)).astype(np.float64)
+        models.append(_model(candidate, court).fit(take_rows(court.rows, train)))
+        scores = models[-1].transform(take_rows(court.rows, test)).astype(np.float64)
         losses.append(-squared_norms(scores))
-        kept.append(float(model.explained_variance_ratio_.sum()))
-    return Outcome(candidate, losses=np.concatenate(losses), kept=float(np.mean(kept)))
+    return _finished(candidate, models, losses=np.concatenate(losses))
 
 
 def _judged(candidate: Candidate, court: Court) -> Outcome:
@@ -170,9 +179,8 @@ def _judged(candidate: Candidate, court: Court) -> Outcome:
         error_score="raise",
         return_estimator=True,
     )
-    kept = [float(fitted[0].explained_variance_ratio_.sum()) for fitted in found["estimator"]]
-    losses = -np.asarray(found["test_score"], dtype=np.float64)
-    return Outcome(candidate, losses=losses, kept=float(np.mean(kept)))
+    models = [fitted[0] for fitted in found["estimator"]]
+    return _finished(candidate, models, losses=-np.asarray(found["test_score"], dtype=np.float64))
 
 
 # ── stability ───────────────────────────────────────────────────────────────

@@ -1,0 +1,84 @@
+"""What `select` and its neighbours say to input that will not do."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from mercer import KernelPCA, select
+from mercer.diagnostics import n_components, symptoms
+from mercer.errors import InputError, KernelError
+from mercer.kernels import Chi2
+
+X = np.random.default_rng(0).standard_normal((40, 3))
+Y = np.arange(40) % 2
+
+CALLS = {
+    "no kernels": (lambda: select(X, []), "`kernels` is empty"),
+    "unknown kernel": (lambda: select(X, ["rbv"]), "Did you mean 'rbf'"),
+    "a number for kernels": (lambda: select(X, 3), "a list of names"),
+    "two rows": (lambda: select(X[:2], "rbf"), "folds=3 came for 2 rows"),
+    "many folds": (lambda: select(X, "rbf", folds=21), "folds=21 came for 40 rows"),
+    "a word for folds": (lambda: select(X, "rbf", folds="three"), "a splitter of scikit-learn"),
+    "short y": (lambda: select(X, "rbf", y=Y[:30]), r"\(30,\), but X has 40 rows"),
+    "judge without y": (lambda: select(X, "rbf", judge=LogisticRegression()), "came without y"),
+    "a class for a judge": (lambda: select(X, "rbf", y=Y, judge=LogisticRegression), "estimator"),
+    "large k": (lambda: select(X, "rbf", n_components=30), "from 1 to 25"),
+    "zero k": (lambda: select(X, "rbf", n_components=[2, 0]), "n_components=0"),
+    "a share": (lambda: select(X, "rbf", n_components=0.95), "share of the variance"),
+    "no k": (lambda: select(X, "rbf", n_components=[]), "n_components is empty"),
+    "criterion": (lambda: select(X, "rbf", criterion="denoise"), "Did you mean 'denoising'"),
+    "criterion and y": (lambda: select(X, "rbf", y=Y, criterion="variance"), "Leave y out"),
+    "noise": (lambda: select(X, "rbf", noise=0.0), "share of the spread"),
+    "max_rows": (lambda: select(X, "rbf", max_rows=1), "max_rows=1 came"),
+    "verbose": (lambda: select(X, "rbf", verbose="yes"), "verbose must be"),
+    "sparse": (lambda: select(sparse.csr_array(X), "rbf"), r"X.toarray\(\)"),
+    "NaN": (lambda: select(np.full((9, 2), np.nan), "rbf"), "contains NaN"),
+    "all fail": (lambda: select(X, [Chi2()]), "None of the .* could be fitted"),
+    "precomputed": (lambda: select(X, ["precomputed"]), "has no rows to hold out"),
+    "method": (lambda: n_components(X, method="gaps"), "Did you mean 'gap'"),
+    "share": (lambda: n_components(X, method="variance", share=1.5), "share=1.5"),
+    "repeats": (lambda: n_components(X, repeats=0), "repeats=0"),
+    "model": (
+        lambda: n_components(KernelPCA(2).fit(X), method="permutation"),
+        "needs rows, but a fitted model came",
+    ),
+    "matrix": (lambda: n_components(X, "precomputed"), "pass the model"),
+    "shuffled sparse": (lambda: n_components(sparse.csr_array(X)), "sparse rows came"),
+    "chi2 of negatives": (
+        lambda: n_components(X, Chi2(), method="cross-validation"),
+        "kernel of histograms",
+    ),
+    "one point": (lambda: n_components(np.ones((9, 2)), method="gap"), "one point"),
+    "symptoms of a matrix": (lambda: symptoms("precomputed", X), "Give the kernel itself"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_bad_input_is_told_what_to_do(name):
+    call, message = CALLS[name]
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_a_misspelt_kernel_is_a_kernel_error():
+    with pytest.raises(KernelError):
+        select(X, ["linaer"])
+
+
+def test_defaults_are_cut_to_what_a_fold_can_hold():
+    found = select(X[:12], ["linear", "rbf"], refit=False)
+    assert max(found.table_["components"]) == 7  # training folds have 8 rows
+
+
+def test_sparse_rows_can_be_judged():
+    found = select(sparse.csr_array(X), ["linear", "rbf"], n_components=2, y=Y)
+    assert found.best_.n_components_ == 2
+    select(sparse.csr_array(X), ["rbf"], n_components=2, criterion="variance")
+
+
+def test_the_callers_arrays_stay_as_they_are():
+    mine, kernels = X.copy(), ["linear", "rbf"]
+    select(mine, kernels, n_components=2, y=Y.copy())
+    np.testing.assert_array_equal(mine, X)
+    assert kernels == ["linear", "rbf"]

@@ -47,15 +47,15 @@ def load(case: Case, folder: str | None) -> tuple[np.ndarray, ...] | None:
     )
 
 
-def circles(case: Case, folder: str | None) -> tuple[np.ndarray, np.ndarray]:
+def circles(case: Case, _: str | None) -> tuple[np.ndarray, np.ndarray]:
     return make_circles(case.n + case.n_test, factor=0.3, noise=0.05, random_state=0)
 
 
-def moons(case: Case, folder: str | None) -> tuple[np.ndarray, np.ndarray]:
+def moons(case: Case, _: str | None) -> tuple[np.ndarray, np.ndarray]:
     return make_moons(case.n + case.n_test, noise=0.1, random_state=0)
 
 
-def digits(case: Case, folder: str | None) -> tuple[np.ndarray, np.ndarray]:
+def digits(*_: object) -> tuple[np.ndarray, np.ndarray]:
     X, y = load_digits(return_X_y=True)
     return X / 16.0, y
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.selection.data import Case
 from mercer import KernelPCA, select
 from mercer.errors import MercerWarning
 from mercer.kernels import RBF, Linear
+
+if TYPE_CHECKING:
+    from benchmarks.selection.data import Case
 
 CRITERIA = ("denoising", "reconstruction", "variance")
 DECADES = 3.0  # of gamma, on either side of the median rule

@@ -1,5 +1,8 @@
 """Choosing: the winner is the one that made the data, a judge's scores are scikit-learn's, symptoms show."""
 
+import pickle
+
+import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import make_circles
@@ -12,7 +15,8 @@ import mercer
 from conftest import frozen
 from mercer import PCA, KernelPCA
 from mercer.diagnostics import n_components, select, symptoms, widths
-from mercer.diagnostics.selection_trial import affinity
+from mercer.diagnostics.selection_door import shifts
+from mercer.diagnostics.selection_trial import Candidate, Court, affinity, tried
 from mercer.errors import SelectionWarning
 from mercer.kernels import RBF, Chi2, Linear, Matern, Polynomial
 
@@ -28,6 +32,10 @@ def factors(n=240, d=10, k=3, noise=0.3, seed=0):
 def circles():
     X, y = make_circles(150, factor=0.3, noise=0.05, random_state=0)
     return frozen(X), frozen(y)
+
+
+def seeded():
+    return np.random.default_rng(0)
 
 
 def line_accuracy(model, X, y, X_new, y_new):
@@ -139,10 +147,21 @@ def test_the_number_of_jobs_changes_nothing(circles):
     X, _ = circles
     kernels = ["linear", "rbf", RBF(3.0)]
     alone = select(X, kernels, n_components=5, refit=False)
-    together = select(X, kernels, n_components=5, refit=False, n_jobs=2)
+    with joblib.parallel_config("threading"):  # processes take seconds to start
+        together = select(X, kernels, n_components=5, refit=False, n_jobs=2)
     for name in alone.table_.columns:
         np.testing.assert_array_equal(alone.table_[name], together.table_[name], err_msg=name)
     assert alone.reasons_ == together.reasons_
+
+
+def test_a_candidate_can_be_sent_to_another_process(circles):
+    X, _ = circles
+    court = Court(X, list(KFold(3).split(X)), "denoising", 0, shifts=shifts(X, 0.3, rng=seeded()))
+    here = tried(Candidate(RBF(3.0), 4), court)
+    function, candidate, sent = pickle.loads(pickle.dumps((tried, here.candidate, court)))
+    there = pickle.loads(pickle.dumps(function(candidate, sent)))
+    np.testing.assert_array_equal(there.losses, here.losses)
+    assert there.stability == here.stability
 
 
 def test_the_seed_is_fixed_unless_given(circles):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.parallel import Parallel, delayed
+from threadpoolctl import threadpool_limits
 
 from mercer._core.errors import MercerWarning
 from mercer.diagnostics import selection_door as door
@@ -187,7 +188,8 @@ def _all_tried(
     teller = Teller("select") if tells else None
     run = Parallel(n_jobs=n_jobs, return_as="generator")
     outcomes = []
-    with warnings.catch_warnings():
+    # One limit around all, for candidates on threads: each with its own would undo those of the others.
+    with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", MercerWarning)  # the table has them
         for outcome in run(delayed(tried)(candidate, court) for candidate in entered):
             outcomes.append(outcome)

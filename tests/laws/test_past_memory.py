@@ -15,6 +15,7 @@ from mercer import PCA, KernelPCA
 from mercer._core.errors import (
     ApproximationWarning,
     CheckpointWarning,
+    IndefiniteKernelWarning,
     InputError,
     KernelError,
     LongFitWarning,
@@ -469,3 +470,24 @@ def test_bounds_of_refined_pairs_hold_where_a_direction_is_missing(rng):
     low, high = model.fit_.bounds.T
     true = exact_eigenvalues(rows, 0.3, 4)
     assert np.all((low <= true) & (true <= high))
+
+
+@pytest.mark.parametrize("memory", ["400MB", "48MB"])
+def test_the_rounding_of_tiles_is_no_negative_eigenvalue(memory, rng):
+    """A constant drops out of the centred matrix: what is left is valid, though nobody can prove it."""
+    x = rng.standard_normal((3500, 3))
+    kernel = RBF(0.01) - 0.1
+    assert kernel.why_valid() is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IndefiniteKernelWarning)
+        model = KernelPCA(3, kernel=kernel, memory=memory).fit(x)
+    assert model.plan_.packed == (memory == "48MB")
+
+
+@pytest.mark.parametrize(("d", "gamma", "k"), [(2, 0.006, 12), (1, 0.006, 4), (2, 0.003, 9)])
+def test_scores_of_tiny_components_are_those_of_transform(d, gamma, k, rng):
+    x = rng.standard_normal((3100, d))
+    model = KernelPCA(k, kernel=RBF(gamma))
+    scores = model.fit_transform(x)
+    gap = np.abs(scores - model.transform(x)) / scores.std(axis=0)
+    assert gap.max() < 1e-5

@@ -114,6 +114,47 @@ def test_corrections_are_multiplied_by_the_sketch(noise, rng):
     np.testing.assert_allclose(pairs.values, values[::-1][:6], atol=1e-2 * 3e-8 * values[-1])
 
 
+def test_a_pair_far_below_the_first_is_proved_to_its_own_size(rng):
+    """Small eigenvalues may have small residuals only, and so may what a sketch adds to them unseen."""
+    spectrum = np.concatenate([np.logspace(0, -5.5, 8), np.full(152, 1e-8)])
+    matrix = symmetric(spectrum)
+    error = rng.standard_normal(matrix.shape)
+    error = 3e-8 * (error + error.T) / np.linalg.norm(error + error.T, 2)
+    pairs = BlockKrylov(tol=1e-6)(StoredGram(matrix), 8, rng=rng, sketch=StoredGram(matrix + error))
+    assert pairs.status.ok
+    true = np.linalg.norm(matrix @ pairs.vectors - pairs.vectors * pairs.values, axis=0)
+    assert np.all(true <= 1.01 * np.minimum(1e-6, 1e-3 * pairs.values))
+    gap = np.linalg.norm(pairs.products - matrix @ pairs.vectors, axis=0)
+    assert np.all(gap <= 1e-5 * pairs.values)
+
+
+class Impatient:
+    """Asks to stop after so many products."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def step(self, done, *_):
+        return done >= self.after
+
+    def resume(self):
+        return None
+
+    def keep(self, state):
+        del state
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4, 5])
+def test_stopping_right_after_a_search_outside(after, rng):
+    """A block narrower than k injects random blocks; a stop may come at that very moment."""
+    matrix = symmetric(np.concatenate([np.linspace(1, 0.5, 6), np.zeros(154)]))
+    sketch = StoredGram(matrix.astype(np.float32))
+    solver = BlockKrylov(block=3, landmarks=0)
+    pairs = solver(StoredGram(matrix), 6, rng=rng, sketch=sketch, watch=Impatient(after))
+    assert len(pairs.values) <= 6
+    assert np.all(np.isfinite(pairs.residuals))
+
+
 def test_a_useless_sketch_costs_time_but_not_truth(rng):
     matrix = symmetric(SPECTRA["slow"])
     sketch = StoredGram(symmetric(SPECTRA["slow"], seed=99).astype(np.float32))

@@ -24,6 +24,7 @@ GRID = {
     "some tiles held": (5000, 50, "f8", "90MB", {"kernel": RBF_50, "n_components": 20}),
     "tiles in sixteen bits": (5000, 50, "f8", "85MB", {"kernel": RBF_50, "n_components": 20}),
     "sixteen bits, wide": (4500, 300, "f8", "90MB", {"kernel": RBF(1e-3), "n_components": 5}),
+    "wide rows, little room": (3500, 1500, "f8", "120MB", {"kernel": RBF(1e-5), "n_components": 5}),
     "no tile held": (6000, 20, "f4", "62MB", {"kernel": RBF_50, "n_components": 20}),
     "short basis": (6000, 20, "f4", "46MB", {"kernel": RBF_50, "n_components": 20}),
     "many features": (3500, 500, "f8", "120MB", {"kernel": RBF(1e-5), "n_components": 5}),

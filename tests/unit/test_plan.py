@@ -154,7 +154,7 @@ def test_values_of_an_unbounded_kernel_are_not_packed():
 
 
 @pytest.mark.parametrize(
-    ("megabytes", "block", "least"), [(1000, None, None), (350, 16, 100), (300, 8, 60)]
+    ("megabytes", "block", "least"), [(1000, None, None), (300, 16, 100), (270, 8, 60)]
 )
 def test_a_short_basis_has_narrow_blocks(megabytes, block, least):
     """Two wide blocks hardly converge; the memory of one wide block holds several narrow ones."""

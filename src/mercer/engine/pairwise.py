@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Below this share of the largest squared distance in a tile, cancellation has cost four digits.
 NEAR = 1e-4
+SOME_ROWS = 100  # enough for a centre
 NEAR_ENTRIES = 2**20  # differences held at a time
 
 # The most that |scale| (‖x‖² + ‖y‖²) may be: rounding then costs an entry 1e-9, in float32 1e-4.
@@ -173,7 +174,9 @@ def chi2_distances(x: Rows, y: Rows) -> Array:  # (n, d), (m, d) -> (n, m)
 def weighted_differences(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
     """Σ_j w_ij (x_i - y_j), about a centre of the y: far from the origin the two sums would cancel."""
     x, y = dense(x), dense(y)
-    centre = y.mean(axis=0) if len(y) else np.zeros(y.shape[1], dtype=y.dtype)
+    # The median of some: one row far away must not take the digits of the others.
+    some = y[:: max(1, len(y) // SOME_ROWS)]
+    centre = np.median(some, axis=0) if len(y) else np.zeros(y.shape[1], dtype=y.dtype)
     return np.asarray(w.sum(axis=1)[:, None] * (x - centre) - w @ (y - centre))
 
 
@@ -192,7 +195,8 @@ def weighted_chi2_slopes(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d)
     out = np.empty_like(x)
     for d, (x_d, y_d) in enumerate(zip(x.T, y.T, strict=True)):
         total = x_d[:, None] + y_d[None, :]
-        slope = (x_d[:, None] - y_d[None, :]) * (x_d[:, None] + 3.0 * y_d[None, :])
-        np.divide(slope, total * total, out=slope, where=total != 0)
+        total[total == 0] = np.inf  # where both are zero
+        slope = (x_d[:, None] - y_d[None, :]) / total
+        slope *= (x_d[:, None] + 3.0 * y_d[None, :]) / total
         out[:, d] = np.einsum("ij,ij->i", w, slope)
     return out

@@ -97,4 +97,5 @@ def inverse_matern(values: Array, nu: float) -> Array:
         middle = 0.5 * (low + high)
         above = matern(middle, nu) > values
         low, high = np.where(above, middle, low), np.where(above, high, middle)
+    low = np.where(np.isnan(values), np.nan, low)
     return np.where(values >= 1.0, 0.0, np.where(values <= 0.0, np.inf, 0.5 * (low + high)))

@@ -325,7 +325,7 @@ class RationalQuadratic(_LengthScale):
 
     def squared_distance(self, values: Array) -> Array:
         l = number(self.length_scale, self)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             base = np.power(np.clip(values, 0.0, 1.0), -1.0 / self.alpha)
         return np.asarray((base - 1.0) * (2.0 * self.alpha * l**2))
 

@@ -36,7 +36,7 @@ def within(
     if not shorter:  # the refusal names what the least would take
         block = _blocks(solver, k, problem.n)[-1]
         least = replace(solver, block=block, max_basis=k + 2 * block)
-        return solver, _own_bytes(problem, least, k), ()
+        return least, _own_bytes(problem, least, k), ()
     # The widest block of which the basis holds a few; a basis of two blocks hardly converges.
     enough = [
         found

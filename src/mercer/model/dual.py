@@ -238,7 +238,7 @@ def _low_end(
 ) -> LowEnd:
     if pairs.spectrum is not None:
         return LowEnd.of_spectrum(pairs.spectrum)
-    return low_end(operator if sketch is None else sketch, rng=rng)
+    return low_end(operator, sketch=sketch, rng=rng)
 
 
 def rounding_cut(values: Array, largest: float, n: int, dtype: np.dtype[Any]) -> float:

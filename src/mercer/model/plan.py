@@ -234,7 +234,12 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
     n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.n_components else problem.n)
     sketch = _sketches(problem, solver)
     fixed = _rows_bytes(problem, sketch=sketch) + _tile_bytes(problem)
-    solver, basis, reasons = within(problem, solver, k, fixed)
+    ready = _proof_rows_bytes(problem) if sketch else 0
+    asked, (solver, basis, reasons) = solver, within(problem, solver, k, fixed)
+    sliced = ready > 0 and (bool(reasons) or fixed + basis > problem.budget_bytes)
+    if sliced:  # rather slices of rows, made ready again, than a short basis
+        fixed -= ready
+        solver, basis, reasons = within(problem, asked, k, fixed)
     reasons = (reason, *reasons)
     fits = _lapack_bytes(problem, Lapack()) <= problem.budget_bytes
     most = most_components(problem, solver, fixed)
@@ -250,15 +255,15 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
         return Plan("dual", solver, "full", fixed + basis + whole, reasons, **facts)
     width = _width(problem, sketch=sketch)
     free = problem.budget_bytes - fixed - basis if hold else 0
-    ready = _proof_rows_bytes(problem) if sketch else 0
-    tiles = holding(problem, width=width, sketch=sketch, free=free, ready=ready)
+    spare = 0 if sliced else ready
+    tiles = holding(problem, width=width, sketch=sketch, free=free, ready=spare)
     if sketch:
         why = "float32 halves the memory traffic of each product; residuals are proved in float64"
         reasons = (*reasons, why)
     if hold:
         reasons = (*reasons, *tiles.reasons)
     if tiles.sliced:
-        fixed -= ready
+        fixed -= spare
     n_bytes = fixed + basis + tiles.n_bytes
     if problem.k is None and problem.n_components is not None:
         # k grows with the share, towards LAPACK if need be: room for that, or no way there.
@@ -270,8 +275,8 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
         facts |= {"most_components": most, "lapack_fits": lapack + held <= problem.budget_bytes}
         grown = fixed + held + grown_bytes(problem, solver, most)
         n_bytes = max(grown, lapack + held if facts["lapack_fits"] else 0)
-    facts |= {"width": width, "sketch": sketch, "packed": tiles.packed, "sliced": tiles.sliced}
-    facts |= {"hold_bytes": tiles.n_bytes, "held": tiles.share}
+    facts |= {"width": width, "sketch": sketch, "packed": tiles.packed}
+    facts |= {"hold_bytes": tiles.n_bytes, "held": tiles.share, "sliced": sliced or tiles.sliced}
     return Plan("dual", solver, "tiles", n_bytes, reasons, **facts)
 
 

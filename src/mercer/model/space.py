@@ -15,10 +15,10 @@ import numpy as np
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.rows import row_blocks
 from mercer.model.budget import SLICE_BYTES
-from mercer.operators.sections import FeatureSections
+from mercer.operators.sections import POINTS, GivenSections, KernelSections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mercer._core.types import Array, Rows
     from mercer.model.projection import Projection
@@ -67,13 +67,28 @@ class FeatureSpace:
         return scores, errors
 
     def errors(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
-        """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero."""
+        """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero; with an indefinite kernel it is no distance."""
         return self.scores_and_errors(x, diag)[1]
 
     def lengths(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖², at least zero."""
-        scores, errors = self.scores_and_errors(x, diag)
-        return errors + squared_norms(scores)
+        out = np.empty(x.shape[0])
+        for i, block in self._blocks(x):
+            out[i] = self._lengths(block, None if diag is None else diag[i])
+        return out
+
+    def _lengths(self, x: Rows, diag: Array | None) -> Array:
+        sections = self.projection.sections
+        if self._explicit:
+            return squared_norms(sections(x) - self.mean.coef)
+        along = sections.times(x, self.mean.coef[:, None])[:, 0]
+        own = sections.diag(x) if diag is None else diag
+        return np.maximum(own - 2.0 * along + self.mean.norm, 0.0)
+
+    @property
+    def _explicit(self) -> bool:
+        """Whether sections are features, which can be centred, and not kernel values."""
+        return not isinstance(self.projection.sections, (KernelSections, GivenSections))
 
     def _seen(self, x: Rows, diag: Array | None) -> tuple[Array, Array]:
         sections, coef, offset = (
@@ -81,7 +96,7 @@ class FeatureSpace:
             self.projection.coef,
             self.projection.offset,
         )
-        if isinstance(sections, FeatureSections):
+        if self._explicit:
             # Features can be centred, and the axes taken off them: nothing cancels.
             centred = sections(x) - self.mean.coef
             scores = centred @ coef
@@ -93,9 +108,10 @@ class FeatureSpace:
         return scores, np.maximum(errors, 0.0)
 
     def _blocks(self, x: Rows) -> Iterator[tuple[slice, Rows]]:
-        height = max(1, min(4096, SLICE_BYTES // (8 * self.projection.sections.width)))
-        for i, block in row_blocks(x, height):
-            yield i, block.astype(np.float64, copy=False)
+        width = self.projection.sections.width
+        if not self._explicit:
+            width = min(width, POINTS)  # kernel values are made for so many points at a time
+        yield from _float64_blocks(x, width)
 
     def mean_products(self, x: Rows) -> Array:  # (b, d) -> (b,)
         """φ(x)·μ."""
@@ -116,30 +132,50 @@ class FeatureSpace:
     def distances(self, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b,)
         """‖φ(x_i) - ψ(t_i)‖² of each pair, at least zero.
 
-        The part outside of the components and the part along them: neither is a difference of large
-        numbers when x is a good pre-image.
+        The part outside of the components and the part along them.
         """
         scores, errors = self.scores_and_errors(x)
         return errors + squared_norms(scores - t)
 
     # ── slopes ──────────────────────────────────────────────────────────────
-    def slope(self, x: Array, weights: Array) -> Array:  # (b, d), (b, m) -> (b, d)
-        """Σ_j w_ij ∂sections_j(x_i)/∂x_i."""
-        return self.projection.sections.slope(x, weights)
+    def _sloped(self, x: Rows, weights: Callable[[slice], Array]) -> Array:  # -> (b, d)
+        """Σ_j w_ij ∂sections_j(x_i)/∂x_i, with the weights of some rows at a time."""
+        out = np.empty((int(x.shape[0]), int(x.shape[1])))
+        for i, block in _float64_blocks(x, self.projection.sections.width):
+            out[i] = self.projection.sections.slope(block, weights(i))
+        return out
 
-    def distance_slopes(self, x: Array, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
+    def distance_slopes(self, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """The gradient of `distances` in x."""
-        return self.projection.sections.diag_slope(x) - 2.0 * self.slope(x, self.weights(t))
+        pull = self._sloped(x, lambda i: self.weights(t[i]))
+        pull *= -2.0
+        for i, block in self._blocks(x):
+            pull[i] += self.projection.sections.diag_slope(block)
+        return pull
 
-    def error_slopes(self, x: Array) -> Array:  # (b, d) -> (b, d)
+    def error_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, d)
         """The gradient of `errors`: that of the distance to the projection, which may be held still.
 
         The projection is the nearest point of its plane, so moving it changes nothing to first order.
         """
         return self.distance_slopes(x, self.scores(x))
 
-    def score_slopes(self, x: Array) -> Array:  # (b, d) -> (b, k, d)
+    def score_slope(self, x: Rows, pull: Array) -> Array:  # (b, d), (b, k) -> (b, d)
+        """Σ_j p_ij ∂score_j/∂x_i."""
+        return self._sloped(x, lambda i: pull[i] @ self.projection.coef.T)
+
+    def score_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, k, d)
         """∂score_j/∂x of each row."""
         coef = self.projection.coef
-        slopes = [self.slope(x, np.broadcast_to(c, (len(x), len(c)))) for c in coef.T]
+        slopes = [self._sloped(x, lambda i, c=c: _repeated(c, i)) for c in coef.T]  # type: ignore[misc]
         return np.stack(slopes, axis=1)
+
+
+def _repeated(c: Array, rows: slice) -> Array:
+    return np.broadcast_to(c, (rows.stop - rows.start, len(c)))
+
+
+def _float64_blocks(x: Rows, width: int) -> Iterator[tuple[slice, Rows]]:
+    """Rows in float64, as many at a time as leave room for `width` numbers each."""
+    for i, block in row_blocks(x, max(1, min(4096, SLICE_BYTES // (8 * width)))):
+        yield i, block.astype(np.float64, copy=False)

@@ -76,7 +76,7 @@ class Gauge:
     def t2_slopes(self, x: Array) -> Array:  # (b, d) -> (b, d)
         """∂T²/∂x: one weighted sum of sections, Σ_i (Σ_j 2 s_j A_ij/v_j) ∂k(x, z_i)/∂x."""
         pull = 2.0 * self.space.scores(x) / self.variances  # (b, k)
-        return self.space.slope(x, pull @ self.space.projection.coef.T)
+        return self.space.score_slope(x, pull)
 
     def q_slopes(self, x: Array) -> Array:  # (b, d) -> (b, d)
         """∂Q/∂x."""

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class EigenPairs:
     """Eigenvalues (descending), their vectors, and the products that prove them.
 
-    ``products`` is A @ vectors for the operator A that was asked about: with it the residuals are
-    free, so evidence is never optional.
+    ``products`` is A @ vectors for the operator A that was asked about (in a correction that a sketch has
+    multiplied, to a thousandth of what the residual may be): with it the residuals are free, so
+    evidence is never optional.
     """
 
     values: Array  # (k,)

@@ -96,7 +96,8 @@ class KrylovBasis:
         for drop in (1e-8, 0.05):
             fresh -= self.q @ (self.q.T @ fresh)
             fresh, _ = _orthonormal(fresh, drop=drop)
-        self._next = fresh
+        # No product has led there: A Q = Q T but for what the old block showed, which is forgotten.
+        self._next, self._coupling = fresh, np.zeros((fresh.shape[1], self._coupling.shape[1]))
 
     def multiply(self, operator: SymmetricOperator) -> None:
         """One block product: the new columns of T, and the block that sticks out of Q."""

@@ -255,7 +255,10 @@ class BlockKrylov(Solver):
         chosen = np.sort(rng.choice(n, m, replace=False))
         _, vectors = np.linalg.eigh(operator.block(chosen))
         landmark = operator.cross(chosen, vectors[:, -(block - 2) :])  # (n, block - 2)
-        stirred = _stirred(landmark.astype(np.float64), rng=rng)
+        landmark = landmark.astype(np.float64)
+        # To the size of the random columns, whatever that of the kernel: none is dropped beside others.
+        size = float(np.max(np.abs(landmark), initial=0.0))
+        stirred = _stirred(landmark / size if size > 0 else landmark, rng=rng)
         return np.concatenate([stirred, random[:, :2]], axis=1)
 
 

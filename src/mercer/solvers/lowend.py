@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from mercer.solvers.basis import KrylovBasis
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from mercer._core.types import Array
     from mercer.operators.base import SymmetricOperator
 
@@ -36,15 +36,28 @@ class LowEnd:
         return self.negative / mass if mass > 0 else 1.0
 
 
-def low_end(operator: SymmetricOperator, *, rng: np.random.Generator) -> LowEnd:
-    """A few block Lanczos steps: Ritz values lie inside the spectrum, so a negative one is proof."""
-    n = operator.n
+def low_end(
+    operator: SymmetricOperator,
+    *,
+    rng: np.random.Generator,
+    sketch: SymmetricOperator | None = None,
+) -> LowEnd:
+    """A few block Lanczos steps: Ritz values lie inside the spectrum, so a negative one is proof.
+
+    Of the operator, that is. The steps may be taken with a sketch, whose rounding has negative
+    eigenvalues of its own: vectors that it shows are then multiplied by the operator itself.
+    """
+    n, work = operator.n, operator if sketch is None else sketch
     basis = KrylovBasis(n, BLOCK * (PRODUCTS + 1))
     basis.append(rng.standard_normal((n, min(BLOCK, n))), rng=rng)
     for _ in range(PRODUCTS):
-        basis.multiply(operator)
+        basis.multiply(work)
         if basis.next_width == 0 or basis.n_products == PRODUCTS:
             break
         basis.extend()
-    values, _ = basis.ritz(basis.size)
+    values, coordinates = basis.ritz(basis.size)
+    if sketch is not None and values.min() < 0:
+        u = basis.q @ coordinates[:, -BLOCK:]  # (n, b), the lowest
+        small = u.T @ operator.matmat(u)
+        values = np.linalg.eigvalsh(0.5 * (small + small.T))
     return LowEnd(float(values.min()), float(-values[values < 0].sum()), complete=False)

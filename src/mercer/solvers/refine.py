@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 MAX_REFINEMENTS = 8
 MOST_FLOOR = 1e-4
-# Of the tolerance, what the rounding of a sketch may add to a residual unseen.
-SLACK = 1e-2
+# Of what a residual may be, what the rounding of a sketch may add to it unseen. A residual may be a
+# thousandth of its eigenvalue at most, so scores, products over √λ, are off by a millionth at most.
+SLACK = 1e-3
 
 
 def refine(
@@ -40,14 +41,14 @@ def refine(
 
     Corrections are small, so a sketch multiplies them well enough: when it errs by ε on a unit vector,
     and the correction is δ long, the product that proves the pair is off by εδ. How much the sketch
-    errs is seen from the first product; where εδ is not far below the tolerance, the operator itself
-    multiplies them.
+    errs is seen from the first product; where εδ is not far below what the pair's residual may be, the
+    operator itself multiplies corrections from there on.
     """
     _, coordinates = basis.ritz(k)
     u: Array = basis.q @ coordinates  # (n, k)
     product = operator.matmat(u)
     error = 0.0
-    if sketch is not None:
+    if sketch is not None and most > 0:
         error = float(np.linalg.norm(product - basis.images(coordinates), axis=0).max(initial=0.0))
     values, u, p = _rayleigh_ritz(u, product)
     n_products = basis.n_products + 1
@@ -61,10 +62,11 @@ def refine(
             break
         found = None
         if sketch is not None:
-            found, length = _corrected(u, p, fresh, sketch.matmat(fresh), k)
+            found, lengths = _corrected(u, p, fresh, sketch.matmat(fresh), k)
             n_products += 1
-            if error * length > SLACK * tol * abs(float(values[0])):
-                found = None
+            allowed = allowed_residuals(found[0], tol) * abs(float(found[0][0]))
+            if np.any(error * lengths > SLACK * allowed):
+                found = sketch = None
         if found is None:
             found, _ = _corrected(u, p, fresh, operator.matmat(fresh), k)
             n_products += 1
@@ -105,8 +107,8 @@ def _rayleigh_ritz(u: Array, p: Array) -> tuple[Array, Array, Array]:
 
 def _corrected(
     u: Array, p: Array, fresh: Array, images: Array, k: int
-) -> tuple[tuple[Array, Array, Array], float]:
-    """The top k over vectors and corrections, their products, and the longest correction used."""
+) -> tuple[tuple[Array, Array, Array], Array]:
+    """The top k over vectors and corrections, their products, and how long each one's correction is."""
     # fᵀA u is taken from the proved products p alone: from the images of f it would be as rough as
     # the sketch they may come from, and it is what the whole correction rests on.
     coupling, own = fresh.T @ p, fresh.T @ images
@@ -115,8 +117,8 @@ def _corrected(
     values, rotation = np.linalg.eigh(small)
     values, rotation = values[::-1][:k], rotation[:, ::-1][:, :k]
     old, new = rotation[: u.shape[1]], rotation[u.shape[1] :]
-    length = float(np.linalg.norm(new, axis=0).max(initial=0.0))
-    return (values, u @ old + fresh @ new, p @ old + images @ new), length
+    lengths = np.linalg.norm(new, axis=0)
+    return (values, u @ old + fresh @ new, p @ old + images @ new), lengths
 
 
 def _correction(basis: KrylovBasis, k: int, values: Array, error: Array) -> Array:

@@ -10,7 +10,7 @@ from mercer._core.table import SHOWN, Table
 def test_columns_and_rows_are_the_same_values():
     table = Table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [["p", "q"], ["r"], []]})
     assert table.columns == ["a", "b", "c"]
-    assert list(table)[1] == {"a": 2, "b": "y", "c": ["r"]}
+    assert list(table)[1] == {"a": 2, "b": "y", "c": ("r",)}
     assert len(table) == 3
     assert list(table.take(table["a"] > 1)["b"]) == ["y", "z"]
 
@@ -49,3 +49,14 @@ def test_a_data_frame_has_the_same_columns():
 
 def test_an_empty_table_prints_its_names():
     assert str(Table({"a": [], "b": []})) == "a  b"
+
+
+def test_values_stay_what_they_are():
+    assert list(Table({"a": [1, "x", None]})["a"]) == [1, "x", None]
+    assert Table({"a": [1, 2.5]})["a"].dtype == np.float64
+
+
+@pytest.mark.parametrize("column", ["xyz", 3, (i for i in range(3)), np.ones((2, 2))])
+def test_what_is_no_column_is_refused(column):
+    with pytest.raises(InputError, match="one a row"):
+        Table({"a": column})

@@ -105,14 +105,23 @@ class Table:
 
 
 def _column(values: Any) -> np.ndarray[Any, Any]:
-    if not isinstance(values, np.ndarray) and any(isinstance(v, (list, tuple)) for v in values):
-        array = np.empty(len(values), dtype=object)  # lists in a column: one object a row
-        for i, value in enumerate(values):
-            array[i] = value
-    else:
+    if isinstance(values, str) or not hasattr(values, "__len__") or np.ndim(values[:0]) != 1:
+        msg = f"A column needs a sequence of values, one a row, but a {type(values).__name__} came."
+        raise InputError(msg)
+    if isinstance(values, np.ndarray):
+        array = values.copy()
+    elif all(isinstance(v, str) for v in values) or not any(_is_whole_object(v) for v in values):
         array = np.array(values)
+    else:  # lists, or texts among numbers: each value stays what it is
+        array = np.empty(len(values), dtype=object)
+        for i, value in enumerate(values):
+            array[i] = tuple(value) if isinstance(value, list) else value
     array.flags.writeable = False
     return array
+
+
+def _is_whole_object(value: Any) -> bool:
+    return value is None or isinstance(value, (str, list, tuple, dict))
 
 
 def _plain(value: Any) -> Any:

@@ -160,7 +160,8 @@ class KernelPCA(Inverse):
         task = make_task(self, X, sample_weight)
         came, kernel = (loaded(task.came) if task.loads else task.came), task.kernel
         if method is not None:
-            given = task.came.n if isinstance(task.came.rows, RowSource) else int(np.shape(X)[0])
+            # Rows of weight zero are gone from `came`, but their weights were given.
+            given = came.n if came.kept is None else len(sample_weight)
             handed, budget = handed_over(method, came, given), parse_bytes(self.memory)
             refuse_preimage(method, came, kernel, budget=budget, n_components=task.components)
         warn_if_long(task)

@@ -193,6 +193,13 @@ def test_a_candidate_that_fails_is_a_row_with_its_reason():
     assert any("Chi2" in reason for reason in found.reasons_)
 
 
+def test_a_kernel_of_few_dimensions_is_entered_with_as_many_components_as_it_has(circles):
+    # (x·y + 1)² of two features has five dimensions beside the constant; linear has two.
+    found = select(circles[0], [Polynomial(2), Linear()], n_components=10)
+    assert sorted(found.table_["components"]) == [2, 5]
+    assert found.best_.n_components_ == found.n_components_  # and no RankWarning
+
+
 def test_a_path_and_float32_rows_are_taken_as_they_come(tmp_path):
     X = factors(120, d=5).astype(np.float32)
     np.save(tmp_path / "rows.npy", X)

@@ -62,7 +62,8 @@ class Components:
 
     def __str__(self) -> str:
         lines = (f"  - {reason}" for reason in self.reasons)
-        return "\n".join([f"{self.n_components} components, by {self.method}", *lines])
+        plural = "" if self.n_components == 1 else "s"
+        return "\n".join([f"{self.n_components} component{plural}, by {self.method}", *lines])
 
     def __repr__(self) -> str:
         return f"Components({self.n_components}, method={self.method!r})"
@@ -298,10 +299,12 @@ def _fewest(outcomes: list[Outcome], d: int, told: list[str]) -> Components:
         }
     )
     k = chosen.candidate.k
-    why = (
-        f"error {np.sqrt(chosen.loss / d):.4g} of held-out rows; the least, {errors.min():.4g} with "
-        f"{best.candidate.k} components, is within one standard error"
-    )
+    why = f"error {np.sqrt(chosen.loss / d):.4g} of held-out rows, the least of all"
+    if chosen is not best:
+        why = (
+            f"error {np.sqrt(chosen.loss / d):.4g} of held-out rows; the least, {errors.min():.4g} with "
+            f"{best.candidate.k} components, is within one standard error"
+        )
     reasons = [why, *told]
     if best is outcomes[-1] and len(outcomes) > 1:
         reasons.insert(1, "the error still fell at the end of what was tried: more may be better")

@@ -161,7 +161,8 @@ def _first_place(best: Outcome, row: dict[str, Any], equal: int) -> str:
 def _edges(best: Outcome, outcomes: list[Outcome]) -> list[str]:
     """A winner at the end of what was tried may not be the best there is."""
     lines = []
-    ks = {o.candidate.k for o in outcomes if not o.failure}
+    own = best.candidate.kernel
+    ks = {o.candidate.k for o in outcomes if o.candidate.kernel is own and not o.failure}
     if best.candidate.k == max(ks) and len(ks) > 1:
         lines.append("it has the most components that were tried: more may be better")
     gamma = getattr(best.resolved, "gamma", None)

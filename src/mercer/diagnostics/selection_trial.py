@@ -25,6 +25,8 @@ from mercer.kernels import Linear
 from mercer.preimage import Exact, Ridge
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels import Kernel
 
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 BACK_ROWS = 400
 SYMPTOM_ROWS = 300
 # Warnings that the table tells in its own words.
-TOLD = (FlatSpectrumWarning, RankWarning)
+TOLD: tuple[type, ...] = (FlatSpectrumWarning, RankWarning)
+NOTHING: tuple[Array, ...] = (np.empty(0),)
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,11 +116,26 @@ def _model(candidate: Candidate, court: Court, **more: Any) -> KernelPCA:
     return KernelPCA(candidate.k, kernel=candidate.kernel, random_state=court.seed, **more)
 
 
-def _finished(candidate: Candidate, models: list[KernelPCA], **figures: Array) -> Outcome:
-    """The figures, beside what the fits to the folds say of themselves."""
+def _finished(
+    candidate: Candidate,
+    models: list[KernelPCA],
+    losses: list[Array],
+    plain: Sequence[Array] = NOTHING,
+    of_mean: Sequence[Array] = NOTHING,
+) -> Outcome:
+    """The figures of all folds, beside what the fits to the folds say of themselves."""
     told = {kind.__name__ for m in models for kind, _ in m.fit_.warnings() if kind not in TOLD}
     kept = np.mean([float(m.explained_variance_ratio_.sum()) for m in models])
-    return Outcome(candidate, kept=float(kept), symptoms=tuple(sorted(told)), **figures)
+    found = min(m.n_components_ for m in models)  # a map of few dimensions has no more
+    own = replace(candidate, k=min(candidate.k, found))
+    return Outcome(
+        own,
+        losses=np.concatenate(losses),
+        plain=np.concatenate(plain),
+        of_mean=np.concatenate(of_mean),
+        kept=float(kept),
+        symptoms=tuple(sorted(told)),
+    )
 
 
 def _returned(candidate: Candidate, court: Court) -> Outcome:
@@ -135,13 +153,7 @@ def _returned(candidate: Candidate, court: Court) -> Outcome:
             losses.append(_shifted(model, new, court.shifts[:, test]))
         of_mean.append(squared_norms(new - known.mean(axis=0, dtype=np.float64)))
         models.append(model)
-    return _finished(
-        candidate,
-        models,
-        losses=np.concatenate(losses),
-        plain=np.concatenate(plain),
-        of_mean=np.concatenate(of_mean),
-    )
+    return _finished(candidate, models, losses, plain, of_mean)
 
 
 def _shifted(model: KernelPCA, rows: Array, shifts: Array) -> Array:  # (b, d), (s, b, d) -> (b,)
@@ -164,7 +176,7 @@ def _captured(candidate: Candidate, court: Court, resolved: Kernel) -> Outcome:
         models.append(_model(candidate, court).fit(take_rows(court.rows, train)))
         scores = models[-1].transform(take_rows(court.rows, test)).astype(np.float64)
         losses.append(-squared_norms(scores))
-    return _finished(candidate, models, losses=np.concatenate(losses))
+    return _finished(candidate, models, losses)
 
 
 def _judged(candidate: Candidate, court: Court) -> Outcome:
@@ -180,7 +192,7 @@ def _judged(candidate: Candidate, court: Court) -> Outcome:
         return_estimator=True,
     )
     models = [fitted[0] for fitted in found["estimator"]]
-    return _finished(candidate, models, losses=-np.asarray(found["test_score"], dtype=np.float64))
+    return _finished(candidate, models, [-np.asarray(found["test_score"], dtype=np.float64)])
 
 
 # ── stability ───────────────────────────────────────────────────────────────

@@ -142,7 +142,7 @@ def as_kernels(kernels: Any, rows: Rows, *, rng: np.random.Generator) -> list[Ke
 
 def shown(kernel: Kernel) -> tuple[str, str]:
     """The kernel's name and its parameters, as a table shows them."""
-    if kernel.children:
+    if kernel.children or not kernel.parallel:  # made of others, or a caller's function
         return repr(kernel), ""
     params = ((k, v) for k, v in kernel._shown_params().items() if v is not None)
     text = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in params)

@@ -40,8 +40,10 @@ def test_every_example_has_a_test_and_says_what_it_shows():
         "eigenfaces",
         "classifier",
         "stream",
+        "choosing",
         "denoising",
         "meaning",
+        "monitoring",
     }
     for name in names:
         assert f"python examples/{name}.py" in load(name).__doc__
@@ -179,3 +181,22 @@ def test_meaning(tmp_path, capsys):
     assert figures["top"][0][0] == "flavanoids"
     assert "component 1 (29.0% of the variance)" in capsys.readouterr().out
     assert_pictures(tmp_path, "meaning_arrows.png", "meaning_levels.png")
+
+
+def test_monitoring(tmp_path, capsys):
+    figures = run("monitoring", tmp_path)
+    assert figures["PCA"]["detected"] < 0.05  # a bend is no plane
+    assert figures["kernel PCA"]["detected"] > 0.7
+    assert max(found["false_alarms"] for found in figures.values()) < 0.02
+    assert "Leading variables: heat" in figures["kernel PCA"]["summary"]
+    assert "Leading variables: heat" in capsys.readouterr().out
+    assert_pictures(tmp_path, "monitoring.png", "monitoring_variables.png")
+
+
+def test_choosing(capsys):
+    with threadpool_limits(limits=1):
+        figures = load("choosing").main(["--rows", "120"])
+    assert figures["a line"] < 0.7
+    assert figures["without labels"] > 0.95
+    assert figures["with labels"] > 0.95
+    assert "nearly constant" in capsys.readouterr().out

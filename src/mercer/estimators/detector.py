@@ -46,11 +46,12 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_components : int, float or None, default=0.97
+    n_components : int, float or None, default=0.99
         As in `KernelPCA`. Components left out are what Q is made of.
     kernel : str, Kernel or callable, default="auto"
-        As in `KernelPCA`; ``"auto"`` is an `RBF` whose σ is six times the median distance. Narrow kernels
-        take the rows that they have seen for all there is of normal.
+        As in `KernelPCA`; ``"auto"`` is an `RBF` whose σ is ten times the median distance, which is nearly
+        linear: safe, but blind to curves. ``"rbf"`` (one median distance) sees them, and takes the rows
+        that it has seen for all there is of normal.
     approximation : str, Approximation or None, default=None
         As in `KernelPCA`.
     model : KernelPCA, PCA, IncrementalKernelPCA or None, default=None
@@ -106,7 +107,7 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_components: int | float | None = 0.97,
+        n_components: int | float | None = 0.99,
         *,
         kernel: Any = "auto",
         approximation: Any = None,
@@ -178,7 +179,7 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         labels : ndarray of shape (b,), of integers
         """
-        index = self._indices(self._gauge(self._rows(X)))
+        index = self._indices(self._measured(X))
         return np.where(index > -self.offset_, -1, 1)
 
     def score_samples(self, X: Any) -> Array:
@@ -193,7 +194,7 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         scores : ndarray of shape (b,)
             At most 0.
         """
-        return -self._indices(self._gauge(self._rows(X))).astype(self._dtype, copy=False)
+        return -self._indices(self._measured(X)).astype(self._dtype, copy=False)
 
     def decision_function(self, X: Any) -> Array:
         """Below zero for outliers.
@@ -207,7 +208,7 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         scores : ndarray of shape (b,)
             ``score_samples(X) - offset_``.
         """
-        index = self._indices(self._gauge(self._rows(X)))
+        index = self._indices(self._measured(X))
         return (-index - self.offset_).astype(self._dtype, copy=False)
 
     # ── an engineer's questions ─────────────────────────────────────────────
@@ -223,7 +224,7 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         table : Table
             Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits.
         """
-        found = self._gauge(self._rows(X))
+        found = self._measured(X)
         columns = {"T2": found.t2, "Q": found.q, "index": self._indices(found)}
         return Table({name: c.astype(self._dtype, copy=False) for name, c in columns.items()})
 
@@ -313,6 +314,10 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         if kernel is not None:
             check_kernel_rows(kernel, scaled)
         return scaled
+
+    def _measured(self, X: Any) -> Statistics:
+        rows = self._rows(X)
+        return self._gauge(rows)
 
     def _indices(self, found: Statistics) -> Array:
         """What the detector goes by, in units of the limits."""

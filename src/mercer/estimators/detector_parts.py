@@ -35,8 +35,8 @@ STATISTICS = ("T2", "Q", "combined")
 METHODS = ("cross-validation", "approximate")
 FALSE_ALARM = 0.01
 # σ of the default kernel, in median distances. A narrow kernel takes the rows it has seen for all there is of
-# normal: docs/monitoring.md has the false alarms by width.
-WIDE = 6.0
+# normal, and what bends in it hides small faults from Q: docs/monitoring.md has figures for both.
+WIDE = 10.0
 # Rows that a model needs beyond its components before anything off them, or between them, can be judged.
 SPARE = 3
 
@@ -243,7 +243,7 @@ def _splits(folds: Any, n: int) -> Iterator[tuple[Indices, Indices]]:
         if not 2 <= int(folds) <= n:
             msg = f"folds={folds} came for {n} rows. Needed: a whole number from 2 to {n}."
             raise InputError(msg)
-    elif not hasattr(folds, "split"):
+    elif isinstance(folds, str) or not hasattr(folds, "split"):
         msg = (
             f"folds={folds!r} came. Needed: a whole number of folds, or a splitter such as "
             "KFold(5, shuffle=True)."

@@ -43,7 +43,7 @@ class Monitoring:
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
     >>> seen = KernelPCADetector().fit(X).monitor([[0.0, 0.0], [9.0, 0.0], [9.0, 1.0]])
     >>> print(seen.summary())
-    2 of 3 rows are alarms (66.7 %). The first is at time 1; the longest run is 2 rows, from time 1 to 2.
+    2 of 3 rows are alarms (66.7 %). The first is at time 1; the longest run is 2 long, from time 1 to 2.
     Leading variables: x0 (2).
     """
 
@@ -75,11 +75,15 @@ class Monitoring:
             return f"None of {len(alarm)} rows is an alarm."
         runs = self.runs
         first, last = max(runs, key=lambda run: run[1] - run[0])
-        text = (
-            f"{count} of {len(alarm)} rows are alarms ({100 * count / len(alarm):.1f} %). The first is at "
-            f"time {time[runs[0][0]]}; the longest run is {last - first + 1} rows, from time {time[first]} "
-            f"to {time[last]}."
-        )
+        share = f"{100 * count / len(alarm):.1f} %"
+        if count == 1:
+            text = f"1 of {len(alarm)} rows is an alarm ({share}), at time {time[first]}."
+        else:
+            text = (
+                f"{count} of {len(alarm)} rows are alarms ({share}). The first is at time "
+                f"{time[runs[0][0]]}; the longest run is {last - first + 1} long, from time {time[first]} to "
+                f"{time[last]}."
+            )
         return text + self._most_named()
 
     def _most_named(self) -> str:

@@ -1,0 +1,1 @@
+"""Detectors on the Tennessee Eastman process, and beside PyOD's."""

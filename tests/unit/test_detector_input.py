@@ -1,0 +1,207 @@
+"""What a detector refuses, with words; and the reports of `monitor`."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.decomposition import PCA as TheirPCA
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import TimeSeriesSplit
+
+import mercer
+from conftest import frozen
+from mercer import PCA, KernelPCADetector
+from mercer._core.errors import DetectorWarning, InputError
+from mercer.kernels import RBF
+
+
+def rows(n=120, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return frozen(
+        rng.standard_normal((n, 2)) @ [[1, 1, 0], [0, 1, 1]] + 0.1 * rng.standard_normal((n, d))
+    )
+
+
+X = rows()
+
+REFUSED = {
+    "contamination of 0": ({"contamination": 0.0}, "contamination=0.0 .* between 0 and 0.5"),
+    "contamination of a half": ({"contamination": 0.5}, "between 0 and 0.5"),
+    "contamination auto": ({"contamination": "auto"}, "contamination='auto'"),
+    "false alarm of 0": ({"false_alarm": 0}, "false_alarm=0 .* between 0 and 1"),
+    "false alarm of 1": ({"false_alarm": 1.0}, "between 0 and 1"),
+    "both rates": ({"false_alarm": 0.01, "contamination": 0.1}, "Leave one out"),
+    "statistic": ({"statistic": "SPE"}, "statistic='SPE'"),
+    "limits": ({"limits": "aproximate"}, "Did you mean 'approximate'"),
+    "folds": ({"folds": 1}, "from 2 to 120"),
+    "folds in words": ({"folds": "five"}, "splitter"),
+    "a foreign model": ({"model": TheirPCA()}, "model=PCA"),
+    "precomputed": ({"kernel": "precomputed"}, "precomputed"),
+    "more components than rows": ({"n_components": 121}, "n_components=121"),
+    "as many components as a fold has rows": (
+        {"n_components": 95, "kernel": RBF(1.0)},
+        "96 rows for 95 components, but a model without one fold needs at least 98",
+    ),
+    "F with too few rows": (
+        {"n_components": 118, "kernel": RBF(5.0), "limits": "approximate"},
+        "the F approximation needs at least 121 rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
+def test_refused(case):
+    knobs, words = REFUSED[case]
+    with pytest.raises(InputError, match=words):
+        KernelPCADetector(**knobs).fit(X)
+
+
+def test_a_failed_fit_leaves_nothing_behind():
+    detector = KernelPCADetector(statistic="SPE")
+    with pytest.raises(InputError):
+        detector.fit(X)
+    assert not [name for name in vars(detector) if name.endswith("_")]
+    with pytest.raises(NotFittedError):
+        detector.monitor(X)
+
+
+def test_bad_rows():
+    bad = np.array(X)
+    bad[5, 1] = np.nan
+    with pytest.raises(InputError, match="row 5, column 1"):
+        KernelPCADetector().fit(bad)
+    detector = KernelPCADetector().fit(X)
+    with pytest.raises(InputError, match="row 5, column 1"):
+        detector.predict(bad)
+    with pytest.raises(ValueError, match="2 features"):
+        detector.predict(X[:, :2])
+    with pytest.raises(InputError, match="Sparse rows came"):
+        KernelPCADetector().fit(sparse.csr_array(X))
+
+
+def test_the_given_model_stays_unfitted():
+    model = PCA(2)
+    detector = KernelPCADetector(model=model).fit(X)
+    assert not hasattr(model, "fit_")
+    assert detector.model_.n_components_ == 2
+
+
+def test_stuck_sensors_are_named():
+    frame = pd.DataFrame(X, columns=["flow", "level", "heat"]).assign(valve=1.0)
+    with pytest.warns(DetectorWarning, match=re.escape("3 ('valve')")):
+        KernelPCADetector(model=PCA(2)).fit(frame)
+
+
+def test_a_held_out_tail():
+    detector = KernelPCADetector(model=PCA(2), folds=TimeSeriesSplit(3)).fit(X)
+    assert detector.limits_.q > 0
+
+
+def test_a_file_of_rows(tmp_path):
+    np.save(tmp_path / "rows.npy", X)
+    from_file = KernelPCADetector().fit(tmp_path / "rows.npy")
+    expected = KernelPCADetector().fit(X).score_samples(X)
+    np.testing.assert_array_equal(from_file.score_samples(tmp_path / "rows.npy"), expected)
+
+
+def test_limits_print_themselves():
+    limits = KernelPCADetector(model=PCA(2), false_alarm=0.05).fit(X).limits_
+    text = str(limits)
+    assert f"{limits.t2:.4g}" in text
+    assert "5.00%" in text
+    with pytest.raises(AttributeError):
+        limits.t2 = 1.0
+
+
+# ── monitor ─────────────────────────────────────────────────────────────────
+@pytest.fixture(scope="module")
+def detector():
+    return KernelPCADetector(model=PCA(2)).fit(pd.DataFrame(X, columns=["flow", "level", "heat"]))
+
+
+@pytest.fixture(scope="module")
+def faulty():
+    """Normal, then rows 10 to 19 with a wrong level, and row 25."""
+    run = np.array(rows(30, seed=1))
+    run[10:20, 1] += 8.0
+    run[25, 1] += 8.0
+    return pd.DataFrame(frozen(run), columns=["flow", "level", "heat"])
+
+
+def test_the_report(detector, faulty):
+    seen = detector.monitor(faulty, time=np.arange(100, 130))
+    expected = np.zeros(30, dtype=bool)
+    expected[10:20] = expected[25] = True
+    np.testing.assert_array_equal(seen.table["alarm"], expected)
+    np.testing.assert_array_equal(seen.table["alarm"], detector.predict(faulty) == -1)
+    assert seen.table.columns == [
+        *("time", "T2", "T2_limit", "Q", "Q_limit", "index", "index_limit", "alarm", "top")
+    ]
+    assert len(seen.alarms) == 11
+    assert seen.runs == [(10, 19), (25, 25)]
+    assert seen.summary() == (
+        "11 of 30 rows are alarms (36.7 %). The first is at time 110; the longest run is 10 long, from "
+        "time 110 to 119. Leading variables: level (11)."
+    )
+    assert all(text.startswith("level ") for text in seen.alarms["top"])
+    assert set(seen.table["top"][~expected]) == {""}
+    assert str(seen).startswith(seen.summary())
+    assert repr(seen) == "Monitoring(30 rows, 11 alarms)"
+    frame = seen.to_pandas()
+    assert list(frame["time"]) == list(range(100, 130))
+
+
+def test_explaining_every_row_and_none(detector, faulty):
+    every = detector.monitor(faulty, explain="all", top=1)
+    assert all(every.table["top"])
+    assert every.contributions.shape == (30, 3)
+    none = detector.monitor(faulty, top=0)
+    assert set(none.table["top"]) == {""}
+    assert none.contributions is None
+    assert "Leading" not in none.summary()
+
+
+def test_a_quiet_run(detector):
+    seen = detector.monitor(pd.DataFrame(X[:5], columns=["flow", "level", "heat"]))
+    assert seen.summary() == "None of 5 rows is an alarm."
+    assert len(seen.alarms) == 0
+
+
+def test_a_single_alarm(detector, faulty):
+    seen = detector.monitor(faulty.iloc[20:30], top=0)
+    assert seen.summary() == "1 of 10 rows is an alarm (10.0 %), at time 5."
+
+
+def test_names_and_times(detector, faulty):
+    named = detector.monitor(faulty, names=["a", "b", "c"])
+    assert named.alarms["top"][0].startswith("b ")
+    dates = pd.date_range("2024-01-01", periods=30, freq="h")
+    assert "2024-01-01T10" in detector.monitor(faulty, time=dates).summary()
+    plain = KernelPCADetector(model=PCA(2)).fit(X)
+    assert plain.monitor(faulty.to_numpy()).alarms["top"][0].startswith("x1 ")
+
+
+@pytest.mark.parametrize(
+    ("knobs", "words"),
+    [
+        ({"names": ["a"]}, "1 entries, but there are 3"),
+        ({"time": [1, 2]}, "one entry a row, 30"),
+        ({"top": -1}, "top=-1"),
+        ({"explain": "some"}, "explain='some'"),
+    ],
+)
+def test_monitor_refuses(knobs, words, detector, faulty):
+    with pytest.raises(InputError, match=words):
+        detector.monitor(faulty, **knobs)
+
+
+def test_contributions_refuse_an_unknown_statistic(detector, faulty):
+    with pytest.raises(InputError, match="statistic='SPE'"):
+        detector.contributions(faulty, "SPE")
+
+
+def test_public():
+    assert mercer.KernelPCADetector is KernelPCADetector

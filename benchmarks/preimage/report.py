@@ -10,7 +10,7 @@ ROUNDING = 1e-6  # of the mean's error: neither side has anything left to lose
 
 
 def markdown(machine: dict[str, Any], rows: list[Row]) -> str:
-    parts = [f"Measured {machine['date']}, {machine.get('processor', '')}.\n"]
+    parts = [f"Measured {machine['date']}, {machine['cpu']}.\n"]
     ridge = [row for row in rows if row["question"] == "ridge"]
     if ridge:
         parts += ["## Ridge against scikit-learn\n", ridge_table(ridge), worst(ridge)]

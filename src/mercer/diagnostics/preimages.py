@@ -134,8 +134,8 @@ def _tried(
     space = FeatureSpace.of(model.fit_)
     try:
         back = method.fit(Examples(space.scores(rows), rows, model.kernel_, space), rng=rng)
-    except InputError as error:
-        return _Outcome(reason=str(error))
+    except InputError as refusal:
+        return _Outcome(reason=str(refusal))
     scores = space.scores(held)
     points = back(scores)
     seconds = time.perf_counter() - start

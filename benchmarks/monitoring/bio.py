@@ -51,7 +51,7 @@ def entrants(x: np.ndarray) -> dict[str, tuple[Any, bool]]:
 
     scaled = (x - x.mean(axis=0)) / x.std(axis=0, ddof=1)
     median = RBF().resolve(scaled, rng=np.random.default_rng(0)).gamma
-    wide, k = median / 100.0, min(200, len(x) // 2)
+    wide, k = median / 256.0, min(200, len(x) // 2)
     rank = min(500, len(x))
     return {
         "PyOD KPCA, its defaults": (KPCA(), False),

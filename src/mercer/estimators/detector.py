@@ -49,9 +49,9 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     n_components : int, float or None, default=0.99
         As in `KernelPCA`. Components left out are what Q is made of.
     kernel : str, Kernel or callable, default="auto"
-        As in `KernelPCA`; ``"auto"`` is an `RBF` whose σ is ten times the median distance, which is nearly
-        linear: safe, but blind to curves. ``"rbf"`` (one median distance) sees them, and takes the rows
-        that it has seen for all there is of normal.
+        As in `KernelPCA`; ``"auto"`` is an `RBF` whose σ is sixteen times the median distance, which is
+        nearly linear: safe, but blind to curves. ``"rbf"`` (one median distance) sees them, and takes the
+        rows that it has seen for all there is of normal.
     approximation : str, Approximation or None, default=None
         As in `KernelPCA`.
     model : KernelPCA, PCA, IncrementalKernelPCA or None, default=None

@@ -36,7 +36,7 @@ METHODS = ("cross-validation", "approximate")
 FALSE_ALARM = 0.01
 # σ of the default kernel, in median distances. A narrow kernel takes the rows it has seen for all there is of
 # normal, and what bends in it hides small faults from Q: docs/monitoring.md has figures for both.
-WIDE = 10.0
+WIDE = 16.0
 # Rows that a model needs beyond its components before anything off them, or between them, can be judged.
 SPARE = 3
 

@@ -28,7 +28,7 @@ from mercer.kernels import RBF
 from mercer.preimage import PREIMAGES
 
 N_CHECK, N_TEST = 100, 200
-COUNTS = (4, 8, 16, 32)
+COUNTS = (8, 16, 32)
 WIDTHS = (1.0, 2.0, 4.0)  # times the median distance between rows
 
 
@@ -100,7 +100,7 @@ def denoise(ways, noise, check, test, rng):
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, help="folder for the picture; none without it")
-    parser.add_argument("--train", type=int, default=500, help="clean digits to fit to")
+    parser.add_argument("--train", type=int, default=400, help="clean digits to fit to")
     args = parser.parse_args(argv)
     warnings.simplefilter("ignore", MercerWarning)  # noisy digits do lie outside of the clean ones
     rng = np.random.default_rng(0)

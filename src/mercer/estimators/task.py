@@ -23,9 +23,9 @@ from mercer.estimators.validation import (
 )
 from mercer.kernels import Chi2, Laplacian, Linear, as_kernel
 from mercer.model import Plan, Problem, plan, plan_approximation, plan_linear
+from mercer.model.basis_room import SHARE_COMPONENTS
 from mercer.model.checkpoint import digest, fingerprint
 from mercer.model.forecast import forecast
-from mercer.model.basis_room import SHARE_COMPONENTS
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:

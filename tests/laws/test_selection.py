@@ -15,7 +15,6 @@ import mercer
 from conftest import frozen
 from mercer import PCA, KernelPCA
 from mercer.diagnostics import n_components, select, symptoms, widths
-from mercer.diagnostics.selection_door import shifts
 from mercer.diagnostics.selection_trial import Candidate, Court, affinity, tried
 from mercer.errors import SelectionWarning
 from mercer.kernels import RBF, Chi2, Linear, Matern, Polynomial
@@ -32,10 +31,6 @@ def factors(n=240, d=10, k=3, noise=0.3, seed=0):
 def circles():
     X, y = make_circles(150, factor=0.3, noise=0.05, random_state=0)
     return frozen(X), frozen(y)
-
-
-def seeded():
-    return np.random.default_rng(0)
 
 
 def line_accuracy(model, X, y, X_new, y_new):
@@ -156,7 +151,7 @@ def test_the_number_of_jobs_changes_nothing(circles):
 
 def test_a_candidate_can_be_sent_to_another_process(circles):
     X, _ = circles
-    court = Court(X, list(KFold(3).split(X)), "denoising", 0, shifts=shifts(X, 0.3, rng=seeded()))
+    court = Court(X, list(KFold(3).split(X)), "denoising", 0, noise=0.2)
     here = tried(Candidate(RBF(3.0), 4), court)
     function, candidate, sent = pickle.loads(pickle.dumps((tried, here.candidate, court)))
     there = pickle.loads(pickle.dumps(function(candidate, sent)))

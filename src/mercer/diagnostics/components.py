@@ -15,11 +15,12 @@ from mercer._core.errors import InputError, MercerWarning, nearest
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.components_chance import against_chance, linear_against_chance
-from mercer.diagnostics.selection_report import within_one_error
+from mercer.diagnostics.selection_report import within_one_error, without_repeats
 from mercer.diagnostics.selection_trial import Court, tried
-from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
+from mercer.diagnostics.symptoms import sample_rows
 from mercer.estimators.base import Projector
 from mercer.estimators.door import check_kernel_rows
+from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.validation import as_generator
 from mercer.kernels import Linear, as_kernel
 
@@ -139,8 +140,7 @@ def n_components(
         values, total = _of_model(X, method)
         return _from_spectrum(values, total, method, share=share, most=len(values), told=[])
     rng = as_generator(random_state)
-    rows, _ = sample_rows(X, max_rows, rng=rng)
-    n = len(X) if isinstance(X, (list, tuple)) else int(getattr(X, "shape", rows.shape)[0])
+    rows, _, n = sample_rows(X, max_rows, rng=rng)
     m = int(rows.shape[0])
     told = [f"of {m} of {n} rows, drawn with a seed; raise `max_rows` for more"] if m < n else []
     chosen = as_kernel(kernel)
@@ -152,11 +152,12 @@ def n_components(
     if method == "permutation":
         return _by_permutation(resolved, rows, quantile, _check_repeats(repeats), told, rng=rng)
     if method == "cross-validation":
-        return _by_folds(chosen, rows, folds, door.check_noise(noise), told, rng=rng)
-    values = centred_spectrum(resolved(rows).astype(np.float64, copy=False))
+        size = door.check_noise(noise)
+        return _by_folds(chosen, rows, folds, size, told, n=n, rng=rng)
+    values, total = _spectrum(resolved, rows)
     # Of as many eigenvalues as there could be, the last is followed by zeros only as a matter of course.
     most = min(m, resolved.map_dimension(int(rows.shape[1])) or m) - 1
-    return _from_spectrum(values, float(values.sum()), method, share=share, most=most, told=told)
+    return _from_spectrum(values, total, method, share=share, most=most, told=told)
 
 
 # ── what came ───────────────────────────────────────────────────────────────
@@ -183,6 +184,14 @@ def _of_model(model: Projector, method: str) -> tuple[Array, float]:
         )
         raise InputError(msg)
     fit = model._current()
+    return fit.eigenvalues, fit.total
+
+
+def _spectrum(kernel: Kernel, rows: Rows) -> tuple[Array, float]:
+    """As the model finds it, which loses no digits far from the origin."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MercerWarning)  # the spectrum is what is asked for
+        fit = KernelPCA(None, kernel=kernel).fit(rows).fit_
     return fit.eigenvalues, fit.total
 
 
@@ -263,19 +272,27 @@ def _by_folds(
     noise: float,
     told: list[str],
     *,
+    n: int,
     rng: np.random.Generator,
 ) -> Components:
-    door.check_criterion("denoising", None, rows)
+    if sparse.issparse(rows):
+        msg = (
+            "Rows are taken back to input space, and sparse rows came. Use X.toarray(), method='variance' "
+            "or method='gap'."
+        )
+        raise InputError(msg)
+    door.check_scale(rows)
     seed = int(rng.integers(2**31))
-    splits = door.check_folds(folds, rows, y=None, judge=None, seed=seed)
-    court = Court(rows, splits, "denoising", seed, shifts=door.shifts(rows, noise, rng=rng))
+    splits = door.check_folds(folds, rows, n=n, y=None, judge=None, seed=seed)
+    court = Court(rows, splits, "denoising", seed, noise=noise * door.spread(rows))
     smallest, d = min(len(train) for train, _ in splits), int(rows.shape[1])
     ladder = [k for k in LADDER if k < smallest] or [1]
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", MercerWarning
         )  # numbers of components are what is asked for
-        outcomes = [tried(c, court) for c in door.candidates([kernel], ladder, d)]
+        entered = door.candidates([kernel], ladder, d)
+        outcomes = without_repeats([tried(candidate, court) for candidate in entered])
     failed = next((o.failure for o in outcomes if o.failure), None)
     if failed is not None:
         msg = f"{kernel!r} can't be fitted to these rows: {failed}"
@@ -306,6 +323,6 @@ def _fewest(outcomes: list[Outcome], d: int, told: list[str]) -> Components:
             f"{best.candidate.k} components, is within one standard error"
         )
     reasons = [why, *told]
-    if best is outcomes[-1] and len(outcomes) > 1:
+    if best is outcomes[-1] and len(outcomes) > 1 and not best.full:
         reasons.insert(1, "the error still fell at the end of what was tried: more may be better")
     return Components(k, "cross-validation", curve, reasons)

@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Any
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from mercer._core.errors import MercerWarning
+from mercer._core.errors import MercerError, MercerWarning, SelectionWarning
+from mercer._core.memory import parse_bytes
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_grid import as_kernels
-from mercer.diagnostics.selection_report import best_first, reasons, table_of, warn_of
+from mercer.diagnostics.selection_report import (
+    best_first,
+    reasons,
+    table_of,
+    warn_of,
+    without_repeats,
+)
 from mercer.diagnostics.selection_trial import Court, tried
 from mercer.diagnostics.symptoms import sample_rows
-from mercer.engine.sources import as_source
 from mercer.estimators.kernel_pca import KernelPCA
+from mercer.estimators.parts import named_approximation
 from mercer.estimators.progress import Teller
-from mercer.estimators.validation import as_generator
+from mercer.estimators.validation import as_generator, users_level
 
 if TYPE_CHECKING:
     from mercer._core.table import Table
@@ -33,7 +40,8 @@ class Selection:
     Attributes
     ----------
     best_ : KernelPCA
-        With the winner's kernel and number of components; fitted to X unless ``refit=False``.
+        With the winner's kernel and number of components; fitted to X unless ``refit=False``, or unless
+        X can't be fitted, which a `SelectionWarning` and ``reasons_`` say.
     best_kernel_ : Kernel
         As it was given, so that a rule such as ``gamma="median"`` is still a rule.
     n_components_ : int
@@ -74,6 +82,8 @@ def select(
     max_rows: int = 2000,
     n_jobs: int | None = None,
     refit: bool = True,
+    memory: str | float = "auto",
+    approximation: Any = None,
     verbose: int = 0,
     random_state: Any = None,
 ) -> Selection:
@@ -113,6 +123,8 @@ def select(
         Candidates side by side, as in scikit-learn. It changes no number.
     refit : bool, default=True
         Fit the winner to all of X.
+    memory, approximation : optional
+        Handed to ``best_``, as in `KernelPCA`. The trials stay exact, on the sample.
     verbose : int, default=0
         1 tells on stderr how far it is.
     random_state : int, Generator, RandomState or None, default=None
@@ -131,6 +143,9 @@ def select(
     subspace. *Stability* is the mean squared cosine of the principal angles between the scores of models
     fitted to two halves, less what chance gives: 1 is the same subspace, 0 a random one.
 
+    Rows come back by a `Ridge` pre-image that learns from at most 400 rows of each fold (by the axes, for the
+    linear kernel). Learnt from more, errors may be less, and close candidates may change places.
+
     Examples
     --------
     >>> from sklearn.datasets import make_circles
@@ -144,9 +159,10 @@ def select(
     """
     tells = door.check_verbose(verbose)
     rng = as_generator(random_state)
-    source = X if (read := as_source(X)) is None else read
-    rows, some = sample_rows(source, max_rows, rng=rng)
-    n = _length(source)
+    parse_bytes(memory)
+    named_approximation(approximation)
+    rows, some, n = sample_rows(X, max_rows, rng=rng)
+    door.check_scale(rows)
     labels = door.check_labels(y, n)
     chosen = door.check_judge(judge, labels)
     criterion = door.check_criterion(criterion, chosen, rows)
@@ -154,31 +170,44 @@ def select(
     seed = int(rng.integers(2**31))
     court = Court(
         rows=rows,
-        folds=door.check_folds(folds, rows, y=own, judge=chosen, seed=seed),
+        folds=door.check_folds(folds, rows, n=n, y=own, judge=chosen, seed=seed),
         criterion=criterion,
         seed=seed,
-        shifts=door.shifts(rows, door.check_noise(noise), rng=rng)
-        if criterion == "denoising"
-        else None,
+        noise=door.check_noise(noise) * door.spread(rows) if criterion == "denoising" else None,
         y=own,
         judge=chosen,
     )
     numbers = door.check_components(n_components, min(len(train) for train, _ in court.folds))
     entered = door.candidates(as_kernels(kernels, rows, rng=rng), numbers, int(rows.shape[1]))
     outcomes, equal = best_first(
-        _all_tried(entered, court, n_jobs=n_jobs, tells=tells), judged=chosen is not None
+        without_repeats(_all_tried(entered, court, n_jobs=n_jobs, tells=tells)),
+        judged=chosen is not None,
     )
     table = table_of(outcomes, court)
     winner = outcomes[0].candidate
-    model = KernelPCA(winner.k, kernel=winner.kernel, random_state=seed)
-    warn_of(outcomes[0])
+    model = KernelPCA(
+        winner.k,
+        kernel=winner.kernel,
+        approximation=approximation,
+        memory=memory,
+        random_state=seed,
+    )
+    warn_of(outcomes[0], judged=chosen is not None)
     why = reasons(outcomes, table, court, n=n, equal=equal)
-    return Selection(model.fit(X) if refit else model, winner.kernel, winner.k, table, why)
+    if refit:
+        why += _refitted(model, X)
+    return Selection(model, winner.kernel, winner.k, table, why)
 
 
-def _length(source: Any) -> int:
-    shape = getattr(source, "shape", None)
-    return int(shape[0]) if shape is not None else len(source)
+def _refitted(model: KernelPCA, X: Any) -> list[str]:
+    """Fit the winner; where all of X is too much for it, what was found is still worth having."""
+    try:
+        model.fit(X)
+    except MercerError as error:
+        told = f"`best_` is not fitted: {' '.join(str(error).split())}"
+        warnings.warn(told, SelectionWarning, stacklevel=users_level())
+        return [told]
+    return []
 
 
 def _all_tried(

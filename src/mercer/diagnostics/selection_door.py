@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 
 CRITERIA = ("denoising", "reconstruction", "variance")
 COMPONENTS = 10
-# Perturbations of a held-out row; each counts with its opposite.
-MOVES = 2
 # Whole numbers with more distinct values than this are amounts, not classes.
 MOST_CLASSES = 50
 
@@ -36,8 +36,11 @@ def check_labels(y: Any, n: int) -> Array | None:
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if len(labels) != n or labels.ndim == 0:
+    if labels.ndim == 0 or len(labels) != n:
         msg = f"y has shape {labels.shape}, but X has {n} rows. Give one label or number a row."
+        raise InputError(msg)
+    if any(label is None or (isinstance(label, Real) and np.isnan(label)) for label in labels.flat):
+        msg = "y contains NaN. Leave out the rows without a label, in X and in y."
         raise InputError(msg)
     return labels
 
@@ -78,7 +81,7 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
                 "scikit-learn such as 'accuracy'."
             )
             raise InputError(msg)
-        return criterion
+        return _check_scoring(criterion)
     chosen = CRITERIA[0] if criterion is None else criterion
     if chosen not in CRITERIA:
         msg = f"criterion={criterion!r} came without y. {nearest(str(criterion), CRITERIA)}"
@@ -92,15 +95,32 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
     return chosen
 
 
+def _check_scoring(scoring: Any) -> Any:
+    """None, a function, or one name; several scores would have several winners."""
+    if scoring is None or callable(scoring):
+        return scoring
+    names = get_scorer_names()
+    if not isinstance(scoring, str):
+        msg = f"criterion={scoring!r} came; one scoring of scikit-learn was needed, such as 'accuracy'."
+        raise InputError(msg)
+    if scoring not in names:
+        msg = f"criterion={scoring!r} is no scoring of scikit-learn. {nearest(scoring, names)}"
+        raise InputError(msg)
+    return scoring
+
+
 def check_folds(
-    folds: Any, rows: Rows, *, y: Array | None, judge: Any, seed: int
+    folds: Any, rows: Rows, *, n: int, y: Array | None, judge: Any, seed: int
 ) -> list[tuple[Indices, Indices]]:
-    """Positions to fit and to judge on; a number means shuffled folds, with a seed."""
-    n = int(rows.shape[0])
+    """Positions to fit and to judge on; a number means shuffled folds, with a seed.
+
+    `rows` may be a sample of the caller's n: then his own positions mean other rows.
+    """
+    m = int(rows.shape[0])
     if isinstance(folds, Integral) and not isinstance(folds, bool):
-        if not 2 <= int(folds) <= n // 2:
+        if not 2 <= int(folds) <= m // 2:
             msg = (
-                f"folds={folds} came for {n} rows. Needed: at least 2, and at least two rows in each. "
+                f"folds={folds} came for {m} rows. Needed: at least 2, and at least two rows in each. "
                 "Lower `folds`, or give more rows."
             )
             raise InputError(msg)
@@ -112,7 +132,44 @@ def check_folds(
             f"folds={folds!r} came; a number such as 3, or a splitter of scikit-learn, was needed."
         )
         raise InputError(msg)
-    return [(train, test) for train, test in check_cv(folds).split(rows, y)]
+    elif not hasattr(folds, "split"):
+        folds = _check_pairs(list(folds), m, n)
+    try:
+        return [(train, test) for train, test in check_cv(folds).split(rows, y)]
+    except (ValueError, TypeError) as error:
+        msg = (
+            f"folds={folds!r} can't split these rows: {error} There are no groups here; give a number, or a "
+            "splitter that needs none."
+        )
+        raise InputError(msg) from error
+
+
+def _check_pairs(pairs: list[Any], m: int, n: int) -> list[tuple[Indices, Indices]]:
+    """Positions of rows of X, some to fit and some to judge on."""
+    if m < n:
+        msg = (
+            f"folds came as positions in X, but {m} of its {n} rows were sampled. Raise `max_rows` or pass a "
+            "splitter."
+        )
+        raise InputError(msg)
+    found: list[tuple[Indices, Indices]] = []
+    for pair in pairs:
+        parts = [np.asarray(part) for part in pair] if np.iterable(pair) else []
+        fine = len(parts) == 2 and all(
+            p.ndim == 1 and len(p) and p.dtype.kind in "iu" and -n <= p.min() and p.max() < n
+            for p in parts
+        )
+        if not fine or len(parts[0]) < 2:
+            found.clear()
+            break
+        found.append((parts[0], parts[1]))
+    if not found:
+        msg = (
+            f"folds came as {len(pairs)} item(s). Needed: at least one pair (train, test) of positions below "
+            f"{n}, with two rows or more to fit. Give a number such as 3, or a splitter of scikit-learn."
+        )
+        raise InputError(msg)
+    return found
 
 
 def check_noise(noise: Any) -> float:
@@ -123,25 +180,28 @@ def check_noise(noise: Any) -> float:
     return float(noise)
 
 
-def shifts(rows: Rows, noise: float, *, rng: np.random.Generator) -> Array:  # (s, n, d)
-    """Gaussian moves, alike in all directions: kernels and errors do not tell one from another either.
+def spread(rows: Rows) -> float:
+    """The root mean squared distance of an entry from the mean of its column."""
+    return float(np.sqrt(np.mean(np.var(rows, axis=0, dtype=np.float64))))
 
-    Each comes with its opposite, so that what is linear in it cancels, and with it most of the chance.
-    """
-    spread = float(np.sqrt(np.mean(np.var(rows, axis=0, dtype=np.float64))))
-    moves = rng.normal(scale=noise * spread, size=(MOVES, *rows.shape))
-    return np.concatenate([moves, -moves])
+
+def check_scale(rows: Rows) -> None:
+    """Raise where not even the squared length of a row is a number: nothing could be compared."""
+    largest = float(abs(rows).max())
+    if largest > np.sqrt(np.finfo(np.float64).max / rows.shape[1]):
+        msg = (
+            f"X has entries as large as {largest:.3g}, too large to be squared. Scale the columns."
+        )
+        raise InputError(msg)
 
 
 def check_components(n_components: Any, smallest: int) -> list[int]:
     """Whole numbers that a training fold can hold; ours is cut to that."""
     if n_components is None:
         return [max(1, min(COMPONENTS, smallest - 1))]
-    if isinstance(n_components, Integral) and not isinstance(n_components, bool):
-        n_components = [n_components]
     asked = list(n_components) if np.iterable(n_components) else [n_components]
     for k in asked:
-        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= int(k) < smallest:
+        if isinstance(k, bool) or not hasattr(k, "__index__") or not 1 <= index(k) < smallest:
             msg = (
                 f"n_components={k!r} came. Needed: whole numbers from 1 to {smallest - 1}, what the smallest "
                 "training fold can hold; kernels are compared at the same numbers, so a share of the "
@@ -151,15 +211,16 @@ def check_components(n_components: Any, smallest: int) -> list[int]:
     if not asked:
         msg = "n_components is empty. Give a number, several, or None for 10."
         raise InputError(msg)
-    return sorted({int(k) for k in asked})
+    return sorted({index(k) for k in asked})
 
 
 def candidates(kernels: list[Kernel], numbers: list[int], d: int) -> list[Candidate]:
     """Every kernel with every number of components that it can have."""
     found = []
-    for kernel in kernels:
+    for place, kernel in enumerate(kernels):
         most = kernel.map_dimension(d) or np.inf
-        found += [Candidate(kernel, k) for k in dict.fromkeys(int(min(k, most)) for k in numbers)]
+        own = dict.fromkeys(int(min(k, most)) for k in numbers)
+        found += [Candidate(kernel, k, place) for k in own]
     return found
 
 

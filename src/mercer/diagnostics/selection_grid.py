@@ -59,7 +59,7 @@ def widths(X: Any, *, random_state: Any = None) -> Table:
     eigenvalues  0.5741   1.517
     """
     rng = as_generator(random_state)
-    rows, _ = sample_rows(X, WIDTH_ROWS, rng=rng)
+    rows, _, _ = sample_rows(X, WIDTH_ROWS, rng=rng)
     rows = rows.astype(np.float64)
     median = _median_gamma(rows, rng=rng)
     gammas = {

@@ -10,10 +10,12 @@ import numpy as np
 from mercer._core.errors import InputError, SelectionWarning
 from mercer._core.table import Table
 from mercer.diagnostics.selection_grid import shown
+from mercer.diagnostics.selection_trial import BACK_ROWS
 from mercer.estimators.validation import users_level
+from mercer.kernels import Linear
 
 if TYPE_CHECKING:
-    from mercer._core.types import Flags
+    from mercer._core.types import Array, Flags
     from mercer.diagnostics.selection_trial import Court, Outcome
 
 WHAT = {
@@ -60,7 +62,19 @@ def within_one_error(outcomes: list[Outcome]) -> Flags:
     """
     best = outcomes[0].losses
     gaps = [outcome.losses - best for outcome in outcomes]
-    return np.array([np.mean(g) <= np.std(g, ddof=1) / np.sqrt(len(g)) for g in gaps])
+    return np.array([np.mean(g) <= _standard_error(g) for g in gaps])
+
+
+def without_repeats(outcomes: list[Outcome]) -> list[Outcome]:
+    """One of those that the rank has cut to the same number of components of the same kernel."""
+    found = {(o.candidate.place, o.candidate.k): o for o in reversed(outcomes)}
+    return list(reversed(found.values()))
+
+
+def _standard_error(losses: Array) -> float:
+    """Of the mean; nothing where one loss is all there is."""
+    n = len(losses)
+    return float(np.std(losses, ddof=1) / np.sqrt(n)) if n > 1 else 0.0
 
 
 def _preference(outcome: Outcome) -> tuple[int, int, float, float]:
@@ -94,7 +108,9 @@ def table_of(outcomes: list[Outcome], court: Court) -> Table:
 
 def _figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
     means = np.array([np.nan if o.failure else o.loss for o in outcomes])
-    errors = np.array([_standard_error(o) for o in outcomes])
+    errors = np.array(
+        [_standard_error(o.losses) if len(o.losses) > 1 else np.nan for o in outcomes]
+    )
     if court.judge is not None or court.criterion == "variance":
         name = "captured" if court.judge is None else "score"
         return {name: -means, "standard_error": errors}
@@ -105,15 +121,9 @@ def _figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
     # d√m = dm/(2√m)
     slopes = np.divide(0.5, d * root, out=np.zeros_like(root), where=root > 0)
     columns: dict[str, Any] = {"error": root, "standard_error": errors * slopes}
-    if court.shifts is not None:
+    if court.noise is not None:
         columns["error_without_noise"] = plain
     return {**columns, "error_of_mean": of_mean}
-
-
-def _standard_error(outcome: Outcome) -> float:
-    if outcome.failure or len(outcome.losses) < 2:
-        return np.nan
-    return float(np.std(outcome.losses, ddof=1) / np.sqrt(len(outcome.losses)))
 
 
 # ── words ───────────────────────────────────────────────────────────────────
@@ -133,8 +143,9 @@ def reasons(
     else:
         lines.append(f"criterion {court.criterion}: {WHAT[court.criterion]}")
     lines.append(_first_place(best, next(iter(table)), equal))
+    lines += _way_back(best, court)
     lines += _edges(best, outcomes)
-    lines += [f"it has a symptom: {name}" for name in best.symptoms]
+    lines += [f"it has this symptom: {name}" for name in best.symptoms]
     failed = [o for o in outcomes if o.failure]
     lines += [f"{o.candidate.kernel!r} failed: {o.failure}" for o in failed[:3]]
     if len(failed) > 3:
@@ -158,12 +169,23 @@ def _first_place(best: Outcome, row: dict[str, Any], equal: int) -> str:
     return text
 
 
+def _way_back(best: Outcome, court: Court) -> list[str]:
+    """The error is also that of the pre-image, which does not learn from all rows."""
+    most = max(len(train) for train, _ in court.folds)
+    if len(best.plain) == 0 or isinstance(best.resolved, Linear) or most <= BACK_ROWS:
+        return []
+    return [
+        f"the way back is learnt from {BACK_ROWS} rows of the {most} of a fold, alike for all kernels but "
+        "the linear: learnt from all of them errors may be less, and close candidates may change places"
+    ]
+
+
 def _edges(best: Outcome, outcomes: list[Outcome]) -> list[str]:
     """A winner at the end of what was tried may not be the best there is."""
     lines = []
-    own = best.candidate.kernel
-    ks = {o.candidate.k for o in outcomes if o.candidate.kernel is own and not o.failure}
-    if best.candidate.k == max(ks) and len(ks) > 1:
+    own = best.candidate.place
+    ks = {o.candidate.k for o in outcomes if o.candidate.place == own and not o.failure}
+    if best.candidate.k == max(ks) and len(ks) > 1 and not best.full:
         lines.append("it has the most components that were tried: more may be better")
     gamma = getattr(best.resolved, "gamma", None)
     same = (o.resolved for o in outcomes if type(o.resolved) is type(best.resolved))
@@ -174,9 +196,10 @@ def _edges(best: Outcome, outcomes: list[Outcome]) -> list[str]:
     return lines
 
 
-def warn_of(best: Outcome) -> None:
-    """Tell where even the winner is no good."""
-    wrong = [f"is {s}" for s in best.symptoms if not s.endswith("Warning")]
+def warn_of(best: Outcome, *, judged: bool) -> None:
+    """Tell where even the winner is no good. What a judge found good is good, whatever its symptoms."""
+    ills = [] if judged else best.symptoms
+    wrong = [f"has this symptom: {name}" for name in ills if not name.endswith("Warning")]
     if len(best.of_mean) > 0 and best.loss >= float(np.mean(best.of_mean)):
         wrong.append("brings rows back no better than always saying the mean does")
     if not wrong:

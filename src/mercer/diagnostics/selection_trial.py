@@ -30,8 +30,15 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels import Kernel
 
-# Rows that a pre-image learns from, the same for all kernels: more cost more and change no ranking.
+# Rows that a ridge pre-image learns from, the same for all kernels: the cost grows with their third power.
+# Learnt from more, the order of close candidates may change; `reasons_` tells.
 BACK_ROWS = 400
+# Perturbations of a held-out row; each counts with its opposite.
+MOVES = 2
+# More of the variance than this is all of it.
+ALL = 1.0 - 1e-9
+# What a caller's kernel or judge may raise on rows it is not made for. It fails, the others go on.
+FAILURES = (MercerError, ValueError, TypeError, ArithmeticError, LookupError)
 SYMPTOM_ROWS = 300
 # Warnings that the table tells in its own words.
 TOLD: tuple[type, ...] = (FlatSpectrumWarning, RankWarning)
@@ -40,10 +47,11 @@ NOTHING: tuple[Array, ...] = (np.empty(0),)
 
 @dataclass(frozen=True, repr=False)
 class Candidate:
-    """A kernel with a number of components."""
+    """A kernel with a number of components, and its place among the kernels that were entered."""
 
     kernel: Kernel
     k: int
+    place: int = 0  # `is` would not survive the way to another process
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,7 +62,7 @@ class Court:
     folds: list[tuple[Indices, Indices]]
     criterion: Any
     seed: int
-    shifts: Array | None = None  # (s, n, d) what is added to a row that is held out, s times
+    noise: float | None = None  # standard deviation of what is added to an entry that is held out
     y: Any = None
     judge: Any = None
 
@@ -69,6 +77,7 @@ class Outcome:
     of_mean: Array = field(default_factory=lambda: np.empty(0))  # squared distances from the mean
     stability: float = np.nan
     kept: float = np.nan
+    full: bool = False  # it has all components that there are
     resolved: Kernel | None = None
     symptoms: tuple[str, ...] = ()
     failure: str = ""
@@ -86,9 +95,13 @@ def tried(candidate: Candidate, court: Court) -> Outcome:
     """
     with threadpool_limits(limits=1):
         try:
-            return _tried(candidate, court)
-        except (MercerError, ValueError, np.linalg.LinAlgError) as error:
-            return Outcome(candidate, failure=" ".join(str(error).split()))
+            outcome = _tried(candidate, court)
+        except FAILURES as error:
+            told = str(error) if isinstance(error, ValueError) else repr(error)
+            return Outcome(candidate, failure=" ".join(told.split()))
+    if not np.all(np.isfinite(outcome.losses)):  # which no order can place
+        return Outcome(outcome.candidate, failure="its score is not a number")
+    return outcome
 
 
 def _tried(candidate: Candidate, court: Court) -> Outcome:
@@ -130,6 +143,7 @@ def _finished(
     own = replace(candidate, k=min(candidate.k, found))
     return Outcome(
         own,
+        full=found < candidate.k or bool(kept > ALL),
         losses=np.concatenate(losses),
         plain=np.concatenate(plain),
         of_mean=np.concatenate(of_mean),
@@ -143,24 +157,34 @@ def _returned(candidate: Candidate, court: Court) -> Outcome:
     linear = isinstance(candidate.kernel, Linear)
     method = Exact() if linear else Ridge(max_rows=BACK_ROWS)
     models, losses, plain, of_mean = [], [], [], []
-    for train, test in court.folds:
+    for fold, (train, test) in enumerate(court.folds):
         known, new = court.rows[train], court.rows[test].astype(np.float64)
         model = _model(candidate, court, preimage=method).fit(known)
         plain.append(squared_norms(model.reconstruct(new) - new))
-        if court.shifts is None:
+        if court.noise is None:
             losses.append(plain[-1])
         else:
-            losses.append(_shifted(model, new, court.shifts[:, test]))
+            rng = np.random.default_rng([court.seed, fold])  # the same moves for all candidates
+            losses.append(_moved(model, new, court.noise, rng=rng))
         of_mean.append(squared_norms(new - known.mean(axis=0, dtype=np.float64)))
         models.append(model)
     return _finished(candidate, models, losses, plain, of_mean)
 
 
-def _shifted(model: KernelPCA, rows: Array, shifts: Array) -> Array:  # (b, d), (s, b, d) -> (b,)
-    """Squared errors of rows that were moved, each the mean over its moves."""
-    s, b, d = shifts.shape
-    back = model.reconstruct((rows + shifts).reshape(s * b, d)).reshape(s, b, d)
-    return np.asarray(np.mean(np.sum((back - rows) ** 2, axis=2), axis=0))
+def _moved(  # (b, d) -> (b,)
+    model: KernelPCA, rows: Array, noise: float, *, rng: np.random.Generator
+) -> Array:
+    """Squared errors of rows that were moved, each the mean over its moves.
+
+    Moves are Gaussian and alike in all directions: kernels and errors do not tell one from another either.
+    Each comes with its opposite, so that what is linear in it cancels, and with it most of the chance.
+    """
+    total = np.zeros(len(rows))
+    for _ in range(MOVES):
+        move = rng.normal(scale=noise, size=rows.shape)
+        for moved in (rows + move, rows - move):
+            total += squared_norms(model.reconstruct(moved) - rows)
+    return np.asarray(total / (2 * MOVES))
 
 
 def _captured(candidate: Candidate, court: Court, resolved: Kernel) -> Outcome:

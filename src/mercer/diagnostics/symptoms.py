@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, KernelError
 from mercer.engine.rows import take_rows
 from mercer.estimators.door import check_kernel_rows, training_rows
 from mercer.estimators.validation import as_generator
@@ -84,7 +84,7 @@ def symptoms(
     components are those of linear PCA. Raise `gamma`.
     """
     rng = as_generator(random_state)
-    rows, _ = sample_rows(X, max_rows, rng=rng)
+    rows, _, _ = sample_rows(X, max_rows, rng=rng)
     kernel = as_kernel(kernel)
     if kernel.is_precomputed:
         msg = "kernel='precomputed' came, but symptoms are looked for on rows. Give the kernel itself."
@@ -93,8 +93,8 @@ def symptoms(
     return symptoms_on(kernel.resolve(rows, rng=rng), rows)
 
 
-def sample_rows(X: Any, max_rows: Any, *, rng: np.random.Generator) -> tuple[Rows, Indices]:
-    """At most so many rows in memory, checked, and their positions; seeded and in order."""
+def sample_rows(X: Any, max_rows: Any, *, rng: np.random.Generator) -> tuple[Rows, Indices, int]:
+    """At most so many rows in memory, checked, their positions in order, and how many there are; seeded."""
     if not isinstance(max_rows, (int, np.integer)) or isinstance(max_rows, bool) or max_rows < 2:
         msg = f"max_rows={max_rows!r} came, but a whole number from 2 on was needed, such as 2000."
         raise InputError(msg)
@@ -103,13 +103,17 @@ def sample_rows(X: Any, max_rows: Any, *, rng: np.random.Generator) -> tuple[Row
     if came.n > max_rows:
         some = np.sort(rng.choice(came.n, int(max_rows), replace=False))
     elif came.in_memory:
-        return came.rows, some
-    return take_rows(came.rows, some), some
+        return came.rows, some, came.n
+    return take_rows(came.rows, some), some, came.n
 
 
 def symptoms_on(kernel: Kernel, rows: Rows) -> list[Symptom]:
     """Of a resolved kernel on checked rows, few enough for their kernel matrix."""
-    K = kernel(rows).astype(np.float64, copy=False)  # (n, n)
+    with np.errstate(over="ignore", invalid="ignore"):
+        K = kernel(rows).astype(np.float64, copy=False)  # (n, n)
+    if not np.all(np.isfinite(K)):
+        msg = f"{kernel!r} is not finite on these rows. Scale the columns (StandardScaler)."
+        raise KernelError(msg)
     found = [_alone(K, kernel), _alike(K, kernel), _flat(K, kernel)]
     return [symptom for symptom in found if symptom is not None]
 
@@ -127,7 +131,10 @@ def _alone(K: Array, kernel: Kernel) -> Symptom | None:
     scale = np.outer(lengths, lengths)
     alike = np.divide(np.abs(K), scale, out=np.zeros_like(K), where=scale > 0)
     np.fill_diagonal(alike, 0.0)
-    nearest = float(np.median(alike.max(axis=1)))
+    somewhere = lengths > 0  # a point of length zero has no direction to share
+    if not np.any(somewhere):
+        return None
+    nearest = float(np.median(alike.max(axis=1)[somewhere]))
     if nearest >= ALONE:
         return None
     text = (
@@ -159,6 +166,7 @@ def _flat(K: Array, kernel: Kernel) -> Symptom | None:
     rank = len(values)
     if rank < 3:
         return None
+    values = values / values[0]  # whose squares neither vanish nor overflow
     share = float(values.sum() ** 2 / (values**2).sum()) / rank
     if share <= FLAT:
         return None

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer.engine.tiles import row_slices
 from mercer.preimage.base import Preimage, quality_of
 from mercer.preimage.invert import of_dot_product, unscaled
-from mercer.preimage.search import OTHERWISE
+from mercer.preimage.search import OTHERWISE, check_count
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.kernels.base import Kernel
     from mercer.kernels.dot import OfDotProducts
     from mercer.preimage.base import Back, Examples, Quality
+
+AXES = 2**20  # numbers that a block of axes of input space may hold
 
 
 @dataclass(repr=True)
@@ -40,7 +43,8 @@ class Exact(Preimage):
     max_rows: int = 5000  # to measure the quality on
 
     def check(self, kernel: Kernel) -> None:
-        """The kernel is an invertible function of the dot product."""
+        """The kernel is an invertible function of the dot product, and the knob a whole number."""
+        check_count(self, "max_rows", 1)
         if of_dot_product(kernel) is None:
             msg = (
                 f"Exact needs the linear kernel or a polynomial of odd degree, but {kernel!r} came. Use "
@@ -49,8 +53,12 @@ class Exact(Preimage):
             raise InputError(msg)
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
-        """The axes of input space against all points, or the features of as many."""
-        return 8 * (n * (2 * d + k) + 3 * d * (d + k) + min(n, self.max_rows) * (d + k))
+        """A block of axes against all points, what became of all axes, and the rows to measure on."""
+        block = _block(d)
+        against = block * (
+            3 * d + n + k + 1
+        )  # the axes, their features or their values with all points
+        return 8 * (n * (2 * d + k) + 3 * d * (k + 1) + against + min(n, self.max_rows) * (d + k))
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
@@ -65,10 +73,20 @@ class Exact(Preimage):
         d = int(rows.shape[1])
         # φ(c e_j)·v and φ(c e_j)·μ, a part of the scores and of the mean that the rows c e_j have.
         both = np.column_stack([space.projection.coef, space.mean.coef])
-        axes = space.projection.sections.times(c * np.eye(d), both) / factor  # (d, k + 1)
+        axes = np.empty((d, both.shape[1]))  # (d, k + 1)
+        for j in row_slices(d, _block(d)):  # all c e_j at once would be d² numbers
+            unit = np.zeros((j.stop - j.start, d))
+            unit[np.arange(len(unit)), np.arange(j.start, j.stop)] = c
+            axes[j] = space.projection.sections.times(unit, both)
+        axes /= factor
         back = ExactBack(kernel, axes[:, :-1], axes[:, -1], c, len(rows))
         chosen = examples.few(rng=rng)
         return self, back, quality_of(examples, back(examples.scores[chosen]), chosen)
+
+
+def _block(d: int) -> int:
+    """How many axes of input space are looked at together."""
+    return min(d, max(1, AXES // d))
 
 
 @dataclass(frozen=True, repr=False)

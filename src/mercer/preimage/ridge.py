@@ -15,7 +15,15 @@ from mercer.kernels import RBF, Kernel, Linear
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Preimage, Quality, quality_of
-from mercer.preimage.tuning import FACTOR, Spectrum, Trial, best_penalty, best_width, sketched
+from mercer.preimage.tuning import (
+    MOVED_ROWS,
+    Spectrum,
+    Trial,
+    best_penalty,
+    best_width,
+    sketched,
+    widths,
+)
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -33,7 +41,8 @@ class Ridge(Preimage):
     """x̂(t) = mean + Σ_i a_i κ(t, t_i), with (κ + αI)a = X - mean.
 
     κ is a Gaussian in score space plus a linear term, so that what is linear comes back nearly exactly. Its
-    width and α are those with the least error when each row is left out in turn.
+    width and α are those with the least error when each row is left out in turn, among those that bring
+    scores beside those of the rows back no worse than the mean would.
 
     Parameters
     ----------
@@ -79,9 +88,10 @@ class Ridge(Preimage):
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """The system and its two terms, rows and scores, and the decompositions of the tuning rows."""
         rows, tuning = min(n, self.max_rows), min(n, self.max_rows, TUNING_ROWS)
-        # A decomposition with its workspace beside those of three other widths; later one, and the system.
+        # A decomposition with its workspace beside that of another width; later one, and the system.
         squares = max(8 * tuning**2, tuning**2 + 2 * rows**2)
-        return 8 * (squares + rows * (6 * d + 3 * k) + 3 * tuning * d)
+        moved = 4 * MOVED_ROWS * (tuning + d + k)
+        return 8 * (squares + moved + rows * (6 * d + 3 * k) + 3 * tuning * d)
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
@@ -109,19 +119,19 @@ class Ridge(Preimage):
         """The width and the penalty with the least error on rows left out."""
 
         def tried(gamma: float, rows: slice = ALL) -> Trial:
-            spectrum = Spectrum.of(_latent(gamma, scores), tuning[rows])
-            return best_penalty(spectrum, x[rows], gamma, self._penalties(spectrum))
+            latent = _latent(gamma, scores)
+            return best_penalty(latent, gamma, tuning[rows], x[rows], self._penalties)
 
         if self.gamma != "auto":
             return tried(float(self.gamma))
         # A score space is not the input space: the input kernel's gamma means nothing there.
         gamma = float(RBF().resolve(scores, rng=rng).gamma)  # type: ignore[arg-type]
         few = slice(None, None, -(-len(x) // FIRST_ROWS))
-        first = best_width(tried(gamma, few), lambda g: tried(g, few), (1.0 / FACTOR, FACTOR))
+        first = best_width(widths(gamma), lambda g: tried(g, few))
         if few.step == 1:
             return first
-        # More rows see finer detail: narrower may be better still.
-        return best_width(tried(first.gamma), tried, (FACTOR,))
+        # More rows see finer detail: the next width may be better still.
+        return best_width(widths(first.gamma, 1), tried)
 
     def _penalties(self, spectrum: Spectrum) -> Array:
         if self.alpha != "auto":

@@ -10,13 +10,17 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
     from mercer.kernels import Kernel
+
+    Penalties = Callable[["Spectrum"], Array]
 
 # Columns in which candidates are compared: more are mixed down to so many.
 SKETCH = 100
-# How much narrower the next width is, and how many are tried at most on either side.
+# How much narrower the next width is, and how many are tried on either side.
 FACTOR, STEPS = 4.0, 4
+# Rows whose scores are moved, by this share of their usual length.
+MOVED_ROWS, MOVE = 200, 0.3
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,6 +54,23 @@ class Spectrum:
             for s, gap in zip(shrink.T, gaps.T, strict=True)
         ]
 
+    def moved(self, x: Array, alphas: Array, some: Indices, values: Array) -> list[float]:
+        """Mean squared error at scores near those of `some` rows, by the map learned without that row.
+
+        values : (m, n) κ of the moved scores with all. Without row i the coefficients a lose
+        G e_i a_i/G_ii, G = (κ + αI)⁻¹.
+        """
+        seen, right = values @ self.vectors, self.vectors.T @ x  # (m, n), (n, d)
+        own = self.vectors[some]
+        errors = []
+        for alpha in alphas:
+            inverse = 1.0 / (self.values + alpha)
+            coef = own @ (inverse[:, None] * right)  # (m, d)
+            lost = ((seen * own) @ inverse) / ((own * own) @ inverse)
+            found = seen @ (inverse[:, None] * right) - lost[:, None] * coef
+            errors.append(float(np.mean((found - x[some]) ** 2)))
+        return errors
+
 
 def sketched(x: Array, *, rng: np.random.Generator) -> Array:  # (n, d) -> (n, at most SKETCH)
     """Fewer columns with the same squared lengths, but for chance (Johnson & Lindenstrauss 1984)."""
@@ -68,22 +89,41 @@ class Trial:
     spectrum: Spectrum
 
 
-def best_penalty(spectrum: Spectrum, x: Array, gamma: float, alphas: Array) -> Trial:
-    """The penalty with the least error at this width."""
-    errors = [float(np.mean(missed**2)) for missed in spectrum.left_out(x, alphas)]
+def best_penalty(kernel: Kernel, gamma: float, scores: Array, x: Array, alphas: Penalties) -> Trial:
+    """The penalty with the least error at this width.
+
+    Rows left out lie among the others, and say nothing of scores beside them, where a small penalty lets a
+    map swing far beyond the data. So scores that were moved have to come back too: no better than the
+    row that they were moved from deserves, but no worse than the mean. Where they do, they do not count.
+    """
+    spectrum = Spectrum.of(kernel, scores)
+    tried = alphas(spectrum)
+    some = np.arange(0, len(x), -(-len(x) // MOVED_ROWS))
+    swings = spectrum.moved(x, tried, some, kernel(_beside(scores, some), scores))
+    left = [float(np.mean(missed**2)) for missed in spectrum.left_out(x, tried)]
+    of_mean = float(np.mean(x**2))
+    errors = [
+        e if swing <= of_mean else max(e, swing) for e, swing in zip(left, swings, strict=True)
+    ]
     best = int(np.argmin(errors))
-    return Trial(gamma, float(alphas[best]), errors[best], spectrum)
+    return Trial(gamma, float(tried[best]), errors[best], spectrum)
 
 
-def best_width(start: Trial, tried: Callable[[float], Trial], factors: tuple[float, ...]) -> Trial:
-    """From `start` on in steps of each factor, as long as the error falls."""
-    best = start
-    for factor in factors:
-        last = start
-        for _ in range(STEPS):
-            new = tried(factor * last.gamma)
-            if new.error >= last.error:
-                break
-            last = new
-        best = min(best, last, key=lambda trial: trial.error)
+def _beside(scores: Array, some: Indices) -> Array:  # (n, k) -> (m, k)
+    """These scores, moved a little in a direction of chance, the same for every width."""
+    size = np.sqrt(np.mean(scores**2))
+    noise = np.random.default_rng(0).standard_normal((len(some), scores.shape[1]))
+    return np.asarray(scores[some] + MOVE * size * noise)
+
+
+def widths(gamma: float, steps: int = STEPS) -> Array:
+    """Widths around this one, `steps` on either side."""
+    return gamma * FACTOR ** np.arange(-steps, steps + 1)
+
+
+def best_width(gammas: Array, tried: Callable[[float], Trial]) -> Trial:
+    """The width with the least error. All are tried: the error may fall again after it has risen."""
+    best = tried(float(gammas[0]))
+    for gamma in gammas[1:]:  # two decompositions at a time, not all
+        best = min(best, tried(float(gamma)), key=lambda trial: trial.error)
     return best

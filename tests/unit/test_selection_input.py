@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
 
 from mercer import KernelPCA, select
 from mercer.diagnostics import n_components, symptoms
@@ -36,6 +37,25 @@ CALLS = {
     "NaN": (lambda: select(np.full((9, 2), np.nan), "rbf"), "contains NaN"),
     "all fail": (lambda: select(X, [Chi2()]), "None of the .* could be fitted"),
     "precomputed": (lambda: select(X, ["precomputed"]), "has no rows to hold out"),
+    "positions in a sample": (
+        lambda: select(X, "rbf", folds=[(range(20), range(20, 30))], max_rows=30),
+        "Raise `max_rows` or pass a splitter",
+    ),
+    "no folds": (lambda: select(X, "rbf", folds=[]), "folds came as 0 item"),
+    "positions that are not there": (lambda: select(X, "rbf", folds=[([0, 1], [40])]), "below 40"),
+    "groups": (lambda: select(X, "rbf", folds=GroupKFold(3)), "There are no groups here"),
+    "several scores": (lambda: select(X, "rbf", y=Y, criterion=["accuracy", "f1"]), "one scoring"),
+    "unknown score": (lambda: select(X, "rbf", y=Y, criterion="acuracy"), "'accuracy'"),
+    "one label": (lambda: select(X, "rbf", y=3), r"y has shape \(\)"),
+    "NaN in y": (lambda: select(X, "rbf", y=np.where(Y, np.nan, 1.0)), "y contains NaN"),
+    "no label": (lambda: select(X, "rbf", y=[None, *Y[1:]]), "y contains NaN"),
+    "large numbers": (lambda: select(X * 1e160, "linear"), "Scale the columns"),
+    "memory": (lambda: select(X, "rbf", memory="much"), "much"),
+    "approximation": (lambda: select(X, "rbf", approximation="nystrem"), "nystrom"),
+    "sparse folds": (
+        lambda: n_components(sparse.csr_array(X), method="cross-validation"),
+        "method='gap'",
+    ),
     "method": (lambda: n_components(X, method="gaps"), "Did you mean 'gap'"),
     "share": (lambda: n_components(X, method="variance", share=1.5), "share=1.5"),
     "repeats": (lambda: n_components(X, repeats=0), "repeats=0"),
@@ -54,6 +74,7 @@ CALLS = {
 }
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("name", CALLS)
 def test_bad_input_is_told_what_to_do(name):
     call, message = CALLS[name]

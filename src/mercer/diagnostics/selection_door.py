@@ -39,7 +39,10 @@ def check_labels(y: Any, n: int) -> Array | None:
     if labels.ndim == 0 or len(labels) != n:
         msg = f"y has shape {labels.shape}, but X has {n} rows. Give one label or number a row."
         raise InputError(msg)
-    if any(label is None or (isinstance(label, Real) and np.isnan(label)) for label in labels.flat):
+    if any(
+        label is None or (isinstance(label, (float, np.floating)) and np.isnan(label))
+        for label in labels.flat
+    ):
         msg = "y contains NaN. Leave out the rows without a label, in X and in y."
         raise InputError(msg)
     return labels

@@ -5,8 +5,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 from conftest import frozen
-from mercer import IncrementalKernelPCA, KernelPCA
+from mercer import PCA, IncrementalKernelPCA, KernelPCA
 from mercer.diagnostics import compare_preimages
+from mercer.errors import InputError
 from mercer.kernels import RBF, Linear, Polynomial
 from mercer.preimage import FixedPoint
 
@@ -53,6 +54,21 @@ def test_an_explicit_map_is_compared_with_rows(kernel, x):
     own = KernelPCA(2, kernel=kernel, preimage="exact").fit(x[:40])
     assert table["error"][0] == pytest.approx(gap(own, x[40:]))
     assert table["residual"][1] <= table["residual"][0] + 1e-9  # nothing is nearer than the nearest
+
+
+def test_one_name_is_one_method(digits):
+    train, held = digits
+    model = KernelPCA(8, kernel=RBF(0.05)).fit(train)
+    for one in ("ridge", FixedPoint(n_starts=2)):
+        assert list(compare_preimages(model, held, methods=one)["error"]) == list(
+            compare_preimages(model, held, methods=[one])["error"]
+        )
+
+
+def test_what_is_no_kernel_pca_is_refused(x):
+    for other in (PCA(2).fit(x), x):
+        with pytest.raises(InputError, match=rf"KernelPCA .* but {type(other).__name__} came"):
+            compare_preimages(other, x)
 
 
 def test_streams_are_compared_and_given_kernels_are_not(x):

@@ -8,8 +8,9 @@ from conftest import frozen
 from mercer import IncrementalKernelPCA, KernelPCA
 from mercer.approximations import RandomFourier
 from mercer.errors import InputError, MemoryBudgetError, PreimageWarning
-from mercer.kernels import RBF, Cosine, Linear, Polynomial
-from mercer.preimage import PREIMAGES, Distances, FixedPoint, Gradient, Ridge
+from mercer.estimators import kernel_pca
+from mercer.kernels import RBF, Cosine, Linear, Polynomial, Sigmoid
+from mercer.preimage import PREIMAGES, Distances, Exact, FixedPoint, Gradient, Ridge
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,13 @@ UNSUITED = {
     "a tolerance of 2": (Gradient(tol=2), RBF(1.0), "tol between 0 and 1"),
     "one neighbour": (Distances(n_neighbours=1), RBF(1.0), "n_neighbours >= 2"),
     "one row": (Distances(max_rows=1), RBF(1.0), "max_rows >= 2"),
+    "no rows to measure on": (Exact(max_rows=0), Linear(), "max_rows >= 1, but max_rows=0"),
+    "gradient of no distance": (
+        "gradient",
+        Sigmoid(0.1, 1.0),
+        "known to be positive semi-definite.*preimage='ridge'",
+    ),
+    "fixed point of no distance": ("fixed-point", Sigmoid(0.1, 1.0), "Use preimage='ridge'"),
     "no width": (Ridge(gamma=np.inf), RBF(1.0), "gamma > 0 or 'auto'"),
     "too few rows": (Ridge(rows=np.zeros((79, 2))), RBF(1.0), "79 rows, but .* fitted to 80"),
     "rows that are none": (Ridge(rows=np.full((80, 2), np.nan)), RBF(1.0), "NaN"),
@@ -51,10 +59,14 @@ def test_a_method_that_does_not_suit_the_kernel_is_refused_with_one_that_does(na
         KernelPCA(2, kernel=kernel, preimage=method).fit(x)
 
 
-def test_random_features_have_no_fixed_points(x):
+def test_random_features_have_no_fixed_points(x, monkeypatch):
     model = KernelPCA(2, kernel=RBF(1.0), approximation=RandomFourier(50), preimage="fixed-point")
     with pytest.raises(InputError, match=r"rests on none\. Use preimage='gradient'"):
         model.fit(x)
+    with monkeypatch.context() as patch:  # before anything is fitted
+        patch.setattr(kernel_pca, "fit_kernel_pca", None)
+        with pytest.raises(InputError, match="rests on none"):
+            model.fit(x)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +83,32 @@ def test_the_methods_that_would_do_are_named(kernel, names, x):
     with pytest.raises(InputError) as caught:
         model.inverse_transform(model.transform(x))
     assert str(caught.value).endswith(names)
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "wanted"),
+    [
+        (
+            KernelPCA(2, kernel=RBF(1.0), approximation=RandomFourier(50)),
+            np.asarray,
+            "Fit it with preimage='ridge' or 'distances' or 'gradient'.",
+        ),
+        (KernelPCA(2, kernel=RBF(1.0)), sparse.csr_array, "dense rows, X.toarray(), and preimage="),
+        (KernelPCA(2, kernel="linear"), sparse.csr_array, "dense rows, X.toarray(), and preimage="),
+        (
+            IncrementalKernelPCA(2, kernel=RBF(1.0)),
+            sparse.csr_array,
+            "dense rows, X.toarray(), and",
+        ),
+        (KernelPCA(2, kernel=Sigmoid(0.01, 1.0)), np.asarray, "Fit it with preimage='ridge'."),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::mercer.errors.MercerWarning")
+def test_only_methods_that_would_be_accepted_are_named(model, rows, wanted, x):
+    model.fit(rows(x))
+    with pytest.raises(InputError) as caught:
+        model.inverse_transform(np.zeros((1, 2)))
+    assert wanted in str(caught.value)
 
 
 def test_a_precomputed_kernel_needs_rows(x):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,12 +121,15 @@ class Importance:
         -------
         names : list of str
         """
+        if not _is_whole(count) or count < 0:
+            msg = f"`count` must be a whole number of variables, but {count!r} came. Pass {TOP}."
+            raise InputError(msg)
         return [self.names[l] for l in self._order(component)[:count]]
 
     def _order(self, component: int) -> list[int]:
         k = self.sizes.shape[1]
-        if not 0 <= component < k:
-            msg = f"component {component} was asked for, but there are {k}, counted from 0 to {k - 1}."
+        if not _is_whole(component) or not 0 <= component < k:
+            msg = f"component {component!r} was asked for, but there are {k}, counted from 0 to {k - 1}."
             raise InputError(msg)
         size = self.sizes[:, component]
         moving = np.argsort(-size, kind="stable")
@@ -157,6 +161,10 @@ class Importance:
         import html
 
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Importance:

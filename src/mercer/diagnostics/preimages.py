@@ -13,17 +13,17 @@ from mercer._core.errors import InputError
 from mercer._core.table import Table
 from mercer.engine.pairwise import dense
 from mercer.estimators.door import new_rows
-from mercer.estimators.parts import named_preimage
+from mercer.estimators.inverse import Inverse
+from mercer.estimators.parts import named_preimage, tell_if_unsettled
 from mercer.estimators.validation import as_generator
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import KernelSections
-from mercer.preimage import Examples
+from mercer.preimage import Examples, Preimage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array
-    from mercer.preimage import Preimage
 
 METHODS = ("ridge", "fixed-point", "distances", "gradient")
 
@@ -43,7 +43,7 @@ def compare_preimages(
     X: Any,
     *,
     rows: Any = None,
-    methods: Sequence[str | Preimage] = METHODS,
+    methods: str | Preimage | Sequence[str | Preimage] = METHODS,
     random_state: Any = None,
 ) -> Table:
     """Bring held-out rows back by several methods, from one fit.
@@ -57,7 +57,7 @@ def compare_preimages(
     rows : array-like of shape (n, d), optional
         Training rows to learn from, or to start at. By default the rows that the model keeps: all of an exact
         fit, the landmarks of an approximation or a stream. An explicit map keeps none.
-    methods : sequence of str or Preimage, default=("ridge", "fixed-point", "distances", "gradient")
+    methods : str, Preimage or a sequence of them, default=("ridge", "fixed-point", "distances", "gradient")
         Names or objects.
     random_state : int, Generator, RandomState or None, default=None
         Seed of what the methods sample; None is a fixed seed.
@@ -85,7 +85,15 @@ def compare_preimages(
     >>> print(table["reason"][1])
     Exact needs the linear kernel or a polynomial of odd degree, but RBF(gamma=...) came. Use ...
     """
+    if not isinstance(model, Inverse):
+        msg = (
+            f"A fitted KernelPCA or IncrementalKernelPCA was needed, but {type(model).__name__} came. Of a "
+            "pipeline, pass the last step and the rows that reach it."
+        )
+        raise InputError(msg)
     check_is_fitted(model)
+    if isinstance(methods, (str, Preimage)):
+        methods = (methods,)
     if model.kernel_.is_precomputed:
         msg = (
             "A precomputed kernel knows no rows, so methods can't be compared. Only Ridge(rows=X) works "
@@ -137,8 +145,9 @@ def _tried(
     except InputError as refusal:
         return _Outcome(reason=str(refusal))
     scores = space.scores(held)
-    points = back(scores)
+    points, settled = back.found(scores)
     seconds = time.perf_counter() - start
+    tell_if_unsettled(back, settled)
     residuals = back.residuals(scores, points)
     assert residuals is not None  # the rows are the kernel's own
     error = float(np.sqrt(np.mean((points - held) ** 2)))

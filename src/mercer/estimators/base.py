@@ -115,7 +115,7 @@ class Projector(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
         X : array-like, sparse matrix of shape (b, d) or source of rows
             Rows; for a precomputed kernel the (b, n) kernel values against the training points.
         diag : array-like of shape (b,), optional
-            k(x, x) of the rows, for a precomputed kernel.
+            k(x, x) of the rows, for a precomputed kernel and no other.
 
         Returns
         -------
@@ -128,6 +128,12 @@ class Projector(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
             check_kernel_rows(kernel, rows)
         own = None
         if diag is not None:
+            if kernel is None or not kernel.is_precomputed:
+                msg = (
+                    "`diag` came, but only a precomputed kernel needs it: any other knows k(x, x) itself. "
+                    "Leave it out."
+                )
+                raise InputError(msg)
             own = check_array(diag, ensure_2d=False, dtype=np.float64)
             if own.shape != (int(rows.shape[0]),):
                 msg = (

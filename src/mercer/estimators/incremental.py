@@ -222,6 +222,9 @@ class IncrementalKernelPCA(Inverse):
             back = self._back = (fit, copy(method), found)
         return back[2]
 
+    def _rows_are_sparse(self) -> bool:
+        return hasattr(self.landmarks_, "indptr")
+
     def _seen(self, name: str) -> Stream:
         if "stream_" not in self.__dict__:
             super()._fitted(name)  # raises

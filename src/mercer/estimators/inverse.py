@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
 from mercer.estimators.base import Projector
-from mercer.estimators.parts import tell_if_far, ways_back
+from mercer.estimators.parts import tell_if_far, tell_if_unsettled, ways_back
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -22,13 +22,18 @@ class Inverse(Projector):
         """The way back; None where none was asked for."""
         return getattr(self, "preimage_", None)
 
+    def _rows_are_sparse(self) -> bool:
+        """Whether the training rows were sparse, which no way back leads to."""
+        raise NotImplementedError
+
     def inverse_transform(self, X: Any) -> Array:
         """Points in input space whose scores are near the given ones.
 
         Parameters
         ----------
         X : array-like of shape (b, k)
-            Scores. Where they lie far outside of the training scores, a `PreimageWarning` says so.
+            Scores. Where they lie far outside of the training scores, or their points far outside of the
+            training rows, a `PreimageWarning` says so.
 
         Returns
         -------
@@ -38,13 +43,15 @@ class Inverse(Projector):
         back = self._way_back()
         if back is None:
             model: Any = self  # whoever has a `preimage` has a kernel
+            ways = ways_back(model.kernel_, self._current(), sparse=self._rows_are_sparse())
             msg = (
                 "inverse_transform was called, but this model was fitted with preimage=None and knows no "
-                f"way back. Fit it with {ways_back(model.kernel_)}."
+                f"way back. Fit it with {ways}."
             )
             raise InputError(msg)
         scores = self._scores(X)
-        points = back(scores)
+        points, settled = back.found(scores)
+        tell_if_unsettled(back, settled)
         tell_if_far(back, scores, points)
         return points.astype(self._dtype, copy=False)
 

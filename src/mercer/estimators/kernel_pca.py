@@ -163,7 +163,14 @@ class KernelPCA(Inverse):
             # Rows of weight zero are gone from `came`, but their weights were given.
             given = came.n if came.kept is None else len(sample_weight)
             handed, budget = handed_over(method, came, given), parse_bytes(self.memory)
-            refuse_preimage(method, came, kernel, budget=budget, n_components=task.components)
+            refuse_preimage(
+                method,
+                came,
+                kernel,
+                approximation=task.plan.approximation,
+                budget=budget,
+                n_components=task.components,
+            )
         warn_if_long(task)
         rows = came.rows
         with watching_task(self, task) as watch:
@@ -189,12 +196,15 @@ class KernelPCA(Inverse):
         # Only now, with everything done, does the estimator change.
         remember(self, X, task.came.rows)
         self.kernel_, self.fit_, self.plan_ = kernel, fit, task.plan
-        self._dtype = np.dtype(rows.dtype)
+        self._dtype, self._sparse = np.dtype(rows.dtype), came.is_sparse
         if back is not None:
             self.preimage_ = back
         elif hasattr(self, "preimage_"):
             del self.preimage_
         return fit
+
+    def _rows_are_sparse(self) -> bool:
+        return self._sparse
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the parts as ``kernel__gamma`` or ``solver__tol``.

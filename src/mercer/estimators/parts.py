@@ -11,16 +11,17 @@ from sklearn.utils.validation import check_array
 
 from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning, nearest
 from mercer._core.memory import format_bytes
-from mercer.approximations import APPROXIMATIONS, Approximation
+from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.rows import RowSource, take_rows
 from mercer.estimators.validation import users_level
 from mercer.model.space import FeatureSpace
-from mercer.operators.sections import GivenSections
-from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Preimage
+from mercer.operators.sections import GivenSections, KernelSections
+from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Preimage, Ridge
+from mercer.preimage.search import Search
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.estimators.door import Training
     from mercer.kernels import Kernel
     from mercer.model import Fit
@@ -56,7 +57,13 @@ def named_preimage(given: Any) -> Preimage | None:
 
 
 def refuse_preimage(
-    method: Preimage, came: Training, kernel: Kernel, *, budget: int, n_components: int
+    method: Preimage,
+    came: Training,
+    kernel: Kernel,
+    *,
+    approximation: Approximation | None = None,
+    budget: int,
+    n_components: int,
 ) -> None:
     """Raise where there is no way back, or no room for it."""
     handed = getattr(method, "rows", None)
@@ -67,6 +74,12 @@ def refuse_preimage(
         msg = f"preimage={method!r} was asked for, but {why}, or use preimage=None."
         raise InputError(msg)
     method.check(kernel)
+    if method.needs_points and isinstance(approximation, RandomFourier):
+        msg = (
+            f"{method!r} makes a mean of points that the model rests on, but {approximation!r} rests on "
+            "none. Use preimage='gradient' or 'ridge', or approximation='rpcholesky'."
+        )
+        raise InputError(msg)
     d = came.d if handed is None else int(np.shape(handed)[-1])
     needed = method.n_bytes(came.n, d, n_components)
     if needed > budget:
@@ -136,7 +149,22 @@ def way_back(
     else:
         scores = fit.projection(chosen).astype(np.float64)
     targets = chosen if handed is None else _taken(handed, some)
-    return method.fit(Examples(scores, targets, kernel, space), rng=rng)
+    back = method.fit(Examples(scores, targets, kernel, space), rng=rng)
+    _tell_if_useless(back)
+    return back
+
+
+def _tell_if_useless(back: FittedPreimage) -> None:
+    """Warn where the mean of the rows would have been as good an answer."""
+    quality = back.quality
+    if quality is None or quality.error_of_mean == 0 or quality.error < quality.error_of_mean:
+        return
+    other = "" if isinstance(back.method, Ridge) else "preimage='ridge', "
+    msg = (
+        f"The way back is no better than always saying the mean: {quality}. Use {other}more components or "
+        "a wider kernel."
+    )
+    warnings.warn(msg, PreimageWarning, stacklevel=users_level())
 
 
 def _taken(rows: Rows, some: Indices | None) -> Rows:
@@ -151,30 +179,58 @@ FAR = 2.0
 
 
 def tell_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
-    """Warn of scores that no training row comes near, with a number that shows what became of them."""
-    far = squared_norms(scores.astype(np.float64)) > (FAR * back.reach) ** 2
-    if not np.any(far):
-        return
-    residuals = back.residuals(scores[far], points[far])
+    """Warn of scores that no training row comes near, and of points that have left the data."""
+    far = squared_norms(back.within(scores)) > (FAR * back.reach) ** 2
+    left = squared_norms(points - back.centre) > (FAR * back.radius) ** 2
+    for which, what in (
+        (far, "scores lie more than {} times as far out as any training row"),
+        (left & ~far, "points lie more than {} times as far from the mean as any training row"),
+    ):
+        if np.any(which):
+            msg = (
+                f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where the way back is "
+                f"a guess.{_worst(back, scores[which], points[which])}"
+            )
+            warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+
+
+def _worst(back: FittedPreimage, scores: Array, points: Array) -> str:
+    """A number that shows what became of them."""
+    residuals = back.residuals(scores, points)
+    if residuals is None:
+        return ""
+    shown = (
+        f" The worst feature-space residual is {np.max(residuals):.3g} of the mean squared length"
+    )
     usual = None if back.quality is None else back.quality.residual
-    shown = ""
-    if residuals is not None:
-        worst = float(np.max(residuals))
-        shown = f" The worst feature-space residual is {worst:.3g} of the mean squared length"
-        shown += "." if usual is None else f", usually it is {usual:.3g}."
+    return f"{shown}." if usual is None else f"{shown}, usually it is {usual:.3g}."
+
+
+def tell_if_unsettled(back: FittedPreimage, settled: Flags | None) -> None:
+    """Warn of searches that ran out of steps."""
+    if settled is None or np.all(settled):
+        return
+    assert isinstance(back.method, Search)  # nobody else tells
     msg = (
-        f"{int(np.sum(far))} of {len(far)} scores lie more than {FAR:g} times as far out as any "
-        f"training row, where the way back is a guess.{shown}"
+        f"{int(np.sum(~settled))} of {len(settled)} pre-images had not settled after "
+        f"{back.method.max_iter} steps; the best points seen are given. Raise `max_iter`, or look at the "
+        "residuals in `preimage_.residuals(scores, points)`."
     )
     warnings.warn(msg, PreimageWarning, stacklevel=users_level())
 
 
-def ways_back(kernel: Kernel) -> str:
-    """The pre-image methods for this kernel, as an argument to write down."""
+def ways_back(kernel: Kernel, fit: Fit, *, sparse: bool) -> str:
+    """The pre-image methods that such a model would accept, as arguments to write down."""
     if kernel.is_precomputed:
         return "preimage=Ridge(rows=X)"
-    names = [name for name, method in PREIMAGES.items() if _suits(method(), kernel)]
-    return f"preimage={' or '.join(map(repr, names))}"
+    pointed = isinstance(fit.projection.sections, KernelSections)
+    names = [
+        name
+        for name, method in PREIMAGES.items()
+        if _suits(method(), kernel) and (pointed or not method.needs_points)
+    ]
+    dense = "dense rows, X.toarray(), and " if sparse else ""
+    return f"{dense}preimage={' or '.join(map(repr, names))}"
 
 
 def _suits(method: Preimage, kernel: Kernel) -> bool:

@@ -81,6 +81,12 @@ def levels(
     >>> ax.get_title()
     'component 1'
     """
+    if not callable(transform):
+        msg = (
+            f"`transform` must be callable, but {type(transform).__name__} came. Pass the data first and "
+            "`model.transform` second: levels(X, model.transform)."
+        )
+        raise InputError(msg)
     sliced, X = _slice.read(X, variables, fixed, names)  # X: (n, 2) from here on
     read = _labels.read(labels, len(X))
     chosen, several = _chosen(component, n_components)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
 from mercer._core.knobs import Knobs
 from mercer.engine.pairwise import squared_norms
+from mercer.engine.tiles import row_slices
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
+    from mercer._core.types import Array, Flags, Indices
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
 
 # Examples that a mean length or a quality is taken from.
 FEW = 200
+# Scores are taken this many times as far out as any example's and no farther: beyond, squares and powers
+# overflow, and every answer is a guess anyhow.
+FARTHEST = 1e12
+BLOCK = 2**18  # numbers of a block of rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,8 +72,8 @@ class Back(Protocol):
         """Rows that it rests on."""
         ...
 
-    def __call__(self, scores: Array) -> Array:  # (b, k) -> (b, d)
-        """Points whose scores are near the given ones, in float64."""
+    def __call__(self, scores: Array) -> tuple[Array, Flags | None]:  # (b, k) -> (b, d), (b,)
+        """Points whose scores are near the given ones, in float64, and which of them a search settled on."""
         ...
 
 
@@ -82,10 +87,23 @@ class FittedPreimage:
     space: FeatureSpace | None
     reach: float  # the largest ‖t‖ of an example
     length: float  # mean squared length of the examples in feature space; nan where it is not known
+    centre: Array  # (d,) the mean of the examples' rows
+    radius: float  # the largest ‖x - centre‖ of an example
 
     def __call__(self, scores: Array) -> Array:  # (b, k) -> (b, d)
         """Points whose scores are near the given ones."""
-        return self.back(scores.astype(np.float64, copy=False))
+        return self.found(scores)[0]
+
+    def found(self, scores: Array) -> tuple[Array, Flags | None]:  # (b, k) -> (b, d), (b,)
+        """The points, and which of them had settled; None where nothing is searched for."""
+        return self.back(self.within(scores))
+
+    def within(self, scores: Array) -> Array:  # (b, k) -> (b, k)
+        """The scores in float64, those beyond all measure drawn in along their direction."""
+        scores = scores.astype(np.float64, copy=False)
+        limit = FARTHEST * (self.reach or 1.0)
+        size = np.max(np.abs(scores), axis=1, keepdims=True)
+        return np.where(size > limit, scores / np.maximum(size, limit) * limit, scores)
 
     def residuals(self, scores: Array, points: Array) -> Array | None:  # (b, k), (b, d) -> (b,)
         """‖φ(x) - ψ(t)‖² over the mean squared length; None where no feature space knows the points.
@@ -94,8 +112,8 @@ class FittedPreimage:
         """
         if self.space is None:
             return None
-        points, scores = (a.astype(np.float64, copy=False) for a in (points, scores))
-        return self.space.distances(points, scores) / (self.length or 1.0)
+        points = points.astype(np.float64, copy=False)
+        return self.space.distances(points, self.within(scores)) / (self.length or 1.0)
 
     @property
     def n_rows(self) -> int:
@@ -110,6 +128,7 @@ class Preimage(Knobs, ABC):
     """Finds the way back from scores to rows."""
 
     max_rows: int
+    needs_points: ClassVar[bool] = False  # that the model rests on: random features have none
 
     def fit(self, examples: Examples, *, rng: np.random.Generator) -> FittedPreimage:
         """Learn from examples; no more than `max_rows` of them are used."""
@@ -123,7 +142,8 @@ class Preimage(Knobs, ABC):
             few = examples.rows[:: max(1, len(examples) // FEW)]
             length = float(np.mean(examples.space.lengths(few)))
         reach = float(np.sqrt(np.max(squared_norms(examples.scores))))
-        return FittedPreimage(chosen, back, quality, examples.space, reach, length)
+        centre, radius = extent(examples.rows)
+        return FittedPreimage(chosen, back, quality, examples.space, reach, length, centre, radius)
 
     @abstractmethod
     def _learn(
@@ -144,6 +164,14 @@ class Preimage(Knobs, ABC):
     @abstractmethod
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """The most that learning from n rows of d numbers and k scores may hold beside them."""
+
+
+def extent(rows: Array) -> tuple[Array, float]:  # (n, d) -> (d,)
+    """The mean of the rows, and how far the farthest of them lies from it."""
+    centre = rows.mean(axis=0, dtype=np.float64)
+    blocks = row_slices(len(rows), max(1, BLOCK // rows.shape[1]))
+    farthest = max(float(np.max(squared_norms(rows[i] - centre))) for i in blocks)
+    return centre, float(np.sqrt(farthest))
 
 
 def quality_of(

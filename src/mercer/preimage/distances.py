@@ -10,9 +10,10 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
-from mercer.preimage.base import Preimage, quality_of
+from mercer.kernels.dot import Linear
+from mercer.preimage.base import Preimage, extent, quality_of
 from mercer.preimage.invert import of_distance, of_dot_product, unscaled
-from mercer.preimage.search import OTHERWISE, SLICE_NUMBERS, Neighbours, check_count
+from mercer.preimage.search import SLICE_NUMBERS, Neighbours, check_count, otherwise
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from mercer.model.space import FeatureSpace
     from mercer.preimage.base import Back, Examples, Quality
 
+# A point this many times as far from the mean as any row has left the data.
+LEFT = 2.0
 # Directions in which the neighbours spread less than this share of their widest are left alone.
 FLAT = 1e-6
 
@@ -30,7 +33,8 @@ class Distances(Preimage):
 
     For a kernel f(‖x - z‖²), f tells the input distance from ‖ψ - φ(z)‖²; for an invertible function of
     x·z, the dot products tell it. The point with these distances is found by least squares in the span of
-    the neighbours (Gower 1968). No iteration, and no start that could be a bad one.
+    the neighbours (Gower 1968). No iteration, and no start that could be a bad one. Where distances that
+    no point has put it far outside of the data, the nearest row is the answer.
 
     Parameters
     ----------
@@ -59,7 +63,7 @@ class Distances(Preimage):
             msg = (
                 f"Distances needs a kernel whose value tells the distance (RBF, Matern, RationalQuadratic, "
                 f"Linear, Polynomial of odd degree), but {kernel!r} came. Use "
-                f"preimage={OTHERWISE[kernel.differentiable]}."
+                f"preimage={otherwise(kernel)}."
             )
             raise InputError(msg)
 
@@ -73,9 +77,11 @@ class Distances(Preimage):
         self, examples: Examples, *, rng: np.random.Generator
     ) -> tuple[Preimage, Back, Quality | None]:
         assert examples.space is not None  # `check` has seen to it
-        means = examples.space.mean_products(examples.rows)
         near = Neighbours(examples.scores, examples.rows)
-        back = DistancesBack(self, examples.kernel, examples.space, near, means)
+        own = _own(examples)
+        back = DistancesBack(
+            self, examples.kernel, examples.space, near, own, *extent(examples.rows)
+        )
         if len(examples) < 4:  # nothing to hold out
             return self, back, None
         chosen = examples.few(rng=rng)
@@ -91,16 +97,18 @@ class DistancesBack:
     kernel: Kernel
     space: FeatureSpace
     near: Neighbours
-    means: Array  # (n,) φ(z_i)·μ
+    own: Array  # (n,) ‖φ(z_i) - its projection‖² for a linear kernel, else φ(z_i)·μ
+    centre: Array  # (d,) of the rows
+    radius: float
 
     @property
     def n_rows(self) -> int:
         """Rows to choose neighbours from."""
         return len(self.near.scores)
 
-    def __call__(self, scores: Array) -> Array:
+    def __call__(self, scores: Array) -> tuple[Array, None]:
         """Points at the distances that feature space tells."""
-        return self.located(scores)
+        return self.located(scores), None
 
     def located(self, scores: Array, skip: Indices | None = None) -> Array:
         """Points, (b, d); rows in `skip` are nobody's neighbours."""
@@ -110,16 +118,27 @@ class DistancesBack:
         for i in row_slices(len(scores), height):
             chosen = self.near.nearest(scores[i], count, None if skip is None else skip[i])
             z, squares = self.near.points(chosen), self._input_distances(scores[i], chosen)
-            points[i] = [_located(*one) for one in zip(z, squares, strict=True)]
+            points[i] = self._held(np.array(list(map(_located, z, squares))), z[:, 0])
         return points
+
+    def _held(self, points: Array, nearest: Array) -> Array:  # (b, d), (b, d) -> (b, d)
+        """The points, or the nearest row where one has left the data; a linear map may go anywhere."""
+        if _is_linear(self.kernel):
+            return points
+        left = squared_norms(points - self.centre) > (LEFT * self.radius) ** 2
+        return np.where(left[:, None], nearest, points)
 
     def _input_distances(self, t: Array, chosen: Indices) -> Array:  # (b, k), (b, q) -> (b, q)
         """‖x - z‖² for each neighbour z, as its value with ψ tells it; inf where it tells nothing."""
+        factor = unscaled(self.kernel)[1]
+        if _is_linear(self.kernel):
+            # ‖ψ - φ(z)‖² itself, along the components and beside them: no origin, far away, is in it.
+            along = np.square(t[:, None] - self.near.scores[chosen]).sum(axis=2)
+            return (along + self.own[chosen]) / factor
         offset = self.space.projection.offset
         # φ(z)·ψ(t) = Σ_j t_j (s_j(z) + b_j) + φ(z)·μ.
         inner = np.einsum("bk,bqk->bq", t, self.near.scores[chosen] + offset)
-        inner += self.means[chosen]
-        factor = unscaled(self.kernel)[1]
+        inner += self.own[chosen]
         inner /= factor
         norms = self.space.target_norms(t) / factor
         radial, dots = of_distance(self.kernel), of_dot_product(self.kernel)
@@ -133,6 +152,18 @@ class DistancesBack:
         assert own is not None
         rows = np.einsum("bqd,bqd->bq", *(2 * [self.near.points(chosen)]))
         return np.maximum(np.maximum(own, 0.0)[:, None] + rows - 2.0 * products, 0.0)
+
+
+def _is_linear(kernel: Kernel) -> bool:
+    return isinstance(unscaled(kernel)[0], Linear)
+
+
+def _own(examples: Examples) -> Array:  # (n,)
+    """What a row adds to its distance from any target."""
+    assert examples.space is not None
+    if _is_linear(examples.kernel):
+        return examples.space.errors(examples.rows)
+    return examples.space.mean_products(examples.rows)
 
 
 def _located(z: Array, squares: Array) -> Array:  # (q, d), (q,) -> (d,)

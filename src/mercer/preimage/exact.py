@@ -11,7 +11,7 @@ from mercer._core.errors import InputError
 from mercer.engine.tiles import row_slices
 from mercer.preimage.base import Preimage, quality_of
 from mercer.preimage.invert import of_dot_product, unscaled
-from mercer.preimage.search import OTHERWISE, check_count
+from mercer.preimage.search import check_count, otherwise
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -48,7 +48,7 @@ class Exact(Preimage):
         if of_dot_product(kernel) is None:
             msg = (
                 f"Exact needs the linear kernel or a polynomial of odd degree, but {kernel!r} came. Use "
-                f"preimage={OTHERWISE[kernel.differentiable]}."
+                f"preimage={otherwise(kernel)}."
             )
             raise InputError(msg)
 
@@ -81,7 +81,7 @@ class Exact(Preimage):
         axes /= factor
         back = ExactBack(kernel, axes[:, :-1], axes[:, -1], c, len(rows))
         chosen = examples.few(rng=rng)
-        return self, back, quality_of(examples, back(examples.scores[chosen]), chosen)
+        return self, back, quality_of(examples, back.read_off(examples.scores[chosen]), chosen)
 
 
 def _block(d: int) -> int:
@@ -99,8 +99,12 @@ class ExactBack:
     c: float
     n_rows: int
 
-    def __call__(self, scores: Array) -> Array:
+    def __call__(self, scores: Array) -> tuple[Array, None]:
         """One coordinate after the other."""
+        return self.read_off(scores), None
+
+    def read_off(self, scores: Array) -> Array:  # (b, k) -> (b, d)
+        """x_j = f⁻¹(ψ·φ(c e_j))/c."""
         products = self.kernel.dot_product(scores @ self.slopes.T + self.start)
         assert products is not None
         return products / self.c

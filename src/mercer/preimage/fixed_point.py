@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
 from mercer.operators.sections import POINTS, KernelSections
 from mercer.preimage.invert import is_decreasing, radial_slopes
-from mercer.preimage.search import OTHERWISE, Search
+from mercer.preimage.search import Search, otherwise
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags
@@ -54,6 +54,8 @@ class FixedPoint(Search):
     True
     """
 
+    needs_points: ClassVar[bool] = True
+
     def check(self, kernel: Kernel) -> None:
         """The kernel decreases with the distance."""
         self.check_knobs()
@@ -61,7 +63,7 @@ class FixedPoint(Search):
             msg = (
                 f"FixedPoint needs a kernel that decreases with the distance (RBF, Matern, "
                 f"RationalQuadratic, their sums and products), but {kernel!r} came. Use "
-                f"preimage={OTHERWISE[kernel.differentiable]}."
+                f"preimage={otherwise(kernel)}."
             )
             raise InputError(msg)
 

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer.engine.pairwise import squared_norms
 from mercer.kernels.histogram import Chi2
-from mercer.preimage.search import OTHERWISE, Search
+from mercer.preimage.search import Search, has_descent
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags
@@ -49,13 +49,15 @@ class Gradient(Search):
     """
 
     def check(self, kernel: Kernel) -> None:
-        """The kernel has a derivative."""
+        """The kernel has a derivative, and measures distances."""
         self.check_knobs()
-        if not kernel.differentiable:
-            msg = (
-                f"Gradient needs a kernel with a known derivative, but {kernel!r} came. Use "
-                f"preimage={OTHERWISE[False]}."
-            )
+        if not has_descent(kernel):
+            needed = "with a known derivative"
+            if (
+                kernel.differentiable
+            ):  # a squared distance below zero has no least value to look for
+                needed = "that is known to be positive semi-definite"
+            msg = f"Gradient needs a kernel {needed}, but {kernel!r} came. Use preimage='ridge'."
             raise InputError(msg)
 
     def improve(

@@ -89,9 +89,9 @@ class Ridge(Preimage):
         """The system and its two terms, rows and scores, and the decompositions of the tuning rows."""
         rows, tuning = min(n, self.max_rows), min(n, self.max_rows, TUNING_ROWS)
         # A decomposition with its workspace beside that of another width; later one, and the system.
-        squares = max(8 * tuning**2, tuning**2 + 2 * rows**2)
         moved = 4 * MOVED_ROWS * (tuning + d + k)
-        return 8 * (squares + moved + rows * (6 * d + 3 * k) + 3 * tuning * d)
+        squares = max(6 * tuning**2 + max(2 * tuning**2, moved), tuning**2 + 2 * rows**2)
+        return 8 * (squares + rows * (6 * d + 3 * k) + 3 * tuning * d)
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
@@ -152,9 +152,9 @@ class RidgeBack:
         """Rows that it was learned from."""
         return self.projection.sections.width
 
-    def __call__(self, scores: Array) -> Array:
+    def __call__(self, scores: Array) -> tuple[Array, None]:
         """Points whose scores are near the given ones."""
-        return self.projection(scores)
+        return self.projection(scores), None
 
 
 def _latent(gamma: float, scores: Array) -> Kernel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -10,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, PreimageWarning
+from mercer._core.errors import InputError
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
 from mercer.preimage.base import Preimage, quality_of
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
+    from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
     from mercer.preimage.base import Back, Examples, Quality
 
@@ -24,8 +24,15 @@ if TYPE_CHECKING:
 SLICE_NUMBERS = 2**20
 ARRAYS = 12
 
-# What to use in place of a method that does not suit a kernel, by whether the kernel is differentiable.
-OTHERWISE = {True: "'gradient' or 'ridge'", False: "'ridge'"}
+
+def otherwise(kernel: Kernel) -> str:
+    """What to use in place of a method that does not suit this kernel."""
+    return "'gradient' or 'ridge'" if has_descent(kernel) else "'ridge'"
+
+
+def has_descent(kernel: Kernel) -> bool:
+    """Whether ‖φ(x) - ψ‖² is a distance, never negative, with a slope to go down."""
+    return kernel.differentiable and kernel.why_valid() is not None
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,17 +129,9 @@ class SearchBack:
         """Rows to start from."""
         return len(self.near.scores)
 
-    def __call__(self, scores: Array) -> Array:
-        """The best points found; a warning counts those that did not settle."""
-        points, settled = self.search(scores)
-        if not np.all(settled):
-            msg = (
-                f"{int(np.sum(~settled))} of {len(settled)} pre-images had not settled after "
-                f"{self.method.max_iter} steps; the best points seen are given. Raise `max_iter`, or "
-                "look at the residuals in `preimage_.residuals(scores, points)`."
-            )
-            warnings.warn(msg, PreimageWarning, stacklevel=2)
-        return points
+    def __call__(self, scores: Array) -> tuple[Array, Flags]:
+        """The best points found, and who settled."""
+        return self.search(scores)
 
     def search(self, scores: Array, skip: Indices | None = None) -> tuple[Array, Flags]:
         """Points, (b, d), and who settled; rows in `skip` are not started from."""

@@ -14,6 +14,7 @@ from mercer.engine.rows import RowSource
 from mercer.estimators.door import check_kernel_rows, check_out, new_rows
 from mercer.estimators.progress import CallbackSupport, announced
 from mercer.model.space import FeatureSpace
+from mercer.model.statistics import score_variances
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -161,8 +162,7 @@ class Projector(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
     @property
     def explained_variance_(self) -> Array:
         """Variance of each score: eigenvalue / (n - 1), with Σw for n when the rows carry weights."""
-        fit = self._fitted("explained_variance_")
-        return (fit.eigenvalues / _degrees(fit.weight)).astype(self._dtype)
+        return score_variances(self._fitted("explained_variance_")).astype(self._dtype)
 
     @property
     def explained_variance_ratio_(self) -> Array:
@@ -206,8 +206,3 @@ def _has_light_rows(sample_weight: Any) -> bool:
         return False
     weights = np.asarray(sample_weight, dtype=np.float64)
     return bool(weights.min() < LIGHT * weights.max())
-
-
-def _degrees(weight: float) -> float:
-    """N - 1; weights that sum to one or less are shares, not counts, and lose no degree."""
-    return weight - 1.0 if weight > 1.0 else weight

@@ -61,10 +61,11 @@ def test_common_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.filterwarnings("ignore:A row far from everything")
 @pytest.mark.parametrize("statistic", ["T2", "Q", "combined"])
 @pytest.mark.parametrize("route", ROUTES)
 def test_predict_decision_and_offset_agree(route, statistic, x, x_new):
-    detector = KernelPCADetector(**ROUTES[route], statistic=statistic).fit(x)
+    detector = KernelPCADetector(**ROUTES[route], statistic=statistic, false_alarm=0.05).fit(x)
     rows = np.concatenate([x_new, x_new * 1.5])
     decision = detector.decision_function(rows)
     np.testing.assert_allclose(decision, detector.score_samples(rows) - detector.offset_)
@@ -336,6 +337,7 @@ def test_a_kernel_without_a_derivative_is_refused_but_monitors(x, x_new):
 
 def test_contributions_that_can_not_be_integrated_are_told(x):
     """All of Q's change lies near the mean, which the nodes on the way to so far a row step over."""
-    detector = KernelPCADetector(20, kernel=RBF(1.0)).fit(x)
+    with pytest.warns(DetectorWarning, match="too narrow"):
+        detector = KernelPCADetector(20, kernel=RBF(1.0)).fit(x)
     with pytest.warns(DetectorWarning, match="miss their sum"):
         detector.contributions(x[:3] + 1e5 * x.std(axis=0), "Q")

@@ -8,11 +8,11 @@ import pytest
 from scipy import sparse
 from sklearn.decomposition import PCA as TheirPCA
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, StratifiedKFold, TimeSeriesSplit
 
 import mercer
 from conftest import frozen
-from mercer import PCA, KernelPCADetector
+from mercer import PCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning, InputError
 from mercer.kernels import RBF
 
@@ -35,7 +35,16 @@ REFUSED = {
     "both rates": ({"false_alarm": 0.01, "contamination": 0.1}, "Leave one out"),
     "statistic": ({"statistic": "SPE"}, "statistic='SPE'"),
     "limits": ({"limits": "aproximate"}, "Did you mean 'approximate'"),
-    "folds": ({"folds": 1}, "from 2 to 120"),
+    "folds": ({"folds": 1}, "from 2 to the number of rows"),
+    "more folds than rows": ({"folds": 121}, "from 2 to 120"),
+    "folds that are not used": ({"folds": "five", "contamination": 0.1}, "splitter"),
+    "folds of labels": ({"folds": StratifiedKFold(3)}, "without labels or groups"),
+    "folds of groups": ({"folds": GroupKFold(3)}, "without labels or groups"),
+    "scale in words": ({"scale": "no"}, "scale=True or scale=False"),
+    "contamination and a distribution": (
+        {"contamination": 0.1, "limits": "approximate"},
+        "limits='approximate' came",
+    ),
     "folds in words": ({"folds": "five"}, "splitter"),
     "a foreign model": ({"model": TheirPCA()}, "model=PCA"),
     "precomputed": ({"kernel": "precomputed"}, "precomputed"),
@@ -98,6 +107,21 @@ def test_stuck_sensors_are_named():
 def test_a_held_out_tail():
     detector = KernelPCADetector(model=PCA(2), folds=TimeSeriesSplit(3)).fit(X)
     assert detector.limits_.q > 0
+
+
+def test_four_rows_are_told_what_to_do():
+    with pytest.raises(InputError, match=r"Give more rows .* `folds` to at most 4"):
+        KernelPCADetector().fit(X[:4])
+
+
+def test_a_way_back_is_not_fitted():
+    detector = KernelPCADetector(model=KernelPCA(2, kernel="rbf", preimage="ridge")).fit(X)
+    assert not hasattr(detector.model_, "preimage_")
+
+
+def test_limits_of_contamination_speak_of_training_rows():
+    text = str(KernelPCADetector(model=PCA(2), contamination=0.1).fit(X).limits_)
+    assert "10.00% of the training rows are above" in text
 
 
 def test_a_file_of_rows(tmp_path):
@@ -188,6 +212,8 @@ def test_names_and_times(detector, faulty):
     ("knobs", "words"),
     [
         ({"names": ["a"]}, "1 entries, but there are 3"),
+        ({"names": 5}, "names=5 came, but a list of 3"),
+        ({"names": "abc"}, "names='abc' came"),
         ({"time": [1, 2]}, "one entry a row, 30"),
         ({"top": -1}, "top=-1"),
         ({"explain": "some"}, "explain='some'"),

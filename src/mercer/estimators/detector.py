@@ -8,16 +8,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import KernelError
 from mercer._core.table import Table
 from mercer.engine.rows import RowSource
 from mercer.engine.sources import in_memory
+from mercer.estimators.detector_blame import Baselines, blame, has_slopes, need_slopes
+from mercer.estimators.detector_limits import check_folds, found_limits, tell_blind
 from mercer.estimators.detector_parts import (
     STATISTICS,
     Rule,
     Scale,
     chosen_model,
-    found_limits,
     known,
     refuse_sparse,
     tell_gaps,
@@ -25,7 +25,6 @@ from mercer.estimators.detector_parts import (
 )
 from mercer.estimators.detector_report import Monitoring, check_top, named_columns, report
 from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
-from mercer.model.contributions import contributions
 from mercer.model.statistics import Gauge
 
 if TYPE_CHECKING:
@@ -88,6 +87,9 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     center_, spread_ : ndarray of shape (d,)
         Mean and standard deviation of the training columns; 0 for the spread of a column that never
         changes. Without ``scale``, 0 and 1.
+    baselines_ : ndarray of shape (m, d)
+        Scaled rows that `contributions` start from: the training mean where it is normal, m = 1, else up to
+        500 normal training rows, of which the nearest counts.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -150,21 +152,28 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         """
         del y
         rule = Rule.of(self)
+        check_folds(self.folds)
         came = training_rows(self, X, None, copy=False)
         rows = came.rows if came.in_memory else loaded(came).rows
         refuse_sparse(rows)
         scale = Scale.of(rows) if self.scale else Scale.none(rows)
         scaled = scale(rows)
         model = chosen_model(self, scaled).fit(scaled)
-        limits = found_limits(rule, model, rows, self.folds, scale, rescale=bool(self.scale))
-        tell_still(scale.still, getattr(X, "columns", None))
+        names = getattr(X, "columns", None)
+        limits = found_limits(
+            rule, model, rows, self.folds, scale, rescale=bool(self.scale), names=names
+        )
+        tell_still(scale.still, names)
+        tell_blind(model, rule, limits, scaled)
+        gauge = Gauge.of(model.fit_)
+        baselines = Baselines.of(gauge, limits, scaled)
         # Only now, with everything done, does the estimator change.
         remember(self, X, came.rows)
         self.model_, self.limits_, self._scale, self._rule = model, limits, scale, rule
-        self._centre = scaled.mean(axis=0)
-        self._gauge, self._dtype = Gauge.of(model.fit_), np.dtype(rows.dtype)
+        self._baselines, self.baselines_ = baselines, baselines.rows
+        self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
         self.center_, self.spread_ = scale.mean, scale.spread
-        self.offset_ = -(limits.index if rule.statistic == "combined" else 1.0)
+        self.offset_ = -rule.limit(limits)
         return self
 
     # ── scikit-learn's questions ────────────────────────────────────────────
@@ -180,7 +189,7 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         labels : ndarray of shape (b,), of integers
         """
         index = self._indices(self._measured(X))
-        return np.where(index > -self.offset_, -1, 1)
+        return np.where(index <= -self.offset_, 1, -1)
 
     def score_samples(self, X: Any) -> Array:
         """How normal each row is: minus the index, so that more is more normal.
@@ -192,9 +201,9 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         scores : ndarray of shape (b,)
-            At most 0.
+            At most 0; -∞ for a row so far out that its statistics can't be computed.
         """
-        return -self._indices(self._measured(X)).astype(self._dtype, copy=False)
+        return self._own(-self._indices(self._measured(X)))
 
     def decision_function(self, X: Any) -> Array:
         """Below zero for outliers.
@@ -209,7 +218,7 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             ``score_samples(X) - offset_``.
         """
         index = self._indices(self._measured(X))
-        return (-index - self.offset_).astype(self._dtype, copy=False)
+        return self._own(-index - self.offset_)
 
     # ── an engineer's questions ─────────────────────────────────────────────
     def statistics(self, X: Any) -> Table:
@@ -226,14 +235,15 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         """
         found = self._measured(X)
         columns = {"T2": found.t2, "Q": found.q, "index": self._indices(found)}
-        return Table({name: c.astype(self._dtype, copy=False) for name, c in columns.items()})
+        return Table({name: self._own(c) for name, c in columns.items()})
 
     def contributions(self, X: Any, statistic: str | None = None) -> Array:
-        """What each variable adds to a statistic: integrated gradients from the training mean to the row.
+        """What each variable adds to a statistic: integrated gradients from a normal row to the row.
 
-        They sum to the statistic of the row less that of the mean row, and don't depend on the units of the
-        variables. For linear PCA they are the complete decomposition x_d (Mx)_d. A contribution may be
-        negative.
+        That is the training mean where it is normal, else the nearest of ``baselines_``. They sum to the
+        statistic of the row less that of its baseline, and don't depend on the units of the variables. For
+        linear PCA they are the complete decomposition x_d (Mx)_d. A contribution may be negative; those of
+        a row with infinite statistics are NaN.
 
         Parameters
         ----------
@@ -250,7 +260,7 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         which = (
             self._rule.statistic if statistic is None else known("statistic", statistic, STATISTICS)
         )
-        return self._explained(rows, which).astype(self._dtype, copy=False)
+        return self._own(self._explained(rows, which))
 
     def monitor(
         self,
@@ -284,10 +294,10 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         found = self._gauge(rows)
         wanted = check_top(top, explain, int(rows.shape[1]))
         index = self._indices(found)
-        alarm = index > -self.offset_
+        alarm = ~(index <= -self.offset_)
         asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))
         shares = None
-        if wanted and self._has_slopes:
+        if wanted and has_slopes(self.model_):
             shares = self._explained(rows[asked], self._rule.statistic)
         return report(
             found,
@@ -299,6 +309,7 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             explained=asked,
             contributions=shares,
             top=wanted,
+            statistic=self._rule.statistic,
         )
 
     # ── how ─────────────────────────────────────────────────────────────────
@@ -316,29 +327,19 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         return scaled
 
     def _measured(self, X: Any) -> Statistics:
-        rows = self._rows(X)
-        return self._gauge(rows)
+        return self._gauge(self._rows(X))
 
     def _indices(self, found: Statistics) -> Array:
         """What the detector goes by, in units of the limits."""
-        if self._rule.statistic == "T2":
-            return found.t2 / self.limits_.t2
-        if self._rule.statistic == "Q":
-            return found.q / self.limits_.q
-        return self.limits_.indices(found)
+        return self._rule.index(self.limits_, found)
 
-    @property
-    def _has_slopes(self) -> bool:
-        kernel = getattr(self.model_, "kernel_", None)
-        return kernel is None or bool(kernel.differentiable)
+    def _own(self, values: Array) -> Array:
+        """In the precision of the training rows; what is too large for it is infinite."""
+        with np.errstate(over="ignore"):
+            return values.astype(self._dtype, copy=False)
 
     def _explained(self, rows: Array, which: str) -> Array:
-        if not self._has_slopes:
-            msg = (
-                f"Contributions need a kernel with a known derivative, but {self.model_.kernel_!r} has "
-                "none. Kernels of distances and dot products, and their sums and products, have one."
-            )
-            raise KernelError(msg)
-        found, gap = contributions(self._gauge, self.limits_, rows, self._centre, which)
+        need_slopes(self.model_)
+        found, gap = blame(self._gauge, self.limits_, rows, self._baselines, which)
         tell_gaps(gap)
         return found

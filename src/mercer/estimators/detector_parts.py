@@ -1,35 +1,27 @@
-"""What a detector is made of: its rule, its scale, its model, and rows held out for its limits."""
+"""What a detector is made of: its rule, its scale and its model."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import check_cv
 
-from mercer._core.errors import DetectorWarning, InputError, MercerWarning, nearest
+from mercer._core.errors import DetectorWarning, InputError, nearest
 from mercer.estimators.base import Projector
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.parts import named_approximation
 from mercer.estimators.validation import as_generator, users_level
 from mercer.kernels import RBF
-from mercer.model.limits import (
-    Limits,
-    approximate_limits,
-    held_out_limits,
-    in_sample_limits,
-)
-from mercer.model.statistics import Gauge, Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels import Kernel
+    from mercer.model.limits import Limits
+    from mercer.model.statistics import Statistics
 
 STATISTICS = ("T2", "Q", "combined")
 METHODS = ("cross-validation", "approximate")
@@ -37,8 +29,6 @@ FALSE_ALARM = 0.01
 # σ of the default kernel, in median distances. A narrow kernel takes the rows it has seen for all there is of
 # normal, and what bends in it hides small faults from Q: docs/monitoring.md has figures for both.
 WIDE = 16.0
-# Rows that a model needs beyond its components before anything off them, or between them, can be judged.
-SPARE = 3
 
 
 @dataclass(frozen=True)
@@ -55,6 +45,9 @@ class Rule:
         """The rule of a detector, checked."""
         statistic = known("statistic", detector.statistic, STATISTICS)
         method = known("limits", detector.limits, METHODS)
+        if not isinstance(detector.scale, (bool, np.bool_)):
+            msg = f"scale={detector.scale!r} came. Use scale=True or scale=False."
+            raise InputError(msg)
         alarm, share = detector.false_alarm, detector.contamination
         if alarm is not None and share is not None:
             msg = (
@@ -63,10 +56,28 @@ class Rule:
                 "are not normal. Leave one out."
             )
             raise InputError(msg)
+        if share is not None and method == "approximate":
+            msg = (
+                f"contamination={share!r} and limits='approximate' came, but `contamination` reads the "
+                "limits off the training rows, not off distributions. Leave one out."
+            )
+            raise InputError(msg)
         if share is not None:
             return cls(_share("contamination", share, 0.5), True, statistic, method)
         rate = FALSE_ALARM if alarm is None else _share("false_alarm", alarm, 1.0)
         return cls(rate, False, statistic, method)
+
+    def index(self, limits: Limits, found: Statistics) -> Array:  # (b,)
+        """What is gone by, in units of the limits."""
+        if self.statistic == "T2":
+            return found.t2 / limits.t2
+        if self.statistic == "Q":
+            return found.q / limits.q
+        return limits.indices(found)
+
+    def limit(self, limits: Limits) -> float:
+        """That of the index."""
+        return limits.index if self.statistic == "combined" else 1.0
 
 
 def known(name: str, value: Any, names: tuple[str, ...]) -> str:
@@ -114,14 +125,19 @@ class Scale:
         return (x - self.mean) / np.where(self.spread == 0.0, 1.0, self.spread)
 
 
+def listed(columns: Indices, names: Any) -> str:
+    """The first ten columns, by number and by name."""
+    shown = [str(j) if names is None else f"{j} ({names[j]!r})" for j in columns[:10]]
+    more = "" if len(columns) <= 10 else f" and {len(columns) - 10} more"
+    return ", ".join(shown) + more
+
+
 def tell_still(columns: Indices, names: Any) -> None:
     """Warn of columns that never move: they can't be scaled, and a sensor may be stuck."""
     if len(columns) == 0:
         return
-    shown = [str(j) if names is None else f"{j} ({names[j]!r})" for j in columns[:10]]
-    more = "" if len(columns) <= 10 else f" and {len(columns) - 10} more"
     msg = (
-        f"{len(columns)} column(s) do not change in the training rows: {', '.join(shown)}{more}. They are "
+        f"{len(columns)} column(s) do not change in the training rows: {listed(columns, names)}. They are "
         "centred but not scaled, so that any change counts in its own unit. Drop them if their sensors "
         "are stuck, or if such changes mean nothing."
     )
@@ -134,11 +150,11 @@ INCOMPLETE = 1e-2
 
 def tell_gaps(gap: Array) -> None:
     """Warn of contributions that don't sum to what they should."""
-    bad = gap > INCOMPLETE
+    bad = ~(gap <= INCOMPLETE)
     if np.any(bad):
         msg = (
             f"The contributions of {int(bad.sum())} of {len(bad)} rows miss their sum by up to "
-            f"{float(np.max(gap)):.1%} of it: the kernel changes too fast between the mean and those rows. "
+            f"{float(np.max(gap)):.1%} of it: the kernel changes too fast on the way to those rows. "
             "Use a wider or a smoother kernel."
         )
         warnings.warn(msg, DetectorWarning, stacklevel=users_level())
@@ -163,6 +179,8 @@ def chosen_model(detector: Any, x: Array) -> Projector:
             )
             raise InputError(msg)
         model: Projector = clone(given)
+        if "preimage" in model.get_params(deep=False):  # a way back is never asked for
+            model.set_params(preimage=None)
     else:
         model = KernelPCA(
             detector.n_components,
@@ -192,7 +210,7 @@ def _kernel(detector: Any, x: Array) -> Kernel | Any:
     return RBF(float(median.gamma) / WIDE**2)  # type: ignore[arg-type]
 
 
-def _part_model(model: Projector, n: int) -> Projector:
+def part_model(model: Projector, n: int) -> Projector:
     """The fitted model again, for a part of its rows: same kernel and number of components."""
     again: Projector = clone(model)
     again.set_params(n_components=model.n_components_)
@@ -202,58 +220,3 @@ def _part_model(model: Projector, n: int) -> Projector:
     if approximation is not None:
         again.set_params(approximation=approximation.at_most(n))
     return again
-
-
-# ── limits ──────────────────────────────────────────────────────────────────
-def found_limits(
-    rule: Rule, model: Projector, x: Array, folds: Any, scale: Scale, *, rescale: bool
-) -> Limits:
-    """From rows held out, from the training rows, or from distributions."""
-    gauge, fit = Gauge.of(model.fit_), model.fit_
-    k = model.n_components_
-    if rule.in_sample:
-        return in_sample_limits(gauge(scale(x)), rule.rate, rounding=gauge.rounding)
-    if rule.method == "approximate":
-        if fit.weight < k + SPARE:
-            raise InputError(_too_few(k, len(x), "the F approximation"))
-        return approximate_limits(
-            gauge(scale(x)), rule.rate, n=fit.weight, k=k, rounding=gauge.rounding
-        )
-    held = Statistics.joined(list(_held_out(model, x, folds, scale, rescale=rescale)))
-    return held_out_limits(held, rule.rate, rounding=gauge.rounding)
-
-
-def _held_out(
-    model: Projector, x: Array, folds: Any, scale: Scale, *, rescale: bool
-) -> Iterator[Statistics]:
-    """T² and Q of the rows of each fold, by a model (and a scale) that has not seen them."""
-    for train, test in _splits(folds, len(x)):
-        if len(train) < model.n_components_ + SPARE:
-            raise InputError(_too_few(model.n_components_, len(train), "a model without one fold"))
-        own = Scale.of(x[train], scale) if rescale else scale
-        with warnings.catch_warnings():  # the fit to all rows has told already
-            warnings.simplefilter("ignore", MercerWarning)
-            part = _part_model(model, len(train)).fit(own(x[train]))
-        yield Gauge.of(part.fit_)(own(x[test]))
-
-
-def _splits(folds: Any, n: int) -> Iterator[tuple[Indices, Indices]]:
-    """A number is that many stretches of neighbouring rows; anything else is a splitter of scikit-learn."""
-    if isinstance(folds, Integral) and not isinstance(folds, bool):
-        if not 2 <= int(folds) <= n:
-            msg = f"folds={folds} came for {n} rows. Needed: a whole number from 2 to {n}."
-            raise InputError(msg)
-    elif isinstance(folds, str) or not hasattr(folds, "split"):
-        msg = (
-            f"folds={folds!r} came. Needed: a whole number of folds, or a splitter such as "
-            "KFold(5, shuffle=True)."
-        )
-        raise InputError(msg)
-    yield from check_cv(folds).split(np.empty((n, 1)))
-
-
-def _too_few(k: int, n: int, what: str) -> str:
-    return (
-        f"Limits were asked from {n} rows for {k} components, but {what} needs at least {k + SPARE} "
-        "rows. Lower `n_components`, use a wider kernel, or give more rows."
-    )

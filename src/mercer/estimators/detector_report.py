@@ -32,9 +32,12 @@ class Monitoring:
     names : tuple of str
         Names of the variables.
     contributions : ndarray of shape (m, d), or None
-        Of the rows in ``explained``; None where none were asked for, or the kernel has no derivative.
+        Of the rows in ``explained``, NaN for those with infinite statistics; None where none were asked for,
+        or the kernel has no derivative.
     explained : ndarray of shape (m,)
         Positions of the rows that were explained.
+    statistic : "combined", "T2" or "Q"
+        What the alarms go by.
 
     Examples
     --------
@@ -51,6 +54,7 @@ class Monitoring:
     names: tuple[str, ...]
     contributions: Array | None
     explained: Indices
+    statistic: str = "combined"
 
     @property
     def alarms(self) -> Table:
@@ -90,6 +94,9 @@ class Monitoring:
         if self.contributions is None:
             return ""
         of_alarms = self.contributions[self.table["alarm"][self.explained]]
+        of_alarms = of_alarms[np.any(of_alarms > 0.0, axis=1)]
+        if len(of_alarms) == 0:
+            return ""
         leading = np.bincount(np.argmax(of_alarms, axis=1), minlength=len(self.names))
         order = [j for j in np.argsort(-leading, kind="stable")[:3] if leading[j]]
         named = ", ".join(f"{self.names[j]} ({leading[j]})" for j in order)
@@ -117,12 +124,15 @@ class Monitoring:
         charts = import_module("mercer.plots.charts")
         t = self.table
         # The lines stand where alarms begin: the index is above its limit when either is above its line.
-        factor = t["index_limit"][0]
+        lines = {name: float(t["index_limit"][0] * t[f"{name}_limit"][0]) for name in ("T2", "Q")}
+        t2_line, q_line = (
+            lines[name] if self.statistic in ("combined", name) else None for name in ("T2", "Q")
+        )
         return charts.control_charts(
-            t["T2"],
-            t["Q"],
-            t2_limit=factor * t["T2_limit"][0],
-            q_limit=factor * t["Q_limit"][0],
+            _drawable(t["T2"], lines["T2"]),
+            _drawable(t["Q"], lines["Q"]),
+            t2_limit=t2_line,
+            q_limit=q_line,
             alarms=t["alarm"],
             time=t["time"],
             fault_at=fault_at,
@@ -134,6 +144,13 @@ class Monitoring:
 
     def __repr__(self) -> str:
         return f"Monitoring({len(self.table)} rows, {int(self.table['alarm'].sum())} alarms)"
+
+
+def _drawable(values: Array, limit: float) -> Array:
+    """Infinite values as a little more than any other: a chart ends somewhere."""
+    finite = np.isfinite(values)
+    most = max(float(np.max(values, where=finite, initial=0.0)), limit)
+    return np.where(finite, values, 2.0 * most)
 
 
 def alarm_runs(alarm: Flags) -> list[tuple[int, int]]:
@@ -154,6 +171,7 @@ def report(
     explained: Indices,
     contributions: Array | None,
     top: int,
+    statistic: str,
 ) -> Monitoring:
     """The table, with the leading variables of the rows that were explained."""
     n = len(index)
@@ -168,10 +186,10 @@ def report(
         "Q_limit": np.full(n, limits.q),
         "index": index,
         "index_limit": np.full(n, index_limit),
-        "alarm": index > index_limit,
+        "alarm": ~(index <= index_limit),  # what is no number is not normal
         "top": words,
     }
-    return Monitoring(Table(columns), tuple(names), contributions, explained)
+    return Monitoring(Table(columns), tuple(names), contributions, explained, statistic)
 
 
 def _leading(contributions: Array, names: Sequence[str], top: int) -> str:
@@ -197,6 +215,9 @@ def named_columns(detector: Any, names: Any) -> list[str]:
     d = int(detector.n_features_in_)
     if names is None:
         names = getattr(detector, "feature_names_in_", [f"x{j}" for j in range(d)])
+    if isinstance(names, str) or not np.iterable(names):
+        msg = f"names={names!r} came, but a list of {d} names was needed, one for each variable."
+        raise InputError(msg)
     named = [str(name) for name in names]
     if len(named) != d:
         msg = f"`names` has {len(named)} entries, but there are {d} variables. Give one for each."

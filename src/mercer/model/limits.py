@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil, expm1, log1p
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 # With fewer rows than this expected above a limit, an order statistic is mostly luck.
 FEW_ABOVE = 5.0
+# Values that differ by less than this share of their mean have no variance to speak of.
+SAME = 1e-6
+OF_TRAINING_ROWS = "share of the training rows"
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,10 @@ class Limits:
         return np.maximum(statistics.t2 / self.t2, statistics.q / self.q)
 
     def __str__(self) -> str:
+        whose = "the training" if self.method == OF_TRAINING_ROWS else "normal"
         return (
             f"T² below {self.t2:.4g}, Q below {self.q:.4g}, the larger of both in units of these below "
-            f"{self.index:.4g}: {self.rate:.2%} of normal rows are above each ({self.method})"
+            f"{self.index:.4g}: {self.rate:.2%} of {whose} rows are above each ({self.method})"
         )
 
 
@@ -48,13 +52,21 @@ def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits
     """From rows that the model was not fitted to: no in-sample optimism.
 
     The ⌈(n + 1)(1 - α)⌉-th smallest value: a new row of the same kind is above it with probability at most
-    α (Vovk et al. 2005). Where fewer than five rows are expected above, Box's g·χ²_h with the
-    mean and the variance of the held-out values takes its place.
+    α (Vovk et al. 2005). Where fewer than five rows are expected above, it is mostly luck, and the larger
+    of it and of Box's g·χ²_h with the mean and the variance of the held-out values is taken: either
+    alone makes more false alarms than asked for.
     """
-    enough = len(held) * rate >= FEW_ABOVE - 1e-9
-    limit = _order_limit if enough else box_limit
-    how = "held-out rows" if enough else "χ² with moments of held-out rows"
-    return _limits(held, lambda v: limit(v, rate), rate, rounding, how)
+    if len(held) * rate >= FEW_ABOVE - 1e-9:
+        return _limits(held, lambda v: _order_limit(v, rate), rate, rounding, "held-out rows")
+
+    def limit(values: Array) -> float:
+        return max(box_limit(values, rate), _order_limit(values, rate))
+
+    how = (
+        f"χ² with moments of held-out rows, or the largest of them; {len(held)} rows are few for this "
+        "rate, and a slow process may make several times as many false alarms"
+    )
+    return _limits(held, limit, rate, rounding, how)
 
 
 def in_sample_limits(own: Statistics, share: float, *, rounding: float) -> Limits:
@@ -64,13 +76,13 @@ def in_sample_limits(own: Statistics, share: float, *, rounding: float) -> Limit
         above = min(max(round(share * len(values)), 1), len(values) - 1)
         return float(np.sort(values)[len(values) - above - 1])
 
-    return _limits(own, limit, share, rounding, "share of the training rows")
+    return _limits(own, limit, share, rounding, OF_TRAINING_ROWS)
 
 
 def _limits(
     found: Statistics, limit: Callable[[Array], float], rate: float, rounding: float, how: str
 ) -> Limits:
-    t2, q = limit(found.t2), max(limit(found.q), rounding)
+    t2, q = max(limit(found.t2), float(np.finfo(np.float64).tiny)), max(limit(found.q), rounding)
     both = Limits(t2, q, 1.0, rate, how)
     return Limits(t2, q, limit(both.indices(found)), rate, how)
 
@@ -83,7 +95,7 @@ def approximate_limits(
     Each at the level 1 - √(1 - α), two independent tests make α false alarms; the index takes the
     larger of the two ratios to the limits at α.
     """
-    each = 1.0 - sqrt(1.0 - rate)
+    each = -expm1(0.5 * log1p(-rate))  # 1 - √(1 - α), for the smallest rates as well
     t2, t2_each = f_limit(n, k, rate), f_limit(n, k, each)
     q, q_each = (max(box_limit(own.q, level), rounding) for level in (rate, each))
     index = max(t2_each / t2, q_each / q)
@@ -92,17 +104,24 @@ def approximate_limits(
 
 def f_limit(n: float, k: int, rate: float) -> float:
     """k(n² - 1)/(n(n - k)) F_{k, n-k}: T² of a new Gaussian row (Tracy, Young & Mason 1992)."""
-    quantile = float(stats.f.ppf(1.0 - rate, k, n - k))
+    # P(F > f) = I_y((n-k)/2, k/2) with y = (n-k)/(n-k + k f), which has an inverse at any rate.
+    y = float(special.betaincinv(0.5 * (n - k), 0.5 * k, rate))
+    quantile = (n - k) / k * (1.0 - y) / y
     return k * (n**2 - 1.0) / (n * (n - k)) * quantile
 
 
 def box_limit(values: Array, rate: float) -> float:
-    """g·χ²_h with the mean gh and the variance 2g²h of the values (Box 1954)."""
+    """g·χ²_h with the mean gh and the variance 2g²h of the values (Box 1954).
+
+    Of values that are all the same, as those of a repeated recipe, a little more than the largest: rows
+    held out lie a little farther out than the same rows do in a model of all n, and none is an alarm.
+    """
     mean, variance = float(np.mean(values)), float(np.var(values, ddof=1))
-    if variance <= 0.0 or mean <= 0.0:
-        return mean
+    if variance <= (SAME * mean) ** 2 or mean <= 0.0:
+        n = len(values)
+        return float(np.max(values)) * n / (n - 1) * (1.0 + SAME)
     g, h = variance / (2.0 * mean), 2.0 * mean**2 / variance
-    return g * float(stats.chi2.ppf(1.0 - rate, h))
+    return g * float(stats.chi2.isf(rate, h))
 
 
 def _order_limit(values: Array, rate: float) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.model.space import FeatureSpace
+from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -39,6 +40,10 @@ def score_variances(fit: Fit) -> Array:  # (k,)
     return np.asarray(fit.eigenvalues, dtype=np.float64) / degrees
 
 
+def _finite_or_infinite(values: Array) -> Array:
+    return np.where(np.isfinite(values), values, np.inf)
+
+
 @dataclass(frozen=True, repr=False)
 class Gauge:
     """What is read off a row.
@@ -57,9 +62,26 @@ class Gauge:
         return cls(FeatureSpace.of(fit), score_variances(fit), ROUNDING * fit.total / fit.weight)
 
     def __call__(self, x: Rows) -> Statistics:  # (b, d) -> (b,), (b,)
-        """T² and Q of rows."""
-        scores, errors = self.space.scores_and_errors(x)
-        return Statistics(self._t2(scores), errors)
+        """T² and Q of rows; infinite where a row is so far out that they can't be computed.
+
+        A polynomial of a huge number overflows, and ∞ - ∞ is no number: such a row is anything but normal.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores, errors = self.space.scores_and_errors(x)
+            t2 = self._t2(scores)
+        return Statistics(_finite_or_infinite(t2), _finite_or_infinite(errors))
+
+    def nowhere(self, x: Array) -> Statistics | None:
+        """Of a row so far from everything that all its kernel values vanish; None for explicit features.
+
+        Its scores are minus the offset b, and Q = k(x, x) + ‖μ‖² - ‖b‖², with k(x, x) that of any row.
+        """
+        sections = self.space.projection.sections
+        if not isinstance(sections, KernelSections):
+            return None
+        b = self.space.projection.offset[None, :]  # (1, k)
+        own = sections.diag(x[:1])
+        return Statistics(self._t2(b), own + self.space.mean.norm - np.square(b).sum(axis=1))
 
     def t2(self, x: Rows) -> Array:  # (b, d) -> (b,)
         """T² alone."""
@@ -71,6 +93,10 @@ class Gauge:
     def q(self, x: Rows) -> Array:  # (b, d) -> (b,)
         """Q alone."""
         return self.space.errors(x)
+
+    def q_rounding(self, x: Rows) -> Array:  # (b, d) -> (b,)
+        """What Q of a row may be off by: it is a difference of squared lengths."""
+        return ROUNDING * (self.space.lengths(x) + self.space.mean.norm) + self.rounding
 
     # ── slopes ──────────────────────────────────────────────────────────────
     def t2_slopes(self, x: Array) -> Array:  # (b, d) -> (b, d)

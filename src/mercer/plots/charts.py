@@ -25,8 +25,8 @@ def control_charts(
     t2: Any,
     q: Any,
     *,
-    t2_limit: float,
-    q_limit: float,
+    t2_limit: float | None,
+    q_limit: float | None,
     alarms: Any = None,
     time: Any = None,
     fault_at: Any = None,
@@ -40,8 +40,8 @@ def control_charts(
     ----------
     t2, q : arrays of shape (n,)
         The statistics of the rows, in the order of time.
-    t2_limit, q_limit : float
-        Their limits.
+    t2_limit, q_limit : float or None
+        Their limits; None draws no line, for a statistic that alarms don't go by.
     alarms : array of shape (n,), optional
         Which rows are alarms; those above the limit of the chart otherwise.
     time : array of shape (n,), optional
@@ -75,30 +75,36 @@ def control_charts(
     for ax, name, label, limit in zip(
         axes, ("t2", "q"), ("T²", "Q"), (t2_limit, q_limit), strict=True
     ):
-        _chart(ax, when, read[name], _positive(f"{name}_limit", limit), marked)
+        _chart(ax, when, read[name], _limit(f"{name}_limit", limit), marked)
         if fault_at is not None:
             ax.axvline(fault_at, color=_axes.INK, linewidth=1, linestyle=":", label="fault begins")
         ax.set_ylabel(label)
     axes[1].set_xlabel("row" if time is None else "time")
-    handles, labels = axes[0].get_legend_handles_labels()
+    # The fuller legend: one chart may be without a limit.
+    handles, labels = max(
+        (ax.get_legend_handles_labels() for ax in axes), key=lambda hl: len(hl[1])
+    )
     where = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": len(labels)}
     axes[0].legend(handles, labels, fontsize=9, frameon=False, **where)
     return axes
 
 
-def _chart(ax: Axes, when: Any, values: Array, limit: float, marked: Any) -> None:
+def _chart(ax: Axes, when: Any, values: Array, limit: float | None, marked: Any) -> None:
     _axes.tidy(ax)
-    above = values > limit if marked is None else marked
-    log = float(values.max()) > WIDE_RANGE * limit and float(values.min()) > 0.0
+    line = np.inf if limit is None else limit
+    above = values > line if marked is None else marked
+    usual = float(np.median(values)) if limit is None else limit
+    log = float(values.max()) > WIDE_RANGE * usual and float(values.min()) > 0.0
     ax.plot(when, values, color=_axes.FAINT, linewidth=0.8, zorder=1)
     style: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 2.5}
     ax.plot(when[~above], values[~above], color=NORMAL, label="normal", **style)
     ax.plot(when[above], values[above], color=ALARM, label="alarm", zorder=3, **style)
-    ax.axhline(limit, color=_axes.INK, linewidth=1, linestyle="--", label="limit")
+    if limit is not None:
+        ax.axhline(limit, color=_axes.INK, linewidth=1, linestyle="--", label="limit")
     if log:
         ax.set_yscale("log")
     else:
-        ax.set_ylim(0.0, 1.06 * max(float(values.max()), limit))
+        ax.set_ylim(0.0, 1.06 * max(float(values.max()), usual) or 1.0)
 
 
 def contribution_bars(
@@ -156,7 +162,9 @@ def contribution_bars(
     return ax
 
 
-def _positive(name: str, limit: Any) -> float:
+def _limit(name: str, limit: Any) -> float | None:
+    if limit is None:
+        return None
     number = float(_checks.finite(name, limit, ndim=0, shape="()"))
     if number <= 0.0:
         msg = f"`{name}` must be a positive number, but {limit!r} came. Pass that of `limits_`."

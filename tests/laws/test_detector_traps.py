@@ -1,0 +1,205 @@
+"""Laws of the detector where it is easily wrong in silence: overflow, rings, folds, narrow kernels."""
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from scipy import stats
+from sklearn.model_selection import KFold
+
+from conftest import frozen
+from mercer import PCA, KernelPCA, KernelPCADetector
+from mercer._core.errors import DetectorWarning
+from mercer.kernels import RBF
+from mercer.model.limits import approximate_limits, box_limit, f_limit
+from mercer.model.statistics import Gauge, Statistics
+
+
+def rows(n, *, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    mixing = np.random.default_rng(99).standard_normal((2, d))
+    return frozen(rng.standard_normal((n, 2)) @ mixing + 0.2 * rng.standard_normal((n, d)))
+
+
+def ring(n, *, seed=0):
+    """Two sensors on a circle and one beside: the mean is in the hole."""
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(0, 2 * np.pi, n)
+    flat = np.column_stack([np.cos(t), np.sin(t), 0.3 * rng.standard_normal(n)])
+    return flat + 0.03 * rng.standard_normal((n, 3)), t
+
+
+# ── what can't be computed is not normal ────────────────────────────────────
+@pytest.mark.parametrize("size", [1e110, 1e150])
+def test_a_row_that_overflows_is_an_alarm(size):
+    x = rows(120)
+    detector = KernelPCADetector(3, kernel="poly").fit(x)
+    far = np.concatenate([size * x[:2], x[2:3] + np.array([9.0, 0, 0, 0])])
+    np.testing.assert_array_equal(detector.predict(far), -1)
+    np.testing.assert_array_equal(detector.decision_function(far)[:2], -np.inf)
+    parts = detector.contributions(far)
+    assert np.all(np.isnan(parts[:2]))
+    assert np.all(np.isfinite(parts[2]))
+    seen = detector.monitor(far)
+    assert list(seen.table["alarm"]) == [True, True, True]
+    assert list(seen.table["top"][:2]) == ["", ""]
+    assert "(1)" in seen.summary()
+    assert len(seen.plot(fig=Figure())) == 2
+
+
+def test_a_row_too_large_for_single_precision_is_an_alarm():
+    x = rows(120).astype(np.float32)
+    detector = KernelPCADetector(model=PCA(2)).fit(x)
+    np.testing.assert_array_equal(detector.score_samples(x[:2] * 1e30), -np.inf)
+    np.testing.assert_array_equal(detector.predict(x[:2] * 1e30), -1)
+
+
+# ── contributions ───────────────────────────────────────────────────────────
+@pytest.mark.parametrize("scale", [True, False])
+def test_on_a_ring_the_moved_sensor_leads(scale):
+    x, _ = ring(600)
+    detector = KernelPCADetector(20, kernel="rbf", scale=scale).fit(x)
+    assert detector.predict(x.mean(axis=0, keepdims=True)) == [-1]
+    moved, t = ring(600, seed=1)
+    moved = moved[np.abs(np.sin(t)) < 0.2]
+    moved[:, 0] *= 0.5  # inwards
+    seen = detector.monitor(moved)
+    assert np.mean(seen.table["alarm"]) > 0.9
+    assert np.mean(np.argmax(seen.contributions, axis=1) == 0) > 0.9
+
+
+@pytest.mark.parametrize("statistic", ["T2", "Q"])
+@pytest.mark.parametrize("scale", [True, False])
+def test_contributions_sum_to_the_difference_from_the_nearest_normal_row(scale, statistic):
+    x, _ = ring(300)
+    detector = KernelPCADetector(20, kernel="rbf", scale=scale).fit(x)
+    new = 1.2 * ring(20, seed=1)[0]
+    z = (new - detector.center_) / detector.spread_
+    gaps = np.linalg.norm(z[:, None, :] - detector.baselines_, axis=2)
+    nearest = detector.baselines_[np.argmin(gaps, axis=1)] * detector.spread_ + detector.center_
+    np.testing.assert_array_equal(detector.predict(nearest), 1)
+    expected = detector.statistics(new)[statistic] - detector.statistics(nearest)[statistic]
+    found = detector.contributions(new, statistic).sum(axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
+
+
+def test_without_scale_contributions_start_at_the_mean():
+    x = rows(200) + np.array([5.0, 0, -3.0, 1.0])
+    detector = KernelPCADetector(2, kernel=RBF(0.02), scale=False).fit(x)
+    np.testing.assert_allclose(detector.baselines_, [x.mean(axis=0)])
+    new = rows(20, seed=1) * 2
+    expected = (
+        detector.statistics(new)["Q"] - detector.statistics(x.mean(axis=0, keepdims=True))["Q"]
+    )
+    np.testing.assert_allclose(detector.contributions(new, "Q").sum(axis=1), expected, rtol=1e-5)
+
+
+def test_rounding_is_no_gap():
+    """Nothing is off the components of a full PCA; a warning would be an error here."""
+    x = rows(120)
+    KernelPCADetector(model=PCA()).fit(x).monitor(10 * x[:5])
+    KernelPCADetector(4, kernel="linear").fit(x).contributions(3 * x[:5], "Q")
+
+
+# ── folds ───────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("knobs", [{}, {"model": PCA()}])
+def test_a_column_that_changes_in_one_stretch_is_told(knobs):
+    step = np.zeros(200)
+    step[:15] = 1.0
+    x = np.column_stack([rows(200), step])
+    with pytest.warns(DetectorWarning, match=r"one stretch of the rows only: 4\..*shuffle=True"):
+        KernelPCADetector(**knobs).fit(x)
+    KernelPCADetector(**knobs, folds=KFold(5, shuffle=True, random_state=0)).fit(x)
+
+
+def test_a_fold_that_takes_components_away_is_told():
+    x = np.array(rows(200))
+    x[:, 3] = x[:, 2]
+    x[:30, 3] += rows(30, seed=3)[:, 0]
+    with pytest.warns(DetectorWarning, match="has 3 components, that of all rows 4"):
+        KernelPCADetector(model=PCA()).fit(x)
+
+
+def test_held_out_limits_are_those_of_a_loop_over_folds():
+    x, k, kernel, rate = rows(300), 3, RBF(0.1), 0.05
+    t2, q = [], []
+    for stop in range(60, 301, 60):
+        test = np.arange(stop - 60, stop)
+        train = np.setdiff1d(np.arange(300), test)
+        mean, spread = x[train].mean(axis=0), x[train].std(axis=0, ddof=1)
+        part = KernelPCA(k, kernel=kernel).fit((x[train] - mean) / spread)
+        z = (x[test] - mean) / spread
+        t2.extend(np.sum(part.transform(z) ** 2 / (part.eigenvalues_ / 239), axis=1))
+        q.extend(part.reconstruction_error(z))
+    rank = int(np.ceil(301 * (1 - rate)))  # 286
+    limits = KernelPCADetector(k, kernel=kernel, false_alarm=rate).fit(x).limits_
+    t2_limit, q_limit = np.sort(t2)[rank - 1], np.sort(q)[rank - 1]
+    index = np.sort(np.maximum(t2 / t2_limit, q / q_limit))[rank - 1]
+    np.testing.assert_allclose([limits.t2, limits.q, limits.index], [t2_limit, q_limit, index])
+
+
+# ── narrow kernels, many components ─────────────────────────────────────────
+def test_nowhere_is_the_limit_of_far_rows():
+    x = rows(100)
+    gauge = Gauge.of(KernelPCA(5, kernel=RBF(0.5)).fit(x).fit_)
+    far, nowhere = gauge(x[:1] + 1e4), gauge.nowhere(x)
+    np.testing.assert_allclose(nowhere.t2, far.t2)
+    np.testing.assert_allclose(nowhere.q, far.q)
+
+
+def test_a_kernel_that_is_blind_to_far_rows_is_told():
+    x = np.random.default_rng(0).standard_normal((100, 8))
+    with pytest.warns(DetectorWarning, match="too narrow"):
+        blind = KernelPCADetector(10, kernel=RBF(2.0)).fit(x)
+    assert blind.predict(x[:1] + 1e6) == [1]
+    assert KernelPCADetector().fit(x).predict(x[:1] + 1e6) == [-1]
+
+
+@pytest.mark.parametrize("limits", ["cross-validation", "approximate"])
+def test_too_many_components_are_told(limits):
+    x = np.random.default_rng(0).standard_normal((100, 40))
+    with pytest.warns(DetectorWarning, match="30 components came from"):
+        KernelPCADetector(model=PCA(30), limits=limits).fit(x)
+
+
+# ── limits ──────────────────────────────────────────────────────────────────
+def test_a_recipe_that_repeats_itself_makes_no_alarms():
+    states = np.random.default_rng(0).standard_normal((3, 4))
+    detector = KernelPCADetector(2, kernel="linear").fit(np.tile(states, (80, 1)))
+    np.testing.assert_array_equal(detector.predict(states), 1)
+
+
+def test_values_that_are_all_the_same_lie_below_their_limit():
+    assert 2.0 < box_limit(np.full(50, 2.0), 0.01) < 2.1
+    assert 2.0 < box_limit(2.0 + 1e-15 * np.arange(50), 0.01) < 2.1
+
+
+def test_the_smallest_rates_have_limits():
+    rate = 1e-18
+    quantile = f_limit(100, 3, rate) * 9700 / (3 * 9999)
+    np.testing.assert_allclose(stats.f.sf(quantile, 3, 97), rate, rtol=1e-9)
+    own = Statistics(np.arange(1.0, 50.0), np.arange(1.0, 50.0))
+    found = approximate_limits(own, rate, n=49.0, k=2, rounding=0.0)
+    assert np.isfinite([found.t2, found.q, found.index]).all()
+    assert found.index > 1.0
+
+
+def test_few_rows_have_limits_no_lower_than_the_largest_held_out_value():
+    heavy = np.random.default_rng(0).standard_t(2, (80, 3))
+    detector = KernelPCADetector(model=PCA(2)).fit(heavy)
+    part = KernelPCADetector(model=PCA(2)).fit(heavy[:64])
+    assert detector.limits_.t2 >= 0.9 * part.statistics(heavy[64:])["T2"].max()
+    assert "80 rows are few" in str(detector.limits_)
+
+
+# ── charts ──────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("statistic", ["T2", "Q", "combined"])
+def test_only_a_limit_that_makes_alarms_is_drawn(statistic):
+    x = rows(100)
+    axes = KernelPCADetector(model=PCA(2), statistic=statistic).fit(x).monitor(x).plot(fig=Figure())
+    drawn = [any(line.get_label() == "limit" for line in ax.get_lines()) for ax in axes]
+    assert drawn == [statistic in ("T2", "combined"), statistic in ("Q", "combined")]
+    assert "limit" in [text.get_text() for text in axes[0].get_legend().get_texts()]

@@ -327,7 +327,8 @@ class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         return scaled
 
     def _measured(self, X: Any) -> Statistics:
-        return self._gauge(self._rows(X))
+        rows = self._rows(X)  # before the gauge, which only a fitted detector has
+        return self._gauge(rows)
 
     def _indices(self, found: Statistics) -> Array:
         """What the detector goes by, in units of the limits."""

@@ -45,8 +45,8 @@ def found_limits(
             gauge(scale(x)), rule.rate, n=fit.weight, k=k, rounding=gauge.rounding
         )
     splits = list(_splits(folds, len(x)))
-    _tell_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
     found = list(_held_out(model, x, splits, scale, rescale=rescale))
+    _tell_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
     _tell_lost(model, x, [train for train, _ in splits], [part_k for _, part_k in found], names)
     held = Statistics.joined([seen for seen, _ in found])
     return held_out_limits(held, rule.rate, rounding=gauge.rounding)

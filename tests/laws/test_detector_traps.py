@@ -100,8 +100,9 @@ def test_without_scale_contributions_start_at_the_mean():
 def test_rounding_is_no_gap():
     """Nothing is off the components of a full PCA; a warning would be an error here."""
     x = rows(120)
-    KernelPCADetector(model=PCA()).fit(x).monitor(10 * x[:5])
-    KernelPCADetector(4, kernel="linear").fit(x).contributions(3 * x[:5], "Q")
+    detector = KernelPCADetector(model=PCA(), statistic="Q").fit(x)
+    for size in (1.0, 10.0, 1e4):
+        assert np.all(np.abs(detector.contributions(size * x[:5])) < 1e-9 * size**2)
 
 
 # ── folds ───────────────────────────────────────────────────────────────────
@@ -124,7 +125,11 @@ def test_a_fold_that_takes_components_away_is_told():
 
 
 def test_held_out_limits_are_those_of_a_loop_over_folds():
-    x, k, kernel, rate = rows(300), 3, RBF(0.1), 0.05
+    """Own scale in each fold; the kernel and the number of components are those of all rows."""
+    x, rate = np.array(rows(300)), 0.05
+    x[:60, 3] += rows(60, seed=5)[:, 0]  # a fold alone would choose other components
+    detector = KernelPCADetector(0.9, kernel="rbf", false_alarm=rate).fit(x)
+    k, kernel, limits = detector.model_.n_components_, detector.model_.kernel_, detector.limits_
     t2, q = [], []
     for stop in range(60, 301, 60):
         test = np.arange(stop - 60, stop)
@@ -135,7 +140,6 @@ def test_held_out_limits_are_those_of_a_loop_over_folds():
         t2.extend(np.sum(part.transform(z) ** 2 / (part.eigenvalues_ / 239), axis=1))
         q.extend(part.reconstruction_error(z))
     rank = int(np.ceil(301 * (1 - rate)))  # 286
-    limits = KernelPCADetector(k, kernel=kernel, false_alarm=rate).fit(x).limits_
     t2_limit, q_limit = np.sort(t2)[rank - 1], np.sort(q)[rank - 1]
     index = np.sort(np.maximum(t2 / t2_limit, q / q_limit))[rank - 1]
     np.testing.assert_allclose([limits.t2, limits.q, limits.index], [t2_limit, q_limit, index])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.engine.pairwise import scaled_squared_distances
+from mercer.engine.pairwise import manhattan_distances
 from mercer.model.contributions import contributions
 
 if TYPE_CHECKING:
@@ -45,10 +45,14 @@ class Baselines:
         return cls(x[normal[some]])
 
     def __call__(self, x: Array) -> Array:  # (b, d) -> (b, d)
-        """The nearest for each row."""
+        """The nearest for each row, by the sum of |differences|.
+
+        A fault mostly sits in one sensor or a few. Squares would rather spread a difference over all of
+        them; this sum finds the normal row that agrees in the others.
+        """
         if len(self.rows) == 1:
             return np.broadcast_to(self.rows, x.shape)
-        return np.asarray(self.rows[np.argmin(scaled_squared_distances(x, self.rows), axis=1)])
+        return np.asarray(self.rows[np.argmin(manhattan_distances(x, self.rows), axis=1)])
 
 
 def has_slopes(model: Projector) -> bool:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from mercer._core import atomic
 from mercer.engine.rows import RowSource, row_blocks
 from mercer.errors import InputError
-from mercer.model import statefile
 from mercer.model.checkpoint import PATIENCE, PAUSE, Checkpoint, digest, fingerprint
 
 MINE = {"rows": "ab12", "n": 60, "kernel": "RBF(gamma=0.5)", "seed": 0, "weights": None}
@@ -280,7 +280,7 @@ def test_a_disk_that_fails_is_told_and_the_old_file_survives(saved, monkeypatch,
     def fail(*_args, **_kwargs):
         raise OSError(code, os.strerror(code))
 
-    owner = np.lib.format if where == "write_array" else statefile.os
+    owner = np.lib.format if where == "write_array" else atomic.os
     monkeypatch.setattr(owner, where, fail)
     with pytest.raises(InputError, match=os.strerror(code)):
         eager(path).keep(lambda: {"a": np.ones(10)})
@@ -396,7 +396,7 @@ def test_only_what_no_living_writer_writes_is_swept_away(tmp_path):
     )
     for left in (dead, fresh, other):
         left.write_bytes(b"half")
-    with statefile._beside(path) as file:
+    with atomic.written_whole(path) as file:
         (alive,) = set(tmp_path.iterdir()) - {dead, fresh, other}
         for old in (dead, other, alive):
             os.utime(old, (0, 0))

@@ -16,6 +16,18 @@ class KernelError(InputError):
     """A kernel is misused, or a kernel function returned something that is no kernel value."""
 
 
+class KernelSyntaxError(KernelError):
+    """A text is no kernel expression; the message has a caret under the place."""
+
+
+class DataError(InputError):
+    """A file of data can't be read, or holds what can't be used; the message says where."""
+
+
+class ModelFileError(InputError):
+    """A model file is damaged, foreign or too new, or a model can't be kept in one."""
+
+
 class ZeroVarianceError(InputError):
     """All rows are one point in feature space: there is no component to find."""
 

@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
+import errno
+import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mercer import __version__
-from mercer._core.errors import MercerError, nearest
+from mercer._core.errors import InputError, KernelSyntaxError, MercerError, nearest
+from mercer.cli.frame import (
+    BAD_DATA,
+    FAILURE,
+    INTERRUPTED,
+    USAGE,
+    close_stdout,
+    fail,
+    wants_json,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # The short helps stand here as text: asking a verb for its own would import what it works with.
 VERBS = {
+    "bench": "Time mercer against scikit-learn on this machine.",
+    "check": "Is it a kernel? Look for a witness that it is not.",
+    "completion": "Print the lines that make a shell complete this command.",
     "demo": "Fit two circles and two moons; print what was found, draw it.",
+    "export": "Write a model as ONNX, and verify it.",
+    "fit": "Fit a model to the rows of a file, and keep it in a file.",
+    "info": "Print what is in a model file.",
+    "monitor": "Judge rows by a detector: statistics, limits, alarms and the variables behind them.",
+    "plan": "What a fit would do: route, bytes, products and seconds. Fits nothing.",
+    "plot": "Draw a model or its scores to PNG, SVG or PDF.",
+    "reconstruct": "Take rows through the components and back: what is left out is gone.",
+    "report": "Write one HTML file that shows a model and its data, and opens anywhere.",
+    "select": "Compare kernels and widths on rows held out.",
+    "transform": "Write the scores of the rows of a file.",
 }
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 bad or unreadable data, 4 a check failed or an alarm, "
+    "130 interrupted."
+)
+UNEXPECTED = "{kind}: {error} This was not foreseen: run again with --debug for the traceback."
 
 
 class LazyGroup(click.Group):
@@ -47,22 +78,62 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(verb, self.verbs[verb]) for verb in self.list_commands(ctx)])
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb. What mercer raises on purpose is one line and exit code 1."""
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run, and end as users expect: one line on stderr and an exit code, whatever happened."""
+        given = list(sys.argv[1:] if args is None else args)
+        if not standalone_mode or "--debug" in given:
+            return super().main(args, prog_name, complete_var, standalone_mode, **extra)
         try:
-            return super().invoke(ctx)
-        except MercerError as error:
-            raise click.ClickException(str(error)) from error
-        except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
-            ctx.exit(INTERRUPTED)
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            sys.stdout.flush()
+        except Exception as error:
+            code = ended(error, as_json=wants_json(given))
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def ended(error: Exception, *, as_json: bool) -> int:
+    """Tell why, and give the exit code."""
+    if isinstance(error, click.exceptions.Abort):
+        return fail("Interrupted.", INTERRUPTED, "interrupted", as_json=as_json)
+    if isinstance(error, click.ClickException):
+        if not as_json:
+            error.show()
+            return error.exit_code
+        return fail(error.format_message(), error.exit_code, "usage", as_json=True)
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:
+        close_stdout()
+        return fail("The output was closed before its end.", FAILURE, "pipe", as_json=as_json)
+    kind, code = _kind(error)
+    text = str(error)
+    if kind == "unexpected":
+        text = UNEXPECTED.format(kind=type(error).__name__, error=text)
+    return fail(text, code, kind, as_json=as_json)
+
+
+def _kind(error: Exception) -> tuple[str, int]:
+    if isinstance(error, KernelSyntaxError):
+        return "kernel", USAGE
+    if isinstance(error, InputError):
+        return "data", BAD_DATA
+    if isinstance(error, MercerError):
+        return "failure", FAILURE
+    if isinstance(error, MemoryError):
+        return "memory", FAILURE
+    return ("file" if isinstance(error, OSError) else "unexpected"), FAILURE
 
 
 @click.group(
     cls=LazyGroup,
     verbs=VERBS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example:\n\n\b\n  mercer demo --out out",
+    epilog=f"{EXIT_CODES}\n\nExample:\n\n\b\n  mercer demo --out out",
 )
 @click.version_option(__version__, prog_name="mercer")
 def main() -> None:

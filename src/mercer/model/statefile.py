@@ -6,18 +6,16 @@ SHA-256 of everything before it: every byte is covered, and nothing is ever unpi
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
-import secrets
-import time
 import zipfile
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from mercer._core.atomic import part_of, sweep, written_whole
 from mercer._core.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ HEADER = "header.json"
 ARRAY = "$array"  # stands in the header where an array was; its value is the array's number
 SEAL_BYTES = 64  # SHA-256 in hexadecimal
 CHUNK_BYTES = 16 * 2**20
-ABANDONED_SECONDS = 60.0
 REMEDY = "give `checkpoint` another path, or delete the file to start from the beginning."
 
 
@@ -42,16 +39,8 @@ def save(path: Path, header: dict[str, Any], state: State) -> None:
     Arrays are written from where they lie, whatever their strides. A kill, or a full disk, leaves the
     old file as it was.
     """
-    with _explained(path, "written"), _beside(path) as file:
+    with _explained(path, "written"), written_whole(path) as file:
         _write(file, header, state)
-        file.flush()
-        os.fsync(file.fileno())
-    with suppress(OSError):  # not every system can; old or new, the file is whole without it
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def probe(path: Path) -> None:
@@ -62,55 +51,11 @@ def probe(path: Path) -> None:
     if path.is_dir():
         msg = f"The checkpoint {path} is a folder; a file was needed. Add a name: {path / 'fit.ckpt'}."
         raise InputError(msg)
-    for part in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
-        with suppress(OSError):
-            if _is_abandoned(part):
-                part.unlink()
+    sweep(path)
     with _explained(path, "written"):
-        part = _part(path)
+        part = part_of(path)
         part.touch(exist_ok=False)
         part.unlink()
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[BinaryIO]:
-    """A file in the same folder that becomes `path` when all went well, and vanishes when not."""
-    part = _part(path)
-    try:
-        with part.open("x+b") as file:
-            _lock(file)
-            yield file
-        os.replace(part, path)
-    except BaseException:  # Ctrl-C too
-        with suppress(OSError):
-            part.unlink()
-        raise
-
-
-def _lock(file: BinaryIO) -> bool:
-    """Whether the file is now ours alone; the system drops such a lock when its holder dies."""
-    try:
-        import fcntl
-    except ImportError:  # Windows, which does not let anybody delete a file that is being written
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _is_abandoned(part: Path) -> bool:
-    # A living writer is without its lock for a moment after it made the file, and for one before the
-    # file gets its name: an untouched minute is neither.
-    if time.time() - part.stat().st_mtime < ABANDONED_SECONDS:
-        return False
-    with part.open("rb") as file:
-        return _lock(file)
 
 
 def _write(file: BinaryIO, header: dict[str, Any], state: State) -> None:

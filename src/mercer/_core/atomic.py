@@ -1,0 +1,78 @@
+"""A file that appears whole or not at all: written beside its place, then moved there in one step."""
+
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ABANDONED_SECONDS = 60.0
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """A binary file in the folder of `path` that becomes `path` when all went well, and vanishes when not.
+
+    A kill, a full disk or an exception leaves the file that was there before as it was. What was written
+    is on the disk before it gets its name.
+    """
+    part = part_of(path)
+    try:
+        with part.open("x+b") as file:
+            lock(file)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:  # Ctrl-C too
+        with suppress(OSError):
+            part.unlink()
+        raise
+    with suppress(OSError):  # not every system can; old or new, the file is whole without it
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def part_of(path: Path) -> Path:
+    """A new name beside `path`."""
+    return path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+
+
+def sweep(path: Path) -> None:
+    """Remove what writers of `path` that were killed left beside it."""
+    for part in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
+        with suppress(OSError):
+            if _is_abandoned(part):
+                part.unlink()
+
+
+def lock(file: BinaryIO) -> bool:
+    """Whether the file is now ours alone; the system drops such a lock when its holder dies."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, which does not let anybody delete a file that is being written
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _is_abandoned(part: Path) -> bool:
+    # A living writer is without its lock for a moment after it made the file, and for one before the
+    # file gets its name: an untouched minute is neither.
+    if time.time() - part.stat().st_mtime < ABANDONED_SECONDS:
+        return False
+    with part.open("rb") as file:
+        return lock(file)

@@ -1,0 +1,213 @@
+"""What every verb has in common: its options, how it talks, and how it ends. Light to import."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from contextlib import contextmanager
+from functools import update_wrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mercer import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SCHEMA_VERSION = 1
+
+# How a verb ends. 2 is Click's own; 130 is 128 + SIGINT, as shells have it.
+OK, FAILURE, USAGE, BAD_DATA, ALARM, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+
+class Talk:
+    """How a verb talks: data on stdout, everything else on stderr.
+
+    A verb calls `say` for what it does, `warn` for what the user has to know, and `tell` once, at the end,
+    with what it found.
+    """
+
+    def __init__(self, command: str, params: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+        self.command, self.params = command, params
+        self.as_json, self.quiet = as_json, quiet
+        self.warnings: list[str] = []
+        self.timings: dict[str, float] = {}
+        self._begun = time.perf_counter()
+
+    def say(self, text: str) -> None:
+        """A line on stderr, unless --quiet."""
+        if not self.quiet:
+            click.echo(text, err=True)
+
+    def warn(self, text: str) -> None:
+        """A line on stderr, also with --quiet; with --json it goes into the document in its place."""
+        line = " ".join(text.split())
+        if line in self.warnings:
+            return
+        self.warnings.append(line)
+        if not self.as_json:
+            click.echo(f"warning: {line}", err=True)
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Seconds that a step took, for the document of --json."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.timings[what] = round(time.perf_counter() - begun, 6)
+
+    def tell(self, results: dict[str, Any], text: str = "") -> None:
+        """What was found: one JSON document, or `text` for people (an empty one prints nothing)."""
+        if self.as_json:
+            click.echo(json.dumps(self.document(results), indent=2, allow_nan=False))
+        elif text:
+            click.echo(text)
+
+    def document(self, results: dict[str, Any]) -> dict[str, Any]:
+        """The envelope of --json."""
+        total = round(time.perf_counter() - self._begun, 6)
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "mercer_version": __version__,
+            "command": self.command,
+            "params": {name: plain(value) for name, value in self.params.items()},
+            "timings": {**self.timings, "total": total},
+            "warnings": self.warnings,
+            "results": plain(results),
+        }
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: numbers that are not finite become null, arrays become lists."""
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if hasattr(value, "tolist"):  # NumPy's, without importing it
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, Path):
+        return str(value)
+    return value if value is None or isinstance(value, (str, int, bool)) else str(value)
+
+
+class Verb(click.Command):
+    """A command whose options can also be set by MERCER_VERB_OPTION, MERCER_OPTION and mercer.toml."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for param in self.params:
+            if isinstance(param, click.Option) and param.envvar is None and not param.is_eager:
+                name = max(param.opts, key=len).lstrip("-").replace("-", "_").upper()
+                param.envvar = [f"MERCER_{str(self.name).upper()}_{name}", f"MERCER_{name}"]
+
+
+def verb(
+    *, example: str, seed: bool = False, memory: bool = False
+) -> Callable[[Callable[..., int | None]], Verb]:
+    """A function `f(talk, **options)` as a verb of the same name; what it returns is the exit code.
+
+    Every verb has --json, --quiet and --debug; `seed` and `memory` add --seed and --memory.
+
+    Parameters
+    ----------
+    example : str
+        Ends the help; works when pasted. Several lines are several commands.
+    seed, memory : bool
+        Whether the verb takes these options.
+    """
+
+    def decorated(function: Callable[..., int | None]) -> Verb:
+        name = function.__name__.rstrip("_")
+
+        def run(as_json: bool, quiet: bool, debug: bool, **options: Any) -> None:
+            del debug  # main reads it off the context
+            ctx = click.get_current_context()
+            talk = Talk(name, dict(options), as_json=as_json, quiet=quiet)
+            with told_warnings(talk):
+                code = function(talk, **options)
+            ctx.exit(code or OK)
+
+        update_wrapper(run, function)
+        for option in _common(seed=seed, memory=memory):
+            run = option(run)
+        shown = "".join(f"\n  {line}" for line in example.strip().splitlines())
+        return click.command(name, cls=Verb, epilog=f"Example:\n\n\b{shown}")(run)
+
+    return decorated
+
+
+def _common(*, seed: bool, memory: bool) -> list[Callable[..., Any]]:
+    options = [
+        click.option("--debug", is_flag=True, help="Show the traceback of a failure."),
+        click.option(
+            "--quiet", "-q", is_flag=True, help="No talk on stderr but warnings and errors."
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
+    ]
+    if memory:
+        options.append(
+            click.option(
+                "--memory",
+                default="auto",
+                show_default=True,
+                metavar="BYTES",
+                help="What the work may use, such as 2GB; auto is a share of what is free.",
+            )
+        )
+    if seed:
+        options.append(
+            click.option(
+                "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed."
+            )
+        )
+    return options
+
+
+@contextmanager
+def told_warnings(talk: Talk) -> Iterator[None]:
+    """Warnings of the library are lines of talk, as they come."""
+
+    def show(message: Warning | str, *_args: Any, **_kwargs: Any) -> None:
+        talk.warn(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always", RuntimeWarning)
+        for kind in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", kind)  # for programmers
+        warnings.showwarning = show
+        yield
+
+
+def fail(message: str, code: int, kind: str, *, as_json: bool) -> int:
+    """Say in one line, or one JSON document, why a verb ends here."""
+    line = " ".join(message.split()) if kind != "kernel" else message
+    if as_json:
+        error = {"kind": kind, "message": message, "exit_code": code}
+        document = {"schema_version": SCHEMA_VERSION, "mercer_version": __version__, "error": error}
+        click.echo(json.dumps(document), err=True)
+    else:
+        click.echo(f"Error: {line}", err=True)
+    return code
+
+
+def wants_json(args: list[str]) -> bool:
+    """Whether --json stands in the arguments, also when they can't be parsed."""
+    return "--json" in (args[: args.index("--")] if "--" in args else args)
+
+
+def close_stdout() -> None:
+    """After a closed pipe: nothing more can be written, and Python must not try when it ends."""
+    import os
+
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):  # not a real file, as in tests
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (for the rest of the process)

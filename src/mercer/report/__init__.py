@@ -1,0 +1,1 @@
+"""One HTML file that shows a model and its data, and opens anywhere."""

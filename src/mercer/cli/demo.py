@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -11,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from sklearn.datasets import make_circles, make_moons
+from sklearn.datasets import make_moons
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from mercer import PCA, KernelPCA, __version__, plots
+from mercer import PCA, KernelPCA, plots
+from mercer.cli.demo_data import FAULT_AT, circles, write_circles, write_process
+from mercer.cli.frame import verb
+from mercer.cli.plot_file import save
+from mercer.engine.frames import MissingPackageError, need
 from mercer.kernels import RBF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-SCHEMA_VERSION = 1
-MISSING = (
-    "The pictures need matplotlib, which is not installed. "
-    'Install it with: pip install "mercer[plot]"'
-)
+    from mercer.cli.frame import Talk
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,7 @@ class Case:
 
 
 CASES = (
-    Case(
-        "circles",
-        lambda: make_circles(400, factor=0.3, noise=0.05, random_state=0),
-        classes=("outer circle", "inner circle"),
-        gamma=10,
-        back=10,
-    ),
+    Case("circles", circles, classes=("outer circle", "inner circle"), gamma=10, back=10),
     Case(
         "moons",
         lambda: make_moons(50, random_state=0),
@@ -85,33 +78,69 @@ class Drawn:
     returned: Any  # (n, 2)
 
 
-@click.command(epilog="Example:\n\n\b\n  mercer demo --out out")
+@verb(example="mercer demo --out out\nmercer demo --csv circles.csv")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    default=Path("out"),
-    show_default=True,
-    help="Folder for the pictures circles.png and moons.png; made if need be.",
+    metavar="FOLDER",
+    help="Folder for the pictures circles.png and moons.png; made if need be. "
+    "It is called out unless it is named.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of the table.")
-def demo(out: Path, as_json: bool) -> None:
+@click.option(
+    "--csv",
+    metavar="FILE",
+    help="Write the two circles, id,x,y,label, to a CSV file (- is stdout) and fit nothing, "
+    "unless --out is given too.",
+)
+@click.option(
+    "--process",
+    nargs=2,
+    metavar="NORMAL FAULTY",
+    help="Write two CSV files of a made process with five sensors, one in order and one whose "
+    f"flow sensor drifts from minute {FAULT_AT} on.",
+)
+def demo(talk: Talk, out: Path | None, csv: str | None, process: tuple[str, str] | None) -> None:
     """Fit two circles and two moons; print what was found, draw it.
 
     Neither data set can be split by a line. After kernel PCA with a Gaussian kernel both can.
     """
+    if csv == "-" and (talk.as_json or out is not None):
+        msg = "--csv - fills stdout with the data: leave out --json and --out, or name a file."
+        raise click.UsageError(msg)
+    written = _write_data(talk, csv, process)
+    if written and out is None:
+        talk.tell({"files": written})
+        return
+    out = Path("out") if out is None else out
     # Matrices this small gain nothing from threads, and on a busy machine threads that wait for
     # each other take seconds.
     with threadpool_limits(limits=1):
         rows, drawn = zip(*(_fit(case) for case in CASES), strict=True)
     pictures, failure = _draw_all(out, drawn)
-    click.echo(_as_json(rows, pictures) if as_json else _as_table(rows))
+    talk.tell(_results(rows, pictures, written), _as_table(rows))
     for row in rows:
         for note in row.notes:
-            click.echo(f"note: {row.data}, {note}", err=True)
+            talk.say(f"note: {row.data}, {note}")
     for path in pictures:
-        click.echo(f"wrote {path}", err=True)
+        talk.say(f"wrote {path}")
     if failure is not None:
-        raise click.ClickException(failure)
+        raise failure
+
+
+def _write_data(
+    talk: Talk, csv: str | None, process: tuple[str, str] | None
+) -> list[dict[str, Any]]:
+    """Write the files that were asked for; their names and numbers of rows."""
+    written = []
+    if csv is not None:
+        written.append({"file": csv, "rows": write_circles(csv)})
+    if process is not None:
+        n = write_process(*process)
+        written += [{"file": path, "rows": n} for path in process]
+    for entry in written:
+        if entry["file"] != "-":
+            talk.say(f"wrote {entry['file']}: {entry['rows']} rows")
+    return written
 
 
 # ── fit ─────────────────────────────────────────────────────────────────────
@@ -179,42 +208,40 @@ def _as_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _as_json(rows: Sequence[Row], pictures: Sequence[Path]) -> str:
-    document = {
-        "schema_version": SCHEMA_VERSION,
-        "mercer": __version__,
+def _results(
+    rows: Sequence[Row], pictures: Sequence[Path], written: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
         "classifier": "LogisticRegression, accuracy on its training points",
         "data": [asdict(row) for row in rows],
-        "pictures": [str(path) for path in pictures],
+        "pictures": list(pictures),
+        "files": list(written),
     }
-    return json.dumps(document, indent=2)
 
 
 # ── draw ────────────────────────────────────────────────────────────────────
-def _draw_all(out: Path, drawn: Sequence[Drawn]) -> tuple[list[Path], str | None]:
-    """The pictures that could be written, and in a sentence why not all could."""
+def _draw_all(out: Path, drawn: Sequence[Drawn]) -> tuple[list[Path], Exception | None]:
+    """The pictures that could be written, and why not all could."""
     pictures: list[Path] = []
     try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as cause:
-        if (cause.name or "").partition(".")[0] != "matplotlib":
-            raise  # it is there but broken: its own message says more
-        return pictures, MISSING
-    try:
+        Figure = need("matplotlib.figure", extra="plot").Figure
         out.mkdir(parents=True, exist_ok=True)
         for case, arrays in zip(CASES, drawn, strict=True):
             path = out / f"{case.name}.png"
             # A Figure of its own needs no display and leaves pyplot's state alone.
             figure = Figure(figsize=(7.6, 6.4), layout="constrained", dpi=120)
             _draw(case, arrays, figure)
-            figure.savefig(path)
+            save(figure, path)
             pictures.append(path)
+    except MissingPackageError as error:
+        return pictures, error
     except OSError as error:
-        reason = error.strerror or str(error)
-        return pictures, (
+        reason = error.strerror or str(error).rstrip(".")
+        msg = (
             f"The pictures cannot be written to {str(out)!r}: {reason}. "
             "Name a folder that can be written to with --out."
         )
+        return pictures, OSError(msg)
     return pictures, None
 
 

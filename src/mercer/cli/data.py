@@ -1,0 +1,271 @@
+"""Files at the command line: the options that say how to read one, and files matched to a model."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass, fields
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mercer._core.memory import parse_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from mercer.cli.frame import Talk
+    from mercer.io.prepare import Preparation, Sheet
+    from mercer.io.table import Reading, TableFile
+
+FORMATS = ("csv", "tsv", "npy", "npz", "images", "parquet", "arrow", "hdf5", "h5ad")
+
+
+# ── how to read: options ────────────────────────────────────────────────────
+class Names(click.ParamType):
+    """Names with commas between them; a name that has a comma itself stands in double quotes."""
+
+    name = "names"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """`a,b` as ("a", "b"); a list, as mercer.toml may have it, is taken as it is."""
+        if isinstance(value, (list, tuple)):
+            found = tuple(str(name) for name in value)
+        else:
+            found = tuple(name.strip() for name in next(csv.reader([str(value)]), []))
+        if not all(found) or len(set(found)) != len(found) or not found:
+            self.fail(
+                f"{value!r} came; names with commas between them were needed, each once.",
+                param,
+                ctx,
+            )
+        return found
+
+
+class Size(click.ParamType):
+    """Height x width in pixels, such as 64x48."""
+
+    name = "HxW"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """`64x48` as (64, 48)."""
+        if isinstance(value, tuple):
+            return value
+        match = re.fullmatch(r"\s*(\d{1,5})\s*[xX×]\s*(\d{1,5})\s*", str(value))
+        if match is None or 0 in (size := (int(match[1]), int(match[2]))):
+            self.fail(
+                f"{value!r} came; a height and a width were needed, such as 64x48.", param, ctx
+            )
+        return size
+
+
+class Delimiter(click.ParamType):
+    """One character, or its name."""
+
+    name = "char"
+    NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """`tab` as the character."""
+        found = self.NAMES.get(str(value).lower(), str(value))
+        if len(found) != 1:
+            self.fail(
+                f"{value!r} came; one character was needed, or tab, comma, semicolon, space.",
+                param,
+                ctx,
+            )
+        return found
+
+
+def complete_columns(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of columns of the file that stands on the line already; only its head is read."""
+    from mercer.io.table import Reading, open_table
+
+    del param
+    path = ctx.params.get("data")
+    if path is None or str(path) == "-":
+        return []
+    try:
+        names = [column.name for column in open_table(path, Reading()).columns]
+    except Exception:  # a shell that completes has no use for an error, whichever it is
+        return []
+    before, comma, begun = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
+
+
+OPTIONS = (
+    click.option(
+        "--columns",
+        type=Names(),
+        metavar="A,B,…",
+        shell_complete=complete_columns,
+        help="Columns to use; all but --id and --label otherwise.",
+    ),
+    click.option(
+        "--label",
+        metavar="COLUMN",
+        shell_complete=complete_columns,
+        help="Column of labels: kept beside the rows, no feature.",
+    ),
+    click.option(
+        "--id",
+        metavar="COLUMN",
+        shell_complete=complete_columns,
+        help="Column that names the rows: kept beside them, no feature.",
+    ),
+    click.option(
+        "--format",
+        type=click.Choice(FORMATS),
+        help="Format of the data, where its name does not tell.",
+    ),
+    click.option("--delimiter", type=Delimiter(), help="Between the fields of a CSV; guessed."),
+    click.option(
+        "--decimal",
+        type=click.Choice([".", ","]),
+        default=".",
+        show_default=True,
+        help="Decimal mark of a CSV.",
+    ),
+    click.option(
+        "--header/--no-header", default=None, help="Whether a CSV begins with names; guessed."
+    ),
+    click.option("--array", metavar="NAME", help="Which array of an NPZ or HDF5 file."),
+    click.option("--image-size", type=Size(), help="Bring all images to this size."),
+    click.option(
+        "--dtype",
+        type=click.Choice(["float32", "float64"]),
+        help="Precision to work in; that of the file otherwise.",
+    ),
+)
+
+PREPARING = (
+    click.option(
+        "--scale",
+        type=click.Choice(["standard", "none"]),
+        default="standard",
+        show_default=True,
+        help="standard: every column to mean 0 and standard deviation 1.",
+    ),
+    click.option(
+        "--impute",
+        type=click.Choice(["mean", "median", "zero"]),
+        help="What to put where a value is missing; otherwise missing values are refused.",
+    ),
+    click.option("--one-hot", is_flag=True, help="A column of 0 and 1 for each category."),
+)
+
+
+def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say how a file is to be read; the verb gets one argument, `reading`."""
+
+    def run(*args: Any, **options: Any) -> Any:
+        from mercer.io.table import Reading
+
+        names = [field.name for field in fields(Reading)]
+        given = {name: options.pop(name) for name in names}
+        return function(*args, reading=Reading(**given), **options)
+
+    update_wrapper(run, function)  # the options below it come along
+    decorated: Callable[..., Any] = run
+    for option in reversed(OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+# ── models ──────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Opened:
+    """A model file: the estimator in it, how its rows were prepared, and what its header says."""
+
+    model: Any
+    preparation: Preparation | None
+    header: dict[str, Any]
+    path: Path
+
+    @property
+    def is_detector(self) -> bool:
+        """Whether it judges rows, in place of giving scores."""
+        return hasattr(self.model, "monitor")
+
+
+def open_model(path: Path | str) -> Opened:
+    """The model in a file, checked to the last byte before anything of it is used."""
+    from pathlib import Path
+
+    from mercer.estimators.prepared import Prepared
+    from mercer.io import model_file
+
+    found = Path(path)
+    header, whole = model_file.read_header(found), model_file.load(found)
+    if isinstance(whole, Prepared):
+        return Opened(whole.model, whole.preparation, header, found)
+    return Opened(whole, None, header, found)
+
+
+# ── rows ────────────────────────────────────────────────────────────────────
+def preparing_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of verbs that fit: --scale, --impute and --one-hot."""
+    for option in reversed(PREPARING):
+        function = option(function)
+    return function
+
+
+def read_training(
+    talk: Talk,
+    path: str,
+    reading: Reading,
+    memory: str,
+    *,
+    scale: str = "standard",
+    impute: str | None = None,
+    one_hot: bool = False,
+) -> tuple[Sheet, Preparation]:
+    """Rows to fit to, and what was learned to prepare them; what was done to them is said."""
+    from mercer.io.prepare import Preparation, prepared_rows
+    from mercer.io.table import open_table
+
+    with talk.timed("read"):
+        table = open_table(path, reading)
+        preparation, notes = Preparation.learn(table, scale=scale, impute=impute, one_hot=one_hot)
+        sheet = prepared_rows(table, preparation, memory_bytes=parse_bytes(memory))
+    n, d = sheet.rows.shape
+    talk.say(f"read {table.source}: {n} rows, {d} features")
+    for note in (*notes, *sheet.notes):
+        talk.say(note)
+    return sheet, preparation
+
+
+def match_table(path: str, reading: Reading, opened: Opened) -> tuple[TableFile, Preparation]:
+    """A file of new rows opened for a model, and how its rows become the model's.
+
+    The columns that name and label the rows are those of the training file, where the new one has them.
+    """
+    from mercer.io.prepare import Preparation
+    from mercer.io.table import open_table
+
+    preparation = opened.preparation
+    table = open_table(path, reading)
+    if preparation is None:  # a model that Python saved: it takes rows as they are
+        names = getattr(opened.model, "feature_names_in_", [c.name for c in table.columns])
+        preparation = Preparation(numbers=tuple(map(str, names)))
+    return table, preparation
+
+
+def read_sheet(talk: Talk, path: str, reading: Reading, opened: Opened, memory: str) -> Sheet:
+    """New rows, prepared for the model of `opened`; what was left out is said."""
+    from mercer.io.prepare import prepared_rows
+
+    with talk.timed("read"):
+        table, preparation = match_table(path, reading, opened)
+        sheet = prepared_rows(table, preparation, memory_bytes=parse_bytes(memory))
+    n, d = sheet.rows.shape
+    talk.say(f"read {table.source}: {n} rows, {d} features")
+    for note in sheet.notes:
+        talk.say(note)
+    return sheet

@@ -1,0 +1,278 @@
+"""A fitted model together with the preparation of its rows: it takes rows as a file has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from mercer._core.errors import InputError
+from mercer.engine.frames import frame_package, frame_rows, require_names
+
+if TYPE_CHECKING:
+    import os
+
+    from mercer._core.types import Array
+    from mercer.estimators.detector_report import Monitoring
+    from mercer.io.prepare import Preparation
+    from mercer.io.table import Chunk
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model of prepared rows, for rows that are not: filled, one-hot, scaled, then asked.
+
+    The command line keeps its models so, because a model without its scaling is half a model. What goes
+    in and comes out is in the units of the file.
+
+    Parameters
+    ----------
+    preparation : Preparation
+        What was done to the rows before the fit.
+    model : fitted estimator
+        Of prepared rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelPCA, Prepared
+    >>> from mercer.io.prepare import Preparation
+    >>> X = np.random.default_rng(0).standard_normal((50, 2)) * [1.0, 100.0]
+    >>> center, spread = X.mean(axis=0), X.std(axis=0)
+    >>> scaled = Preparation(numbers=("a", "b"), center=center, spread=spread)
+    >>> prepared = Prepared(scaled, KernelPCA(2).fit((X - center) / spread))
+    >>> np.allclose(prepared.transform(X), prepared.model.transform((X - center) / spread))
+    True
+    """
+
+    preparation: Preparation
+    model: Any
+
+    def rows(self, X: Any) -> Array:
+        """Raw rows as the model takes them.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, p), or a data frame of pandas, polars or Arrow
+            Arrays have the columns of the file in its order and no categories; the columns of a frame are
+            found by name, whatever else it holds.
+
+        Returns
+        -------
+        rows : ndarray of shape (b, d)
+        """
+        return self.preparation(_chunk(X, self.preparation))
+
+    def transform(self, X: Any) -> Array:
+        """Scores of raw rows.
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+
+        Returns
+        -------
+        scores : ndarray of shape (b, k)
+        """
+        scores: Array = self._asked("transform")(self.rows(X))
+        return scores
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Rows in the units of the file whose scores are near the given ones.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, k)
+            Scores.
+
+        Returns
+        -------
+        rows : ndarray of shape (b, d)
+            Columns as in ``preparation.features``.
+        """
+        return self.preparation.unscaled(self._asked("inverse_transform")(X))
+
+    def reconstruct(self, X: Any) -> Array:
+        """Each raw row as the components see it, in the units of the file.
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+
+        Returns
+        -------
+        rows : ndarray of shape (b, d)
+            Columns as in ``preparation.features``.
+        """
+        return self.preparation.unscaled(self._asked("reconstruct")(self.rows(X)))
+
+    def reconstruction_error(self, X: Any) -> Array:
+        """Squared distance in feature space of each raw row from its projection.
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+
+        Returns
+        -------
+        errors : ndarray of shape (b,)
+        """
+        errors: Array = self._asked("reconstruction_error")(self.rows(X))
+        return errors
+
+    def predict(self, X: Any) -> Array:
+        """1 for raw rows that look normal to a detector, -1 for others.
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+
+        Returns
+        -------
+        labels : ndarray of shape (b,), of integers
+        """
+        labels: Array = self._asked("predict")(self.rows(X))
+        return labels
+
+    def decision_function(self, X: Any) -> Array:
+        """Below zero for raw rows that a detector calls outliers.
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+
+        Returns
+        -------
+        scores : ndarray of shape (b,)
+        """
+        scores: Array = self._asked("decision_function")(self.rows(X))
+        return scores
+
+    def contributions(self, X: Any, statistic: str | None = None) -> Array:
+        """What each prepared column adds to a detector's statistic.
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+        statistic : "T2", "Q" or "combined", optional
+
+        Returns
+        -------
+        contributions : ndarray of shape (b, d)
+        """
+        shares: Array = self._asked("contributions")(self.rows(X), statistic)
+        return shares
+
+    def monitor(
+        self, X: Any, time: Any = None, top: int = 3, explain: str = "alarms"
+    ) -> Monitoring:
+        """A detector's report on raw rows, with the names of the file.
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+        time, top, explain
+            As in `mercer.KernelPCADetector.monitor`.
+
+        Returns
+        -------
+        monitoring : Monitoring
+        """
+        names = list(self.preparation.features)
+        found: Monitoring = self._asked("monitor")(self.rows(X), time, names, top, explain)
+        return found
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the scores, as scikit-learn has them.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        names : ndarray of str
+        """
+        del input_features
+        return self._asked("get_feature_names_out")()
+
+    def save(self, path: str | os.PathLike[str], *, data: Any = None, about: Any = None) -> None:
+        """Keep model and preparation in one file, which `mercer.load` reads.
+
+        Parameters
+        ----------
+        path : path
+            Written whole or not at all.
+        data : optional
+            What the file is to say about the training rows.
+        about : optional
+            What JSON can hold, kept in the header.
+        """
+        from mercer.io import model_file
+
+        model_file.save(self, path, data=data, about=about)
+
+    def _asked(self, name: str) -> Any:
+        """The method of the model, or an error that says what this model can."""
+        method = getattr(self.model, name, None)
+        if method is None:
+            kind = type(self.model).__name__
+            msg = f"`{name}` was called, but the model is a {kind}, which has none."
+            raise InputError(msg)
+        return method
+
+
+def _chunk(X: Any, preparation: Preparation) -> Chunk:
+    """Raw rows as a reader would hand them over."""
+    from mercer.io.table import Chunk
+
+    categories = [column for column, _ in preparation.categories]
+    package = frame_package(X)
+    if package is None:
+        return Chunk(0, _array(X, preparation, categories), {}, None, None)
+    names = list(X.column_names if package == "pyarrow" else X.columns)
+    require_names([*preparation.numbers, *categories], names, what="The data frame")
+    numbers, _ = frame_rows(X, list(preparation.numbers), what="The data frame")
+    return Chunk(0, numbers, {name: _words(X[name]) for name in categories}, None, None)
+
+
+def _array(X: Any, preparation: Preparation, categories: list[str]) -> Array:
+    if categories:
+        msg = (
+            f"Rows without names came, but the columns {', '.join(map(repr, categories))} hold categories. "
+            "Pass a data frame with the columns of the file."
+        )
+        raise InputError(msg)
+    kept = [np.float64, np.float32]
+    rows = check_array(X, dtype=kept, ensure_all_finite="allow-nan", input_name="X")
+    p = len(preparation.numbers)
+    if rows.shape[1] != p:
+        msg = (
+            f"Rows of {rows.shape[1]} columns came, but the model was fitted on {p}: "
+            f"{_some(preparation.numbers)}."
+        )
+        raise InputError(msg)
+    return np.asarray(rows)
+
+
+def _words(column: Any) -> Any:
+    """A column of categories as texts, None where one is missing."""
+    values = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    out = np.empty(len(values), dtype=object)
+    # Missing is None, or whatever is not equal to itself (NaN, NaT); pandas' NA refuses to be asked.
+    out[:] = [None if v is None or _is_missing(v) else str(v) for v in values]
+    return out
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except TypeError:
+        return True
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(map(repr, names[:8]))
+    return shown if len(names) <= 8 else f"{shown}, …"

@@ -6,7 +6,7 @@ import csv
 import re
 from dataclasses import dataclass, fields
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -69,7 +69,7 @@ class Delimiter(click.ParamType):
     """One character, or its name."""
 
     name = "char"
-    NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+    NAMES: ClassVar = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """`tab` as the character."""

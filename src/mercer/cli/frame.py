@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import warnings
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from mercer import __version__
+from mercer.cli.config import find, keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,6 +25,8 @@ SCHEMA_VERSION = 1
 
 # How a verb ends. 2 is Click's own; 130 is 128 + SIGINT, as shells have it.
 OK, FAILURE, USAGE, BAD_DATA, ALARM, INTERRUPTED = 0, 1, 2, 3, 4, 130
+HELP = {"--help", "-h"}
+ORIGINS = "mercer.origins"
 
 
 class Talk:
@@ -35,13 +40,22 @@ class Talk:
         self.command, self.params = command, params
         self.as_json, self.quiet = as_json, quiet
         self.warnings: list[str] = []
+        self.notes: list[str] = []
         self.timings: dict[str, float] = {}
+        self.write: Callable[[str], None] = (
+            _to_stderr  # whoever draws on the terminal puts his own here
+        )
         self._begun = time.perf_counter()
 
     def say(self, text: str) -> None:
         """A line on stderr, unless --quiet."""
         if not self.quiet:
-            click.echo(text, err=True)
+            self.write(text)
+
+    def note(self, text: str) -> None:
+        """A line about what was done to the data: said, and kept in the document of --json."""
+        self.notes.append(text)
+        self.say(text)
 
     def warn(self, text: str) -> None:
         """A line on stderr, also with --quiet; with --json it goes into the document in its place."""
@@ -50,7 +64,7 @@ class Talk:
             return
         self.warnings.append(line)
         if not self.as_json:
-            click.echo(f"warning: {line}", err=True)
+            self.write(f"warning: {line}")
 
     @contextmanager
     def timed(self, what: str) -> Iterator[None]:
@@ -77,6 +91,7 @@ class Talk:
             "command": self.command,
             "params": {name: plain(value) for name, value in self.params.items()},
             "timings": {**self.timings, "total": total},
+            "notes": self.notes,
             "warnings": self.warnings,
             "results": plain(results),
         }
@@ -97,15 +112,59 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, bool)) else str(value)
 
 
+def _to_stderr(line: str) -> None:
+    click.echo(line, err=True)
+
+
 class Verb(click.Command):
     """A command whose options can also be set by MERCER_VERB_OPTION, MERCER_OPTION and mercer.toml."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for param in self.params:
-            if isinstance(param, click.Option) and param.envvar is None and not param.is_eager:
-                name = max(param.opts, key=len).lstrip("-").replace("-", "_").upper()
+        for key, param in keys(self).items():
+            if param.envvar is None:
+                name = key.replace("-", "_").upper()
                 param.envvar = [f"MERCER_{str(self.name).upper()}_{name}", f"MERCER_{name}"]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What was not given as a flag or in the environment is looked for in the file of options."""
+        if not ctx.resilient_parsing and not HELP & set(args):
+            self._look_up(ctx)
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            where = origin(ctx, error.param)
+            if where not in ("flag", "default"):
+                error.message = f"{error.message} It stands in {where}."
+            raise
+
+    def _look_up(self, ctx: click.Context) -> None:
+        root = ctx.find_root()
+        verbs = getattr(root.command, "verbs", {})
+        config = find((root.obj or {}).get("config"))
+        if config is None:
+            return
+        ctx.default_map, ctx.meta[ORIGINS] = config.defaults(self, verbs)
+        config.refuse_unknown(self, lambda: _options_of_all(root))
+
+
+def _options_of_all(root: click.Context) -> set[str]:
+    """Every option of every verb: all of them are imported for it, once a key is not this verb's own."""
+    group: Any = root.command
+    commands = [group.get_command(root, name) for name in group.list_commands(root)]
+    return {key for command in commands for key in keys(command)}
+
+
+def origin(ctx: click.Context, param: click.Parameter | None) -> str:
+    """Where the value of a parameter comes from, in words."""
+    name = "" if param is None else str(param.name)
+    source = ctx.get_parameter_source(name)
+    if source is ParameterSource.ENVIRONMENT and param is not None:
+        names = [param.envvar] if isinstance(param.envvar, str) else param.envvar or []
+        return next((name for name in names if os.environ.get(name)), "the environment")
+    if source is ParameterSource.DEFAULT_MAP:
+        return str(ctx.meta.get(ORIGINS, {}).get(name, "a file of options"))
+    return "default" if source is ParameterSource.DEFAULT else "flag"
 
 
 def verb(
@@ -126,10 +185,14 @@ def verb(
     def decorated(function: Callable[..., int | None]) -> Verb:
         name = function.__name__.rstrip("_")
 
-        def run(as_json: bool, quiet: bool, debug: bool, **options: Any) -> None:
-            del debug  # main reads it off the context
+        def run(as_json: bool, quiet: bool, debug: bool, show_config: bool, **options: Any) -> None:
             ctx = click.get_current_context()
+            if isinstance(ctx.find_root().obj, dict):  # how a failure is to be told
+                ctx.find_root().obj.update(json=as_json, debug=debug)
             talk = Talk(name, dict(options), as_json=as_json, quiet=quiet)
+            if show_config:
+                tell_config(ctx, talk)
+                ctx.exit(OK)
             with told_warnings(talk):
                 code = function(talk, **options)
             ctx.exit(code or OK)
@@ -145,6 +208,11 @@ def verb(
 
 def _common(*, seed: bool, memory: bool) -> list[Callable[..., Any]]:
     options = [
+        click.option(
+            "--show-config",
+            is_flag=True,
+            help="Print every option, its value and where it comes from; do nothing.",
+        ),
         click.option("--debug", is_flag=True, help="Show the traceback of a failure."),
         click.option(
             "--quiet", "-q", is_flag=True, help="No talk on stderr but warnings and errors."
@@ -168,6 +236,24 @@ def _common(*, seed: bool, memory: bool) -> list[Callable[..., Any]]:
             )
         )
     return options
+
+
+def tell_config(ctx: click.Context, talk: Talk) -> None:
+    """Every option with its value and origin."""
+    shown = {
+        key: {"value": talk.params.get(str(param.name)), "origin": origin(ctx, param)}
+        for key, param in keys(ctx.command).items()
+        if param.name in talk.params
+    }
+    lines = [
+        f"{key:<16} {_worded(entry['value']):<28} {entry['origin']}"
+        for key, entry in sorted(shown.items())
+    ]
+    talk.tell({"options": shown}, "\n".join(lines))
+
+
+def _worded(value: Any) -> str:
+    return "-" if value is None else str(plain(value))
 
 
 @contextmanager
@@ -198,15 +284,22 @@ def fail(message: str, code: int, kind: str, *, as_json: bool) -> int:
     return code
 
 
-def wants_json(args: list[str]) -> bool:
-    """Whether --json stands in the arguments, also when they can't be parsed."""
-    return "--json" in (args[: args.index("--")] if "--" in args else args)
+def wants(args: list[str], flag: str) -> bool:
+    """Whether a flag stands in the arguments, also when they can't be parsed."""
+    return flag in (args[: args.index("--")] if "--" in args else args)
+
+
+def flushed() -> bool:
+    """Whether everything printed so far has gone out."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def close_stdout() -> None:
     """After a closed pipe: nothing more can be written, and Python must not try when it ends."""
-    import os
-
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):  # not a real file, as in tests

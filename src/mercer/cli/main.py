@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import sys
+import traceback
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from mercer import __version__
 from mercer._core.errors import InputError, KernelSyntaxError, MercerError, nearest
@@ -18,7 +20,8 @@ from mercer.cli.frame import (
     USAGE,
     close_stdout,
     fail,
-    wants_json,
+    flushed,
+    wants,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +47,10 @@ VERBS = {
 EXIT_CODES = (
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 bad or unreadable data, 4 a check failed or an alarm, "
     "130 interrupted."
+)
+OPTIONS = (
+    "An option is taken from its flag, else from MERCER_FIT_KERNEL or MERCER_KERNEL (for --kernel of fit), "
+    "else from mercer.toml, else it has its default."
 )
 UNEXPECTED = "{kind}: {error} This was not foreseen: run again with --debug for the traceback."
 
@@ -78,6 +85,15 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(verb, self.verbs[verb]) for verb in self.list_commands(ctx)])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Verbs by their short helps: completing one imports none."""
+        begun = [
+            CompletionItem(verb, help=self.verbs[verb])
+            for verb in self.list_commands(ctx)
+            if verb.startswith(incomplete)
+        ]
+        return [*begun, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -87,19 +103,26 @@ class LazyGroup(click.Group):
         **extra: Any,
     ) -> Any:
         """Run, and end as users expect: one line on stderr and an exit code, whatever happened."""
-        given = list(sys.argv[1:] if args is None else args)
-        if not standalone_mode or "--debug" in given:
+        if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode, **extra)
+        given = list(sys.argv[1:] if args is None else args)
+        # The verb overwrites this with what its options say, wherever they come from.
+        state = extra.setdefault("obj", {})
+        state.update(args=given, json=wants(given, "--json"), debug=wants(given, "--debug"))
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
         except Exception as error:
-            code = ended(error, as_json=wants_json(given))
+            if state["debug"] and not isinstance(error, click.exceptions.Exit):
+                traceback.print_exc()
+            code = ended(error, as_json=state["json"])
         sys.exit(code if isinstance(code, int) else 0)
 
 
 def ended(error: Exception, *, as_json: bool) -> int:
     """Tell why, and give the exit code."""
+    if not flushed():  # what was to be written can't be: Python must not try again when it ends
+        close_stdout()
     if isinstance(error, click.exceptions.Abort):
         return fail("Interrupted.", INTERRUPTED, "interrupted", as_json=as_json)
     if isinstance(error, click.ClickException):
@@ -111,10 +134,20 @@ def ended(error: Exception, *, as_json: bool) -> int:
         close_stdout()
         return fail("The output was closed before its end.", FAILURE, "pipe", as_json=as_json)
     kind, code = _kind(error)
-    text = str(error)
+    return fail(_sentence(error, kind), code, kind, as_json=as_json)
+
+
+def _sentence(error: Exception, kind: str) -> str:
     if kind == "unexpected":
-        text = UNEXPECTED.format(kind=type(error).__name__, error=text)
-    return fail(text, code, kind, as_json=as_json)
+        return UNEXPECTED.format(kind=type(error).__name__, error=error)
+    if isinstance(error, OSError) and not isinstance(error, MercerError) and error.strerror:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        hint = " No file was changed." if error.errno == errno.ENOSPC else ""
+        return f"{where}{error.strerror}.{hint}"
+    if isinstance(error, MemoryError) and not isinstance(error, MercerError):
+        detail = f" ({error})" if str(error) else ""
+        return f"There is not enough memory{detail}. Give --memory, or an --approximation to `fit`."
+    return str(error)
 
 
 def _kind(error: Exception) -> tuple[str, int]:
@@ -133,8 +166,16 @@ def _kind(error: Exception) -> tuple[str, int]:
     cls=LazyGroup,
     verbs=VERBS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"{EXIT_CODES}\n\nExample:\n\n\b\n  mercer demo --out out",
+    epilog=f"{OPTIONS}\n\n{EXIT_CODES}\n\nExample:\n\n\b\n  mercer demo --out out",
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    envvar="MERCER_CONFIG",
+    help="File of options, in place of mercer.toml or [tool.mercer] in this folder.",
 )
 @click.version_option(__version__, prog_name="mercer")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context, config: str | None) -> None:
     """Kernel PCA, exact and certified: every fit hands over the evidence that it is right."""
+    ctx.ensure_object(dict)["config"] = config

@@ -94,6 +94,9 @@ def parse_call(text: str, known: Mapping[str, type], *, what: str = "name") -> A
     >>> parse_call("fraction(3, denominator=4)", {"fraction": Fraction})
     Fraction(3, 4)
     """
+    if not text.strip():
+        msg = f"The text is empty. {nearest('', known)}"
+        raise KernelSyntaxError(msg)
     dashed = _DASHED.match(text)
     if dashed is not None:  # the same length, so that carets stay where they belong
         text = dashed.group().replace("-", "_") + text[dashed.end() :]

@@ -12,6 +12,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.expression_tokens import fault
 from mercer.kernels.expression_tree import (
     LARGEST_WHOLE,
+    TOO_LARGE,
     Argument,
     Binary,
     Call,
@@ -123,8 +124,8 @@ class Builder:
         for argument in arguments:
             if argument.name is None:
                 if len(positional) == len(by_place):
-                    takes = f"takes {len(by_place)} without a name" if by_place else "takes none"
-                    self.wrong(f"{who} {takes}, but this is one more.", argument.value)
+                    most = f"at most {len(by_place)} without a name" if by_place else "none"
+                    self.wrong(f"{who} takes arguments: {most}. This is one more.", argument.value)
                 positional.append(self._argument(argument))
                 continue
             name = argument.name.word
@@ -166,8 +167,9 @@ class Builder:
             return self._worked_out(node, left, right)
         if sign.word == "/":
             self.wrong("Kernels can't be divided. Multiply by a number: 0.5 * rbf().", sign)
-        if sign.word == "**" and not is_number(right):
-            self.wrong("An exponent is a whole number, but this is a kernel.", node.right)
+        if sign.word == "**" and (isinstance(right, Kernel) or right - right != 0):
+            what = "a kernel" if isinstance(right, Kernel) else repr(right)
+            self.wrong(f"k ** p needs a whole p ≥ 1, but p is {what}.", node.right)
         if sign.word == "-" and is_number(left):  # as 1 - k in Python, if numbers knew kernels
             return self.made(lambda: operand(left) - right, node)
         at = sign if sign.word != "**" else node.right
@@ -187,7 +189,7 @@ class Builder:
             self.wrong("This has no real value.", node)
         finite = abs(left) < float("inf") and abs(right) < float("inf")
         if (whole and abs(about) > LARGEST_WHOLE) or (finite and abs(about) == float("inf")):
-            self.wrong("This number is too large. Write large numbers as 1e20, up to 1e308.", node)
+            self.wrong(TOO_LARGE, node)
         return operation(left, right) if whole else about
 
 

@@ -48,12 +48,15 @@ def _parameters(kernel: Kernel) -> dict[str, Any]:
 
 # ── algebra ─────────────────────────────────────────────────────────────────
 def _sum(kernel: Sum) -> str:
-    left, right = kernel.left, kernel.right
+    """The sum; a - b where the second part is -1.0 times b, which is what a - b reads as."""
+    left, right, sign = kernel.left, kernel.right, "+"
+    if _is_minus(right):
+        right, sign = right.children[0], "-"
     if isinstance(left, Constant) and isinstance(right, Constant):
-        return f"{_closed(left)} + {_closed(right)}"  # 1 + 2 would read as 3
+        return f"{_closed(left)} {sign} {_closed(right)}"  # 1 + 2 would read as 3
     # Signs of one rank read from left to right: a + (b + c) needs its bracket.
-    after = written(right) if not isinstance(right, Sum) else f"({written(right)})"
-    return f"{written(left)} + {after}"
+    after = f"({written(right)})" if isinstance(right, Sum) else written(right)
+    return f"{written(left)} {sign} {after}"
 
 
 def _product(kernel: Product) -> str:
@@ -61,6 +64,8 @@ def _product(kernel: Product) -> str:
 
 
 def _scale(kernel: Scale) -> str:
+    if _is_minus(kernel):
+        return f"-{_closed(kernel.kernel)}"
     return f"{_value(kernel.factor)} * {_closed(kernel.kernel)}"
 
 
@@ -79,6 +84,10 @@ def _normalised(kernel: Normalised) -> str:
 
 def _constant(kernel: Constant) -> str:
     return _value(kernel.value)
+
+
+def _is_minus(kernel: Kernel) -> bool:
+    return isinstance(kernel, Scale) and bool(kernel.factor == -1.0)
 
 
 def _closed(kernel: Kernel) -> str:

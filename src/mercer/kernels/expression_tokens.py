@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from mercer._core.errors import KernelSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Kind: TypeAlias = Literal["number", "text", "name", "sign", "end"]
+Kind: TypeAlias = Literal["number", "text", "name", "sign", "end", "space", "other"]
 
 # A kernel that people write has a hundred characters; what a program writes may have more.
 MOST_CHARACTERS = 20_000
@@ -73,7 +73,7 @@ def tokens(text: str) -> Iterator[Token]:
         )
         raise fault(msg, text, 0, 1)
     for match in _TOKEN.finditer(text):
-        kind, word = match.lastgroup, match.group()
+        kind, word = cast("Kind", match.lastgroup), match.group()  # the groups are the kinds
         if kind == "space":
             continue
         if kind == "other":
@@ -81,7 +81,7 @@ def tokens(text: str) -> Iterator[Token]:
             shown = word if word.isprintable() else "�"
             msg = f"Unexpected character {shown!r}{code}. {_HINTS.get(word, '')}".rstrip()
             raise fault(msg, text, *match.span())
-        yield Token(kind, word, *match.span())  # type: ignore[arg-type]  (the groups are the kinds)
+        yield Token(kind, word, *match.span())
     yield Token("end", "", len(text), len(text))
 
 

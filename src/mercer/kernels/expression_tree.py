@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from mercer._core.errors import KernelSyntaxError
 from mercer.kernels.expression_tokens import Token, fault, tokens
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 DEEPEST = 100
 # Whole numbers up to here are the same number to NumPy.
 LARGEST_WHOLE = 2**63 - 1
+MOST_DIGITS = 40
+TOO_LARGE = "This number is too large. Write large numbers as 1e20, up to 1e308."
 
 # How strongly a sign binds what stands left and right of it. A power binds to its right first, and a minus
 # in front less than a power, as in Python: -x**2 is -(x**2).
@@ -30,7 +33,7 @@ class Node:
 
     start: int
     end: int
-    height: int = field(default=1, kw_only=True)
+    height: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -105,13 +108,13 @@ _WORDS: dict[str, Value] = {
 
 def parse(text: str) -> Node:
     """The tree of an expression."""
+    if not text.strip():
+        msg = "The text is empty. An expression such as rbf(gamma=0.5) was needed."
+        raise KernelSyntaxError(msg)
     parser = _Parser(text)
-    if parser.next.kind == "end":
-        msg = "The expression is empty. Write a kernel such as rbf(gamma=0.5)."
-        raise fault(msg, text, 0, 1)
     node = parser.expression(0)
     if parser.next.kind != "end":
-        parser.unexpected("an operator such as + or *, or the end")
+        parser.unexpected("an operator such as + or *, or the end of the text")
     return node
 
 
@@ -142,7 +145,7 @@ class _Parser:
     def unexpected(self, needed: str) -> NoReturn:
         """Raise: this word came, that was needed."""
         came = self.next
-        msg = f"Found {came}, but {needed} was needed here."
+        msg = f"Found {came}. Needed here: {needed}."
         if came.word == "=":
             msg += " Names stand before = in a call only: rbf(gamma=0.5)."
         raise fault(msg, self.text, came.start, came.end)
@@ -183,6 +186,9 @@ class _Parser:
         if self._at("+", "-"):
             sign = self._step()
             operand = self.expression(_IN_FRONT)
+            if isinstance(operand, Literal) and type(operand.value) in (int, float):
+                value = operand.value if sign.word == "+" else -operand.value  # type: ignore[operator]
+                return Literal(sign.start, operand.end, value)  # -1 is a number, not a level
             return Signed(
                 sign.start, operand.end, sign, operand, height=self._levels(operand, at=sign)
             )
@@ -190,7 +196,7 @@ class _Parser:
         while self._at("."):
             self._step()
             if self.next.kind != "name":
-                self.unexpected("a method, .on([0, 1]) or .normalised(),")
+                self.unexpected("a method, .on([0, 1]) or .normalised()")
             name = self._step()
             self._need("(", "the bracket of the call")
             arguments = self._arguments()
@@ -218,21 +224,22 @@ class _Parser:
         if name.word in _WORDS:
             return Literal(name.start, name.end, _WORDS[name.word])
         if not self._at("("):
-            return Call(name.start, name.end, name, ())
+            return Call(name.start, name.end, name, (), height=1)
         self._step()
         arguments = self._arguments()
         height = self._levels(*(a.value for a in arguments), at=name)
         return Call(name.start, self.last.end, name, arguments, height=height)
 
     def _number(self, token: Token) -> float:
+        word = token.word
         try:
-            value = int(token.word) if token.word.replace("_", "").isdigit() else float(token.word)
-        except ValueError:  # underscores in odd places, or thousands of digits
+            whole = len(word) <= MOST_DIGITS and word.replace("_", "").isdigit()
+            value = int(word) if whole else float(word)
+        except ValueError:  # underscores in odd places
             msg = f"{token} is no number."
-            raise fault(msg[:100], self.text, token.start, token.end) from None
-        if abs(value) > LARGEST_WHOLE and (isinstance(value, int) or value == float("inf")):
-            msg = "This number is too large. Write large numbers as 1e20, up to 1e308."
-            raise fault(msg, self.text, token.start, token.end)
+            raise fault(msg, self.text, token.start, token.end) from None
+        if value > LARGEST_WHOLE and (word.replace("_", "").isdigit() or value == float("inf")):
+            raise fault(TOO_LARGE, self.text, token.start, token.end)
         return value
 
     # ── brackets ────────────────────────────────────────────────────────────

@@ -1,15 +1,22 @@
 """What the documents show runs as it is pasted, and prints what they say it prints."""
 
 import re
+import shlex
 from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+from click.testing import CliRunner
+
+from mercer.cli.main import main
 
 mpl.use("Agg")
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```(?:[^`]*?^```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^```(python|sh)\n(.*?)^```(?:[^`]*?^```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL
+)
+ENDS = re.compile(r"\s+# exit code (\d+)$")
 # Rounding errors, and what is printed of them, differ from machine to machine.
 ROUNDING = re.compile(r"\d(?:\.\d+)?e-\d+")
 
@@ -25,11 +32,24 @@ def readable(text):
 def test_blocks_run_in_order_and_print_what_they_say(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace = {}
-    for number, (code, said) in enumerate(BLOCK.findall(page.read_text()), start=1):
-        exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
-        printed = capsys.readouterr().out
+    for number, (language, code, said) in enumerate(BLOCK.findall(page.read_text()), start=1):
+        if language == "sh":
+            printed = "".join(pasted(line) for line in code.splitlines() if line.strip())
+        else:
+            exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
+            printed = capsys.readouterr().out
         if said:
             assert readable(printed) == readable(said), f"block {number}"
+
+
+def pasted(line):
+    """A line of the shell that calls mercer, and what it prints on stdout."""
+    ends = ENDS.search(line)
+    name, *args = shlex.split(line, comments=True)
+    assert name == "mercer", line
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == int(ends[1] if ends else 0), f"{line}\n{result.output}"
+    return result.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -1,0 +1,134 @@
+"""The doors: what takes bytes from strangers, with honest inputs to start from."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fuzz.mutate import mutated
+from fuzz.sealed import resealed
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+EXPRESSIONS = (
+    "rbf(gamma=0.5) + 0.1*linear()",
+    "RBF(gamma='median') * Polynomial(3, gamma=0.1, coef0=1.0) ** 2",
+    "matern(nu=1.5, length_scale=2).on([0, 1]) + 3",
+    "(cosine() + -1e-3 * laplacian(0.2)).normalised()",
+    "sigmoid(gamma=2, coef0=-1)",
+    "rational_quadratic(alpha=1, gamma=0.1) - chi2()",
+)
+TABLES = (
+    "id,x,y,label\n1,0.5,1.5,a\n2,-1e-3,2,b\n3,7,8.25,a\n",
+    "x;y\n1,5;2,25\n3,0;-4,5\n0,1;0,2\n",
+    'name\ta\tb\n"quoted ""one"""\t1\t2\n"two\nlines"\t3\t4\n',
+    "1,2,3\n4,5,6\n7,8,9\n",
+    "a,b\n1,\nNA,2\n3,4\n",
+)
+
+
+@dataclass(frozen=True)
+class Door:
+    """A parser, where its inputs come from, and how they are spoilt."""
+
+    name: str
+    suffix: str
+    seeds: Callable[[], list[bytes]]
+    enter: Callable[[Path], None]
+    spoil: Callable[[bytes, list[bytes], random.Random], bytes] = field(default=mutated)
+
+
+def _enter_table(path: Path) -> None:
+    from mercer.io.prepare import Preparation, prepared_rows
+    from mercer.io.table import Reading, open_table
+
+    table = open_table(path, Reading())
+    preparation, _ = Preparation.learn(table, scale="standard", impute="mean", one_hot=True)
+    prepared_rows(table, preparation, memory_bytes=200_000_000)
+
+
+def _enter_model(path: Path) -> None:
+    import mercer
+
+    model = mercer.load(path)
+    width = getattr(model, "n_features_in_", None)
+    # A model that loads must work: nothing half-right comes through the door.
+    if width and hasattr(model, "transform"):
+        model.transform(np.zeros((2, width)))
+
+
+def _enter_kernel(path: Path) -> None:
+    from mercer.kernels.expression import parse_kernel
+
+    parse_kernel(path.read_bytes().decode("utf-8", "replace"))
+
+
+# ── honest inputs ───────────────────────────────────────────────────────────
+@cache
+def _arrays() -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((12, 3))
+    return [x, x.astype(np.float32), np.asfortranarray(x), np.arange(8).reshape(4, 2), x > 0]
+
+
+def npy_seeds() -> list[bytes]:
+    """Arrays of several kinds."""
+    return [_saved(np.save, array) for array in _arrays()]
+
+
+def npz_seeds() -> list[bytes]:
+    """Archives, plain and compressed."""
+    x = _arrays()[0]
+    labels = np.array(["a", "b"] * 6)
+    return [
+        _saved(lambda f, a: np.savez(f, X=a, y=labels), x),
+        _saved(lambda f, a: np.savez_compressed(f, X=a), x),
+    ]
+
+
+def _saved(save: Callable[..., None], array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    save(file, array)
+    return file.getvalue()
+
+
+@cache
+def model_seeds() -> list[bytes]:
+    """Models of several routes, small."""
+    import mercer
+    from mercer.approximations import RPCholesky
+    from mercer.kernels import RBF, Linear, Polynomial
+
+    x = np.random.default_rng(0).standard_normal((14, 3))
+    models = [
+        mercer.KernelPCA(2, kernel=RBF(0.5) + 0.1 * Linear()),
+        mercer.KernelPCA(2, kernel=Polynomial(2), preimage="ridge"),
+        mercer.KernelPCA(2, approximation=RPCholesky(rank=6)),
+        mercer.PCA(2),
+        mercer.IncrementalKernelPCA(2, kernel=RBF(0.5)),
+    ]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "m.mercer"
+        found = []
+        for model in models:
+            model.fit(x).save(path)
+            found.append(path.read_bytes())
+    return found
+
+
+DOORS = (
+    Door("csv", ".csv", lambda: [text.encode() for text in TABLES], _enter_table),
+    Door("npy", ".npy", npy_seeds, _enter_table),
+    Door("npz", ".npz", npz_seeds, _enter_table),
+    Door("model", ".mercer", model_seeds, _enter_model),
+    Door("model, resealed", ".mercer", model_seeds, _enter_model, resealed),
+    Door("kernel", ".txt", lambda: [text.encode() for text in EXPRESSIONS], _enter_kernel),
+)

@@ -1,0 +1,105 @@
+"""The Matérn function in a graph: half-integer ν, and ν from 50 on. ONNX has no Bessel function."""
+
+from __future__ import annotations
+
+from math import comb, factorial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer._core.errors import KernelError
+from mercer.kernels.matern import LARGE_NU
+from mercer.onnx.pairwise import by_differences, squared_distances
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.kernels import Matern
+    from mercer.onnx.graph import Graph, Value
+
+# exp(-s) is zero in float64 from here on; without a clip, 0 times an overflow would be no number.
+FAR = 750.0
+
+
+def matern_tile(g: Graph, kernel: Matern, x: Value, z: Array) -> Value:  # (b, d), (m, d) -> (b, m)
+    """2^(1-ν)/Γ(ν) · s^ν K_ν(s) with s = √(2ν) ‖x - z‖/l."""
+    nu, l = float(kernel.nu), float(kernel.length_scale)  # type: ignore[arg-type]
+    if nu == np.inf:
+        return g.op("Exp", squared_distances(g, x, z, -0.5 / l**2))
+    p = nu - 0.5
+    if not (nu >= LARGE_NU or p.is_integer()):
+        low = max(np.floor(p), 0.0) + 0.5
+        msg = (
+            f"{kernel!r} can't be exported: its value is a Bessel function, which ONNX does not have, but "
+            f"for nu = 0.5, 1.5, 2.5, … and from {LARGE_NU:g} on. Fit with nu={low:g} or nu={low + 1.0:g}."
+        )
+        raise KernelError(msg)
+    # In float64, whatever comes in: the square root would show what cancelled in ‖x - z‖², and powers of s
+    # overflow in float32 where the product with exp(-s) is an ordinary number.
+    wide = g.at(np.float64)
+    x = x if g.is_double else wide.cast(x)
+    scale = 2.0 * nu / l**2
+    if nu == 0.5 and g.is_double:  # a kink at zero: 1e-16 in s² would be 1e-8 in the value
+        squares = by_differences(wide, x, z, scale)
+    else:
+        squares = squared_distances(wide, x, z, scale)
+    values = _debye(wide, squares, nu) if nu >= LARGE_NU else _closed(wide, squares, int(p))
+    return values if g.is_double else g.cast(values)
+
+
+def _closed(g: Graph, squares: Value, p: int) -> Value:
+    """exp(-s) p!/(2p)! Σ_i (p+i)!/(i!(p-i)!) (2s)^(p-i) for ν = p + 1/2, all terms positive (Horner)."""
+    s = g.op("Min", g.op("Sqrt", squares), FAR)
+    decay = g.op("Exp", g.op("Neg", s))
+    if p == 0:
+        return decay
+    # The coefficient of s^j, as a ratio of whole numbers: p!/(2p)! · (2p-j)!/((p-j)! j!) · 2^j.
+    coefficients = [
+        comb(p, j) * factorial(2 * p - j) * 2**j / factorial(2 * p) for j in range(p + 1)
+    ]
+    value = g.op("Add", g.op("Mul", s, coefficients[p]), coefficients[p - 1])
+    for coefficient in reversed(coefficients[: p - 1]):
+        value = g.op("Add", g.op("Mul", value, s), coefficient)
+    return g.op("Mul", value, decay)
+
+
+def _debye(g: Graph, squares: Value, nu: float) -> Value:
+    """Debye's expansion of K_ν for large ν, as `mercer.kernels.matern` has it."""
+    z2 = g.op("Mul", squares, 1.0 / nu**2)
+    w = g.op("Sqrt", g.op("Add", z2, 1.0))
+    e = g.op("Div", z2, g.op("Add", w, 1.0))  # w - 1
+    rate = g.op("Mul", g.op("Sub", _log1p(g, g.op("Mul", e, 0.5)), e), nu)
+    out = g.op("Div", g.op("Exp", rate), g.op("Sqrt", w))
+    t = g.op("Div", 1.0, w)
+    at_zero = 1.0 - ((3 - 5) / 24 - ((81 - 462 + 385) / 1152 - _U3 / nu) / nu) / nu
+    return g.op("Mul", out, g.op("Mul", _debye_sum(g, t, nu), 1.0 / at_zero))
+
+
+_U3 = (30375.0 - 369603.0 + 765765.0 - 425425.0) / 414720.0  # u₃(1)
+
+
+def _debye_sum(g: Graph, t: Value, nu: float) -> Value:
+    """Σ_k (-1)^k u_k(t)/ν^k up to k = 3."""
+    q = g.op("Mul", t, t)
+
+    def horner(*coefficients: float) -> Value:
+        value = g.op("Add", g.op("Mul", q, coefficients[-1]), coefficients[-2])
+        for coefficient in reversed(coefficients[:-2]):
+            value = g.op("Add", g.op("Mul", value, q), coefficient)
+        return value
+
+    u1 = g.op("Mul", t, horner(3 / 24, -5 / 24))
+    u2 = g.op("Mul", q, horner(81 / 1152, -462 / 1152, 385 / 1152))
+    scaled = (c / 414720.0 for c in (30375.0, -369603.0, 765765.0, -425425.0))
+    u3 = g.op("Mul", g.op("Mul", t, q), horner(*scaled))
+    inner = g.op("Sub", u2, g.op("Mul", u3, 1.0 / nu))
+    inner = g.op("Sub", u1, g.op("Mul", inner, 1.0 / nu))
+    return g.op("Sub", 1.0, g.op("Mul", inner, 1.0 / nu))
+
+
+def _log1p(g: Graph, u: Value) -> Value:
+    """log(1 + u) without the loss near zero (Kahan): u log(w)/(w - 1) for the w that 1 + u rounds to."""
+    w = g.op("Add", u, 1.0)
+    gap = g.op("Sub", w, 1.0)
+    lost = g.op("Equal", gap, 0.0)
+    ratio = g.op("Div", g.op("Log", w), g.op("Where", lost, 1.0, gap))
+    return g.op("Where", lost, u, g.op("Mul", u, ratio))

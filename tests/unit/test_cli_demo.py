@@ -147,8 +147,8 @@ def test_the_process_has_a_fault_that_no_sensor_shows_alone(tmp_path):
 @pytest.mark.parametrize(
     ("args", "code", "told"),
     [
-        (("--csv", "none/circles.csv"), 1, "there is no folder 'none'"),
-        (("--csv", "."), 1, "it is a folder"),
+        (("--csv", "none/circles.csv"), 1, "its folder does not exist"),
+        (("--csv", "."), 2, "is a folder"),
         (("--csv", "-", "--json"), 2, "name a file"),
         (("--process", "one.csv"), 2, "--process"),
     ],

@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 from mercer import PCA, KernelPCA, plots
 from mercer.cli.demo_data import FAULT_AT, circles, write_circles, write_process
 from mercer.cli.frame import verb
-from mercer.cli.plot_file import save
-from mercer.engine.frames import MissingPackageError, need
+from mercer.cli.plot_file import new_figure, save
+from mercer.engine.frames import MissingPackageError
 from mercer.kernels import RBF
 
 if TYPE_CHECKING:
@@ -224,12 +224,11 @@ def _draw_all(out: Path, drawn: Sequence[Drawn]) -> tuple[list[Path], Exception 
     """The pictures that could be written, and why not all could."""
     pictures: list[Path] = []
     try:
-        Figure = need("matplotlib.figure", extra="plot").Figure
+        figures = {case.name: new_figure((7.6, 6.4)) for case in CASES}
         out.mkdir(parents=True, exist_ok=True)
         for case, arrays in zip(CASES, drawn, strict=True):
             path = out / f"{case.name}.png"
-            # A Figure of its own needs no display and leaves pyplot's state alone.
-            figure = Figure(figsize=(7.6, 6.4), layout="constrained", dpi=120)
+            figure = figures[case.name]
             _draw(case, arrays, figure)
             save(figure, path)
             pictures.append(path)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 from sklearn.datasets import make_circles
 
+from mercer.cli.output import check_output
 from mercer.cli.plot_file import opened
 
 if TYPE_CHECKING:
@@ -93,5 +93,5 @@ def _write(path: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> N
     if path == "-":
         click.echo(text, nl=False)
         return
-    with opened(Path(path)) as file:
+    with opened(check_output(path, (), option="the file")) as file:
         file.write(text.encode())

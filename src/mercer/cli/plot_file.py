@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -11,6 +10,7 @@ import click
 
 from mercer._core.atomic import written_whole
 from mercer._core.errors import nearest
+from mercer.engine.frames import need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,14 @@ class PicturePath(click.ParamType):
         return path
 
 
+def new_figure(size: tuple[float, float]) -> Any:
+    """A matplotlib figure of so many inches, or an error with the command that installs matplotlib.
+
+    It is none of pyplot's: it needs no display, and nobody has to close it.
+    """
+    return need("matplotlib.figure", extra="plot").Figure(figsize=size, layout="constrained")
+
+
 def save(figure: Any, path: Path, *, dpi: int = 120) -> None:
     """Write a matplotlib figure; a file that was there stays as it was until the new one is whole."""
     from matplotlib import rc_context
@@ -50,23 +58,9 @@ def save(figure: Any, path: Path, *, dpi: int = 120) -> None:
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """A binary file that becomes `path` when all went well; what fails is said of `path` itself."""
-    check_place(path)
     try:
         with written_whole(path) as file:
             yield file
     except OSError as error:
-        raise _cannot(path, error.strerror or str(error)) from error
-
-
-def check_place(path: Path) -> None:
-    """Raise when `path` can't be written: before the work, so that none is lost."""
-    if path.is_dir():
-        raise _cannot(path, "it is a folder. Name a file in it")
-    if not path.parent.is_dir():
-        raise _cannot(path, f"there is no folder {str(path.parent)!r}. Make it first")
-    if not os.access(path.parent, os.W_OK):
-        raise _cannot(path, f"the folder {str(path.parent)!r} can't be written to")
-
-
-def _cannot(path: Path, reason: str) -> OSError:
-    return OSError(f"Can't write {str(path)!r}: {reason}.")
+        msg = f"{str(path)!r} can't be written: {error.strerror or error}."
+        raise OSError(msg) from error

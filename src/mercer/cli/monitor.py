@@ -1,0 +1,162 @@
+"""`mercer monitor`: rows of a process judged by a detector, and an exit code that tells of alarms."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mercer.cli.data import open_model, read_sheet, reading_options
+from mercer.cli.frame import ALARM, OK, verb
+from mercer.cli.monitor_run import axis_times, monitored, results, summary
+from mercer.cli.output import check_output
+from mercer.cli.plot_file import PicturePath, new_figure, opened, save
+
+if TYPE_CHECKING:
+    from mercer.cli.data import Opened
+    from mercer.cli.frame import Talk
+    from mercer.cli.monitor_run import Seen
+    from mercer.io.table import Reading
+
+EXAMPLE = """\
+mercer demo --process normal.csv faulty.csv
+mercer fit normal.csv --id time --model detector -o detector.mercer
+mercer monitor detector.mercer faulty.csv --time time -o alarms.csv --chart chart.png"""
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+class TablePath(click.ParamType):
+    """A file name that ends in .csv or .tsv, or - for stdout."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path, when its suffix is known."""
+        path = Path(value)
+        if path.suffix.lower() not in DELIMITERS and str(value) != "-":
+            self.fail(
+                f"{str(value)!r}: the table is a .csv or .tsv file, or - for stdout.", param, ctx
+            )
+        return path
+
+
+@verb(example=EXAMPLE, memory=True)
+@click.argument("detector", type=click.Path())
+@click.argument("data", type=click.Path(allow_dash=True))
+@click.option(
+    "--time", metavar="COLUMN", help="Column that says when each row was taken; --id otherwise."
+)
+@click.option(
+    "-o", "--output", type=TablePath(), help="CSV or TSV file for the table; stdout otherwise."
+)
+@click.option(
+    "--chart", type=PicturePath(), help="Draw T² and Q over time: a .png, .svg or .pdf file."
+)
+@click.option(
+    "--top",
+    type=click.IntRange(0),
+    default=3,
+    show_default=True,
+    help="Variables to name for an alarm; 0 names none, and is quicker.",
+)
+@reading_options
+def monitor(
+    talk: Talk,
+    *,
+    detector: str,
+    data: str,
+    time: str | None,
+    output: Path | None,
+    chart: Path | None,
+    top: int,
+    memory: str,
+    reading: Reading,
+) -> int:
+    """Judge rows by a detector: statistics, limits, alarms and the variables behind them.
+
+    The exit code is 4 when there is an alarm, and 0 when there is none.
+    """
+    reading = _named_by_time(reading, time)
+    for option, path in (("-o", output), ("--chart", chart)):
+        if path is not None and str(path) != "-":
+            check_output(str(path), (detector, data), option=option)
+    if output is not None and str(output) == "-" and talk.as_json:
+        msg = "-o - and --json both fill stdout: leave one of them out, or name a file."
+        raise click.UsageError(msg)
+    figure = None if chart is None else new_figure((8.0, 5.2))
+    found = open_model(detector)
+    refuse_others(found)
+    sheet = read_sheet(talk, data, reading, found, memory)
+    with talk.timed("monitor"):
+        seen = monitored(found, sheet, reading, top=top)
+    _write_table(talk, seen, output)
+    if chart is not None:
+        draw_charts(talk, seen, figure)
+        save(figure, chart)
+        talk.say(f"wrote {chart}")
+    for line in summary(seen, found.model):
+        talk.say(line)
+    talk.tell(results(seen, found.model))
+    return ALARM if seen.count else OK
+
+
+def _named_by_time(reading: Reading, time: str | None) -> Reading:
+    """The rows are named by the column of their times."""
+    if time is None:
+        return reading
+    if reading.id not in (None, time):
+        msg = (
+            f"--time {time} and --id {reading.id} both came, and a row of the table has one name. "
+            "Leave one of them out."
+        )
+        raise click.UsageError(msg)
+    return replace(reading, id=time)
+
+
+def refuse_others(found: Opened) -> None:
+    """Raise when the model judges no rows."""
+    if not found.is_detector:
+        msg = (
+            f"{str(found.path)!r} holds a {type(found.model).__name__}, and a detector was needed. "
+            "Fit one to rows in normal operation: mercer fit DATA --model detector -o detector.mercer"
+        )
+        raise click.UsageError(msg)
+
+
+# ── the table and the chart ─────────────────────────────────────────────────
+def _write_table(talk: Talk, seen: Seen, path: Path | None) -> None:
+    if path is None and talk.as_json:
+        return  # the document has it
+    if path is None or str(path) == "-":
+        click.echo(_as_text(seen, ","), nl=False)
+        return
+    with opened(path) as file:
+        file.write(_as_text(seen, DELIMITERS[path.suffix.lower()]).encode())
+    talk.say(f"wrote {path}: {len(seen.report.table)} rows")
+
+
+def _as_text(seen: Seen, delimiter: str) -> str:
+    """Floats as they read back to the same bits, an alarm as 1, and the label last."""
+    sheet = io.StringIO()
+    writer = csv.writer(sheet, delimiter=delimiter, lineterminator="\n")
+    table = seen.report.table
+    labelled = [] if seen.labels is None else [seen.label_name]
+    writer.writerow([seen.time_name, *table.columns[1:], *labelled])
+    labels = [()] * len(table) if seen.labels is None else [(label,) for label in seen.labels]
+    for row, label in zip(table, labels, strict=True):
+        cells = (int(cell) if isinstance(cell, bool) else cell for cell in row.values())
+        writer.writerow([*cells, *label])
+    return sheet.getvalue()
+
+
+def draw_charts(talk: Talk, seen: Seen, figure: Any) -> None:
+    """Control charts over time, or over row numbers where the names of the rows are no times."""
+    times = axis_times(seen.report.table["time"])
+    if times is None:
+        talk.say(f"{seen.time_name!r} holds neither numbers nor dates: the chart counts the rows")
+    axes = seen.drawn_at(times).plot(fig=figure)
+    axes[-1].set_xlabel("row" if times is None or seen.named is None else seen.named)

@@ -11,6 +11,7 @@ Examples
 """
 
 from mercer.onnx.export import to_onnx
+from mercer.onnx.registration import register
 from mercer.onnx.verify import Agreement, verify
 
-__all__ = ["Agreement", "to_onnx", "verify"]
+__all__ = ["Agreement", "register", "to_onnx", "verify"]

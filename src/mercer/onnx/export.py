@@ -225,7 +225,8 @@ def _kernel_text(kernel: Kernel) -> str:
 
 
 def _in_words(facts: dict[str, str], preparation: Preparation | None) -> str:
-    what = f"Kernel PCA by mercer {facts['mercer.version']}: {facts['mercer.kernel']}, {facts['mercer.route']}."
+    version, kernel, route = (facts[f"mercer.{name}"] for name in ("version", "kernel", "route"))
+    what = f"Kernel PCA by mercer {version}: {kernel}, {route}."
     if preparation is None:
         return what
     if not preparation.categories:

@@ -38,15 +38,9 @@ from mercer.onnx.pairwise import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mercer._core.types import Array
     from mercer.kernels import Kernel
     from mercer.onnx.graph import Graph, Value
-
-# A kernel, by its exact class: a subclass may have another tile, and would be exported wrongly in silence.
-Tile = "Callable[[Graph, Any, Value, Array], Value]"
-Diag = "Callable[[Graph, Any, Value, int], Value]"
 
 
 def tile(g: Graph, kernel: Kernel, x: Value, z: Array) -> Value:  # (b, d), (m, d) -> (b, m)
@@ -230,6 +224,7 @@ def _normalised_diag(g: Graph, kernel: Normalised, x: Value, d: int) -> Value:
     return _is_positive(g, g.op("Sqrt", inner))
 
 
+# By the exact class: a subclass may have another tile, and would be exported wrongly in silence.
 _KERNELS: dict[type[Kernel], tuple[Any, Any]] = {
     RBF: (_rbf, _one),
     RationalQuadratic: (_rational_quadratic, _one),

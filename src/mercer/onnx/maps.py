@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.approximations.random_features import FourierSections
 from mercer.kernels.feature_map import (
     ColumnsMap,
     ComposedMap,
@@ -22,6 +21,7 @@ from mercer.kernels.feature_map import (
 from mercer.onnx.pairwise import lengths
 
 if TYPE_CHECKING:
+    from mercer.approximations.random_features import FourierSections
     from mercer.kernels.feature_map import FeatureMap
     from mercer.onnx.graph import Graph, Value
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def shifted(g: Graph, x: Value, z: Array) -> tuple[Value, Array]:
-    """x - c and z - c, for a c among the points: differences stay, and what cancels in them is small.
+    """Rows and points less a c among the points: differences stay, and what cancels in them is small.
 
     c is a number of the graph's precision, so both sides are shifted by the same.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, MercerError
 from mercer.engine.frames import need
 from mercer.engine.tiles import row_slices
 from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS, Source, unwrapped
@@ -49,6 +49,21 @@ class Agreement:
             f"largest difference {self.max_rel:.1e} relative, {self.max_abs:.1e} absolute, on {self.n} rows"
             f"{labels} (tolerance {self.tolerance:.0e})"
         )
+
+
+class DisagreementError(MercerError):
+    """A graph does not say what its model says."""
+
+
+def require_agreement(found: Agreement) -> None:
+    """Raise when the difference is beyond the tolerance."""
+    if not found.ok:
+        msg = (
+            f"The graph does not say what the model says: {found}. Nothing was written. Use "
+            "dtype='float64'; if it still differs, the model amplifies rounding beyond use: keep fewer "
+            "components."
+        )
+        raise DisagreementError(msg)
 
 
 def verify(proto: Any, model: Any, rows: Any) -> Agreement:

@@ -237,24 +237,29 @@ def read_training(
     n, d = sheet.rows.shape
     talk.say(f"read {table.source}: {n} rows, {d} features")
     for note in (*notes, *sheet.notes):
-        talk.say(note)
+        talk.note(note)
     return sheet, preparation
 
 
-def match_table(path: str, reading: Reading, opened: Opened) -> tuple[TableFile, Preparation]:
+def match_table(
+    talk: Talk, path: str, reading: Reading, opened: Opened
+) -> tuple[TableFile, Preparation]:
     """A file of new rows opened for a model, and how its rows become the model's.
 
-    The columns that name and label the rows are those of the training file, where the new one has them.
+    Columns are found by name. The columns that name and label the rows are those of the training file,
+    where the new file has them. What is left out is said.
     """
-    from mercer.io.prepare import Preparation
+    from mercer.io.prepare import Preparation, matched
     from mercer.io.table import open_table
 
-    preparation = opened.preparation
-    table = open_table(path, reading)
+    table, preparation = open_table(path, reading), opened.preparation
     if preparation is None:  # a model that Python saved: it takes rows as they are
         names = getattr(opened.model, "feature_names_in_", [c.name for c in table.columns])
         preparation = Preparation(numbers=tuple(map(str, names)))
-    return table, preparation
+    found = matched(table, preparation)
+    for note in found.notes:
+        talk.note(note)
+    return found, preparation
 
 
 def read_sheet(talk: Talk, path: str, reading: Reading, opened: Opened, memory: str) -> Sheet:
@@ -262,10 +267,8 @@ def read_sheet(talk: Talk, path: str, reading: Reading, opened: Opened, memory: 
     from mercer.io.prepare import prepared_rows
 
     with talk.timed("read"):
-        table, preparation = match_table(path, reading, opened)
+        table, preparation = match_table(talk, path, reading, opened)
         sheet = prepared_rows(table, preparation, memory_bytes=parse_bytes(memory))
     n, d = sheet.rows.shape
     talk.say(f"read {table.source}: {n} rows, {d} features")
-    for note in sheet.notes:
-        talk.say(note)
     return sheet

@@ -1,0 +1,199 @@
+"""`mercer fit`: a model of the rows of a file, kept in a file, with the evidence that it is right."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+from click.core import ParameterSource
+
+from mercer.cli.data import preparing_options, read_training, reading_options
+from mercer.cli.evidence import facts, told
+from mercer.cli.fit_model import TABLES, Components, asked_for
+from mercer.cli.frame import plain, verb
+from mercer.cli.output import check_output, told_file
+from mercer.cli.progress import watched
+from mercer.estimators.prepared import Prepared
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mercer.cli.fit_model import Asked
+    from mercer.cli.frame import Talk
+    from mercer.io.prepare import Preparation, Sheet
+    from mercer.io.table import Reading
+
+EXAMPLE = """
+mercer demo --csv circles.csv
+mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale none -o model.mercer
+"""
+
+
+@verb(example=EXAMPLE, seed=True, memory=True)
+@click.argument("data")
+@click.option(
+    "--output", "-o", metavar="FILE", help="Where to keep the model, such as model.mercer."
+)
+@click.option(
+    "--model",
+    "kind",
+    type=click.Choice(["kpca", "pca", "detector", "incremental"]),
+    default="kpca",
+    show_default=True,
+    help="Kernel PCA, linear PCA, a detector for `mercer monitor`, or kernel PCA in one pass.",
+)
+@click.option(
+    "--kernel",
+    metavar="TEXT",
+    help='As in Python, such as "rbf(gamma=0.5) + 0.1*linear()"; an RBF of median width otherwise. '
+    "precomputed: the file is the kernel matrix.",
+)
+@click.option(
+    "--components",
+    "-k",
+    type=Components(),
+    help="How many, or which share of the variance to keep; 2 (pca: all, detector: 0.99) otherwise.",
+)
+@click.option(
+    "--approximation",
+    metavar="TEXT",
+    help="Such as rpcholesky(rank=500), nystrom(landmarks=500) or fourier(); exact otherwise.",
+)
+@click.option("--refine", type=click.IntRange(0), help="Exact passes after an approximation.")
+@click.option("--solver", metavar="TEXT", help="auto, lapack, krylov, or krylov(tol=1e-10).")
+@click.option(
+    "--preimage",
+    metavar="TEXT",
+    help=f"A way back, for `mercer reconstruct`: {', '.join(TABLES['preimage'])}.",
+)
+@click.option("--checkpoint", metavar="FILE", help="Where a long fit writes down how far it is.")
+@click.option(
+    "--landmarks", type=click.IntRange(1), help="Most rows that --model incremental keeps."
+)
+@click.option("--false-alarm", type=float, help="Share of normal rows that a detector may flag.")
+@click.option("--contamination", type=float, help="Share of training rows that are not normal.")
+@click.option(
+    "--statistic", type=click.Choice(["combined", "T2", "Q"]), help="What a detector goes by."
+)
+@click.option(
+    "--limits",
+    type=click.Choice(["cross-validation", "approximate"]),
+    help="Where the limits of a detector come from.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Read the data, print the plan; fit and write nothing."
+)
+@preparing_options
+@reading_options
+def fit(
+    talk: Talk,
+    *,
+    data: str,
+    reading: Reading,
+    output: str | None,
+    kind: str,
+    scale: str,
+    impute: str | None,
+    one_hot: bool,
+    dry_run: bool,
+    seed: int,
+    memory: str,
+    **options: Any,
+) -> None:
+    """Fit a model to the rows of a file, and keep it in a file.
+
+    DATA is a CSV, TSV, NPY, NPZ, Parquet, Arrow or HDF5 file, a folder of images, or - for stdin. Columns
+    are standardised unless --scale none is given; what was done to them is part of the model.
+    """
+    asked = asked_for(kind, options, seed=seed, memory=memory)
+    scale = _scale_for(asked, scale)
+    path = _checked_paths(data, output, options.get("checkpoint"), dry_run=dry_run)
+    # A detector scales by itself: its limits come from rows that were held out of the scaling too.
+    own = kind == "detector"
+    if own and scale == "standard":
+        talk.note("the detector standardises every column")
+    sheet, preparation = read_training(
+        talk, data, reading, memory, scale="none" if own else scale, impute=impute, one_hot=one_hot
+    )
+    n, d = sheet.rows.shape
+    with watched(talk, "fitting") as verbose:
+        model = asked.estimator(n, verbose=verbose, scale=scale == "standard")
+        if dry_run:
+            return _tell_plan(talk, model, sheet)
+        with talk.timed("fit"):
+            model.fit(_rows_for(asked, sheet))
+    if asked.way_back_for_free:
+        talk.note("the linear kernel has an exact way back, which is kept with the model")
+    results = {"n": n, "d": d, "features": list(preparation.features), **facts(model)}
+    if path is None:
+        talk.say("nothing was written: give -o model.mercer to keep the model")
+    else:
+        results["model"] = _kept(talk, path, model, preparation, sheet)
+    talk.tell(results, told(model, n=n, d=d))
+    return None
+
+
+# ── before ──────────────────────────────────────────────────────────────────
+def _scale_for(asked: Asked, scale: str) -> str:
+    """A kernel matrix is never scaled."""
+    if not asked.is_precomputed or scale == "none":
+        return scale
+    ctx = click.get_current_context()
+    if ctx.get_parameter_source("scale") is not ParameterSource.DEFAULT:
+        msg = "--scale standard came, but with --kernel precomputed the file holds kernel values, not rows."
+        raise click.UsageError(msg)
+    return "none"
+
+
+def _checked_paths(
+    data: str, output: str | None, checkpoint: str | None, *, dry_run: bool
+) -> Path | None:
+    """Where the model goes, if it can go there."""
+    if checkpoint is not None:
+        check_output(checkpoint, [data, *([output] if output else [])], option="--checkpoint")
+    if output is None or dry_run:
+        return None
+    if output == "-":
+        msg = "-o - came, but a model is a file of bytes. Name a file, such as model.mercer."
+        raise click.UsageError(msg)
+    return check_output(output, [data])
+
+
+def _rows_for(asked: Asked, sheet: Sheet) -> Any:
+    """The rows as `fit` takes them; a kernel matrix is looked at as a whole."""
+    return np.array(sheet.rows[:]) if asked.is_precomputed else sheet.rows
+
+
+# ── after ───────────────────────────────────────────────────────────────────
+def _tell_plan(talk: Talk, model: Any, sheet: Sheet) -> None:
+    """What the fit would do."""
+    n, d = sheet.rows.shape
+    results: dict[str, Any] = {"n": n, "d": d, "model": repr(model), "dry_run": True}
+    lines = [f"{model!r} of {n} rows x {d} features"]
+    if hasattr(model, "plan"):
+        plan = model.plan(sheet.rows)
+        results |= {"plan": str(plan).splitlines(), "route": plan.route, "bytes": plan.n_bytes}
+        results |= {"products": plan.n_products, "seconds": plan.seconds}
+        lines.append(str(plan))
+    talk.say("dry run: nothing was fitted, nothing was written")
+    talk.tell(results, "\n".join(lines))
+
+
+def _kept(
+    talk: Talk, path: Path, model: Any, preparation: Preparation, sheet: Sheet
+) -> dict[str, Any]:
+    """Write the model with its preparation and with what a reader of the file may ask."""
+    args = (click.get_current_context().find_root().obj or {}).get("args", [])
+    about = {
+        "command": shlex.join(["mercer", *args]),
+        "options": plain(talk.params),
+        "notes": talk.notes,
+        "warnings": talk.warnings,
+    }
+    replaced = path.exists()
+    with talk.timed("write"):
+        Prepared(preparation, model).save(path, data=sheet.digest, about=about)
+    talk.say(told_file(path, replaced=replaced))
+    return {"path": str(path), "bytes": path.stat().st_size, "data_sha256": sheet.digest}

@@ -1,0 +1,160 @@
+"""From the options of `mercer fit` to an estimator: texts are parsed, options of other models refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+
+from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
+from mercer._core.errors import nearest
+from mercer.approximations import APPROXIMATIONS
+from mercer.kernels import Kernel, Linear
+from mercer.kernels.expression import parse_call, parse_kernel
+from mercer.preimage import PREIMAGES
+from mercer.solvers import SOLVERS
+
+# Which options a model has, by the names of the options and of the estimator's parameters.
+KERNEL = {"components": "n_components", "kernel": "kernel"}
+BACK = {"preimage": "preimage"}
+TAKES: dict[str, dict[str, str]] = {
+    "kpca": {
+        **KERNEL,
+        **BACK,
+        "approximation": "approximation",
+        "refine": "refine",
+        "solver": "solver",
+        "checkpoint": "checkpoint",
+        "weights": "weights",
+    },
+    "pca": {"components": "n_components", "solver": "solver", "weights": "weights"},
+    "detector": {
+        **KERNEL,
+        "approximation": "approximation",
+        "refine": "refine",
+        "false_alarm": "false_alarm",
+        "contamination": "contamination",
+        "statistic": "statistic",
+        "limits": "limits",
+    },
+    "incremental": {**KERNEL, **BACK, "landmarks": "max_landmarks", "weights": "weights"},
+}
+ESTIMATORS: dict[str, type[Any]] = {
+    "kpca": KernelPCA,
+    "pca": PCA,
+    "detector": KernelPCADetector,
+    "incremental": IncrementalKernelPCA,
+}
+ALL = "all"
+
+
+class Components(click.ParamType):
+    """A number of components, a share of the variance, or all."""
+
+    name = "NUMBER|SHARE|all"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | float | str:
+        """`3` as a number, `0.95` as a share; `all` stays a word, for None is an option not given."""
+        text = str(value).strip().lower()
+        if text == ALL:
+            return ALL
+        try:
+            found = int(text) if text.lstrip("+-").isdecimal() else float(text)
+        except ValueError:
+            found = 0
+        if not (found >= 1 if isinstance(found, int) else 0.0 < found <= 1.0):
+            self.fail(
+                f"{value!r} came; a number such as 3, a share of the variance such as 0.95, or all was "
+                "needed.",
+                param,
+                ctx,
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be fitted: the kind of model, and its parameters."""
+
+    kind: str
+    params: dict[str, Any]
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether the file holds kernel values in place of rows."""
+        kernel = self.params.get("kernel")
+        return isinstance(kernel, Kernel) and kernel.is_precomputed
+
+    @property
+    def way_back_for_free(self) -> bool:
+        """Whether the model can come back exactly, though nobody asked."""
+        is_linear = isinstance(self.params.get("kernel"), Linear)
+        return self.kind == "kpca" and is_linear and "preimage" not in self.params
+
+    def estimator(self, n: int, *, verbose: int, scale: bool) -> Any:
+        """The estimator, for n rows."""
+        params = dict(self.params)
+        refine = params.pop("refine", None)
+        if refine is not None:
+            chosen = params["approximation"]
+            if isinstance(chosen, str):  # its rank is ours, not the user's
+                chosen = APPROXIMATIONS[chosen]().at_most(n)
+            params["approximation"] = replace(chosen, refine=refine)
+        if self.way_back_for_free:
+            params["preimage"] = "exact"
+        if self.kind in ("kpca", "incremental"):
+            params["verbose"] = verbose
+        if self.kind == "detector":
+            params["scale"] = scale
+        return ESTIMATORS[self.kind](**params)
+
+
+def asked_for(kind: str, options: dict[str, Any], *, seed: int, memory: str) -> Asked:
+    """What the options ask for; raises before a file is opened."""
+    given = {name: value for name, value in options.items() if value is not None}
+    takes = TAKES[kind]
+    for name in given:
+        if name not in takes:
+            having = [f"--model {other}" for other, its in TAKES.items() if name in its]
+            msg = f"--{name.replace('_', '-')} is no option of --model {kind}, but of {', '.join(having)}."
+            raise click.UsageError(msg)
+    if "refine" in given and "approximation" not in given:
+        msg = "--refine came without --approximation: an exact fit has nothing to refine."
+        raise click.UsageError(msg)
+    params = {takes[name]: _parsed(name, value) for name, value in given.items()}
+    params.pop("weights", None)  # a column, which goes to `fit`
+    params["random_state"] = seed
+    if kind != "incremental":  # whose memory does not grow
+        params["memory"] = memory
+    return Asked(kind, params)
+
+
+def _parsed(name: str, value: Any) -> Any:
+    if name == "components":
+        return None if value == ALL else value
+    if name == "kernel":
+        return parse_kernel(value)
+    if name in TABLES:
+        return _called(value, TABLES[name], name)
+    return value
+
+
+TABLES: dict[str, dict[str, Any]] = {
+    "approximation": APPROXIMATIONS,
+    "solver": SOLVERS,
+    "preimage": PREIMAGES,
+}
+
+
+def _called(text: str, known: dict[str, Any], what: str) -> Any:
+    """A name stays one, so that the library may adapt its defaults; a call with arguments is an object."""
+    bare = text.strip().lower()
+    if bare in known or (what == "solver" and bare == "auto"):
+        return bare
+    if "(" not in text:
+        msg = f"--{what} {text} is not known. {nearest(bare, known)}"
+        raise click.UsageError(msg)
+    return parse_call(text, known, what=what)

@@ -1,0 +1,54 @@
+"""Where a verb writes: looked at before the work begins, and never one of the files that it reads."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mercer._core.atomic import part_of, sweep
+from mercer._core.memory import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def check_output(output: str, inputs: Iterable[str], *, option: str = "-o") -> Path:
+    """The path, if a file can be written there; an hour of work must not end at a closed door."""
+    path = Path(output)
+    for given in inputs:
+        if given != "-" and _is_same(path, Path(given)):
+            msg = f"{option} {output} is the file that is read. Name another."
+            raise click.UsageError(msg)
+    if path.is_dir():
+        msg = f"{option} {output} is a folder. Name a file in it."
+        raise click.UsageError(msg)
+    if path.exists() and not path.is_file():  # a device would be replaced by a file
+        msg = f"{option} {output} is no plain file. Name one that is, or is not there yet."
+        raise click.UsageError(msg)
+    part = part_of(path)
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except OSError as error:
+        why = "its folder does not exist" if not path.parent.is_dir() else error.strerror
+        msg = f"{option} {output} can't be written: {why}."
+        raise OSError(msg) from error
+    with suppress(OSError):
+        part.unlink()
+    sweep(path)
+    return path
+
+
+def told_file(path: Path, *, replaced: bool) -> str:
+    """What is said about a file that was written."""
+    what = "replaced" if replaced else "wrote"
+    return f"{what} {path}, {format_bytes(path.stat().st_size)}"
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    with suppress(OSError):
+        return path.samefile(other)
+    return False

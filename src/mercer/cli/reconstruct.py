@@ -1,0 +1,124 @@
+"""`mercer reconstruct`: rows through the components and back, in the units of the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer.cli.data import open_model, reading_options
+from mercer.cli.frame import verb
+from mercer.cli.stream import Route, send
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.cli.data import Opened
+    from mercer.cli.frame import Talk
+    from mercer.io.prepare import Preparation
+    from mercer.io.table import Reading
+
+EXAMPLE = """
+mercer demo --csv circles.csv
+mercer fit circles.csv --id id --label label -k 10 --preimage ridge -o model.mercer
+mercer reconstruct model.mercer circles.csv -o back.csv
+"""
+
+
+@verb(example=EXAMPLE, memory=True)
+@click.argument("model")
+@click.argument("data")
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    help="Where to write: .csv, .tsv, .npy, .npz, .parquet or .arrow; CSV on stdout otherwise.",
+)
+@reading_options
+def reconstruct(
+    talk: Talk, *, model: str, data: str, output: str | None, reading: Reading, memory: str
+) -> None:
+    """Take rows through the components and back: what is left out is gone.
+
+    What comes out has the columns and units of the training file. MODEL needs a way back: fit it with
+    --preimage, unless it is linear.
+    """
+    opened = open_model(model)
+    _require_way_back(opened)
+    route, loss = (
+        Route.of(talk, opened, data=data, output=output, reading=reading, memory=memory),
+        Loss(),
+    )
+
+    def through(preparation: Preparation, rows: Array) -> Array:
+        back: Array = opened.model.reconstruct(rows)
+        loss.add(rows, back)
+        return preparation.unscaled(back)
+
+    results = send(talk, opened, route, lambda preparation: preparation.features, through)
+    talk.say(str(loss))
+    talk.tell({**results, "mean_squared_error": loss.error, "error_of_mean": loss.of_mean})
+
+
+def _require_way_back(opened: Opened) -> None:
+    """Raise with the command that would have made one."""
+    if opened.is_detector:
+        msg = f"{opened.path} is a detector. Fit with --model kpca --preimage ridge to reconstruct."
+        raise InputError(msg)
+    if getattr(opened.model, "preimage", "exact") is None:
+        about = opened.header.get("about") or {}
+        command = about.get("command") or f"mercer fit DATA -o {opened.path}"
+        msg = (
+            f"{opened.path} knows no way back from scores to rows. Fit it with one: {command} --preimage "
+            "ridge"
+        )
+        raise InputError(msg)
+
+
+@dataclass
+class Loss:
+    """Mean squared error of what came back, beside that of always saying the mean of these rows.
+
+    Both are in the units that the model sees, so that with --scale standard every column counts alike.
+    """
+
+    n: int = 0
+    squares: float = 0.0
+    mean: Array | None = None  # (d,)
+    scatter: float = 0.0  # Σ‖x - mean‖²
+
+    def add(self, rows: Array, back: Array) -> None:  # (b, d), (b, d)
+        """One chunk more, merged by the rule of Chan, Golub & LeVeque (1979)."""
+        exact = rows.astype(np.float64, copy=False)
+        b, here = len(exact), exact.mean(axis=0)
+        self.squares += float(np.sum((exact - back) ** 2))
+        self.scatter += float(np.sum((exact - here) ** 2))
+        if self.mean is None:
+            self.n, self.mean = b, here
+            return
+        gap = here - self.mean
+        self.scatter += float(gap @ gap) * self.n * b / (self.n + b)
+        self.n, self.mean = self.n + b, self.mean + gap * (b / (self.n + b))
+
+    @property
+    def error(self) -> float:
+        """Mean squared error of a number."""
+        return self.squares / (self.n * self._d)
+
+    @property
+    def of_mean(self) -> float:
+        """That of the mean."""
+        return self.scatter / (self.n * self._d)
+
+    @property
+    def _d(self) -> int:
+        return 1 if self.mean is None else len(self.mean)
+
+    def __str__(self) -> str:
+        share = f" ({self.error / self.of_mean:.1%} of it)" if self.of_mean > 0 else ""
+        return (
+            f"mean squared error {self.error:.4g}, beside {self.of_mean:.4g} of the mean of the rows{share}, "
+            "in the units of the model"
+        )

@@ -80,7 +80,7 @@ def monitor(
 
     The exit code is 4 when there is an alarm, and 0 when there is none.
     """
-    reading = _named_by_time(reading, time)
+    reading = named_by_time(reading, time)
     for option, path in (("-o", output), ("--chart", chart)):
         if path is not None and str(path) != "-":
             check_output(str(path), (detector, data), option=option)
@@ -104,7 +104,7 @@ def monitor(
     return ALARM if seen.count else OK
 
 
-def _named_by_time(reading: Reading, time: str | None) -> Reading:
+def named_by_time(reading: Reading, time: str | None) -> Reading:
     """The rows are named by the column of their times."""
     if time is None:
         return reading

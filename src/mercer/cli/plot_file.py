@@ -38,6 +38,11 @@ class PicturePath(click.ParamType):
         return path
 
 
+def need_matplotlib() -> None:
+    """Raise, with the command that installs it, when there is no matplotlib; no picture opens a window."""
+    need("matplotlib", extra="plot").use("agg")
+
+
 def new_figure(size: tuple[float, float]) -> Any:
     """A matplotlib figure of so many inches, or an error with the command that installs matplotlib.
 

@@ -1,0 +1,232 @@
+"""`mercer plot`: a model and its rows as pictures, one kind a call."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mercer._core.errors import nearest
+from mercer.cli.data import Names, open_model, reading_options
+from mercer.cli.frame import verb
+from mercer.cli.output import check_output, told_file
+from mercer.cli.plot_file import PicturePath, need_matplotlib, save
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mercer.cli.data import Opened
+    from mercer.cli.frame import Talk
+    from mercer.io.table import Reading
+
+EXAMPLE = """\
+mercer demo --csv circles.csv
+mercer fit circles.csv --id id --label label --kernel "rbf(gamma=2)" --components 6 -o circles.mercer
+mercer plot scores circles.mercer circles.csv -o scores.png
+mercer plot levels circles.mercer circles.csv -o levels.svg"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of picture: what it shows, whether it needs rows, and which options speak to it."""
+
+    shows: str
+    needs_data: bool
+    options: frozenset[str] = frozenset()
+
+
+KINDS = {
+    "scores": Kind("two components, coloured by label", True, frozenset({"components"})),
+    "spectrum": Kind("share of the variance of each component", False),
+    "panels": Kind("data, PCA, kernel PCA and the way back, of two variables", True),
+    "levels": Kind(
+        "components as functions over two variables",
+        True,
+        frozenset({"components", "variables", "fixed"}),
+    ),
+    "faces": Kind(
+        "mean face and eigenfaces of a model of images", False, frozenset({"components"})
+    ),
+    "chart": Kind("T² and Q of a detector over time", True, frozenset({"time"})),
+}
+
+
+class KindName(click.ParamType):
+    """One of the kinds of pictures; a misspelt one gets a hint."""
+
+    name = "kind"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """All of them."""
+        del param, ctx
+        return f"[{'|'.join(KINDS)}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, when it is known."""
+        if value not in KINDS:
+            self.fail(f"No such picture {value!r}. {nearest(str(value), KINDS)}", param, ctx)
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+        """Those that begin so."""
+        del ctx, param
+        from click.shell_completion import CompletionItem
+
+        return [
+            CompletionItem(name, help=kind.shows)
+            for name, kind in KINDS.items()
+            if name.startswith(incomplete)
+        ]
+
+
+class Inches(click.ParamType):
+    """Width x height in inches, such as 6x4.5."""
+
+    name = "WxH"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, float]:
+        """`6x4.5` as (6.0, 4.5)."""
+        if isinstance(value, tuple):
+            return value
+        number = r"(\d+(?:\.\d+)?)"
+        match = re.fullmatch(rf"\s*{number}\s*[xX×]\s*{number}\s*", str(value))
+        sides = (float(match[1]), float(match[2])) if match else (0.0, 0.0)
+        if not all(0.5 <= side <= 100 for side in sides):
+            self.fail(
+                f"{value!r} came; a width and a height in inches, 0.5 to 100, were needed, such as 6x4.5.",
+                param,
+                ctx,
+            )
+        return sides
+
+
+class Components(click.ParamType):
+    """Components counted from 0, with commas between them."""
+
+    name = "I,J,…"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """`0,1` as (0, 1)."""
+        given = value if isinstance(value, (list, tuple)) else str(value).split(",")
+        texts = [str(part).strip() for part in given]
+        if not all(re.fullmatch(r"\d{1,6}", text) for text in texts) or len({*texts}) < len(texts):
+            self.fail(
+                f"{value!r} came; components counted from 0 were needed, each once, such as 0,1.",
+                param,
+                ctx,
+            )
+        return tuple(map(int, texts))
+
+
+@verb(example=EXAMPLE, memory=True)
+@click.argument("kind", type=KindName())
+@click.argument("model", type=click.Path())
+@click.argument("data", type=click.Path(allow_dash=True), required=False)
+@click.option(
+    "-o", "--output", type=PicturePath(), required=True, help="A .png, .svg or .pdf file."
+)
+@click.option(
+    "--components",
+    type=Components(),
+    help="Which components, counted from 0: one or two for scores, any for levels and faces.",
+)
+@click.option(
+    "--variables", type=Names(), metavar="A,B", help="The two variables that move in levels."
+)
+@click.option(
+    "--fixed",
+    metavar="median|mean|ROW",
+    help="Where levels holds the other variables: medians unless given, or a row, counted from 0.",
+)
+@click.option(
+    "--time", metavar="COLUMN", help="Column that says when each row of a chart was taken."
+)
+@click.option("--title", help="Written above the picture.")
+@click.option("--size", type=Inches(), help="Width and height in inches; each kind has its own.")
+@click.option(
+    "--dpi",
+    type=click.IntRange(20, 1200),
+    default=120,
+    show_default=True,
+    help="Pixels an inch.",
+)
+@reading_options
+def plot(
+    talk: Talk,
+    *,
+    kind: str,
+    model: str,
+    data: str | None,
+    output: Path,
+    title: str | None,
+    size: tuple[float, float] | None,
+    dpi: int,
+    memory: str,
+    reading: Reading,
+    **chosen: Any,
+) -> None:
+    r"""Draw a model or its scores to PNG, SVG or PDF.
+
+    \b
+    scores    two components, coloured by label
+    spectrum  share of the variance of each component; needs no data
+    panels    data, PCA, kernel PCA and the way back, of two variables
+    levels    components as functions over two variables
+    faces     mean face and eigenfaces of a model of images; needs no data
+    chart     T² and Q of a detector over time
+    """
+    _check_usage(kind, data, chosen)
+    replaced = check_output(str(output), [model, *filter(None, [data])]).exists()
+    need_matplotlib()
+    from mercer.cli.plot_kinds import DRAW, Asked
+
+    found = open_model(model)
+    _check_model(kind, found)
+    asked = Asked(talk, found, data, reading, memory, size, **chosen)
+    with talk.timed("draw"):
+        figure = DRAW[kind](asked)
+        if title is not None:
+            under = figure.get_suptitle()  # says where other variables are held: it stays
+            figure.suptitle(f"{title}\n{under}" if under else title, fontsize=11)
+        save(figure, output, dpi=dpi)
+    talk.say(told_file(output, replaced=replaced))
+    inches = [float(side) for side in figure.get_size_inches()]
+    talk.tell({"kind": kind, "file": output, "inches": inches, "dpi": dpi})
+
+
+def _check_usage(kind: str, data: str | None, chosen: dict[str, Any]) -> None:
+    """Raise when something is missing, or was given that this kind of picture has no use for."""
+    known = KINDS[kind]
+    if known.needs_data and data is None:
+        msg = f"A picture of {kind} needs rows: mercer plot {kind} MODEL DATA -o FILE"
+        raise click.UsageError(msg)
+    if not known.needs_data and data is not None:
+        msg = f"A picture of {kind} needs no rows, but {data!r} came: leave it out."
+        raise click.UsageError(msg)
+    for option, value in chosen.items():
+        if value is not None and option not in known.options:
+            whose = " and ".join(name for name, other in KINDS.items() if option in other.options)
+            msg = f"--{option} is for {whose}, and {kind} has no use for it: leave it out."
+            raise click.UsageError(msg)
+
+
+def _check_model(kind: str, found: Opened) -> None:
+    """Raise when the model is not of the kind that the picture is about."""
+    if kind == "chart" and not found.is_detector:
+        msg = (
+            f"A chart needs a detector, but {str(found.path)!r} holds a {type(found.model).__name__}. "
+            "Fit one: mercer fit DATA --model detector -o detector.mercer"
+        )
+        raise click.UsageError(msg)
+    if found.is_detector and kind not in ("chart", "spectrum"):
+        msg = (
+            f"{str(found.path)!r} holds a detector, which gives no scores. Draw its chart: "
+            f"mercer plot chart {found.path} DATA -o chart.png"
+        )
+        raise click.UsageError(msg)

@@ -1,0 +1,313 @@
+"""The kinds of pictures: from a model file and rows to a matplotlib figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from mercer import PCA, plots
+from mercer._core.errors import nearest
+from mercer.cli.data import read_sheet
+from mercer.cli.plot_file import new_figure
+from mercer.engine.frames import need
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mercer._core.types import Array
+    from mercer.cli.data import Opened
+    from mercer.cli.frame import Talk
+    from mercer.io.prepare import Sheet
+    from mercer.io.table import Reading
+
+SHOWN_LEVELS = 6
+GRID = 120  # points along each side: finer than the eye at the usual size
+SHOWN_FACES = 15
+FACES_ACROSS = 8
+CELL, TEXT = 1.15, 0.26  # inches across a face, and for the line above it
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a picture is made from: the model, where its rows are, and what the user chose."""
+
+    talk: Talk
+    found: Opened
+    data: str | None
+    reading: Reading
+    memory: str
+    size: tuple[float, float] | None
+    components: tuple[int, ...] | None = None
+    variables: tuple[str, ...] | None = None
+    fixed: str | None = None
+    time: str | None = None
+
+    @property
+    def model(self) -> Any:
+        """The estimator."""
+        return self.found.model
+
+    @cached_property
+    def sheet(self) -> Sheet:
+        """The rows, prepared for the model."""
+        return read_sheet(self.talk, str(self.data), self.reading, self.found, self.memory)
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the d columns that the model sees."""
+        known = self.found.preparation
+        return [str(name) for name in (self.sheet.names if known is None else known.features)]
+
+    def scaled(self, raw: Array) -> Array:
+        """Rows in the units of the file as the model takes them."""
+        known = self.found.preparation
+        return raw if known is None else known.scaled(raw)
+
+    def unscaled(self, rows: Array) -> Array:
+        """The way back from `scaled`."""
+        known = self.found.preparation
+        return rows if known is None else known.unscaled(rows)
+
+    def figure(self, width: float, height: float) -> Any:
+        """An empty figure of the size that was asked for, or of this one."""
+        return new_figure(self.size or (width, height))
+
+    def chosen(self, most: int) -> list[int]:
+        """The components that were asked for, or the first few, all of them there."""
+        k = int(self.model.n_components_)
+        wanted = range(min(k, most)) if self.components is None else self.components
+        for component in wanted:
+            if component >= k:
+                msg = (
+                    f"--components has {component}, but {str(self.found.path)!r} has {k}, counted "
+                    f"from 0 to {k - 1}."
+                )
+                raise click.UsageError(msg)
+        return list(wanted)
+
+    def way_back(self, what: str) -> Callable[[Array], Array]:
+        """The model's way from scores to rows, or an error that says how to get one."""
+        back = getattr(self.model, "inverse_transform", None)
+        if back is None or _has_no_preimage(self.model):
+            msg = (
+                f"{what} needs a way back from scores to rows, and {str(self.found.path)!r} has none. "
+                "Fit it with one: mercer fit DATA --preimage ridge -o MODEL"
+            )
+            raise click.UsageError(msg)
+        return lambda scores: self.unscaled(np.asarray(back(scores)))
+
+
+def _has_no_preimage(model: Any) -> bool:
+    if hasattr(model, "preimage"):
+        return not hasattr(model, "preimage_")
+    return getattr(model, "fit_inverse_transform", True) is False  # as scikit-learn has it
+
+
+# ── of rows ─────────────────────────────────────────────────────────────────
+def draw_scores(asked: Asked) -> Any:
+    """Two components against each other, coloured by label."""
+    pair = (0, 1) if asked.components is None else asked.components
+    if len(pair) > 2:
+        msg = f"--components {','.join(map(str, pair))} came, and scores are drawn for one or two."
+        raise click.UsageError(msg)
+    asked.chosen(2)
+    sheet = asked.sheet
+    figure = asked.figure(6.0, 4.6)
+    plots.scores(
+        np.asarray(asked.model.transform(sheet.rows)),
+        label_values(sheet.labels),
+        components=pair,
+        explained_variance_ratio=asked.model.explained_variance_ratio_,
+        ax=figure.subplots(),
+    )
+    return figure
+
+
+def draw_panels(asked: Asked) -> Any:
+    """The four panels: data, PCA, kernel PCA, and the points taken back."""
+    back = asked.way_back("The fourth panel")
+    rows = np.asarray(asked.sheet.rows)  # (n, 2)
+    if rows.shape[1] != 2:
+        msg = (
+            f"Panels show two variables, and this model has {rows.shape[1]}. Draw its scores: "
+            f"mercer plot scores {asked.found.path} DATA -o scores.png"
+        )
+        raise click.UsageError(msg)
+    scores = np.asarray(asked.model.transform(rows))
+    k = scores.shape[1]
+    figure = asked.figure(7.6, 6.4)
+    axes = plots.panels(
+        asked.unscaled(rows),
+        PCA(2).fit_transform(rows),
+        scores,
+        back(scores),
+        label_values(asked.sheet.labels),
+        titles=("data", "PCA", model_name(asked.model), f"back from {k} component{'s' * (k > 1)}"),
+        fig=figure,
+    )
+    for ax in (axes[0, 0], axes[1, 1]):
+        ax.set(xlabel=asked.features[0], ylabel=asked.features[1])
+    return figure
+
+
+def draw_levels(asked: Asked) -> Any:
+    """The first components, or those asked for, as functions over two variables in their own units."""
+    chosen = asked.chosen(SHOWN_LEVELS)
+    names = asked.features
+    raw = asked.unscaled(np.asarray(asked.sheet.rows))  # (n, d)
+    pair = _pair(asked, names)
+    axes = plots.levels(
+        raw,
+        lambda points: asked.model.transform(asked.scaled(points)),
+        component=chosen if len(chosen) > 1 else chosen[0],
+        variables=pair,
+        fixed=_held(asked.fixed, raw),
+        names=names,
+        labels=label_values(asked.sheet.labels),
+        resolution=GRID,
+    )
+    figure = np.atleast_1d(axes)[0].figure
+    need("matplotlib.pyplot", extra="plot").close(figure)  # pyplot made it, and would keep it
+    if len(chosen) > 1 and pair is None:
+        figure.supxlabel(names[0], fontsize=10)
+        figure.supylabel(names[1], fontsize=10)
+    if asked.size is not None:
+        figure.set_size_inches(asked.size)
+    return figure
+
+
+def draw_chart(asked: Asked) -> Any:
+    """T² and Q over time."""
+    from mercer.cli.monitor import draw_charts, named_by_time
+    from mercer.cli.monitor_run import monitored
+
+    asked = replace(asked, reading=named_by_time(asked.reading, asked.time))
+    seen = monitored(asked.found, asked.sheet, asked.reading, top=0)
+    figure = asked.figure(8.0, 5.2)
+    draw_charts(asked.talk, seen, figure)
+    return figure
+
+
+# ── of the model alone ──────────────────────────────────────────────────────
+def draw_spectrum(asked: Asked) -> Any:
+    """Each eigenvalue as a share of the true total."""
+    model = getattr(asked.model, "model_", asked.model)  # that of a detector
+    share = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
+    figure = asked.figure(5.6, 4.0)
+    plots.spectrum(share, total=max(1.0, float(share.sum())), ax=figure.subplots())
+    return figure
+
+
+def draw_faces(asked: Asked) -> Any:
+    """The mean as a picture, and for each component what one standard deviation along it adds.
+
+    For a linear model that is the eigenface. For another kernel it is what the way back makes of the step,
+    which holds near the mean only.
+    """
+    shape = _image_shape(asked)
+    back = asked.way_back("An eigenface")
+    chosen = asked.chosen(SHOWN_FACES)
+    k = int(asked.model.n_components_)
+    steps = np.zeros((len(chosen) + 1, k))  # the first row is the mean: no step at all
+    spreads = np.sqrt(np.asarray(asked.model.explained_variance_, dtype=np.float64))
+    steps[range(1, len(chosen) + 1), chosen] = spreads[chosen]
+    pictures = np.asarray(back(steps), dtype=np.float64)  # (1 + c, h * w)
+    mean = pictures[0] - pictures[0].mean()  # so that middle grey is its average brightness
+    share = asked.model.explained_variance_ratio_
+    titles = ["mean", *(f"{j}: {share[j]:.1%}".replace("%", " %") for j in chosen)]
+    across = min(FACES_ACROSS, len(pictures))
+    tall = CELL * shape[0] / shape[1] + TEXT
+    figure = asked.figure(CELL * across, tall * -(-len(pictures) // across))
+    sheet = np.vstack([mean, pictures[1:] - pictures[0]])
+    plots.faces(sheet, shape=shape, n_columns=across, titles=titles, symmetric=True, fig=figure)
+    return figure
+
+
+def _image_shape(asked: Asked) -> tuple[int, int]:
+    """Height and width of the training images: the model knows them, or --image-size says them."""
+    shape = asked.reading.image_size or getattr(asked.found.preparation, "image_shape", None)
+    if shape is None:
+        msg = (
+            f"{str(asked.found.path)!r} was not fitted to a folder of images. If its columns are pixels, "
+            "row by row, say their shape: --image-size HEIGHTxWIDTH"
+        )
+        raise click.UsageError(msg)
+    d = int(asked.model.n_features_in_)
+    if shape[0] * shape[1] != d:
+        msg = (
+            f"--image-size {shape[0]}x{shape[1]} means {shape[0] * shape[1]} pixels; there are {d}."
+        )
+        raise click.UsageError(msg)
+    return int(shape[0]), int(shape[1])
+
+
+# ── what was chosen ─────────────────────────────────────────────────────────
+def _pair(asked: Asked, names: list[str]) -> tuple[str, str] | None:
+    wanted = asked.variables
+    if wanted is None:
+        if len(names) == 2:
+            return None
+        msg = (
+            f"Levels are drawn over two variables, and this model has {len(names)}. Say which two move: "
+            f"--variables {names[0]},{names[-1] if len(names) > 1 else '…'}"
+        )
+        raise click.UsageError(msg)
+    for name in wanted:
+        if name not in names:
+            msg = (
+                f"--variables has {name!r}, which this model does not know. {nearest(name, names)}"
+            )
+            raise click.UsageError(msg)
+    if len(wanted) != 2:
+        msg = f"--variables needs two names, but {len(wanted)} came: {', '.join(wanted)}."
+        raise click.UsageError(msg)
+    return wanted[0], wanted[1]
+
+
+def _held(fixed: str | None, raw: Array) -> Any:
+    if fixed in (None, "median"):
+        return "median"
+    if fixed == "mean":
+        return raw.mean(axis=0)
+    if fixed.isdecimal() and int(fixed) < len(raw):
+        return int(fixed)
+    msg = f"--fixed {fixed} came. Use median, mean, or a row from 0 to {len(raw) - 1}."
+    raise click.UsageError(msg)
+
+
+def label_values(labels: Any) -> Any:
+    """Labels as numbers where all are, so that a measurement gets a colour bar; else as they are."""
+    if labels is None:
+        return None
+    values = np.asarray(labels)
+    if values.dtype.kind not in "OUS":
+        return values
+    texts = ["missing" if value is None else str(value) for value in values]
+    try:
+        numbers = np.array(texts, dtype=np.float64)
+    except ValueError:
+        return np.array(texts)
+    return numbers if np.isfinite(numbers).all() else np.array(texts)
+
+
+def model_name(model: Any) -> str:
+    """What the picture calls the model."""
+    kernel = getattr(model, "kernel_", None)
+    if kernel is None:
+        return "PCA of the model"
+    text = f"kernel PCA, {kernel!r}"
+    return text if len(text) < 48 else "kernel PCA"
+
+
+DRAW: dict[str, Callable[[Asked], Any]] = {
+    "scores": draw_scores,
+    "spectrum": draw_spectrum,
+    "panels": draw_panels,
+    "levels": draw_levels,
+    "faces": draw_faces,
+    "chart": draw_chart,
+}

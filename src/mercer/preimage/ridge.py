@@ -21,6 +21,7 @@ from mercer.preimage.tuning import (
     Trial,
     best_penalty,
     best_width,
+    narrowed,
     sketched,
     widths,
 )
@@ -130,8 +131,10 @@ class Ridge(Preimage):
         first = best_width(widths(gamma), lambda g: tried(g, few))
         if few.step == 1:
             return first
-        # More rows see finer detail: the next width may be better still.
-        return best_width(widths(first.gamma, 1), tried)
+        # More rows see finer detail: narrower widths may be better still.
+        tried_again = widths(first.gamma, 1)
+        best = best_width(tried_again, tried)
+        return best if best.gamma < tried_again[-1] else narrowed(best, tried)
 
     def _penalties(self, spectrum: Spectrum) -> Array:
         if self.alpha != "auto":

@@ -127,3 +127,13 @@ def best_width(gammas: Array, tried: Callable[[float], Trial]) -> Trial:
     for gamma in gammas[1:]:  # two decompositions at a time, not all
         best = min(best, tried(float(gamma)), key=lambda trial: trial.error)
     return best
+
+
+def narrowed(best: Trial, tried: Callable[[float], Trial], steps: int = STEPS) -> Trial:
+    """Narrower and narrower than the best so far, as long as the error falls."""
+    for _ in range(steps):
+        trial = tried(best.gamma * FACTOR)
+        if trial.error >= best.error:
+            break
+        best = trial
+    return best

@@ -1,0 +1,281 @@
+"""`mercer select`: kernels side by side on rows held out; the winner, and why, kept where asked."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from mercer import diagnostics
+from mercer._core.errors import InputError, MercerError
+from mercer.cli.data import preparing_options, read_training, reading_options
+from mercer.cli.fit_model import TABLES, Asked, asked_for
+from mercer.cli.frame import FAILURE, OK, plain, verb
+from mercer.cli.output import check_output, told_file
+from mercer.cli.progress import watched
+from mercer.estimators.prepared import Prepared
+from mercer.kernels.expression import kernel_text, parse_kernel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mercer.cli.frame import Talk
+    from mercer.diagnostics import Selection
+    from mercer.io.prepare import Preparation, Sheet
+    from mercer.io.table import Reading
+    from mercer.kernels import Kernel
+
+EXAMPLE = """
+mercer demo --csv circles.csv
+mercer select circles.csv --id id --label label --kernels "linear(); rbf(); rbf(gamma=10)" --components 2,5
+"""
+
+
+class KernelTexts(click.ParamType):
+    """Kernels as text; several stand in one variable of the environment with semicolons between them."""
+
+    name = "TEXT"
+    envvar_list_splitter = ";"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """The text, which the verb parses."""
+        del param, ctx
+        return str(value)
+
+
+class Counts(click.ParamType):
+    """Whole numbers with commas between them."""
+
+    name = "K,K,…"
+    takes_lists = True
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[int]:
+        """`2,5` as [2, 5]."""
+        parts = value if isinstance(value, (list, tuple)) else str(value).split(",")
+        texts = [str(part).strip() for part in parts]
+        if not all(text.isascii() and text.isdigit() and 0 < len(text) < 10 for text in texts):
+            self.fail(f"{value!r} came; whole numbers such as 2,5,10 were needed.", param, ctx)
+        return [int(text) for text in texts]
+
+
+@verb(example=EXAMPLE, seed=True, memory=True)
+@click.argument("data")
+@click.option(
+    "--output", "-o", metavar="FILE", help="Fit the winner to all rows, and keep it here."
+)
+@click.option(
+    "--kernel", "kernel", type=KernelTexts(), multiple=True, help="A candidate; repeat it."
+)
+@click.option(
+    "--kernels",
+    metavar="TEXTS",
+    help='Candidates in one text, such as "linear(); rbf(gamma=0.5)". Without any: linear, polynomial, '
+    "Gaussian at several widths, Matérn and Laplacian.",
+)
+@click.option(
+    "--components", "-k", type=Counts(), help="Numbers of components to compare, such as 2,5,10."
+)
+@click.option("--supervised", is_flag=True, help="Judge by how well the scores predict --label.")
+@click.option(
+    "--criterion",
+    metavar="NAME",
+    help="denoising (default), reconstruction or variance; with --supervised a scoring of scikit-learn.",
+)
+@click.option("--noise", type=float, default=0.3, show_default=True, help="Of denoising: its size.")
+@click.option("--folds", type=click.IntRange(2), default=3, show_default=True, help="Folds.")
+@click.option(
+    "--max-rows",
+    type=click.IntRange(4),
+    default=2000,
+    show_default=True,
+    help="Compare on a sample.",
+)
+@click.option("--jobs", type=int, help="Candidates side by side; -1 takes all cores.")
+@click.option("--approximation", metavar="TEXT", help="How to fit the winner, as in `mercer fit`.")
+@click.option(
+    "--preimage",
+    metavar="TEXT",
+    help=f"A way back for the winner: {', '.join(TABLES['preimage'])}.",
+)
+@preparing_options
+@reading_options
+def select(
+    talk: Talk,
+    *,
+    data: str,
+    output: str | None,
+    reading: Reading,
+    kernel: tuple[str, ...],
+    kernels: str | None,
+    supervised: bool,
+    approximation: str | None,
+    preimage: str | None,
+    seed: int,
+    memory: str,
+    scale: str,
+    impute: str | None,
+    one_hot: bool,
+    **how: Any,
+) -> int:
+    """Compare kernels and widths on rows held out.
+
+    Without --supervised a kernel is judged in the units of the rows: rows that were held out get noise,
+    go through the components and come back, and the error is their distance from what they were.
+    """
+    candidates = _candidates(kernel, kernels)
+    asked = asked_for(
+        "kpca", {"approximation": approximation, "preimage": preimage}, seed=seed, memory=memory
+    )
+    if supervised and reading.label is None:
+        msg = "--supervised came without --label: name the column that the scores are to predict."
+        raise click.UsageError(msg)
+    path = _checked_output(output, data)
+    sheet, preparation = read_training(
+        talk, data, reading, memory, scale=scale, impute=impute, one_hot=one_hot
+    )
+    found = _compared(talk, sheet, candidates, supervised=supervised, seed=seed, **how)
+    results = facts(found, n=sheet.rows.shape[0], judged=how["max_rows"])
+    code = OK
+    if path is None:
+        talk.say(f"nothing was written: give -o model.mercer to keep the winner, {_winner(found)}")
+    else:
+        results["model"], code = _kept(
+            talk, path, found, dict(results), asked=asked, sheet=sheet, preparation=preparation
+        )
+    talk.tell(results, str(found))
+    return code
+
+
+# ── before ──────────────────────────────────────────────────────────────────
+def _candidates(repeated: tuple[str, ...], listed: str | None) -> list[Kernel] | None:
+    """The kernels that were named; None for the usual ones."""
+    texts = [*repeated, *(part for part in (listed or "").split(";") if part.strip())]
+    kernels = [parse_kernel(text) for text in texts]
+    if any(candidate.is_precomputed for candidate in kernels):
+        msg = "A precomputed kernel can't be compared with others: it has no rows."
+        raise click.UsageError(msg)
+    if listed is not None and not kernels:
+        msg = '--kernels is empty. Write it as "linear(); rbf(gamma=0.5)", or leave it out.'
+        raise click.UsageError(msg)
+    return kernels or None
+
+
+def _checked_output(output: str | None, data: str) -> Path | None:
+    if output == "-":
+        msg = "-o - came, but a model is a file of bytes. Name a file, such as model.mercer."
+        raise click.UsageError(msg)
+    return None if output is None else check_output(output, [data])
+
+
+# ── compare ─────────────────────────────────────────────────────────────────
+def _compared(
+    talk: Talk,
+    sheet: Sheet,
+    candidates: list[Kernel] | None,
+    *,
+    supervised: bool,
+    seed: int,
+    components: list[int] | None,
+    criterion: str | None,
+    noise: float,
+    folds: int,
+    max_rows: int,
+    jobs: int | None,
+) -> Selection:
+    n = sheet.rows.shape[0]
+    if n > max_rows:
+        talk.note(
+            f"compared on {max_rows} of {n} rows, drawn with seed {seed}; --max-rows for more"
+        )
+    y = _labels(sheet) if supervised else None
+    with watched(talk, "comparing") as verbose, talk.timed("compare"):
+        return diagnostics.select(
+            sheet.rows,
+            candidates,
+            n_components=components,
+            y=y,
+            criterion=criterion,
+            noise=noise,
+            folds=folds,
+            max_rows=max_rows,
+            n_jobs=jobs,
+            refit=False,
+            verbose=verbose,
+            random_state=seed,
+        )
+
+
+def _labels(sheet: Sheet) -> Any:
+    """One a row; numbers where all of them are."""
+    labels = np.asarray(sheet.labels)
+    missing = [i for i, label in enumerate(labels) if label is None or str(label).strip() == ""]
+    if missing:
+        msg = (
+            f"The label of row {missing[0]} (counted from 0) is missing, as are {len(missing)} in all. Fill "
+            "them, or leave --supervised out."
+        )
+        raise InputError(msg)
+    try:
+        return labels.astype(np.float64)
+    except (TypeError, ValueError):
+        return labels.astype(str)
+
+
+# ── after ───────────────────────────────────────────────────────────────────
+def facts(found: Selection, *, n: int, judged: int) -> dict[str, Any]:
+    """The comparison as JSON can hold it: what a report shows as the way a kernel was chosen."""
+    return {
+        "winner": {"kernel": kernel_text(found.best_kernel_), "components": found.n_components_},
+        "reasons": found.reasons_,
+        "table": [plain(row) for row in found.table_],
+        "n": n,
+        "n_judged": min(n, judged),
+    }
+
+
+def _winner(found: Selection) -> str:
+    return f'--kernel "{kernel_text(found.best_kernel_)}" --components {found.n_components_}'
+
+
+def _kept(
+    talk: Talk,
+    path: Path,
+    found: Selection,
+    chosen: dict[str, Any],
+    *,
+    asked: Asked,
+    sheet: Sheet,
+    preparation: Preparation,
+) -> tuple[dict[str, Any] | None, int]:
+    """Fit the winner and write it; where it can't be fitted, the comparison is still worth having."""
+    params = {
+        **asked.params,
+        "kernel": found.best_kernel_,
+        "n_components": found.n_components_,
+    }
+    try:
+        with watched(talk, "fitting") as verbose, talk.timed("fit"):
+            model = Asked("kpca", params).estimator(
+                sheet.rows.shape[0], verbose=verbose, scale=False
+            )
+            model.fit(sheet.rows)
+    except MercerError as error:
+        talk.warn(f"The winner was found, but not fitted, and nothing was written: {error}")
+        return None, FAILURE
+    args = (click.get_current_context().find_root().obj or {}).get("args", [])
+    about = {
+        "command": shlex.join(["mercer", *args]),
+        "options": plain(talk.params),
+        "notes": talk.notes,
+        "warnings": talk.warnings,
+        "selection": chosen,
+    }
+    replaced = path.exists()
+    with talk.timed("write"):
+        Prepared(preparation, model).save(path, data=sheet.digest, about=about)
+    talk.say(told_file(path, replaced=replaced))
+    return {"path": str(path), "bytes": path.stat().st_size, "data_sha256": sheet.digest}, OK

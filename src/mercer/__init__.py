@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     )
     from mercer.diagnostics import check_kernel, select
     from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
+    from mercer.estimators.prepared import Prepared
+    from mercer.io.model_file import load
+    from mercer.io.skops import SKOPS_TRUSTED
 
 __version__ = "0.1.0"
 
@@ -32,11 +35,14 @@ _HOMES = {
     "KernelPCA": "mercer.estimators",
     "KernelPCADetector": "mercer.estimators",
     "PCA": "mercer.estimators",
+    "Prepared": "mercer.estimators.prepared",
+    "SKOPS_TRUSTED": "mercer.io.skops",
     "approximations": "",
     "check_kernel": "mercer.diagnostics",
     "diagnostics": "",
     "errors": "",
     "kernels": "",
+    "load": "mercer.io.model_file",
     "preimage": "",
     "plots": "",
     "select": "mercer.diagnostics",
@@ -46,15 +52,18 @@ _HOMES = {
 
 __all__ = [
     "PCA",
+    "SKOPS_TRUSTED",
     "IncrementalKernelPCA",
     "KernelPCA",
     "KernelPCADetector",
+    "Prepared",
     "__version__",
     "approximations",
     "check_kernel",
     "diagnostics",
     "errors",
     "kernels",
+    "load",
     "plots",
     "preimage",
     "select",

@@ -27,6 +27,7 @@ from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted, va
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.memory import parse_bytes
 from mercer.engine.threads import n_blas_threads
+from mercer.estimators.saving import Saving
 from mercer.estimators.validation import as_generator
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.base import as_rows
@@ -53,7 +54,7 @@ TOL = {8: 1e-12, 4: 1e-6}
 POSITIVE = {"rbf": ("gamma_",), "sigmoid": ("gamma_",), "poly": ("gamma_", "degree")}
 
 
-class KernelPCA(_Reference):  # type: ignore[misc]
+class KernelPCA(Saving, _Reference):  # type: ignore[misc]
     """Kernel PCA with scikit-learn's sixteen parameters, attributes and numbers.
 
     See `sklearn.decomposition.KernelPCA` for the parameters. `eigen_solver` keeps its meaning:

@@ -13,6 +13,7 @@ from mercer._core.errors import InputError
 from mercer.engine.rows import RowSource
 from mercer.estimators.door import check_kernel_rows, check_out, new_rows
 from mercer.estimators.progress import CallbackSupport, announced
+from mercer.estimators.saving import Saving
 from mercer.model.space import FeatureSpace
 from mercer.model.statistics import score_variances
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from mercer.model import Fit
 
 
-class Projector(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Projector(  # type: ignore[misc]
+    Saving, CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """An estimator around a `Fit`: it stores ``fit_`` and ``_dtype``, all else is read off them."""
 
     fit_: Fit

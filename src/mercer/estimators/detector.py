@@ -25,6 +25,7 @@ from mercer.estimators.detector_parts import (
 )
 from mercer.estimators.detector_report import Monitoring, check_top, named_columns, report
 from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
+from mercer.estimators.saving import Saving
 from mercer.model.statistics import Gauge
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from mercer.model.statistics import Statistics
 
 
-class KernelPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds rows that are unlike the training rows, and says which variables they differ in.
 
     Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept

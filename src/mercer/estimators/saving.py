@@ -1,0 +1,39 @@
+"""Saving: every fitted estimator goes into one file that holds no code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mercer.io.model_file import save
+
+if TYPE_CHECKING:
+    import os
+
+
+class Saving:
+    """`save`, beside `mercer.load`."""
+
+    def save(self, path: str | os.PathLike[str], *, data: Any = None) -> None:
+        """Write the fitted model to a file, in a single step: the old file or the new one, never half.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; ``.mercer`` is the usual ending.
+        data : array-like, sparse matrix or source of rows, optional
+            The training rows, of which a digest is kept, so that others can tell what the model was
+            fitted to. An exact fit keeps its rows anyhow and needs none.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np
+        >>> import mercer
+        >>> X = np.random.default_rng(0).standard_normal((40, 3))
+        >>> model = mercer.KernelPCA(2).fit(X)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model.mercer")
+        ...     again = mercer.load(f"{folder}/model.mercer")
+        >>> np.array_equal(again.transform(X), model.transform(X))
+        True
+        """
+        save(self, path, data=data)

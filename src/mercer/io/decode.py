@@ -1,0 +1,274 @@
+"""From what a file holds back to a fitted model, with every value looked at before it is used."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from mercer._core.errors import ModelFileError
+from mercer.io.agreement import check_object
+from mercer.io.container import DTYPES
+from mercer.io.encode import BIT_GENERATORS
+from mercer.io.kinds import is_kind
+from mercer.io.known_types import found, table
+from mercer.io.known_values import PARAMETERS
+
+if TYPE_CHECKING:
+    from mercer.io.known_types import Known
+
+# A sum of a kernel with itself, ten times over, is a thousand kernels to compute and ten to store.
+MOST_PARTS = 10_000
+MOST_INTEGER = 2**128
+MOST_POSITION = {"MT19937": 624, "Philox": 4}  # NumPy reads from there without a look
+
+
+class Decoder:
+    """Makes the objects of a file, one after the other."""
+
+    def __init__(self, arrays: list[np.ndarray[Any, Any]]) -> None:
+        self._arrays = arrays
+        self._objects: list[Any] = []
+        self._sizes: list[
+            int
+        ] = []  # of each object, counting shared parts as often as they are used
+        self._size = 0
+
+    def add(self, entry: Any) -> None:
+        """The next object of the list."""
+        entry = _names(entry, {"type", "fields"}, {"learned"}, "an object")
+        name = entry["type"]
+        if not isinstance(name, str) or name not in table():
+            _wrong(f"it holds a {name!r}, which this mercer does not know")
+        self._size = 1
+        fields, learned = (self._trees(entry.get(part, {}), name) for part in ("fields", "learned"))
+        if self._size > MOST_PARTS:
+            _wrong(f"its {name} has more than {MOST_PARTS} parts")
+        value = _made(table()[name], name, fields, learned)
+        check_object(name, value)
+        self._objects.append(value)
+        self._sizes.append(self._size)
+
+    def _trees(self, trees: Any, name: str) -> dict[str, Any]:
+        if not isinstance(trees, dict):
+            _wrong(f"the fields of its {name} are a {type(trees).__name__}")
+        return {field: self.value(tree) for field, tree in trees.items()}
+
+    def value(self, tree: Any) -> Any:
+        """The value of a tree; objects that it names are there already."""
+        if tree is None or isinstance(tree, (bool, str, float)):
+            return tree
+        if isinstance(tree, int):
+            if abs(tree) >= MOST_INTEGER:
+                _wrong("it holds an integer of more than 128 bits")
+            return tree
+        self._size += 1
+        if isinstance(tree, list):
+            return [self.value(part) for part in tree]
+        mark = next((name for name in tree if name.startswith("$")), None)
+        if mark not in self._MARKS:
+            _wrong(f"it holds a value marked {mark!r}, which this mercer does not know")
+        return getattr(self, self._MARKS[mark])(tree[mark], tree)
+
+    _MARKS = {  # noqa: RUF012  (a table, read only)
+        "$array": "_array",
+        "$csr": "_csr",
+        "$dict": "_dict",
+        "$dtype": "_dtype",
+        "$float": "_float",
+        "$generator": "_generator",
+        "$names": "_texts",
+        "$path": "_path",
+        "$random_state": "_random_state",
+        "$ref": "_object",
+        "$scalar": "_scalar",
+        "$slice": "_slice",
+        "$tuple": "_tuple",
+    }
+
+    # ── what stands in a tree ───────────────────────────────────────────────
+    def _object(self, place: Any, _: Any) -> Any:
+        if type(place) is not int or not 0 <= place < len(self._objects):
+            _wrong(f"an object refers to object {place!r}, which does not come before it")
+        self._size += self._sizes[place]
+        return self._objects[place]
+
+    def _array(self, slot: Any, _: Any) -> Any:
+        if type(slot) is not int or not 0 <= slot < len(self._arrays):
+            _wrong(f"an object refers to array {slot!r} of {len(self._arrays)}")
+        return self._arrays[slot]
+
+    def _csr(self, parts: Any, tree: Any) -> Any:
+        tree = _names(tree, {"$csr", "shape", "kind"}, set(), "a sparse matrix")
+        parts = _names(parts, {"data", "indices", "indptr"}, set(), "a sparse matrix")
+        data, indices, indptr = (self.value(parts[n]) for n in ("data", "indices", "indptr"))
+        shape = tree["shape"]
+        if not (isinstance(shape, list) and len(shape) == 2 and all(type(i) is int for i in shape)):
+            _wrong(f"a sparse matrix has the shape {shape!r}")
+        if not _is_csr(data, indices, indptr, *shape):
+            _wrong("the indices of a sparse matrix lie outside of it")
+        kind = sparse.csr_array if tree["kind"] == "array" else sparse.csr_matrix
+        return kind((data, indices, indptr), shape=tuple(shape))
+
+    def _dict(self, parts: Any, _: Any) -> Any:
+        return self._trees(parts, "dict")
+
+    def _tuple(self, parts: Any, _: Any) -> Any:
+        return tuple(self.value(part) for part in _list(parts))
+
+    def _slice(self, parts: Any, _: Any) -> Any:
+        return slice(*(self.value(part) for part in _list(parts)))
+
+    def _texts(self, parts: Any, _: Any) -> Any:
+        if not all(isinstance(part, str) for part in _list(parts)):
+            _wrong("a column name is no text")
+        return np.array(parts, dtype=object)
+
+    def _path(self, text: Any, _: Any) -> Any:
+        return Path(_text(text))
+
+    def _float(self, text: Any, _: Any) -> float:
+        if text not in ("nan", "inf", "-inf"):
+            _wrong(f"{text!r} stands where a number was needed")
+        return float(text)
+
+    def _dtype(self, text: Any, _: Any) -> np.dtype[Any]:
+        if text not in DTYPES:
+            _wrong(f"{text!r} is no dtype of a model file")
+        return np.dtype(text)
+
+    def _scalar(self, text: Any, tree: Any) -> Any:
+        value = self.value(_names(tree, {"$scalar", "value"}, set(), "a number")["value"])
+        if not isinstance(value, (bool, int, float)):
+            _wrong(f"{value!r} stands where a number was needed")
+        return self._dtype(text, tree).type(value)
+
+    # ── random numbers ──────────────────────────────────────────────────────
+    def _generator(self, tree: Any, _: Any) -> np.random.Generator:
+        return np.random.Generator(_bits(self.value(tree)))
+
+    def _random_state(self, tree: Any, _: Any) -> np.random.RandomState:
+        state = self.value(tree)
+        bits = _bits(state)
+        made = np.random.RandomState(bits)  # type: ignore[arg-type]
+        made.set_state(state)
+        return made
+
+
+def _bits(state: Any) -> Any:
+    name = state.get("bit_generator") if isinstance(state, dict) else None
+    if name not in BIT_GENERATORS:
+        _wrong(f"{name!r} is no random generator of a model file")
+    inner = state.get("state")
+    position = inner.get("pos", 0) if isinstance(inner, dict) else 0
+    position = state.get("buffer_pos", position)
+    if type(position) is not int or not 0 <= position <= MOST_POSITION.get(name, 0):
+        _wrong(f"a random generator stands at position {position!r}")
+    bits = getattr(np.random, name)()
+    bits.state = state
+    return bits
+
+
+# ── objects ─────────────────────────────────────────────────────────────────
+def _made(known: Known, name: str, fields: dict[str, Any], learned: dict[str, Any]) -> Any:
+    kind: Any = found(known.home)
+    if known.making == "estimator":
+        return _made_estimator(kind, known, name, fields, learned)
+    if learned:
+        _wrong(f"its {name} has learned something, which it can't")
+    check_fields(known, name, fields)
+    if known.making == "member":
+        if fields["name"] not in kind.__members__:
+            _wrong(f"{fields['name']!r} is no {name}")
+        return kind[fields["name"]]
+    if name == "PairwiseFunction":  # made from a model otherwise
+        made = kind.__new__(kind)
+        made.__dict__.update(fields)
+        return made
+    return kind(**fields)
+
+
+def _made_estimator(
+    kind: Any, known: Known, name: str, params: dict[str, Any], learned: dict[str, Any]
+) -> Any:
+    asked = set(inspect.signature(kind).parameters)
+    if set(params) != asked:
+        _wrong(f"its {name} has the parameters {sorted(params)}, not {sorted(asked)}")
+    for param, value in params.items():
+        check_field(PARAMETERS.get(param, "any"), value, {}, f"{param!r} of its {name}")
+    made = kind(**params)
+    if not learned:
+        return made
+    check_fields(known, name, learned)
+    requests = learned.pop("_metadata_request", None)
+    if requests is not None:
+        _request(made, requests)
+    made.__dict__.update(learned)
+    return made
+
+
+def _request(made: Any, requests: Any) -> None:
+    """Which metadata a pipeline may hand to which method, as scikit-learn keeps it."""
+    kept = made._get_metadata_request()
+    for method, params in requests.items():
+        for param, alias in params.items():
+            getattr(kept, method).add_request(param=param, alias=alias)
+    made._metadata_request = kept
+
+
+def check_fields(known: Known, name: str, fields: dict[str, Any]) -> None:
+    """Raise unless all fields are there and of their kinds."""
+    missing, extra = known.required - set(fields), set(fields) - set(known.kinds)
+    if missing or extra:
+        _wrong(f"its {name} lacks {sorted(missing)} and has {sorted(extra)} in their place")
+    lengths: dict[str, int] = {}
+    for field, value in fields.items():
+        check_field(known.kinds[field], value, lengths, f"{field!r} of its {name}")
+
+
+def check_field(kind: str, value: Any, lengths: dict[str, int], what: str) -> None:
+    """Raise unless the value is of that kind."""
+    if not is_kind(kind, value, lengths):
+        _wrong(f"{what} is a {type(value).__name__} where {kind} was needed")
+
+
+def _is_csr(data: Any, indices: Any, indptr: Any, n: int, d: int) -> bool:
+    parts = (data, indices, indptr)
+    if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts):
+        return False
+    if indices.dtype.kind != "i" or indptr.dtype.kind != "i" or n < 0 or d < 0:
+        return False
+    if (
+        len(indptr) != n + 1
+        or len(indices) != len(data)
+        or indptr[0] != 0
+        or indptr[-1] != len(data)
+    ):
+        return False
+    inside = len(indices) == 0 or bool(indices.min() >= 0 and indices.max() < d)
+    return inside and not bool(np.any(np.diff(indptr) < 0))
+
+
+def _names(tree: Any, needed: set[str], allowed: set[str], what: str) -> dict[str, Any]:
+    if not isinstance(tree, dict) or not needed <= set(tree) <= needed | allowed:
+        _wrong(f"{what} is described wrongly")
+    return tree
+
+
+def _list(tree: Any) -> list[Any]:
+    if not isinstance(tree, list):
+        _wrong(f"a {type(tree).__name__} stands where a list was needed")
+    return tree
+
+
+def _text(tree: Any) -> str:
+    if not isinstance(tree, str):
+        _wrong(f"a {type(tree).__name__} stands where text was needed")
+    return tree
+
+
+def _wrong(why: str) -> NoReturn:
+    raise ModelFileError(why)

@@ -1,0 +1,172 @@
+"""From a fitted model to what a file holds: a list of objects in JSON, and a list of arrays.
+
+Objects stand in the list after those that they are made of, and name them by their place: there are no
+cycles, an object that two others share is stored once, and whoever reads the list needs no recursion.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from mercer._core.errors import ModelFileError
+from mercer.engine.rows import RowSource
+from mercer.engine.sources import in_memory
+from mercer.io.container import DTYPES
+from mercer.io.known_types import name_of, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WAY_OUT = (
+    "Model files hold no Python code, so that a stranger's is safe to open. Use a kernel or an object of "
+    "mercer, or joblib.dump or cloudpickle for a model that stays on your own machine."
+)
+BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+# Watches a fit, and is no part of what was fitted.
+FORGOTTEN = ("_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx")
+
+
+class Encoder:
+    """Turns values into trees, and keeps the objects and arrays that they refer to."""
+
+    def __init__(self) -> None:
+        self.objects: list[dict[str, Any]] = []
+        self.arrays: list[Any] = []
+        self._places: dict[int, int] = {}  # of objects, by their identity
+        self._slots: dict[int, int] = {}  # of arrays
+        self._alive: list[Any] = []  # an identity is only good while its object lives
+
+    def value(self, value: Any, where: str) -> Any:
+        """The tree of a value; `where` is how an error names it."""
+        if value is None or isinstance(value, (bool, str)) or type(value) is int:
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"$float": repr(value)}
+        for kinds, encode in self._ways():
+            if isinstance(value, kinds):
+                return encode(value, where)
+        return self._object(value, where)
+
+    def _ways(self) -> tuple[tuple[Any, Callable[[Any, str], Any]], ...]:
+        return (
+            ((list, tuple), self._sequence),
+            (dict, self._dict),
+            (np.ndarray, self._array),
+            (np.generic, _scalar),
+            (RowSource, self._rows),
+            (sparse.sparray | sparse.spmatrix, self._csr),
+            (np.dtype, lambda v, _: {"$dtype": v.newbyteorder("<").str}),
+            (slice, lambda v, w: {"$slice": [self.value(p, w) for p in (v.start, v.stop, v.step)]}),
+            (os.PathLike, lambda v, _: {"$path": os.fspath(v)}),
+            (np.random.Generator, lambda v, w: {"$generator": self._state(v.bit_generator, w)}),
+            (np.random.RandomState, self._random_state),
+        )
+
+    # ── containers ──────────────────────────────────────────────────────────
+    def _sequence(self, value: Any, where: str) -> Any:
+        if type(value) not in (list, tuple):
+            _refuse(value, where)
+        parts = [self.value(part, f"{where}[{i}]") for i, part in enumerate(value)]
+        return parts if isinstance(value, list) else {"$tuple": parts}
+
+    def _dict(self, value: Any, where: str) -> Any:
+        if not all(isinstance(name, str) for name in value):
+            msg = f"{where} is a dict with keys that are no text, which a model file can't hold."
+            raise ModelFileError(msg)
+        return {"$dict": {name: self.value(v, f"{where}[{name!r}]") for name, v in value.items()}}
+
+    # ── arrays ──────────────────────────────────────────────────────────────
+    def _array(self, value: Any, where: str) -> Any:
+        if value.dtype.kind in "OU":
+            if value.ndim != 1 or not all(isinstance(name, str) for name in value.tolist()):
+                _refuse(value, where)
+            return {"$names": [str(name) for name in value]}
+        if value.dtype.newbyteorder("<").str not in DTYPES:
+            msg = f"{where} is an array of {value.dtype}, which a model file can't hold. {WAY_OUT}"
+            raise ModelFileError(msg)
+        return {"$array": self._slot(value)}
+
+    def _slot(self, array: Any) -> int:
+        if id(array) not in self._slots:
+            self._slots[id(array)] = len(self.arrays)
+            self.arrays.append(array)
+        return self._slots[id(array)]
+
+    def _rows(self, value: RowSource, where: str) -> Any:
+        if getattr(value, "is_sparse", False):
+            return self.value(in_memory(value), where)
+        return {"$array": self._slot(value)}
+
+    def _csr(self, value: Any, where: str) -> Any:
+        if value.format != "csr":
+            _refuse(value, where)
+        parts = {n: self._array(getattr(value, n), where) for n in ("data", "indices", "indptr")}
+        kind = "array" if isinstance(value, sparse.sparray) else "matrix"
+        self._alive.append(value)
+        return {"$csr": parts, "shape": list(map(int, value.shape)), "kind": kind}
+
+    # ── objects ─────────────────────────────────────────────────────────────
+    def _object(self, value: Any, where: str) -> Any:
+        if id(value) not in self._places:
+            name = name_of(value)
+            if name is None:
+                _refuse(value, where)
+            entry = {"type": name, **self._parts(value, name, where)}
+            self._places[id(value)] = len(self.objects)
+            self.objects.append(entry)
+            self._alive.append(value)
+        return {"$ref": self._places[id(value)]}
+
+    def _parts(self, value: Any, name: str, where: str) -> dict[str, Any]:
+        known = table()[name]
+        if known.making == "member":
+            assert isinstance(value, Enum)
+            return {"fields": {"name": value.name}}
+        if known.making == "value":
+            held = {field: getattr(value, field) for field in known.kinds}
+            return {"fields": self._trees(held, where)}
+        params = value.get_params(deep=False)
+        learned = {n: v for n, v in vars(value).items() if n not in params and n not in FORGOTTEN}
+        for n in learned.keys() - known.kinds.keys():
+            msg = (
+                f"{where} has an attribute {n!r}, which is none of a {name} and would be lost: a model file "
+                f"keeps parameters and what was learned. Delete it, or keep it beside the model."
+            )
+            raise ModelFileError(msg)
+        if "_metadata_request" in learned:
+            learned["_metadata_request"] = learned["_metadata_request"]._serialize()
+        return {"fields": self._trees(params, where), "learned": self._trees(learned, where)}
+
+    def _trees(self, values: dict[str, Any], where: str) -> dict[str, Any]:
+        return {name: self.value(value, f"{where}.{name}") for name, value in values.items()}
+
+    # ── random numbers ──────────────────────────────────────────────────────
+    def _state(self, bits: Any, where: str) -> Any:
+        if type(bits).__name__ not in BIT_GENERATORS:
+            _refuse(bits, where)
+        return self.value(bits.state, where)
+
+    def _random_state(self, value: Any, where: str) -> Any:
+        return {"$random_state": self.value(value.get_state(legacy=False), where)}
+
+
+def _scalar(value: Any, where: str) -> Any:
+    if value.dtype.newbyteorder("<").str not in DTYPES:
+        _refuse(value, where)
+    plain = value.item()
+    if isinstance(plain, float) and not math.isfinite(plain):
+        plain = {"$float": repr(plain)}
+    return {"$scalar": value.dtype.newbyteorder("<").str, "value": plain}
+
+
+def _refuse(value: Any, where: str) -> NoReturn:
+    what = "a Python function" if callable(value) and hasattr(value, "__code__") else None
+    what = what or f"a {type(value).__module__}.{type(value).__qualname__}"
+    msg = f"{where} is {what}, which a model file can't hold. {WAY_OUT}"
+    raise ModelFileError(msg)

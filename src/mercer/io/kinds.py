@@ -1,0 +1,82 @@
+"""Whether a value is of the kind that a field of a model file asks for; see `mercer.io.known_types`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mercer.engine.rows import RowSource
+from mercer.io.known_types import found, table
+from mercer.io.known_values import FAMILIES, UNIONS
+
+MOST = 2**64  # of an integer; a state of random numbers is no field
+
+
+def is_kind(kind: str, value: Any, lengths: dict[str, int]) -> bool:
+    """Whether the value is one of the alternatives; `lengths` are those of the letters so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lengths = {}
+    >>> is_kind("none|float[m,k]", np.zeros((5, 2)), lengths), lengths
+    (True, {'m': 5, 'k': 2})
+    >>> is_kind("float[k]", np.zeros(3), lengths)
+    False
+    """
+    return any(_is_one(one, value, lengths) for one in _alternatives(kind))
+
+
+def _alternatives(kind: str) -> list[str]:
+    return [part for one in kind.split("|") for part in UNIONS.get(one, one).split("|")]
+
+
+def _is_one(kind: str, value: Any, lengths: dict[str, int]) -> bool:
+    if kind in _PLAIN:
+        return bool(_PLAIN[kind](value))
+    name, bracket, letters = kind.partition("[")
+    if bracket:
+        return _is_array(name, letters.rstrip("]").split(","), value, lengths)
+    home = FAMILIES[name] if name in FAMILIES else table()[name].home
+    return isinstance(value, found(home))
+
+
+def _is_whole(value: Any) -> bool:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and abs(int(value)) <= MOST
+
+
+def _is_number(value: Any) -> bool:
+    return _is_whole(value) or isinstance(value, (float, np.floating))
+
+
+def _is_names(value: Any) -> bool:
+    texts = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "OU"
+    return texts and all(isinstance(name, str) for name in value)
+
+
+_PLAIN = {
+    "any": lambda value: True,  # noqa: ARG005
+    "bool": lambda value: isinstance(value, (bool, np.bool_)),
+    "dtype": lambda value: value in (np.dtype(np.float32), np.dtype(np.float64)),
+    "int": _is_whole,
+    "names": _is_names,
+    "none": lambda value: value is None,
+    "number": _is_number,
+    "text": lambda value: isinstance(value, str),
+    "texts": lambda value: isinstance(value, tuple) and all(isinstance(v, str) for v in value),
+}
+
+
+def _is_array(name: str, letters: list[str], value: Any, lengths: dict[str, int]) -> bool:
+    arrays: tuple[Any, ...] = (np.ndarray,)
+    if name == "rows":
+        arrays = (np.ndarray, RowSource, sparse.sparray, sparse.spmatrix)
+    if not isinstance(value, arrays) or value.dtype not in (np.float32, np.float64):
+        return False
+    shape = tuple(map(int, value.shape))
+    if len(shape) != len(letters):
+        return False
+    return all(lengths.setdefault(l, n) == n for l, n in zip(letters, shape, strict=True))

@@ -1,0 +1,166 @@
+"""What the components miss of the rows: in feature space always, in the columns where there is a way back."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import MercerError
+from mercer.engine.rows import take_rows
+from mercer.report.faces import faces
+from mercer.report.markup import Html, grid, joined, paragraph, tag
+from mercer.report.section import Section, described, figure
+from mercer.report.shown import count, few, number, share
+from mercer.report.svg import Frame, bars, line
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Indices
+    from mercer.report.measure import Measured
+    from mercer.report.subject import Subject
+
+MOST_ROWS = 2000  # that are taken back: some ways are slow
+MOST_BARS = 25
+HISTOGRAM = 40
+
+
+def reconstruction(subject: Subject, measured: Measured) -> Section:
+    """The section."""
+    parts: list[Any] = [_missed(subject, measured)]
+    parts.append(_returned(subject) if subject.has_way_back else paragraph(_no_way(subject)))
+    if subject.image_shape is not None:
+        parts.append(faces(subject, measured))
+    return Section("reconstruction", "What the components keep", parts)
+
+
+# ── in feature space ────────────────────────────────────────────────────────
+def _missed(subject: Subject, measured: Measured) -> Html:
+    if measured.errors is None:
+        return paragraph(measured.why_no_errors)
+    errors = np.maximum(measured.errors, 0.0)
+    whole = errors + measured.lengths
+    missed = float(errors.sum() / whole.sum()) if whole.sum() > 0 else 0.0
+    text = f"Of the squared distance of these rows from the mean, the components hold {share(1 - missed)}"
+    if subject.fit is not None:
+        text += f"; of the rows that the model was fitted to, {share(float(subject.fit.explained.sum()))}"
+    space = "the space of the columns" if subject.kernel is None else "feature space"
+    words = (
+        f"How far each of {count(subject.n)} rows lies from the components, squared, in {space}: half lie "
+        f"within {number(float(np.median(errors)), 3)}, the farthest at {number(float(errors.max()), 3)}."
+    )
+    return joined([paragraph(f"{text}."), _histogram(errors, words)])
+
+
+def _histogram(errors: Array, words: str) -> Html:
+    top = float(errors.max()) or 1.0
+    tally, edges = np.histogram(errors, bins=HISTOGRAM, range=(0.0, top))
+    frame = Frame(height=220)
+    x, y = frame.across(0.0, top), frame.up(0.0, float(tally.max()) * 1.05)
+    parts = [
+        frame.axes(x, y, x_label="squared distance from the components", y_label="rows"),
+        bars(x(edges[:-1]) + 0.5, x(edges[1:]) - 0.5, y(tally), float(y(0.0)), class_="bar"),
+    ]
+    rows = [
+        [f"{number(a, 3)} to {number(b, 3)}", count(int(t))]
+        for a, b, t in zip(edges[:-1], edges[1:], tally, strict=True)
+    ]
+    id_ = "missed-figure"
+    picture = frame.drawing(*parts, label="Histogram of distances", described_by=described(id_))
+    table = grid(["distance", "rows"], rows, caption="Histogram")
+    return figure(picture, words, id_=id_, numbers=table)
+
+
+# ── in the columns ──────────────────────────────────────────────────────────
+def _no_way(subject: Subject) -> str:
+    if subject.detector is not None:
+        return "A detector needs no way back to the columns, and has none: its Q is the distance above."
+    if subject.is_precomputed:
+        return "The kernel is a matrix from a file: there are no columns to come back to."
+    return (
+        "There is no picture in the columns: the model was fitted without a way back from scores to rows. "
+        "`mercer fit --preimage ridge` adds one."
+    )
+
+
+def some_rows(n: int, most: int) -> Indices:
+    """All positions, or `most` of them at equal distances."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(np.intp)
+
+
+def _returned(subject: Subject) -> Html:
+    which = some_rows(subject.n, MOST_ROWS)
+    block = take_rows(subject.rows, which)
+    raw = subject.raw(block).astype(np.float64)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            back = subject.back(block).astype(np.float64)
+        except MercerError as error:
+            return paragraph(f"There is no picture in the columns: {error}")
+    told = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
+    error = np.sqrt(np.mean((back - raw) ** 2, axis=0))  # (d,)
+    spread = np.sqrt(np.mean((raw - raw.mean(axis=0)) ** 2, axis=0))
+    ratio = _ratio(float(np.mean(error**2)), float(np.mean(spread**2)))
+    rows = f"{count(subject.n)} rows" if len(which) == subject.n else (
+        f"{count(len(which))} of {count(subject.n)} rows, at equal distances in the file,"
+    )
+    text = (
+        f"{rows} were taken to their scores and back to the columns. The root mean squared error of an entry is "
+        f"{number(float(np.sqrt(np.mean(error**2))), 3)}; always saying the mean of the column would give "
+        f"{number(float(np.sqrt(np.mean(spread**2))), 3)}. That is {ratio}."
+    )
+    parts: list[Any] = [paragraph(text[:1].upper() + text[1:])]
+    if told:
+        parts.append(tag("div", *(paragraph(line) for line in told), class_="warning"))
+    if subject.image_shape is None:
+        parts.append(_per_column(subject, error, spread))
+    return joined(parts)
+
+
+def _ratio(error: float, spread: float) -> str:
+    if spread <= 0.0:
+        return "no comparison: no column varies"
+    left = error / spread
+    if left > 1.0:
+        return f"worse than the mean, with {number(left, 3)} times its squared error"
+    return f"{share(left)} of the squared error of the mean"
+
+
+def _per_column(subject: Subject, error: Array, spread: Array) -> Html:
+    """A bar for each column, in units of its spread; the worst where there are many."""
+    varies = spread > 0.0
+    relative = np.divide(error, spread, out=np.zeros_like(error), where=varies)
+    order = np.argsort(-relative, kind="stable")[:MOST_BARS] if subject.d > MOST_BARS else np.arange(subject.d)
+    m = len(order)
+    frame = Frame(height=60 + 24 * m, left=170, bottom=46)
+    top = max(float(relative.max()), 1.0) * 1.04
+    x, y = frame.across(0.0, top), frame.up(m - 0.5, -0.5)
+    # Scale goes upwards, so the first column is at the top.
+    ticks = [(float(i), _short(subject.names[j])) for i, j in enumerate(order.tolist())]
+    parts: list[Any] = [
+        frame.axes(x, y, x_label="error, in standard deviations of the column", y_label="", y_ticks=ticks)
+    ]
+    for i, j in enumerate(order.tolist()):
+        at, long = float(y(float(i))), float(x(relative[j]))
+        parts.append(tag("path", d=f"M{frame.left} {at - 7:.1f}H{long:.1f}v14H{frame.left}z", class_="bar"))
+    ends = y(np.array([m - 0.5, -0.5]))
+    parts.append(line(np.full(2, float(x(1.0))), ends, class_="limit"))
+    words = "Error of each column on the way there and back; the dashed line is that of the mean."
+    if m < subject.d:
+        words += f" The {m} worst of {count(subject.d)} columns."
+    still = [subject.names[j] for j in np.flatnonzero(~varies)]
+    if still:
+        words += f" These don't vary here: {few(still)}."
+    table = grid(
+        ["column", "error", "standard deviation", "ratio"],
+        [[subject.names[j], number(error[j]), number(spread[j]), number(relative[j], 3)] for j in order],
+        caption="Errors of the way there and back",
+    )
+    id_ = "columns-figure"
+    picture = frame.drawing(*parts, label="Errors by column", described_by=described(id_))
+    return figure(picture, words, id_=id_, numbers=table)
+
+
+def _short(name: str, most: int = 22) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -1,0 +1,116 @@
+"""What the data are: rows, columns, labels, and everything that was done to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.report.markup import Html, bullets, folded, grid, joined, paragraph, tag
+from mercer.report.section import Section
+from mercer.report.shown import count, counted, few, number, share
+
+if TYPE_CHECKING:
+    from mercer.report.looks import Looks
+    from mercer.report.measure import Measured
+    from mercer.report.subject import Subject
+
+MOST_COLUMNS = 40
+
+
+def data(subject: Subject, measured: Measured, looks: Looks) -> Section:
+    """The section."""
+    what = "" if subject.source is None else f" in {subject.source}"
+    parts: list[Any] = [
+        paragraph(f"{counted(subject.n, 'row')} of {counted(subject.d, 'column')}{what}. ", _same(subject)),
+        bullets(_done(subject)),
+        _columns(subject, measured),
+        _labels(subject, looks),
+    ]
+    return Section("data", "Data", parts)
+
+
+def _same(subject: Subject) -> str:
+    """Whether these are the rows of the fit, by their hash."""
+    fitted = training(subject)
+    theirs, n = fitted.get("sha256"), fitted.get("n")
+    if theirs is None or subject.digest is None:
+        if isinstance(n, int):
+            return f"The model was fitted to {counted(n, 'row')}."
+        return "Whether the model was fitted to these rows is not known."
+    if theirs == subject.digest:
+        return "These are the rows that the model was fitted to: their SHA-256 is the same."
+    many = f"{counted(n, 'other row')}" if isinstance(n, int) and n > 1 else "other rows"
+    return f"The model was fitted to {many}: the SHA-256 of these is another."
+
+
+def training(subject: Subject) -> dict[str, Any]:
+    """What the header of the model says about its training rows."""
+    found = subject.header.get("data")
+    return found if isinstance(found, dict) else {}
+
+
+def _done(subject: Subject) -> list[Any]:
+    """Everything that was done to the rows, in sentences."""
+    lines: list[Any] = [_sentence(note) for note in subject.notes]
+    lines += [line for line in map(_sentence, preparation(subject)) if line not in lines]
+    if subject.detector is not None and subject.detector.scale:
+        lines.append("The detector brings every column to mean 0 and standard deviation 1 itself.")
+    if not lines:
+        lines.append("Nothing was dropped, filled in or scaled.")
+    if subject.digest is not None:
+        lines.append(joined(["SHA-256 of the rows: ", tag("code", subject.digest)]))
+    return lines
+
+
+def preparation(subject: Subject) -> list[str]:
+    """How rows become the model's: what the preparation keeps, in sentences."""
+    made = subject.preparation
+    if made is None:
+        return []
+    lines = []
+    if getattr(made, "center", None) is not None:
+        still = int(np.sum(np.asarray(made.spread) == 0)) if made.spread is not None else 0
+        lines.append("Columns are standardised with the mean and the spread of the training rows")
+        if still:
+            lines.append(f"{counted(still, 'column')} never changed in training and are only centred")
+    else:
+        lines.append("Columns are used in their own units: they were not scaled")
+    if getattr(made, "fills", None) is not None:
+        lines.append("Missing values are filled in with numbers learned from the training rows")
+    for column, levels in getattr(made, "categories", ()):
+        lines.append(f"Column {column} became {counted(len(levels), 'column')} of 0 and 1: {few(levels)}")
+    return lines
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def _columns(subject: Subject, measured: Measured) -> Html:
+    found = measured.columns
+    shown = min(subject.d, MOST_COLUMNS)
+    rows = [
+        [subject.names[j], *map(number, (found.low[j], found.mean[j], found.spread[j], found.high[j]))]
+        for j in range(shown)
+    ]
+    what = "Kernel values" if subject.is_precomputed else "Columns, in the units of the file"
+    if shown < subject.d:
+        what += f": the first {shown} of {count(subject.d)}"
+    head = ["column", "least", "mean", "standard deviation", "largest"]
+    table = grid(head, rows, caption=what)
+    return table if shown <= 12 else folded(f"{what} ({shown} lines)", table)
+
+
+def _labels(subject: Subject, looks: Looks) -> Html:
+    if not looks.names:
+        return paragraph(
+            "There are no labels: `--label COLUMN` names a column that is kept beside the rows."
+        )
+    rows = [
+        [name, count(n), share(n / subject.n)]
+        for name, n in zip(looks.names, looks.counts, strict=True)
+    ]
+    remark = None if not looks.remark else paragraph(looks.remark)
+    return joined([grid(["label", "rows", "share"], rows, caption="Labels"), remark])

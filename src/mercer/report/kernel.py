@@ -1,0 +1,146 @@
+"""The kernel, its parameters, and how they were chosen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mercer.kernels.base import Kernel
+from mercer.report.markup import Html, bullets, folded, grid, joined, paragraph, tag
+from mercer.report.section import Section
+from mercer.report.shown import number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mercer.report.subject import Subject
+
+RULES = {
+    "median": "the median rule: as wide as the median distance between training rows",
+    "scale": "scikit-learn's rule 'scale': 1/(number of columns × variance of all entries)",
+}
+MOST_CANDIDATES = 30
+
+
+def kernel(subject: Subject) -> Section:
+    """The section."""
+    title = "Kernel and how it was chosen"
+    if subject.kernel is None and not subject.is_precomputed:
+        return Section("kernel", title, [_without(subject)])
+    parts: list[Any] = [
+        paragraph("The kernel is ", tag("code", kernel_text(subject)), ". ", _why_valid(subject)),
+        _parameters(subject),
+    ]
+    chosen = selection(subject)
+    parts += [paragraph(_by_hand(subject))] if chosen is None else _by_comparison(chosen)
+    return Section("kernel", title, parts)
+
+
+def kernel_text(subject: Subject) -> str:
+    """The kernel as one writes it."""
+    text = subject.header.get("kernel")
+    if isinstance(text, str) and text:
+        return text
+    if subject.kernel is None:
+        return "precomputed" if subject.is_precomputed else "linear"
+    return repr(subject.kernel)
+
+
+def _without(subject: Subject) -> Html:
+    given = getattr(subject.projector, "kernel", None)
+    if given is not None:  # a drop-in, which keeps what it was given
+        gamma = getattr(subject.projector, "gamma_", None)
+        width = "" if gamma is None else f" with gamma={number(gamma)}"
+        return paragraph("The kernel is ", tag("code", str(given)), f"{width}, given by hand.")
+    return paragraph(
+        "There is no kernel: this is linear PCA, whose components are directions of the columns themselves."
+    )
+
+
+def _why_valid(subject: Subject) -> str:
+    ours = subject.kernel
+    reason = ours.why_valid() if isinstance(ours, Kernel) else None
+    if reason is None:
+        return "Nothing guarantees that it is valid for all data; the evidence below says what was seen."
+    return f"It is valid whatever the data: {reason}."
+
+
+def _parameters(subject: Subject) -> Html | None:
+    """Each number, beside what was asked for."""
+    if not isinstance(subject.kernel, Kernel):
+        return None
+    asked = _asked(subject)
+    rows = []
+    for name, value in _numbers(subject.kernel).items():
+        rows.append([name, _value(value), _value(asked.get(name, "—"))])
+    if not rows:
+        return None
+    return grid(["parameter", "value", "asked for"], rows, caption="Parameters of the kernel")
+
+
+def _numbers(ours: Kernel) -> dict[str, Any]:
+    params = ours.get_params(deep=True)
+    return {name: value for name, value in params.items() if not isinstance(value, Kernel)}
+
+
+def _asked(subject: Subject) -> dict[str, Any]:
+    given = given_kernel(subject)
+    return _numbers(given) if isinstance(given, Kernel) else {}
+
+
+def given_kernel(subject: Subject) -> Any:
+    """The kernel that was asked for, with its rules still rules."""
+    from mercer.kernels.names import as_kernel
+
+    given = getattr(subject.projector, "kernel", None)
+    return as_kernel(given) if isinstance(given, str) else given
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    return number(value, 6) if isinstance(value, (int, float)) else str(value)
+
+
+def _by_hand(subject: Subject) -> str:
+    if subject.detector is not None and isinstance(subject.detector.kernel, str):
+        if subject.detector.kernel == "auto":
+            return (
+                "It is the detector's own choice: a Gaussian sixteen times as wide as the median distance "
+                "between training rows, which is nearly linear and safe."
+            )
+    if subject.is_precomputed:
+        return "It was computed elsewhere and came as a matrix."
+    rules = [f"{name} by {RULES[v]}" for name, v in _asked(subject).items() if v in RULES]
+    if rules:
+        return f"It was not compared with others: {'; '.join(rules)}."
+    return (
+        "It was given by hand, and not compared with others. `mercer select` compares kernels on rows that "
+        "are held out."
+    )
+
+
+# ── chosen by comparison ────────────────────────────────────────────────────
+def selection(subject: Subject) -> Mapping[str, Any] | None:
+    """What `mercer select` wrote down, where the model is its winner."""
+    about = subject.header.get("about")
+    if not isinstance(about, dict):
+        return None
+    found = about.get("selection", about if "reasons" in about else None)
+    return found if isinstance(found, dict) else None
+
+
+def _by_comparison(chosen: Mapping[str, Any]) -> list[Any]:
+    reasons = chosen.get("reasons", chosen.get("reason", []))
+    lines = [reasons] if isinstance(reasons, str) else list(reasons)
+    table = chosen.get("table", chosen.get("candidates", []))
+    rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
+    parts: list[Any] = [paragraph("It was chosen by comparison on rows that were held out:"), bullets(lines)]
+    if rows:
+        shown = rows[:MOST_CANDIDATES]
+        head = list(shown[0])
+        cells = [[_value(row.get(name, "")) for name in head] for row in shown]
+        caption = "Candidates, the best first"
+        if len(rows) > len(shown):
+            caption += f": {len(shown)} of {len(rows)}"
+        parts.append(folded(caption, grid(head, cells, caption=caption, texts=2)))
+    return [joined(parts)]

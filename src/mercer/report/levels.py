@@ -1,0 +1,185 @@
+"""Components as functions over two columns: where each is positive, negative and zero."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.report.looks import colour, shape
+from mercer.report.markup import Html, paragraph, tag
+from mercer.report.png import address
+from mercer.report.section import Section, described, figure
+from mercer.report.shown import count, finite_range, number
+from mercer.report.svg import Frame, points
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.report.looks import Looks
+    from mercer.report.subject import Subject
+
+SIDE = 96  # grid points along either column
+MOST = 6  # components drawn
+MARGIN = 0.15
+BANDS = 10  # on either side of zero
+MOST_POINTS = 2000  # above, points would cover what they lie on, and are left out
+ABOVE, BELOW = (0, 114, 178), (213, 94, 0)
+
+
+def levels(subject: Subject, looks: Looks) -> Section:
+    """The section."""
+    title = "Level sets"
+    if subject.is_precomputed or subject.d != 2:
+        return Section("levels", title, [paragraph(_why_not(subject))])
+    raw = subject.raw(subject.rows[0 : subject.n])  # (n, 2)
+    low, high = _box(raw)
+    values = _on_grid(subject, low, high)  # (side, side, k)
+    shown = min(values.shape[2], MOST)
+    drawn = [
+        _panel(subject, j, values[:, :, j], (low, high), raw, looks, id_="levels-figure")
+        for j in range(shown)
+    ]
+    caption = _caption(subject, shown, values.shape[2])
+    picture = tag("div", *drawn, class_="panels")
+    return Section("levels", title, [figure(picture, caption, id_="levels-figure")])
+
+
+def _why_not(subject: Subject) -> str:
+    if subject.is_precomputed:
+        return "The kernel is a matrix from a file: there are no columns to draw the components over."
+    return (
+        f"Level sets are drawn over two columns, and this model has {count(subject.d)}. "
+        "`mercer plot levels --variables a,b` draws a slice through them."
+    )
+
+
+def _caption(subject: Subject, shown: int, k: int) -> str:
+    text = (
+        f"Each component over {subject.names[0]} (across) and {subject.names[1]} (up): blue where it is "
+        "positive, orange where it is negative, the line is zero."
+    )
+    if subject.n > MOST_POINTS:
+        text += f" The {count(subject.n)} rows are not drawn on top: they would cover it."
+    if shown < k:
+        text += f" The first {shown} of {k} components."
+    return text
+
+
+def _box(raw: Array) -> tuple[Array, Array]:
+    ends = np.array([finite_range(raw[:, 0]), finite_range(raw[:, 1])])  # (2, 2)
+    pad = MARGIN * (ends[:, 1] - ends[:, 0])
+    return ends[:, 0] - pad, ends[:, 1] + pad
+
+
+def _on_grid(subject: Subject, low: Array, high: Array) -> Array:
+    across, up = (np.linspace(low[j], high[j], SIDE) for j in (0, 1))
+    first, second = np.meshgrid(across, up)
+    rows = subject.prepared(np.column_stack([first.ravel(), second.ravel()]))  # (side², 2)
+    blocks = [subject.scores(rows[i : i + 2048]) for i in range(0, len(rows), 2048)]
+    return np.concatenate(blocks).reshape(SIDE, SIDE, -1).astype(np.float64)
+
+
+def _panel(
+    subject: Subject,
+    component: int,
+    values: Array,
+    box: tuple[Array, Array],
+    raw: Array,
+    looks: Looks,
+    *,
+    id_: str,
+) -> Html:
+    low, high = box
+    frame = Frame(width=340, height=300, left=46, right=10, top=30, bottom=26)
+    x, y = frame.across(low[0], high[0]), frame.up(low[1], high[1])
+    size = (frame.width - frame.left - frame.right, frame.height - frame.top - frame.bottom)
+    image = tag("image", href=address(_colours(values)), width=SIDE, height=SIDE)
+    zero = tag("path", d=_contour(values), class_="zero", vector_effect="non-scaling-stroke")
+    # An svg of its own: half a pixel of the picture on every side is cut off, and the grid point is where
+    # it should be.
+    inside = tag(
+        "svg",
+        image,
+        zero,
+        x=frame.left,
+        y=frame.top,
+        width=size[0],
+        height=size[1],
+        viewBox=f"0.5 0.5 {SIDE - 1} {SIDE - 1}",
+        preserveAspectRatio="none",
+    )
+    title = f"component {component + 1}"
+    parts: list[Any] = [
+        tag("text", title, x=frame.left, y=18, class_="panel-title"),
+        inside,
+        _dots(raw, looks, x, y) if subject.n <= MOST_POINTS else None,
+        _ticks(frame, x, y),
+    ]
+    reach = float(np.abs(values).max())
+    label = f"{title} as a function of {subject.names[0]} and {subject.names[1]}, up to {number(reach)}"
+    return frame.drawing(*parts, label=label, described_by=described(id_))
+
+
+def _ticks(frame: Frame, x: Any, y: Any) -> Html:
+    bottom = frame.height - frame.bottom
+    parts = [
+        tag("text", number(t, 3), x=f"{float(x(t)):.1f}", y=bottom + 16, text_anchor="middle")
+        for t in x.ticks(5)
+    ]
+    parts += [
+        tag("text", number(t, 3), x=frame.left - 6, y=f"{float(y(t)) + 4:.1f}", text_anchor="end")
+        for t in y.ticks(5)
+    ]
+    return tag("g", *parts)
+
+
+def _dots(raw: Array, looks: Looks, x: Any, y: Any) -> Html:
+    parts = []
+    for code in range(max(1, len(looks.names))):
+        mine = raw[looks.codes == code]
+        if len(mine):
+            kind = f"on-levels c{colour(code)}" if looks.names else "on-levels ink"
+            parts.append(points(x(mine[:, 0]), y(mine[:, 1]), shape(code), 1.6, class_=kind))
+    return tag("g", *parts)
+
+
+def _colours(values: Array) -> Any:  # (s, s) -> (s, s, 4)
+    """Blue above zero and orange below, the more opaque the farther: it works on white and on black."""
+    size = np.abs(values)
+    # A polynomial grows without bound in the corners: its largest value must not pale all others.
+    reach = float(np.percentile(size, 98)) or float(size.max()) or 1.0
+    band = np.minimum(np.ceil(BANDS * size / reach), BANDS)  # (s, s)
+    out = np.empty((*values.shape, 4), dtype=np.uint8)
+    out[..., :3] = np.where((values > 0)[..., None], ABOVE, BELOW)
+    out[..., 3] = np.rint(215 * band / BANDS).astype(np.uint8)
+    return out[::-1]  # pictures begin at the top
+
+
+def _contour(values: Array) -> str:
+    """The zero line by marching squares, in pixels of the picture; a saddle is joined by its middle."""
+    v = values[::-1]  # (s, s), from the top
+    positive = v > 0
+    rows, cols = np.nonzero(
+        (positive[:-1, :-1] != positive[1:, 1:]) | (positive[:-1, 1:] != positive[1:, :-1])
+        | (positive[:-1, :-1] != positive[:-1, 1:])
+    )
+    out = []
+    for i, j in zip(rows.tolist(), cols.tolist(), strict=True):
+        out += _segments(v[i : i + 2, j : j + 2], i, j)
+    return "".join(f"M{a:.2f} {b:.2f}L{c:.2f} {d:.2f}" for a, b, c, d in out)
+
+
+def _segments(cell: Array, i: int, j: int) -> list[tuple[float, float, float, float]]:
+    corners = [(0, 0), (0, 1), (1, 1), (1, 0)]  # row, column, around the square
+    crossings = []
+    for one, two in zip(corners, corners[1:] + corners[:1], strict=True):
+        a, b = float(cell[one]), float(cell[two])
+        if (a > 0) != (b > 0):
+            t = a / (a - b)
+            crossings.append(
+                (j + 0.5 + one[1] + t * (two[1] - one[1]), i + 0.5 + one[0] + t * (two[0] - one[0]))
+            )
+    # A saddle: two corners are cut off, the second and the fourth where the middle is like the first.
+    if len(crossings) == 4 and (float(cell.mean()) > 0) != (float(cell[0, 0]) > 0):
+        crossings = crossings[3:] + crossings[:3]
+    return [(*a, *b) for a, b in zip(crossings[::2], crossings[1::2], strict=True)]

@@ -1,0 +1,126 @@
+"""Labels into classes that a reader can tell apart: each has a colour, a shape, a name and a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.report.shown import count, number
+from mercer.report.svg import SHAPES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Seven colours (Okabe and Ito, 2008) and five shapes: no two of 20 classes look the same.
+COLOURS = 7
+MOST_CLASSES = 20
+BANDS = 6
+MISSING = "(no label)"
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """A class for each of n rows."""
+
+    codes: NDArray[np.uint8]  # (n,)
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+    remark: str = ""  # what was done to the labels, in words
+    texts: tuple[str, ...] | None = None  # of each row, where the class doesn't say it all
+
+    @property
+    def listed(self) -> bool:
+        """Whether there is more than one class to name."""
+        return bool(self.names)
+
+
+def colour(code: int) -> int:
+    """Number of the colour of a class."""
+    return code % COLOURS
+
+
+def shape(code: int) -> int:
+    """Number of the shape of a class: colour alone is lost on paper and on some eyes."""
+    return code % len(SHAPES)
+
+
+def looks(labels: Any, n: int) -> Looks:
+    """Classes of n rows: labels as they are, bands of numbers, or the most frequent and the others."""
+    if labels is None:
+        return Looks(np.zeros(n, dtype=np.uint8), (), ())
+    words = [_word(label) for label in labels]
+    distinct = sorted(set(words), key=_order)
+    if len(distinct) <= MOST_CLASSES:
+        return _classes(words, distinct)
+    numbers = _numbers(words)
+    return _bands(numbers, words) if numbers is not None else _most(words, distinct)
+
+
+def _word(label: Any) -> str:
+    if label is None or (isinstance(label, (float, np.floating)) and np.isnan(label)):
+        return MISSING
+    if isinstance(label, (float, np.floating)):
+        return f"{float(label):.12g}"
+    return str(label) if str(label).strip() else MISSING
+
+
+def _order(word: str) -> tuple[int, float, str]:
+    """Numbers by size, then words; what has no label comes last."""
+    if word == MISSING:
+        return 2, 0.0, word
+    try:
+        value = float(word)
+    except ValueError:
+        return 1, 0.0, word
+    return (0, value, word) if np.isfinite(value) else (1, 0.0, word)
+
+
+def _numbers(words: list[str]) -> Any:
+    try:
+        values = np.array([np.nan if word == MISSING else float(word) for word in words])
+    except ValueError:
+        return None
+    known = np.array([word != MISSING for word in words])
+    return values if np.all(np.isfinite(values[known])) else None
+
+
+def _classes(words: list[str], distinct: list[str]) -> Looks:
+    place = {word: code for code, word in enumerate(distinct)}
+    codes = np.array([place[word] for word in words], dtype=np.uint8)
+    counts = np.bincount(codes, minlength=len(distinct))
+    return Looks(codes, tuple(distinct), tuple(map(int, counts)))
+
+
+def _bands(numbers: Any, words: list[str]) -> Looks:
+    """Numbers in bands of equal width."""
+    known = np.isfinite(numbers)
+    edges = np.linspace(numbers[known].min(), numbers[known].max(), BANDS + 1)
+    codes = np.full(len(numbers), BANDS, dtype=np.uint8)
+    codes[known] = np.clip(
+        np.searchsorted(edges, numbers[known], side="right") - 1, 0, BANDS - 1
+    ).astype(np.uint8)
+    names = [f"{number(a)} to {number(b)}" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    names += [] if known.all() else [MISSING]
+    counts = np.bincount(codes, minlength=len(names))
+    remark = f"Labels are numbers: they are shown in {BANDS} bands of equal width."
+    return Looks(codes, tuple(names), tuple(map(int, counts)), remark, tuple(words))
+
+
+def _most(words: list[str], distinct: list[str]) -> Looks:
+    """The most frequent labels, and all others as one class."""
+    tally: dict[str, int] = {}
+    for word in words:
+        tally[word] = tally.get(word, 0) + 1
+    kept = sorted(distinct, key=lambda word: (-tally[word], _order(word)))[: MOST_CLASSES - 1]
+    place = {word: code for code, word in enumerate(kept)}
+    codes = np.array([place.get(word, len(kept)) for word in words], dtype=np.uint8)
+    counts = np.bincount(codes, minlength=MOST_CLASSES)
+    others = len(distinct) - len(kept)
+    remark = (
+        f"There are {count(len(distinct))} labels: the {len(kept)} most frequent have a look of their own, "
+        f"the other {count(others)} share one."
+    )
+    names = (*kept, f"others ({count(others)} labels)")
+    return Looks(codes, names, tuple(map(int, counts)), remark, tuple(words))

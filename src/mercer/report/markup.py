@@ -1,0 +1,112 @@
+"""HTML that can't be broken by what it shows: text is escaped unless it was made here."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+# Elements without an end tag.
+VOID = frozenset({"meta", "img", "br", "hr", "link"})
+
+
+class Html(str):
+    """Text that is markup already. Only this module makes any, from parts that were escaped."""
+
+    __slots__ = ()
+
+
+def escaped(value: Any) -> Html:
+    """Any value as text for people: markup in it is shown, not obeyed.
+
+    Control characters have no place in HTML (U+0000 is an error there) and are shown as U+FFFD.
+
+    Examples
+    --------
+    >>> escaped("<script>")
+    '&lt;script&gt;'
+    """
+    if isinstance(value, Html):
+        return value
+    text = "".join(c if c.isprintable() or c in "\n\t" or ord(c) > 159 else "�" for c in str(value))
+    # A lone surrogate, as in a file name that is no UTF-8, can't be written as UTF-8 either.
+    return Html(html.escape(text.encode("utf-8", "replace").decode("utf-8"), quote=True))
+
+
+def tag(name: str, /, *children: Any, **attributes: Any) -> Html:
+    """An element; `children` that are no markup are escaped, and so are the values of attributes.
+
+    Attributes may end in an underscore (``class_``) and have underscores for hyphens; None and False leave
+    one out, True is one without a value.
+
+    Examples
+    --------
+    >>> tag("p", "1 < 2", class_="note")
+    '<p class="note">1 &lt; 2</p>'
+    """
+    opened = "".join(_attribute(key, value) for key, value in attributes.items())
+    if name in VOID:
+        return Html(f"<{name}{opened}>")
+    return Html(f"<{name}{opened}>{joined(children)}</{name}>")
+
+
+def _attribute(key: str, value: Any) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.rstrip("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{escaped(value)}"'
+
+
+def joined(parts: Iterable[Any], between: str = "") -> Html:
+    """Parts one after the other, each escaped unless it is markup; None is nothing."""
+    return Html(escaped(between).join(escaped(part) for part in parts if part is not None))
+
+
+def inline(text: str) -> Html:
+    """Our own style sheet or script, as it stands; it must not end its element early."""
+    if "</" in text:
+        msg = "A script or a style sheet in the page must not contain '</'."
+        raise ValueError(msg)
+    return Html(text)
+
+
+def data_block(value: Any, *, id_: str) -> Html:
+    """Data for the script: JSON in which nothing can end the element or open a comment."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    for mark in "<>&":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return tag("script", Html(text), type="application/json", id=id_)
+
+
+def paragraph(*parts: Any, class_: str | None = None) -> Html:
+    """A paragraph."""
+    return tag("p", *parts, class_=class_)
+
+
+def bullets(lines: Iterable[Any], class_: str | None = None) -> Html:
+    """A list."""
+    return tag("ul", *(tag("li", line) for line in lines), class_=class_)
+
+
+def grid(
+    head: Sequence[Any], rows: Iterable[Sequence[Any]], *, caption: str, texts: int = 1
+) -> Html:
+    """A table whose first `texts` columns are words, the others numbers; wide ones scroll."""
+    kinds = ["" if j < texts else "number" for j in range(len(head))]
+    top = tag("tr", *(_cell("th", h, k, "col") for h, k in zip(head, kinds, strict=True)))
+    body = [tag("tr", *(_cell("td", c, k) for c, k in zip(r, kinds, strict=True))) for r in rows]
+    table = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", *body))
+    # Whoever has no mouse scrolls by keyboard, which needs a focus.
+    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def _cell(name: str, value: Any, kind: str, scope: str | None = None) -> Html:
+    return tag(name, value, class_=kind or None, scope=scope)
+
+
+def folded(summary: str, *parts: Any) -> Html:
+    """Something that opens when asked for; a printed page has it open."""
+    return tag("details", tag("summary", summary), *parts)

@@ -1,0 +1,90 @@
+"""One pass over the rows: what is in the columns, the first scores, and what the components miss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer.engine.rows import row_blocks
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.report.subject import Subject
+
+BLOCK_ENTRIES = 2**21  # numbers in a block of rows
+BLOCK_ROWS = 2**14
+MOST_AXES = 10  # components that a picture can be asked for
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Of each column, in the units of the file."""
+
+    low: Array  # (d,)
+    mean: Array
+    spread: Array  # the population standard deviation
+    high: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What one pass over the rows has found."""
+
+    columns: Columns
+    scores: Array  # (n, c): of the first c components
+    errors: Array | None  # (n,): squared distance from the components, in feature space
+    lengths: Array  # (n,): squared length of all scores of a row
+    why_no_errors: str = ""
+
+
+def measured(subject: Subject) -> Measured:
+    """Read all rows once, block by block."""
+    n, d, c = subject.n, subject.d, min(subject.k, MOST_AXES)
+    scores, lengths = np.empty((n, c)), np.empty(n)
+    why = _why_no_errors(subject)
+    errors = None if why else np.empty(n)
+    moments = _Moments(d)
+    for i, block in row_blocks(subject.rows, min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // d))):
+        moments.add(subject.raw(block).astype(np.float64, copy=False))
+        found = subject.scores(block)
+        scores[i], lengths[i] = found[:, :c], np.sum(found.astype(np.float64) ** 2, axis=1)
+        if errors is not None:
+            errors[i] = subject.projector.reconstruction_error(subject.inner(block))
+    return Measured(moments.columns(), scores, errors, lengths, why)
+
+
+def _why_no_errors(subject: Subject) -> str:
+    if subject.is_precomputed:
+        return (
+            "The kernel is a matrix from a file. What the components miss of a row needs its k(x, x), which "
+            "kernel values against the training points don't have."
+        )
+    if not hasattr(subject.projector, "reconstruction_error"):
+        return f"{type(subject.projector).__name__} does not measure what its components miss."
+    return ""
+
+
+class _Moments:
+    """Least, mean, spread and largest of columns that come in blocks (Chan, Golub & LeVeque 1979)."""
+
+    def __init__(self, d: int) -> None:
+        self.n = 0
+        self.mean, self.scatter = np.zeros(d), np.zeros(d)
+        self.low, self.high = np.full(d, np.inf), np.full(d, -np.inf)
+
+    def add(self, block: Array) -> None:
+        b = len(block)
+        if b == 0:
+            return
+        mean = block.mean(axis=0)
+        gap, total = mean - self.mean, self.n + b
+        self.scatter += ((block - mean) ** 2).sum(axis=0) + gap**2 * (self.n * b / total)
+        self.mean += gap * (b / total)
+        self.n = total
+        self.low = np.minimum(self.low, block.min(axis=0))
+        self.high = np.maximum(self.high, block.max(axis=0))
+
+    def columns(self) -> Columns:
+        return Columns(self.low, self.mean, np.sqrt(self.scatter / self.n), self.high)

@@ -1,0 +1,203 @@
+"""Control charts of a detector: T², Q and the index of every row, alarms, and the variables behind them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.engine.rows import row_blocks, take_rows
+from mercer.estimators.detector_report import alarm_runs
+from mercer.report.markup import Html, grid, joined, paragraph, tag
+from mercer.report.measure import BLOCK_ENTRIES, BLOCK_ROWS
+from mercer.report.section import Section, described, figure
+from mercer.report.shown import count, counted, number, share
+from mercer.report.svg import Frame, line, points, strokes
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Flags, Indices
+    from mercer.estimators import KernelPCADetector
+    from mercer.report.subject import Subject
+
+MOST_POINTS = 1200  # rows that are drawn one by one; more are drawn as strokes of several rows
+MOST_EXPLAINED = 300
+MOST_LISTED = 30
+WIDE_RANGE = 20.0  # times the limit: beyond, a linear scale squeezes what is normal into a line
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """Statistics of all rows, and which are alarms."""
+
+    t2: Array  # (n,)
+    q: Array
+    index: Array
+    alarm: Flags
+
+    @property
+    def n_alarms(self) -> int:
+        """How many."""
+        return int(self.alarm.sum())
+
+
+def monitoring(subject: Subject) -> Section:
+    """The section."""
+    detector = subject.detector
+    if detector is None:
+        text = (
+            "The model is no detector, so there is nothing to watch. `mercer fit --model detector` learns limits "
+            "from normal rows."
+        )
+        return Section("monitoring", "Monitoring", [paragraph(text)])
+    seen = watched(subject, detector)
+    parts: list[Any] = [
+        paragraph(_summary(subject, seen)),
+        paragraph(f"Limits: {detector.limits_}."),
+        _charts(detector, seen),
+        _alarms(subject, detector, seen),
+    ]
+    return Section("monitoring", "Monitoring", parts)
+
+
+def watched(subject: Subject, detector: KernelPCADetector) -> Watched:
+    """Statistics of all rows, block by block."""
+    found: dict[str, Array] = {name: np.empty(subject.n) for name in ("T2", "Q", "index")}
+    for i, block in row_blocks(subject.rows, min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // subject.d))):
+        table = detector.statistics(block)
+        for name, column in found.items():
+            column[i] = table[name]
+    alarm = ~(found["index"] <= -detector.offset_)  # what is no number is not normal
+    return Watched(found["T2"], found["Q"], found["index"], alarm)
+
+
+def _summary(subject: Subject, seen: Watched) -> str:
+    if seen.n_alarms == 0:
+        return f"None of {counted(subject.n, 'row')} is an alarm."
+    runs = alarm_runs(seen.alarm)
+    first, last = max(runs, key=lambda run: run[1] - run[0])
+    part = share(seen.n_alarms / subject.n)
+    if seen.n_alarms == 1:
+        return f"1 of {counted(subject.n, 'row')} is an alarm ({part}): row {subject.id_of(first)}."
+    return (
+        f"{count(seen.n_alarms)} of {counted(subject.n, 'row')} are alarms ({part}). The first is "
+        f"{subject.id_of(runs[0][0])}; the longest run is {counted(last - first + 1, 'row')}, from "
+        f"{subject.id_of(first)} to {subject.id_of(last)}."
+    )
+
+
+# ── charts ──────────────────────────────────────────────────────────────────
+def _charts(detector: KernelPCADetector, seen: Watched) -> Html:
+    limits, edge = detector.limits_, float(-detector.offset_)
+    rule = detector.statistic
+    # The lines stand where alarms begin: the index is above its limit when either is above its line.
+    drawn = [
+        ("T²", seen.t2, edge * limits.t2 if rule in ("combined", "T2") else None),
+        ("Q", seen.q, edge * limits.q if rule in ("combined", "Q") else None),
+        ("index", seen.index, edge),
+    ]
+    id_ = "charts-figure"
+    pictures = [_chart(name, values, limit, seen.alarm, id_) for name, values, limit in drawn]
+    words = (
+        "T² is how far out a row lies along the components, Q how far from them; the index is the larger of "
+        "both in units of their limits. The dashed line is where alarms begin; alarms are orange."
+    )
+    n = len(seen.index)
+    if n > MOST_POINTS:
+        each = count(-(-n // MOST_POINTS))
+        words += f" Each stroke spans the least and the largest value of {each} rows: none is left out."
+    infinite = int(np.sum(~np.isfinite(seen.index)))
+    if infinite:
+        words += f" {counted(infinite, 'row')} too far out to be computed stand at the top."
+    return figure(tag("div", *pictures, class_="charts"), words, id_=id_)
+
+
+def _chart(name: str, values: Array, limit: float | None, alarm: Flags, id_: str) -> Html:
+    frame = Frame(height=190, top=10, bottom=42)
+    n = len(values)
+    low, high, log = _reach(values, limit)
+    x, y = frame.across(0.5, n + 0.5), frame.up(low, high, log=log)
+    drawable = np.clip(np.where(np.isfinite(values), values, high), low, high)
+    parts = [frame.axes(x, y, x_label="row", y_label=f"{name} (log scale)" if log else name)]
+    parts += _one_by_one(x, y, drawable, alarm) if n <= MOST_POINTS else _strokes(x, y, drawable, alarm)
+    if limit is not None:
+        parts.append(line(x(np.array([0.5, n + 0.5])), y(np.full(2, limit)), class_="limit"))
+    label = f"Control chart of {name}, {counted(int(alarm.sum()), 'alarm')}"
+    return frame.drawing(*parts, label=label, described_by=described(id_))
+
+
+def _reach(values: Array, limit: float | None) -> tuple[float, float, bool]:
+    finite = values[np.isfinite(values)]
+    usual = float(np.median(finite)) if limit is None and len(finite) else float(limit or 1.0)
+    most = max(float(finite.max()) if len(finite) else usual, usual)
+    least = float(finite.min()) if len(finite) else 0.0
+    if most > WIDE_RANGE * usual and least > 0.0:
+        return 0.8 * min(least, usual), 1.5 * most, True
+    return 0.0, 1.08 * most or 1.0, False
+
+
+def _one_by_one(x: Any, y: Any, values: Array, alarm: Flags) -> list[Html]:
+    across, up = x(np.arange(1, len(values) + 1)), y(values)
+    r = 2.2 if len(values) <= 400 else 1.5
+    return [
+        line(across, up, class_="trace"),
+        points(across[~alarm], up[~alarm], 0, r, class_="mark normal"),
+        points(across[alarm], up[alarm], 3, 1.3 * r, class_="mark alarm"),
+    ]
+
+
+def _strokes(x: Any, y: Any, values: Array, alarm: Flags) -> list[Html]:
+    each = -(-len(values) // MOST_POINTS)
+    starts = np.arange(0, len(values), each)
+    low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    any_alarm = np.logical_or.reduceat(alarm, starts)
+    across = x(np.minimum(starts + 0.5 * (each + 1), len(values)))
+    # A stroke of no length has no colour: one pixel at least.
+    bottom, top = y(low) + 0.5, y(high) - 0.5
+    return [
+        strokes(across[~any_alarm], bottom[~any_alarm], top[~any_alarm], class_="stroke normal"),
+        strokes(across[any_alarm], bottom[any_alarm], top[any_alarm], class_="stroke alarm"),
+    ]
+
+
+# ── alarms ──────────────────────────────────────────────────────────────────
+def _alarms(subject: Subject, detector: KernelPCADetector, seen: Watched) -> Html | None:
+    """The first alarms with the variables behind them, and which variables lead most often."""
+    which = np.flatnonzero(seen.alarm)[:MOST_EXPLAINED]
+    if len(which) == 0:
+        return None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        told = detector.monitor(
+            take_rows(subject.rows, which), names=subject.names, top=3, explain="all"
+        )
+    rows = [
+        [
+            subject.id_of(int(i)),
+            told.table["top"][a] or "not known",
+            *(number(v[i]) for v in (seen.t2, seen.q, seen.index)),
+        ]
+        for a, i in enumerate(which[:MOST_LISTED].tolist())
+    ]
+    caption = "Alarms" if len(rows) == seen.n_alarms else f"The first {len(rows)} of {count(seen.n_alarms)} alarms"
+    first = "row" if subject.ids is None else "id"
+    table = grid([first, "leading variables", "T²", "Q", "index"], rows, caption=caption, texts=2)
+    remarks = [paragraph(" ".join(str(w.message).split()), class_="warning") for w in caught]
+    return joined([_leading(told.contributions, subject, which, seen), table, *remarks])
+
+
+def _leading(contributions: Any, subject: Subject, which: Indices, seen: Watched) -> Html:
+    if contributions is None:
+        return paragraph(
+            "Which variables are behind the alarms is not known: this kernel has no derivative."
+        )
+    usable = contributions[np.any(contributions > 0.0, axis=1)]
+    leads = np.bincount(np.argmax(usable, axis=1), minlength=subject.d) if len(usable) else np.zeros(0)
+    order = [j for j in np.argsort(-leads, kind="stable")[:5].tolist() if leads[j]]
+    if not order:
+        return paragraph("No variable raises the index of these alarms by itself.")
+    named = ", ".join(f"{subject.names[j]} ({count(int(leads[j]))})" for j in order)
+    whole = len(which) == seen.n_alarms
+    of = "the alarms" if whole else f"the first {count(len(which))} alarms"
+    return paragraph(f"The variable that raises the index most, over {of}: {named}.")

@@ -1,0 +1,111 @@
+"""How to get the same again: commands, versions, seed and hashes."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from mercer import __version__
+from mercer.report.data_summary import training
+from mercer.report.kernel import given_kernel, kernel_text
+from mercer.report.markup import Html, grid, paragraph, tag
+from mercer.report.section import Section
+from mercer.report.shown import count
+
+if TYPE_CHECKING:
+    from mercer.report.subject import Subject
+
+PACKAGES = ("numpy", "scipy", "scikit-learn")
+
+
+def reproduce(subject: Subject) -> Section:
+    """The section."""
+    lines = commands(subject)
+    parts: list[Any] = [
+        paragraph("With the same files and versions these commands give the same numbers:"),
+        tag("pre", "\n".join(lines), class_="commands", tabindex="0"),
+        _facts(subject),
+    ]
+    return Section("reproduce", "How to reproduce it", parts)
+
+
+def commands(subject: Subject) -> list[str]:
+    """The fit, the scores and this report, as one types them."""
+    data = shlex.quote(subject.source or "data.csv")
+    model = shlex.quote(subject.model_file or "model.mercer")
+    return [
+        _fit_command(subject),
+        f"mercer transform {model} {data} -o scores.csv",
+        *(subject.commands or (f"mercer report {model} {data} -o report.html",)),
+    ]
+
+
+def _fit_command(subject: Subject) -> str:
+    about = subject.header.get("about")
+    if isinstance(about, dict) and isinstance(about.get("command"), str):
+        return str(about["command"])
+    return _guessed_fit(subject)
+
+
+def _guessed_fit(subject: Subject) -> str:
+    """The command that fits such a model, read off the model itself."""
+    words = ["mercer", "fit", _training_file(subject)]
+    kind = _kind(subject)
+    if kind != "kpca":
+        words += ["--model", kind]
+    made = subject.preparation
+    for option in ("id", "label"):
+        name = getattr(made, option, None)
+        if name:
+            words += [f"--{option}", str(name)]
+    if kind != "pca":
+        words += ["--kernel", _kernel_option(subject)]
+    words += ["--components", str(subject.k)]
+    if getattr(made, "center", None) is None:
+        words += ["--scale", "none"]
+    if getattr(subject.projector, "preimage", None) is not None:
+        words += ["--preimage", str(subject.projector.preimage)]
+    words += ["-o", subject.model_file or "model.mercer"]
+    return " ".join(shlex.quote(word) for word in words)
+
+
+def _training_file(subject: Subject) -> str:
+    """The file of the fit; this report's own where no other is known."""
+    known = training(subject).get("source")
+    return str(known) if isinstance(known, str) else subject.source or "data.csv"
+
+
+def _kind(subject: Subject) -> str:
+    if subject.detector is not None:
+        return "detector"
+    name = type(subject.projector).__name__
+    return {"PCA": "pca", "IncrementalKernelPCA": "incremental"}.get(name, "kpca")
+
+
+def _kernel_option(subject: Subject) -> str:
+    given = given_kernel(subject)
+    return kernel_text(subject) if given is None or callable(getattr(given, "func", None)) else repr(given)
+
+
+def _facts(subject: Subject) -> Html:
+    header, known = subject.header, training(subject)
+    fitted = header.get("versions")
+    rows: list[list[Any]] = []
+    if "mercer_version" in header:
+        rows.append(["fitted with mercer", header["mercer_version"]])
+    if isinstance(fitted, dict):
+        rows += [[f"fitted with {name}", str(version)] for name, version in fitted.items()]
+    rows.append(["reported with mercer", __version__])
+    rows.append(["reported with Python", platform.python_version()])
+    rows += [[f"reported with {name}", metadata.version(name)] for name in PACKAGES]
+    seed = subject.model.get_params(deep=False).get("random_state")
+    rows.append(["seed", "fixed (none was given)" if seed is None else str(seed)])
+    if isinstance(known.get("n"), int):
+        rows.append(["training rows", count(known["n"])])
+    if known.get("sha256"):
+        rows.append(["SHA-256 of the training rows", tag("code", known["sha256"])])
+    if subject.digest is not None:
+        rows.append(["SHA-256 of these rows", tag("code", subject.digest)])
+    return grid(["what", "which"], rows, caption="Versions and hashes", texts=2)

@@ -1,0 +1,259 @@
+"""Scores against each other: every row as a point, or cells with counts where rows are too many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.report.cells import BINS, Cells, cells
+from mercer.report.looks import colour, shape
+from mercer.report.markup import Html, data_block, grid, joined, paragraph, tag
+from mercer.report.png import packed
+from mercer.report.section import Section, described, figure
+from mercer.report.shown import count, counted, finite_range, number
+from mercer.report.svg import SHAPES, Frame, points
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.report.looks import Looks
+    from mercer.report.measure import Measured
+    from mercer.report.subject import Subject
+
+MOST_POINTS = 20_000  # above, points are counted in cells
+CELL_AXES = 4  # components whose pairs are counted: six pairs
+FRAME = Frame(width=720, height=520, left=68, right=16, top=14, bottom=48)
+MARGIN = 0.04
+MOST_LISTED = 20
+ID = "scores-figure"
+
+
+def scores(subject: Subject, measured: Measured, looks: Looks) -> Section:
+    """The section: picture, legend, choice of components, and the data of all this for the script."""
+    names, columns = _axes(measured.scores)
+    many = subject.n > MOST_POINTS
+    if many:
+        names, columns = names[:CELL_AXES], columns[:, :CELL_AXES]
+    # Single precision is what the script gets: both draw the same points.
+    columns = columns.astype(np.float32).astype(np.float64)
+    first = (0, 1)
+    found = _all_cells(columns, looks) if many else {}
+    inside = _cells_drawn(found[first]) if many else _points_drawn(columns, looks)
+    ranges = [_range(columns[:, j]) for j in first]
+    picture = _picture(inside, names, ranges)
+    parts = [
+        paragraph(_meaning(subject, measured)),
+        figure(
+            joined([_choice(names), tag("div", picture, _tip(), class_="plot"), _legend(looks)]),
+            _caption(subject, looks, names),
+            id_=ID,
+            numbers=_table(subject, measured, looks),
+            class_="scores",
+        ),
+        data_block(_data(subject, names, columns, looks, found), id_="scores-data"),
+    ]
+    return Section("scores", "Scores", parts)
+
+
+def _axes(scores: Array) -> tuple[list[str], Array]:
+    """What can be chosen for either axis; a single component is drawn over the rows."""
+    c = scores.shape[1]
+    names = [f"component {j + 1}" for j in range(c)]
+    if c > 1:
+        return names, scores
+    rows = np.arange(1, len(scores) + 1, dtype=np.float64)
+    return ["row", *names], np.column_stack([rows, scores[:, 0]])
+
+
+def _meaning(subject: Subject, measured: Measured) -> str:
+    shown, k = measured.scores.shape[1], subject.k
+    text = "The scores of a row are its coordinates along the components."
+    if subject.n > MOST_POINTS:
+        shown = min(shown, CELL_AXES)
+    if shown < k:
+        text += f" The first {shown} of {k} components can be chosen here."
+    return text
+
+
+def _caption(subject: Subject, looks: Looks, names: list[str]) -> Html:
+    if subject.n > MOST_POINTS:
+        text = (
+            f"Showing {count(subject.n)} points as {BINS} × {BINS} cells, each the stronger the more points "
+            "it holds"
+        )
+        text += (
+            ", in the colour of its most frequent label. None was left out." if looks.names else ". "
+            "None was left out."
+        )
+    else:
+        text = f"{names[1].capitalize()} against {names[0]}: {counted(subject.n, 'row')}, each a point."
+    text += " Point at one, or use the arrow keys, to see what it is."
+    return joined([text, f" {looks.remark}" if looks.remark else None])
+
+
+# ── the picture ─────────────────────────────────────────────────────────────
+def _range(values: Array) -> tuple[float, float]:
+    low, high = finite_range(values)
+    pad = MARGIN * (high - low)
+    return low - pad, high + pad
+
+
+def _picture(inside: Html, names: list[str], ranges: list[tuple[float, float]]) -> Html:
+    x, y = FRAME.across(*ranges[0]), FRAME.up(*ranges[1])
+    axes = FRAME.axes(x, y, x_label=names[0], y_label=names[1])
+    cursor = tag("path", d="", class_="cursor")
+    label = f"Scores: {names[1]} against {names[0]}"
+    return FRAME.drawing(
+        axes,
+        tag("g", inside, class_="marks"),
+        cursor,
+        label=label,
+        described_by=described(ID),
+        tabindex="0",
+        class_="live",
+    )
+
+
+def radius(n: int) -> float:
+    """Of a point: fewer are larger."""
+    return float(np.clip(60.0 / np.sqrt(n), 1.2, 4.0))
+
+
+def _points_drawn(columns: Array, looks: Looks) -> Html:
+    x = FRAME.across(*_range(columns[:, 0]))(columns[:, 0])
+    y = FRAME.up(*_range(columns[:, 1]))(columns[:, 1])
+    parts = []
+    for code in range(max(1, len(looks.names))):
+        mine = looks.codes == code
+        parts.append(
+            points(
+                x[mine],
+                y[mine],
+                shape(code),
+                radius(len(x)),
+                class_=f"mark c{colour(code)}",
+                data_code=code,
+            )
+        )
+    return joined(parts)
+
+
+def _cells_drawn(found: Cells) -> Html:
+    return joined(
+        tag("path", d=d, class_=f"cell c{colour(code)} l{level}", data_code=code)
+        for code, level, d in found.paths(FRAME)
+    )
+
+
+def _all_cells(columns: Array, looks: Looks) -> dict[tuple[int, int], Cells]:
+    """Cells of each pair of axes, the first across."""
+    c = columns.shape[1]
+    ranges = [_range(columns[:, j]) for j in range(c)]
+    return {
+        (i, j): cells(columns[:, i], columns[:, j], ranges[i], ranges[j], looks)
+        for i in range(c)
+        for j in range(i + 1, c)
+    }
+
+
+# ── around it ───────────────────────────────────────────────────────────────
+def _choice(names: list[str]) -> Html:
+    """Which two components; the script shows it, for without it nothing would happen."""
+
+    def chooser(which: str, words: str, chosen: int) -> Html:
+        options = [
+            tag("option", name, value=str(j), selected=j == chosen) for j, name in enumerate(names)
+        ]
+        return tag("label", words, " ", tag("select", *options, id=f"scores-{which}"))
+
+    inside = [chooser("x", "across", 0), chooser("y", "up", 1)]
+    return tag("div", *inside, class_="controls", hidden=True)
+
+
+def _tip() -> Html:
+    return tag("div", class_="tip", id="scores-tip", role="status", aria_live="polite", hidden=True)
+
+
+def _legend(looks: Looks) -> Html | None:
+    """Names with their looks; each is a switch."""
+    if not looks.names:
+        return None
+    entries = []
+    for code, (name, n) in enumerate(zip(looks.names, looks.counts, strict=True)):
+        swatch = tag(
+            "svg",
+            points(np.array([7.0]), np.array([7.0]), shape(code), 4.0, class_=f"mark c{colour(code)}"),
+            viewBox="0 0 14 14",
+            width="14",
+            height="14",
+            aria_hidden="true",
+        )
+        words = tag("span", name, class_="name")
+        many = tag("span", count(n), class_="count")
+        button = tag(
+            "button", swatch, words, many, type="button", aria_pressed="true", data_code=code
+        )
+        entries.append(tag("li", button))
+    return tag("ul", *entries, class_="legend", aria_label="Labels")
+
+
+def _table(subject: Subject, measured: Measured, looks: Looks) -> Html:
+    """The first rows, and the mean score of each label."""
+    c = min(measured.scores.shape[1], 4)
+    heads = [f"component {j + 1}" for j in range(c)]
+    shown = min(subject.n, MOST_LISTED)
+    rows = []
+    for i in range(shown):
+        label = [] if not looks.names else [_label_of(looks, i)]
+        rows.append([subject.id_of(i), *label, *map(number, measured.scores[i, :c].tolist())])
+    title = "Scores" if shown == subject.n else f"Scores of the first {shown} of {count(subject.n)} rows"
+    first = ["row" if subject.ids is None else "id", *(["label"] if looks.names else [])]
+    tables = [grid([*first, *heads], rows, caption=title, texts=len(first))]
+    if looks.names:
+        means = [
+            [name, count(n), *map(number, measured.scores[looks.codes == code, :c].mean(axis=0))]
+            for code, (name, n) in enumerate(zip(looks.names, looks.counts, strict=True))
+            if n
+        ]
+        tables.append(grid(["label", "rows", *heads], means, caption="Mean scores of each label"))
+    return joined(tables)
+
+
+def _label_of(looks: Looks, row: int) -> str:
+    if looks.texts is not None:
+        return looks.texts[row]
+    return looks.names[int(looks.codes[row])]
+
+
+# ── for the script ──────────────────────────────────────────────────────────
+def _data(
+    subject: Subject,
+    names: list[str],
+    columns: Array,
+    looks: Looks,
+    found: dict[tuple[int, int], Cells],
+) -> dict[str, Any]:
+    shared: dict[str, Any] = {
+        "n": subject.n,
+        "axes": names,
+        "classes": list(looks.names),
+        "shapes": len(SHAPES),
+        "colours": 7,
+        "frame": {
+            name: getattr(FRAME, name)
+            for name in ("width", "height", "left", "right", "top", "bottom")
+        },
+    }
+    if found:
+        pairs = {f"{i},{j}": cell.data() for (i, j), cell in found.items()}
+        return {**shared, "kind": "cells", "bins": BINS, "pairs": pairs}
+    return {
+        **shared,
+        "kind": "points",
+        "radius": radius(subject.n),
+        "margin": MARGIN,
+        "values": packed(columns.T, "f4"),  # column after column
+        "codes": packed(looks.codes, "u1"),
+        "ids": None if subject.ids is None else [str(i) for i in subject.ids],
+        "labels": None if looks.texts is None else list(looks.texts),
+    }

@@ -1,0 +1,104 @@
+"""Numbers for people: as many digits as they are worth."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array
+
+THIN = "\u202f"  # a narrow space that does not break, between thousands
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number in a table.
+
+    Examples
+    --------
+    >>> number(0.000123456), number(1234.5), number(-2.0)
+    ('0.0001235', '1234', '−2')
+    """
+    value = float(value)
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    return f"{value:.{digits}g}".replace("-", "−")
+
+
+def count(n: int) -> str:
+    """A whole number with thousands apart.
+
+    Examples
+    --------
+    >>> count(1234567).replace(THIN, " ")
+    '1 234 567'
+    """
+    return f"{int(n):,}".replace(",", THIN)
+
+
+def counted(n: int, noun: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(3, "row")
+    ('1 row', '3 rows')
+    """
+    return f"{count(n)} {noun}" if n == 1 else f"{count(n)} {noun}s"
+
+
+def share(value: float, digits: int = 1) -> str:
+    """A share as per cent; one that is nearly all is not called all.
+
+    Examples
+    --------
+    >>> share(0.5), share(0.99997), share(1.0), share(0.00001), share(0.0)
+    ('50.0 %', 'over 99.9 %', '100.0 %', 'under 0.1 %', '0.0 %')
+    """
+    if not math.isfinite(value):
+        return "unknown"
+    edge = 0.5 * 10.0**-digits / 100
+    least = 10.0**-digits
+    if 0.0 < value < edge:
+        return f"under {least:.{digits}f} %"
+    if 1.0 - edge < value < 1.0 - 1e-12:
+        return f"over {100 - least:.{digits}f} %"
+    return f"{100 * value:.{digits}f} %"
+
+
+def few(names: Sequence[Any], most: int = 8) -> str:
+    """The first names, and how many more there are.
+
+    Examples
+    --------
+    >>> few(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    listed = ", ".join(map(str, names[:most]))
+    return listed if len(names) <= most else f"{listed} and {count(len(names) - most)} more"
+
+
+def power_of_ten(value: float) -> str:
+    """An error, of which only the size matters.
+
+    Examples
+    --------
+    >>> power_of_ten(3.2e-14), power_of_ten(0.0)
+    ('3.2·10⁻¹⁴', '0')
+    """
+    if value == 0.0 or not math.isfinite(value):
+        return number(value)
+    mantissa, exponent = f"{value:.1e}".split("e")
+    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{mantissa}·10{raised}"
+
+
+def finite_range(values: Array) -> tuple[float, float]:
+    """Least and largest of finite numbers, apart even where all are the same."""
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        half = 0.5 * abs(low) or 0.5
+        return low - half, high + half
+    return low, high

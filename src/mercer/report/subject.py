@@ -1,0 +1,219 @@
+"""What a report is about: a fitted model, rows that it can take, and what is known of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer.engine.pairwise import dense
+from mercer.engine.sources import as_source
+from mercer.estimators import KernelPCADetector
+from mercer.estimators.prepared import Prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mercer._core.types import Array, Rows
+    from mercer.model import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A fitted model and rows. Rows are as the model takes them; `raw` brings them back to the file's units."""
+
+    model: Any
+    rows: Rows  # (n, d)
+    names: tuple[str, ...]  # of the d columns
+    preparation: Any = None
+    ids: Any = None  # (n,) or None
+    labels: Any = None  # (n,) or None
+    header: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    digest: str | None = None
+    source: str | None = None  # the data file, as the user calls it
+    model_file: str | None = None
+    commands: tuple[str, ...] = ()
+    title: str | None = None
+    date: str | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.rows.shape[0])
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return int(self.rows.shape[1])
+
+    @property
+    def detector(self) -> KernelPCADetector | None:
+        """The model, where it is a detector."""
+        return self.model if isinstance(self.model, KernelPCADetector) else None
+
+    @property
+    def projector(self) -> Any:
+        """What gives scores: the model, or the one inside a detector."""
+        return self.model if self.detector is None else self.detector.model_
+
+    @property
+    def fit(self) -> Fit | None:
+        """The evidence; None for a drop-in, which keeps none."""
+        return getattr(self.projector, "fit_", None)
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel with every parameter a number; None for linear PCA."""
+        return getattr(self.projector, "kernel_", None)
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether the rows are kernel values, not points."""
+        given = getattr(self.projector, "kernel", None)
+        ours = bool(getattr(self.kernel, "is_precomputed", False))
+        return ours or (isinstance(given, str) and given == "precomputed")
+
+    @property
+    def image_shape(self) -> tuple[int, int] | None:
+        """Height and width, where a row is a picture."""
+        shape = getattr(self.preparation, "image_shape", None)
+        if shape is None or int(shape[0]) * int(shape[1]) != self.d:
+            return None
+        return int(shape[0]), int(shape[1])
+
+    @property
+    def k(self) -> int:
+        """Number of components."""
+        return len(self.projector.eigenvalues_)
+
+    # ── rows in, numbers out ────────────────────────────────────────────────
+    def inner(self, block: Rows) -> Rows:
+        """Rows as the projector takes them: a detector scales its own."""
+        if self.detector is None:
+            return block
+        spread = self.detector.spread_
+        return (block - self.detector.center_) / np.where(spread == 0.0, 1.0, spread)
+
+    def scores(self, block: Rows) -> Array:  # (b, d) -> (b, k)
+        """Scores of some rows."""
+        return np.asarray(self.projector.transform(self.inner(block)))
+
+    def raw(self, block: Rows) -> Array:  # (b, d) -> (b, d)
+        """Rows in the units of the file."""
+        rows = dense(block)
+        return rows if self.preparation is None else np.asarray(self.preparation.unscaled(rows))
+
+    def prepared(self, raw: Array) -> Array:  # (b, d) -> (b, d)
+        """Rows as the model takes them, from the units of the file."""
+        return raw if self.preparation is None else np.asarray(self.preparation.scaled(raw))
+
+    def back(self, block: Rows) -> Array:  # (b, d) -> (b, d)
+        """Rows as the components see them, in the units of the file."""
+        inner = self.inner(block)
+        found = np.asarray(self.projector.inverse_transform(self.projector.transform(inner)))
+        if self.detector is not None:
+            spread = self.detector.spread_
+            found = found * np.where(spread == 0.0, 1.0, spread) + self.detector.center_
+        return self.raw(found)
+
+    @property
+    def has_way_back(self) -> bool:
+        """Whether scores lead back to rows."""
+        projector = self.projector
+        if hasattr(projector, "preimage"):
+            return projector.preimage is not None
+        if hasattr(projector, "fit_inverse_transform"):  # scikit-learn's name for it
+            return bool(projector.fit_inverse_transform)
+        return hasattr(projector, "inverse_transform")
+
+    def id_of(self, row: int) -> str:
+        """What a row is called: its id, or its number from 1 on."""
+        return str(row + 1) if self.ids is None else str(self.ids[row])
+
+
+def subject(
+    model: Any,
+    X: Any,
+    *,
+    preparation: Any = None,
+    names: Sequence[str] | None = None,
+    ids: Any = None,
+    labels: Any = None,
+    **known: Any,
+) -> Subject:
+    """Model and rows, checked: one name a column, one id and one label a row."""
+    # A prepared model takes rows of the file; the one inside takes them scaled.
+    if isinstance(model, Prepared):
+        X, preparation, model = model.rows(X), model.preparation, model.model
+    if not hasattr(model, "n_features_in_"):
+        msg = (
+            f"A report needs a fitted model, but a {type(model).__name__} that was not fitted came. Call "
+            "`fit` first."
+        )
+        raise InputError(msg)
+    rows = _rows(X)
+    d = int(rows.shape[1])
+    if d != int(model.n_features_in_):
+        msg = (
+            f"The rows have {d} columns, but the model was fitted to {model.n_features_in_}. Pass rows of "
+            "the same columns, in the same order."
+        )
+        raise InputError(msg)
+    if int(rows.shape[0]) == 0:
+        msg = "There are no rows to report on. Pass at least one."
+        raise InputError(msg)
+    return Subject(
+        model,
+        rows,
+        _names(names, preparation, model, X, d),
+        preparation,
+        ids=_one_a_row("ids", ids, int(rows.shape[0])),
+        labels=_one_a_row("labels", labels, int(rows.shape[0])),
+        **known,
+    )
+
+
+def _rows(X: Any) -> Rows:
+    source = as_source(X)
+    if source is not None:
+        return source
+    if hasattr(X, "indptr"):
+        return X.tocsr()
+    rows = np.asarray(X)
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf":
+        msg = (
+            f"Rows must be a 2-D array of numbers, but {rows.ndim}-D of dtype {rows.dtype} came. Pass what "
+            "the model was fitted to, or rows like those."
+        )
+        raise InputError(msg)
+    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+
+
+def _names(
+    names: Sequence[str] | None, preparation: Any, model: Any, X: Any, d: int
+) -> tuple[str, ...]:
+    for known in (
+        names,
+        getattr(preparation, "features", None),
+        getattr(model, "feature_names_in_", None),
+        getattr(X, "columns", None),
+    ):
+        if known is not None and len(known) == d:
+            return tuple(map(str, known))
+    if names is not None:
+        msg = f"`names` has {len(names)} entries, but there are {d} columns. Give one for each."
+        raise InputError(msg)
+    return tuple(f"x{j}" for j in range(d))
+
+
+def _one_a_row(what: str, values: Any, n: int) -> Any:
+    if values is None:
+        return None
+    array = np.asarray(values)
+    if array.shape != (n,):
+        msg = f"`{what}` has shape {array.shape}, but there are {n} rows. Pass one for each."
+        raise InputError(msg)
+    return array

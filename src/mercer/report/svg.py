@@ -1,0 +1,187 @@
+"""Charts as SVG: a frame with two scales, lines, bars and points. Colours are the style sheet's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.report.markup import Html, joined, tag
+from mercer.report.shown import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A range of numbers, laid along a range of pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, values: Any) -> Any:
+        """Pixels."""
+        numbers = np.asarray(values, dtype=np.float64)
+        if self.log:
+            return self._along(np.log10(numbers), math.log10(self.low), math.log10(self.high))
+        return self._along(numbers, self.low, self.high)
+
+    def _along(self, numbers: Any, low: float, high: float) -> Any:
+        return self.start + (numbers - low) / (high - low) * (self.end - self.start)
+
+    def ticks(self, most: int = 6) -> list[float]:
+        """Round numbers within the range."""
+        if self.log:
+            return _powers(self.low, self.high, most)
+        return nice(self.low, self.high, most)
+
+
+def nice(low: float, high: float, most: int = 6) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten, at most so many.
+
+    Examples
+    --------
+    >>> nice(0.0, 1.0)
+    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    """
+    raw = (high - low) / max(most - 1, 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = power * next(s for s in (1, 2, 5, 10) if s * power >= raw * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
+
+
+def _powers(low: float, high: float, most: int) -> list[float]:
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    if last - first < 1:
+        return nice(low, high, most)
+    every = max(1, math.ceil((last - first + 1) / most))
+    return [10.0**i for i in range(first, last + 1, every)]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a chart is drawn: its size in pixels, and the room around for axes."""
+
+    width: int = 720
+    height: int = 320
+    left: int = 64
+    right: int = 16
+    top: int = 14
+    bottom: int = 46
+
+    def across(self, low: float, high: float, *, log: bool = False) -> Scale:
+        """A scale from left to right."""
+        return Scale(low, high, self.left, self.width - self.right, log)
+
+    def up(self, low: float, high: float, *, log: bool = False) -> Scale:
+        """A scale from the bottom to the top."""
+        return Scale(low, high, self.height - self.bottom, self.top, log)
+
+    def axes(
+        self,
+        x: Scale,
+        y: Scale,
+        *,
+        x_label: str,
+        y_label: str,
+        x_ticks: Sequence[tuple[float, str]] | None = None,
+        y_ticks: Sequence[tuple[float, str]] | None = None,
+    ) -> Html:
+        """Grid lines, tick labels and the names of the axes."""
+        across = [(t, number(t)) for t in x.ticks(7)] if x_ticks is None else x_ticks
+        up = [(t, number(t)) for t in y.ticks()] if y_ticks is None else y_ticks
+        parts = [_tick_across(float(x(t)), text, self) for t, text in across]
+        parts += [_tick_up(float(y(t)), text, self) for t, text in up]
+        middle = 0.5 * (self.left + self.width - self.right)
+        parts.append(
+            tag("text", x_label, x=middle, y=self.height - 8, class_="axis", text_anchor="middle")
+        )
+        turned = f"translate(14 {0.5 * (self.top + self.height - self.bottom):g}) rotate(-90)"
+        parts.append(tag("text", y_label, transform=turned, class_="axis", text_anchor="middle"))
+        return tag("g", *parts, class_="axes")
+
+    def drawing(self, *parts: Any, label: str, described_by: str | None = None, **more: Any) -> Html:
+        """The picture, with words for those who don't see it."""
+        box = f"0 0 {self.width} {self.height}"
+        return tag(
+            "svg",
+            *parts,
+            viewBox=box,
+            role="img",
+            aria_label=label,
+            aria_describedby=described_by,
+            **more,
+        )
+
+
+def _tick_across(x: float, text: str, frame: Frame) -> Html:
+    bottom = frame.height - frame.bottom
+    line = tag("path", d=f"M{x:.1f} {frame.top}V{bottom}", class_="rule")
+    return joined([line, tag("text", text, x=f"{x:.1f}", y=bottom + 17, text_anchor="middle")])
+
+
+def _tick_up(y: float, text: str, frame: Frame) -> Html:
+    right = frame.width - frame.right
+    line = tag("path", d=f"M{frame.left} {y:.1f}H{right}", class_="rule")
+    return joined([line, tag("text", text, x=frame.left - 7, y=f"{y + 4:.1f}", text_anchor="end")])
+
+
+def line(x: Array, y: Array, **attributes: Any) -> Html:
+    """A line through points in pixels."""
+    points = "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
+    return tag("path", d=f"M{points}", **attributes)
+
+
+def strokes(x: Array, low: Array, high: Array, **attributes: Any) -> Html:
+    """Upright strokes, one for each place, between two heights in pixels."""
+    lots = zip(x.tolist(), low.tolist(), high.tolist(), strict=True)
+    return tag("path", d="".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in lots), **attributes)
+
+
+def bars(left: Array, right: Array, top: Array, bottom: float, **attributes: Any) -> Html:
+    """Bars that stand on a line, as one path."""
+    lots = zip(left.tolist(), right.tolist(), top.tolist(), strict=True)
+    d = "".join(f"M{a:.2f} {bottom:.1f}V{t:.1f}H{b:.2f}V{bottom:.1f}z" for a, b, t in lots)
+    return tag("path", d=d, **attributes)
+
+
+# ── points ──────────────────────────────────────────────────────────────────
+# A point is a subpath, so that one path is a whole class. The first shape is a stroke of no length with
+# round ends; the others are filled, all in the same sense, so that overlapping ones leave no hole.
+SHAPES = ("dot", "square", "triangle", "diamond", "plus")
+
+
+def mark(shape: int, r: float) -> str:
+    """The subpath of a point of this shape, from its middle on."""
+    a, b = f"{r:.3g}", f"{2 * r:.3g}"
+    if shape == 0:
+        return "h0"
+    if shape == 1:
+        return f"m-{a}-{a}h{b}v{b}h-{b}z"
+    if shape == 2:
+        up, wide = f"{1.15 * r:.3g}", f"{1.2 * r:.3g}"
+        return f"m0-{up}l{wide} {2 * r:.3g}h-{2.4 * r:.3g}z"
+    if shape == 3:
+        s = f"{1.3 * r:.3g}"
+        return f"m0-{s}l{s} {s}l-{s} {s}l-{s}-{s}z"
+    t, l = f"{0.4 * r:.3g}", f"{0.9 * r:.3g}"
+    w = f"{0.8 * r:.3g}"
+    return f"m-{t}-{float(t) + float(l):.3g}h{w}v{l}h{l}v{w}h-{l}v{l}h-{w}v-{l}h-{l}v-{w}h{l}z"
+
+
+def points(x: Array, y: Array, shape: int, r: float, **attributes: Any) -> Html:
+    """Points in pixels, one path."""
+    end = mark(shape, r)
+    d = "".join(f"M{a:.1f} {b:.1f}{end}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
+    width = f"{2 * r:.3g}" if shape == 0 else None
+    kind = f"{attributes.pop('class_', '')} {SHAPES[shape]}".strip()
+    return tag("path", d=d, class_=kind, stroke_width=width, **attributes)

@@ -37,6 +37,7 @@ mercer export circles.mercer circles.onnx --data circles.csv
 @reading_options
 def export(
     talk: Talk,
+    *,
     model: Path,
     out: Path,
     data: str | None,
@@ -51,16 +52,23 @@ def export(
     detector gives T2, Q, index and label. --dtype is the precision of both; that of the model otherwise.
     OUT is written when onnxruntime agrees with the model on all rows tried, and not before.
     """
+    import numpy as np
+
     from mercer.onnx import to_onnx
+    from mercer.onnx.sample import sample_rows
 
     opened = open_model(model)
     whole = _whole(opened)
     with talk.timed("graph"):
         proto = to_onnx(whole, dtype=reading.dtype, opset=opset)
     with talk.timed("rows"):
-        rows = _rows(talk, opened, whole, data, replace(reading, dtype=None), seed, memory)
+        if data is None:
+            rows = sample_rows(whole, rng=np.random.default_rng(seed))
+        else:
+            sheet = read_sheet(talk, data, replace(reading, dtype=None), opened, memory)
+            rows = _as_in_the_file(sheet.rows, opened)
     with talk.timed("verification"):
-        agreement = _verified(proto, whole, rows)
+        agreement = _verified(talk, proto, whole, rows)
     size = _written(proto, out)
     facts = {entry.key: entry.value for entry in proto.metadata_props}
     results = {
@@ -88,29 +96,22 @@ def _whole(opened: Opened) -> Any:
     return Prepared(opened.preparation, opened.model)
 
 
-def _rows(
-    talk: Talk,
-    opened: Opened,
-    whole: Any,
-    data: str | None,
-    reading: Reading,
-    seed: int,
-    memory: str,
-) -> Array:
-    import numpy as np
-
-    from mercer.onnx.sample import sample_rows
-
-    if data is None:
-        return sample_rows(whole, rng=np.random.default_rng(seed))
-    return np.asarray(read_sheet(talk, data, reading, opened, memory).raw())
+def _as_in_the_file(rows: Array, opened: Opened) -> Array:
+    """Prepared rows in the units that the graph takes."""
+    preparation = opened.preparation
+    return rows if preparation is None else preparation.unscaled(rows)
 
 
-def _verified(proto: Any, whole: Any, rows: Array) -> dict[str, Any]:
+def _verified(talk: Talk, proto: Any, whole: Any, rows: Array) -> dict[str, Any]:
     from mercer.onnx.verify import require_agreement, verify
 
     found = verify(proto, whole, rows)
     require_agreement(found)
+    if found.max_rel > found.tolerance:
+        talk.warn(
+            f"Some components vary so little that rounding shows in their scores: model and graph differ by "
+            f"up to {found.max_rel:.1e} of them. Keep fewer components."
+        )
     return {
         "max_abs": found.max_abs,
         "max_rel": found.max_rel,

@@ -130,8 +130,8 @@ def write(g: Graph, source: Source, preparation: Preparation | None, x: Value) -
         x = x if g.is_double else g.cast(x)
     if source.detector is not None:
         x = x if g.is_double else double.cast(x)
-        found = statistics(double, source.detector, source.fitted, x)
-        return {name: _flat(g, name, found[name]) for name in (*STATISTICS, LABEL)}
+        columns = statistics(double, source.detector, source.fitted, x)
+        return {name: _flat(g, name, columns[name]) for name in (*STATISTICS, LABEL)}
     work = g.at(source.fitted.precision(g.dtype))
     rows = x if work.dtype == g.dtype else work.cast(x)
     found = work.op("Add", scores(work, source.fitted, rows), guard(work, rows))

@@ -67,14 +67,25 @@ class Fitted:
 
         The rule of a fit: see `mercer.model.projection.projection_dtype`.
         """
-        sections, coef = self.projection.sections, self.projection.coef.astype(np.float64)
+        sections = self.projection.sections
         if isinstance(sections, FeatureSections) and isinstance(sections.feature_map, IdentityMap):
             return dtype  # rows are centred before anything is multiplied: nothing cancels
-        axes = np.linalg.norm(coef, axis=0)
+        return projection_dtype(dtype, self.terms, self.spread)
+
+    @property
+    def terms(self) -> Array:  # (k,)
+        """About how large the terms are that add up to a score."""
+        axes = np.linalg.norm(self.projection.coef.astype(np.float64), axis=0)
         if self.mean is not None:
-            return projection_dtype(dtype, np.sqrt(self.mean_norm) * axes, self.spread)
-        terms = self._largest() * axes + np.abs(self.projection.offset)
-        return projection_dtype(dtype, terms, self.spread)
+            return np.sqrt(self.mean_norm) * axes
+        return np.asarray(self._largest() * axes + np.abs(self.projection.offset))
+
+    @property
+    def rounding(self) -> Array:  # (k,)
+        """What float64 leaves a score uncertain by, in units of its spread."""
+        eps = float(np.finfo(np.float64).eps)
+        known = self.spread > 0
+        return np.divide(eps * self.terms, self.spread, out=np.zeros_like(self.spread), where=known)
 
     def _largest(self) -> float:
         """About the largest |k(x, z)|."""

@@ -1,4 +1,4 @@
-"""Rows to try a graph on when there are none at hand: near what the model has seen, or as near as is known."""
+"""Rows to try a graph on when none are at hand: points of the model, and rows near them."""
 
 from __future__ import annotations
 

@@ -14,11 +14,15 @@ from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS, Source, unwrapp
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
+    from mercer.onnx.fitted import Fitted
 
 # What a difference may be, by the coarser of the two precisions that are compared: that of graph and model.
 # float64: kernel values are right to 1e-9 (`mercer.engine.pairwise.ROUNDING`), and sums of them hardly less.
 # float32: a fit promises scores to 1e-4 of their spread (`mercer.model.projection.SCORE_ROUNDING`).
 TOLERANCES = {4: 1e-4, 8: 1e-9}
+# Components of tiny variance amplify rounding, in the model as in the graph: so many times what float64
+# leaves uncertain is not held against a graph.
+AMPLIFIED = 10.0
 # Room for a slice of rows: a graph holds a few (b, m) arrays at a time.
 SLICE_BYTES = 2**26
 
@@ -30,18 +34,22 @@ class Agreement:
     The difference of a score is measured against s_j = max(max_i |score_ij|, σ_j), the largest score of its
     component on these rows and its standard deviation in the fit: ``max_rel`` is max_ij |Δ_ij|/s_j. That of
     T², Q and the index is measured row by row, against the larger of the value and its limit.
+
+    ``excess`` is the largest difference over what it may be: the tolerance, or, for a component whose scores
+    float64 does not determine to that, ten times what it leaves uncertain.
     """
 
     max_abs: float
     max_rel: float
     n: int
     tolerance: float
+    excess: float
     n_labels: int = 0  # rows that a detector judges otherwise
 
     @property
     def ok(self) -> bool:
         """Whether the difference is within the tolerance; no number at all is not."""
-        return self.max_rel <= self.tolerance and self.n_labels == 0
+        return self.excess <= 1.0 and self.n_labels == 0
 
     def __str__(self) -> str:
         labels = f", {self.n_labels} labels differ" if self.n_labels else ""
@@ -105,7 +113,7 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     tolerance = TOLERANCES[min(dtype.itemsize, source.fitted.dtype.itemsize)]
     if source.detector is not None:
         return _compared_statistics(source.detector, found, asked, tolerance)
-    return _compared_scores(inner, source.fitted.spread, found[SCORES], asked, tolerance)
+    return _compared_scores(inner, source.fitted, found[SCORES], asked, tolerance)
 
 
 def _session(proto: Any) -> Any:
@@ -137,13 +145,15 @@ def _asked(preparation: Any, x: Array) -> Array:
 
 
 def _compared_scores(
-    model: Any, spread: Array, found: Array, asked: Array, tolerance: float
+    model: Any, fitted: Fitted, found: Array, asked: Array, tolerance: float
 ) -> Agreement:
     own = np.asarray(model.transform(asked), dtype=np.float64)
     gap = np.abs(found.astype(np.float64) - own)
-    scale = np.maximum(np.max(np.abs(own), axis=0), spread)
+    scale = np.maximum(np.max(np.abs(own), axis=0), fitted.spread)
     share = np.divide(gap, scale, out=gap.copy(), where=scale > 0)
-    return Agreement(float(np.max(gap)), float(np.max(share)), len(own), tolerance)
+    allowed = np.maximum(tolerance, AMPLIFIED * fitted.rounding)
+    excess = float(np.max(share / allowed))
+    return Agreement(float(np.max(gap)), float(np.max(share)), len(own), tolerance, excess)
 
 
 def _compared_statistics(
@@ -161,4 +171,5 @@ def _compared_statistics(
     # A row on the limit may fall on either side of it.
     margin = np.abs(np.asarray(table["index"]) + detector.offset_) > tolerance * -detector.offset_
     differ = (found[LABEL] != detector.predict(asked)) & margin
-    return Agreement(largest, share, len(asked), tolerance, int(np.count_nonzero(differ)))
+    n_labels = int(np.count_nonzero(differ))
+    return Agreement(largest, share, len(asked), tolerance, share / tolerance, n_labels)

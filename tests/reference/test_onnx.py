@@ -1,0 +1,469 @@
+"""Graphs against models, against scikit-learn's own through skl2onnx, and in a second runtime."""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import skl2onnx
+from onnx.reference import ReferenceEvaluator
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import KernelPCA as Reference
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import mercer.sklearn
+from markets.kernels import HISTOGRAM, VALID
+from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
+from mercer.approximations import RandomFourier, RPCholesky
+from mercer.errors import InputError, KernelError
+from mercer.kernels import RBF, Chi2, Custom, Laplacian, Linear, Matern, Polynomial, Sigmoid
+from mercer.onnx import Agreement, register, to_onnx, verify
+from mercer.onnx.sample import sample_rows
+from mercer.onnx.verify import DisagreementError, require_agreement
+
+pytestmark = pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
+
+# Measured over this market: 4e-15 and 3e-6 at most. The rest is room for other machines' exp and BLAS.
+TOLERANCE = {"float64": 1e-13, "float32": 1e-5}
+
+NO_GRAPH = {"gp", "matrices", "points", "matern-0.8"}
+KERNELS = {name: kernel for name, kernel in VALID.items() if name not in NO_GRAPH} | {
+    **HISTOGRAM,
+    "matern-7/2": Matern(3.5, 1.3),
+    "matern-19/2": Matern(9.5, 1.3),
+    "matern-60": Matern(60.0, 1.3),
+    "sigmoid": Sigmoid(0.5, -0.5),
+    "fractional": Polynomial(1.5, gamma=0.01, coef0=5.0),
+    "difference": 2.0 * RBF(0.3) - 0.1 * RBF(2.0),
+    "product-map": Polynomial(2, gamma=0.5) * Linear().on([0, -1]) + Linear().normalised(),
+}
+EXACT_ONLY = {"sigmoid", "fractional", "difference"}  # not known to be valid
+ROUTES = {"exact": None, "low-rank": RPCholesky(rank=25)}
+
+
+def metadata(proto):
+    return {entry.key: entry.value for entry in proto.metadata_props}
+
+
+def run(proto, x):
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, {session.get_inputs()[0].name: x})
+
+
+def rows_of(name, cloud, histograms):
+    """Training rows, and rows to ask about: the same, some near, some far."""
+    x = histograms if name in HISTOGRAM else cloud
+    rng = np.random.default_rng(3)
+    near = x + 0.1 * rng.standard_normal(x.shape)
+    asked = np.concatenate([x, near, 5.0 * x[:10], np.zeros((1, x.shape[1]))])
+    return x, np.abs(asked) if name in HISTOGRAM else asked
+
+
+# ── kernels x routes x precisions ───────────────────────────────────────────
+CASES = [
+    (name, route)
+    for name in KERNELS
+    for route in ROUTES
+    if route == "exact" or name not in EXACT_ONLY
+]
+
+
+@pytest.mark.parametrize(("name", "route"), CASES)
+def test_the_graph_says_what_the_model_says(name, route, cloud, histograms):
+    x, asked = rows_of(name, cloud, histograms)
+    model = KernelPCA(3, kernel=KERNELS[name], approximation=ROUTES[route]).fit(x)
+    for dtype, tolerance in TOLERANCE.items():
+        proto = to_onnx(model, dtype=dtype)
+        found = verify(proto, model, asked)
+        assert found.max_rel <= tolerance, (dtype, found)
+        assert found.ok
+        assert found.n == len(asked)
+        assert run(proto, asked.astype(dtype))[0].dtype == dtype
+
+
+FOURIER = {"rbf": RBF(0.3), "laplacian": Laplacian(0.4), "matern": Matern(0.5, 1.3)}
+
+
+@pytest.mark.parametrize("name", FOURIER)
+def test_random_features_have_right_phases_however_long_the_frequencies(name, cloud):
+    model = KernelPCA(3, kernel=FOURIER[name], approximation=RandomFourier(200)).fit(cloud)
+    for dtype, tolerance in TOLERANCE.items():
+        # Rows a thousand times as far: the phases are thousands of turns.
+        assert verify(to_onnx(model, dtype=dtype), model, cloud).max_rel <= tolerance
+        assert verify(to_onnx(model, dtype=dtype), model, 1e3 * cloud).max_rel <= 10 * tolerance
+
+
+OTHERS = {
+    "pca": lambda: PCA(2),
+    "stream": lambda: IncrementalKernelPCA(3, kernel=RBF(0.3), max_landmarks=30),
+    "weights": lambda: KernelPCA(3, kernel=RBF(0.3)),
+    "refined": lambda: KernelPCA(3, kernel=RBF(0.3), approximation=RPCholesky(25, refine=1)),
+}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_models_too(name, dtype, cloud):
+    weights = {"sample_weight": np.arange(len(cloud)) % 3} if name == "weights" else {}
+    model = OTHERS[name]().fit(cloud, **weights)
+    assert verify(to_onnx(model, dtype=dtype), model, cloud).max_rel <= TOLERANCE[dtype]
+
+
+def test_a_precomputed_kernel_takes_kernel_values(cloud):
+    gram = RBF(0.3)(cloud)
+    model = KernelPCA(3, kernel="precomputed").fit(gram)
+    proto = to_onnx(model)
+    assert verify(proto, model, RBF(0.3)(cloud[:7] + 0.1, cloud)).max_rel <= 1e-13
+    assert metadata(proto)["mercer.kernel"] == "precomputed"
+
+
+def test_sparse_rows_are_stored_dense(cloud):
+    from scipy import sparse
+
+    x = np.where(cloud > 0.5, cloud, 0.0)
+    model = KernelPCA(3, kernel=RBF(0.3)).fit(sparse.csr_array(x))
+    assert verify(to_onnx(model), model, x).max_rel <= 1e-13
+
+
+# ── numbers that we did not make ────────────────────────────────────────────
+PLAIN = {
+    "linear": {},
+    "poly": {"degree": 2, "gamma": 0.25, "coef0": 1.0},  # parameters that float32, which skl2onnx
+    "rbf": {"gamma": 0.25},  # stores them in, holds as they are
+    "sigmoid": {"gamma": 0.015625, "coef0": 0.125},
+    "cosine": {},
+}
+
+
+@pytest.mark.parametrize("kernel", PLAIN)
+def test_the_drop_in_gives_the_numbers_of_skl2onnx(kernel, cloud):
+    theirs = Reference(2, kernel=kernel, eigen_solver="dense", **PLAIN[kernel]).fit(cloud)
+    ours = mercer.sklearn.KernelPCA(2, kernel=kernel, **PLAIN[kernel]).fit(cloud)
+    asked = cloud + 0.1
+    expected = run(skl2onnx.to_onnx(theirs, cloud[:1]), asked)[0]
+    np.testing.assert_allclose(run(to_onnx(ours), asked)[0], expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "chi2", "matern-60", "product-map", "poly4"])
+def test_another_runtime_gives_the_same(name, cloud, histograms):
+    x, asked = rows_of(name, cloud, histograms)
+    model = KernelPCA(3, kernel=KERNELS[name]).fit(x)
+    found = ReferenceEvaluator(to_onnx(model)).run(None, {"X": asked})[0]
+    np.testing.assert_allclose(
+        found, model.transform(asked), rtol=0, atol=1e-12 * np.abs(found).max()
+    )
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18, 21])
+def test_every_opset_means_the_same(opset, cloud):
+    model = KernelPCA(3, kernel=Laplacian(0.3) + Polynomial(2)).fit(cloud)
+    proto = to_onnx(model, opset=opset)
+    assert proto.opset_import[0].version == opset
+    assert verify(proto, model, cloud).max_rel <= 1e-13
+
+
+# ── what the graph holds ────────────────────────────────────────────────────
+def test_a_low_rank_graph_holds_the_landmarks_and_nothing_of_the_size_of_the_data():
+    x = np.random.default_rng(0).standard_normal((3000, 10))
+    model = KernelPCA(4, kernel=RBF(0.05), approximation=RPCholesky(rank=40)).fit(x)
+    proto = to_onnx(model)
+    assert all(max(t.dims, default=1) <= 40 for t in proto.graph.initializer)
+    assert proto.ByteSize() < 8 * 40 * (10 + 4 + 2) + 4000
+    exact = to_onnx(KernelPCA(4, kernel=RBF(0.05)).fit(x[:500]))
+    assert any(500 in t.dims for t in exact.graph.initializer)
+
+
+def test_the_metadata_say_what_it_is(cloud):
+    import pandas as pd
+
+    frame = pd.DataFrame(cloud, columns=["a", "b", "c", "d"])
+    proto = to_onnx(KernelPCA(2, kernel=RBF(0.5) + 0.1 * Linear()).fit(frame))
+    facts = metadata(proto)
+    assert facts["mercer.kernel"] == "RBF(gamma=0.5) + 0.1 * Linear()"
+    assert facts["mercer.version"] == mercer.__version__
+    assert facts["mercer.precision"] == "float64"
+    assert "60 points" in facts["mercer.route"]
+    assert json.loads(facts["mercer.features"]) == ["a", "b", "c", "d"]
+    assert (proto.opset_import[0].version, proto.ir_version) == (13, 7)
+    assert [
+        d.dim_param or d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim
+    ] == ["n", 4]
+
+
+# ── numerics ────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "matern-1/2", "matern-5/2", "linear"])
+def test_far_from_the_origin(name, dtype, cloud):
+    x = (cloud + 1e3).astype(np.float32).astype(np.float64)
+    model = KernelPCA(3, kernel=KERNELS[name]).fit(x)
+    found = verify(to_onnx(model, dtype=dtype), model, x)
+    # The rows themselves are multiples of 6e-5 there: 1e-12 of rounding is shifted, not amplified.
+    assert found.max_rel <= {"float64": 1e-11, "float32": 1e-5}[dtype]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("gamma", [1e4, 1e9])
+def test_kernels_much_narrower_than_the_data(gamma, dtype):
+    """Pairs 1/√γ apart among rows of size one: the expansion of ‖x - z‖² has no digits left for them."""
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.standard_normal((20, 3)), 3, axis=0)
+    x = (x + rng.standard_normal(x.shape) / np.sqrt(gamma)).astype(np.float32).astype(np.float64)
+    model = KernelPCA(3, kernel=RBF(gamma)).fit(x)
+    found = verify(to_onnx(model, dtype=dtype), model, x)
+    assert found.max_rel <= {"float64": 1e-9, "float32": 1e-5}[dtype]
+
+
+def test_float32_is_left_where_terms_cancel(cloud):
+    """All components: coefficients of 1/√λ for tiny λ. In float32 their scores would be noise."""
+    model = KernelPCA(None, kernel=RBF(1e-3)).fit(cloud)
+    proto = to_onnx(model, dtype="float32")
+    assert metadata(proto)["mercer.precision"] == "float64"
+    assert run(proto, cloud.astype(np.float32))[0].dtype == np.float32
+    # The last components are rounding, in the model as in the graph; that is told, and not held against it.
+    for dtype in TOLERANCE:
+        found = verify(to_onnx(model, dtype=dtype), model, cloud)
+        assert found.max_rel > found.tolerance
+        assert found.ok
+    leading = KernelPCA(14, kernel=RBF(1e-3)).fit(cloud)
+    proto = to_onnx(leading, dtype="float32")
+    assert metadata(proto)["mercer.precision"] == "float64"
+    assert verify(proto, leading, cloud).max_rel <= 1e-6
+
+
+def test_a_model_fitted_in_float32(cloud):
+    x = cloud.astype(np.float32)
+    model = KernelPCA(3, kernel=RBF(0.3)).fit(x)
+    proto = to_onnx(model)
+    assert run(proto, x)[0].dtype == np.float32
+    found = verify(proto, model, x)
+    assert found.max_rel <= 1e-5
+    assert found.tolerance == verify(to_onnx(model, dtype="float64"), model, x).tolerance == 1e-4
+
+
+# ── rows that mercer refuses ────────────────────────────────────────────────
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_row_that_is_no_row_has_no_scores(name, cloud, histograms):
+    x, asked = rows_of(name, cloud, histograms)
+    model = KernelPCA(2, kernel=KERNELS[name]).fit(x)
+    asked = asked[:5].copy()
+    asked[[0, 2, 4], [1, 1, 3]] = np.nan, np.inf, -np.inf
+    found = run(to_onnx(model), asked)[0]
+    assert np.all(np.isnan(found[[0, 2, 4]]))
+    np.testing.assert_allclose(found[[1, 3]], model.transform(asked[[1, 3]]), atol=1e-9)
+
+
+def test_rows_outside_of_a_kernels_domain_have_no_scores(histograms):
+    model = KernelPCA(2, kernel=Chi2(0.5)).fit(histograms)
+    asked = histograms[:3].copy()
+    asked[1, 2] = -0.1
+    with pytest.raises(InputError):
+        model.transform(asked)
+    assert list(np.isnan(run(to_onnx(model), asked)[0][:, 0])) == [False, True, False]
+    model = KernelPCA(2, kernel=Polynomial(1.5, gamma=1.0, coef0=0.1)).fit(histograms)
+    with pytest.raises(KernelError):
+        model.transform(-histograms[:2])
+    assert np.all(np.isnan(run(to_onnx(model), -histograms[:2])[0]))
+
+
+def test_no_rows_no_scores(cloud):
+    for kernel in (RBF(0.3), Laplacian(0.3), Polynomial(2) * Linear()):
+        proto = to_onnx(KernelPCA(2, kernel=kernel).fit(cloud))
+        assert run(proto, cloud[:0])[0].shape == (0, 2)
+
+
+# ── refusals ────────────────────────────────────────────────────────────────
+class Twice(RBF):
+    """A subclass with another tile."""
+
+    def tile(self, x, y):
+        return 2.0 * super().tile(x, y)
+
+    def tile_diag(self, x):
+        return 2.0 * super().tile_diag(x)
+
+
+REFUSED = {
+    "function": (Custom(lambda x, y: x @ y.T, "matrices"), "Python function"),
+    "inside": (RBF(0.3) + Custom(lambda x, y: x @ y.T, "matrices"), "Python function"),
+    "gp": (VALID["gp"], "scikit-learn's own"),
+    "bessel": (Matern(0.8, 1.3), "nu=0.5 or nu=1.5"),
+    "bessel inside": (2.0 * Matern(3.2, 1.0).on([0]), "nu=2.5 or nu=3.5"),
+    "subclass": (Twice(0.3), "Twice is not one of mercer's own"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_graph_is_refused_in_a_sentence(name, cloud):
+    kernel, why = REFUSED[name]
+    model = KernelPCA(2, kernel=kernel).fit(cloud)
+    with pytest.raises(KernelError, match=why):
+        to_onnx(model)
+
+
+def test_wrong_arguments(cloud):
+    model = KernelPCA(2).fit(cloud)
+    with pytest.raises(InputError, match="dtype='float16'"):
+        to_onnx(model, dtype="float16")
+    for opset in (12, 999, 13.0, True):
+        with pytest.raises(InputError, match="opset="):
+            to_onnx(model, opset=opset)
+    with pytest.raises(InputError, match="a StandardScaler came"):
+        to_onnx(StandardScaler().fit(cloud))
+    for unfitted in (KernelPCA(2), KernelPCADetector(), mercer.sklearn.KernelPCA(2)):
+        with pytest.raises(NotFittedError):
+            to_onnx(unfitted)
+    with pytest.raises(InputError, match="shape"):
+        verify(to_onnx(model), model, cloud[:0])
+
+
+def test_a_graph_too_large_for_a_file_is_refused_before_it_is_made(cloud, monkeypatch):
+    monkeypatch.setattr("mercer.onnx.fitted.MOST_BYTES", 1000)
+    with pytest.raises(InputError, match=r"60 points of 4 numbers .*rpcholesky"):
+        to_onnx(KernelPCA(2).fit(cloud))
+
+
+# ── verification can fail ───────────────────────────────────────────────────
+def test_a_wrong_graph_is_found_out(cloud):
+    model = KernelPCA(2, kernel=RBF(0.3)).fit(cloud)
+    other = KernelPCA(2, kernel=RBF(0.3001)).fit(cloud)
+    found = verify(to_onnx(other), model, cloud)
+    assert not found.ok
+    with pytest.raises(DisagreementError, match="does not say what the model says"):
+        require_agreement(found)
+    broken = to_onnx(model)
+    onnx.helper.set_model_props(broken, {})
+    for tensor in broken.graph.initializer:
+        if list(tensor.dims) == [60, 2]:
+            coef = onnx.numpy_helper.to_array(tensor).copy()
+            coef[7, 1] = np.nan
+            tensor.CopyFrom(onnx.numpy_helper.from_array(coef, tensor.name))
+    found = verify(broken, model, cloud)
+    assert np.isnan(found.max_rel)
+    assert not found.ok
+    assert not Agreement(0.0, 0.0, 10, 1e-9, 0.0, n_labels=1).ok
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: KernelPCA(2).fit(x),
+        lambda x: KernelPCA(2, kernel=Polynomial(2)).fit(x),
+        lambda x: KernelPCA(2, approximation=RandomFourier(50), kernel=RBF(0.3)).fit(x),
+        lambda x: KernelPCA(2, kernel=Chi2()).fit(np.abs(x)),
+        lambda x: KernelPCA(2, kernel="precomputed").fit(RBF(0.3)(x)),
+        lambda x: PCA(2).fit(x + 50.0),
+        lambda x: KernelPCADetector().fit(x * 7.0 + 50.0),
+    ],
+    ids=["exact", "map", "fourier", "chi2", "precomputed", "pca", "detector"],
+)
+def test_rows_to_try_a_graph_on(make, cloud):
+    model = make(cloud)
+    rows = sample_rows(model, rng=np.random.default_rng(0))
+    assert len(rows) >= 200
+    assert verify(to_onnx(model), model, rows).ok
+    again = sample_rows(model, rng=np.random.default_rng(0))
+    assert np.array_equal(rows, again)
+
+
+# ── detectors ───────────────────────────────────────────────────────────────
+DETECTORS = {
+    "default": {},
+    "pca": {"model": PCA(2)},
+    "map": {"model": KernelPCA(2, kernel=Polynomial(2))},
+    "kernel": {"kernel": Matern(1.5, 2.0).normalised() + 0.1 * Polynomial(2), "statistic": "Q"},
+    "low-rank": {"approximation": RPCholesky(20), "statistic": "T2", "n_components": 3},
+    "stream": {"model": IncrementalKernelPCA(3, kernel=RBF(0.1)), "scale": False},
+}
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_detectors_judge_alike(name, cloud):
+    x = cloud * [1.0, 100.0, 0.01, 1.0] + [0.0, 1e3, 0.0, -5.0] if name != "stream" else cloud
+    detector = KernelPCADetector(random_state=0, **DETECTORS[name]).fit(x)
+    asked = np.concatenate([x, 3.0 * (x - x.mean(axis=0)) + x.mean(axis=0)])
+    assert set(detector.predict(asked)) == {1, -1}
+    for dtype in TOLERANCE:
+        proto = to_onnx(detector, dtype=dtype)
+        assert [o.name for o in proto.graph.output] == ["T2", "Q", "index", "label"]
+        found = verify(proto, detector, asked)
+        assert found.ok, (dtype, found)
+        assert metadata(proto)["mercer.precision"] == "float64"
+    limits = json.loads(metadata(proto)["mercer.limits"])
+    assert limits["T2"] == detector.limits_.t2
+
+
+def test_a_row_that_is_no_row_is_an_alarm(cloud):
+    detector = KernelPCADetector(model=KernelPCA(2, kernel=Polynomial(3))).fit(cloud)
+    asked = cloud[:3].copy()
+    asked[1, 0] = np.nan
+    asked[2] = 1e200  # its statistics overflow: infinite, as in the model
+    t2, q, index, label = run(to_onnx(detector), asked)
+    assert label[1] == -1
+    assert np.isnan(t2[1])
+    assert np.isinf(index[2])
+    assert np.isinf(detector.statistics(asked[2:])["index"][0])
+    assert label[2] == -1
+    assert q[0] == pytest.approx(detector.statistics(asked[:1])["Q"][0])
+
+
+# ── pipelines ───────────────────────────────────────────────────────────────
+PIPELINES = {
+    "kernel": lambda: KernelPCA(3),
+    "loop": lambda: KernelPCA(3, kernel=Laplacian(0.3)),
+    "map": lambda: KernelPCA(3, kernel=Polynomial(2)),
+    "pca": lambda: PCA(2),
+    "stream": lambda: IncrementalKernelPCA(3),
+    "drop-in": lambda: mercer.sklearn.KernelPCA(3, kernel="rbf"),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_pipeline_with_a_scaler_in_front(name, dtype, cloud):
+    register()
+    x = (cloud * [1.0, 10.0, 100.0, 0.1] + 50.0).astype(dtype)
+    pipeline = make_pipeline(StandardScaler(), PIPELINES[name]()).fit(x)
+    found = run(skl2onnx.to_onnx(pipeline, x[:1]), x)[0]
+    assert found.dtype == dtype
+    scale = np.abs(found).max()
+    np.testing.assert_allclose(found, pipeline.transform(x), rtol=0, atol=TOLERANCE[dtype] * scale)
+
+
+def test_a_pipeline_with_columns_and_a_classifier_behind(cloud):
+    register()
+    register()  # does no harm
+    x, y = cloud.astype(np.float32), (cloud[:, 0] > 0).astype(int)
+    columns = ColumnTransformer(
+        [
+            ("a", KernelPCA(2, kernel=RBF(0.1)), [0, 1]),
+            ("b", KernelPCA(2, kernel=Laplacian(0.1)), [2, 3]),
+        ]
+    )
+    pipeline = make_pipeline(columns, LogisticRegression()).fit(x, y)
+    proto = skl2onnx.to_onnx(pipeline, x[:1], options={"zipmap": False})
+    label, probability = run(proto, x)
+    assert np.array_equal(label, pipeline.predict(x))
+    np.testing.assert_allclose(probability, pipeline.predict_proba(x), atol=1e-5)
+
+
+def test_a_pipeline_with_a_detector_behind(cloud):
+    register()
+    pipeline = make_pipeline(StandardScaler(), KernelPCADetector()).fit(cloud)
+    label, decision = run(skl2onnx.to_onnx(pipeline, cloud[:1]), 2.0 * cloud)
+    assert np.array_equal(label[:, 0], pipeline.predict(2.0 * cloud))
+    np.testing.assert_allclose(decision[:, 0], pipeline.decision_function(2.0 * cloud), rtol=1e-8)
+
+
+def test_old_opsets_and_functions_are_refused_in_pipelines(cloud):
+    register()
+    model = KernelPCA(2).fit(cloud)
+    with pytest.raises(InputError, match="target_opset=12"):
+        skl2onnx.to_onnx(model, cloud[:1], target_opset=12)
+    with pytest.raises(KernelError, match="Python function"):
+        skl2onnx.to_onnx(KernelPCA(2, kernel=VALID["matrices"]).fit(cloud), cloud[:1])

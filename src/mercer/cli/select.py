@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from click.types import StringParamType
 
 from mercer import diagnostics
 from mercer._core.errors import InputError, MercerError
@@ -33,31 +34,22 @@ mercer select circles.csv --id id --label label --kernels "linear(); rbf(); rbf(
 """
 
 
-class KernelTexts(click.ParamType):
+class KernelTexts(StringParamType):
     """Kernels as text; several stand in one variable of the environment with semicolons between them."""
 
-    name = "TEXT"
     envvar_list_splitter = ";"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        """The text, which the verb parses."""
-        del param, ctx
-        return str(value)
 
+class Counts(StringParamType):
+    """Whole numbers with commas between them; mercer.toml may have a list."""
 
-class Counts(click.ParamType):
-    """Whole numbers with commas between them."""
-
-    name = "K,K,…"
     takes_lists = True
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[int]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """`2,5` as [2, 5]."""
         parts = value if isinstance(value, (list, tuple)) else str(value).split(",")
         texts = [str(part).strip() for part in parts]
-        if not all(text.isascii() and text.isdigit() and 0 < len(text) < 10 for text in texts):
+        if not all(text.isascii() and text.isdigit() and len(text) < 10 for text in texts):
             self.fail(f"{value!r} came; whole numbers such as 2,5,10 were needed.", param, ctx)
         return [int(text) for text in texts]
 
@@ -77,7 +69,11 @@ class Counts(click.ParamType):
     "Gaussian at several widths, Matérn and Laplacian.",
 )
 @click.option(
-    "--components", "-k", type=Counts(), help="Numbers of components to compare, such as 2,5,10."
+    "--components",
+    "-k",
+    type=Counts(),
+    metavar="K,K,…",
+    help="Numbers of components to compare, such as 2,5,10.",
 )
 @click.option("--supervised", is_flag=True, help="Judge by how well the scores predict --label.")
 @click.option(

@@ -1,0 +1,255 @@
+"""What a CSV file is like, from its head: delimiter, decimal mark, names, and which columns hold words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mercer._core.errors import DataError
+from mercer.io.csv_blocks import text_blocks
+from mercer.io.csv_numbers import is_missing, is_number
+from mercer.io.table import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from mercer.io.table import Reading
+
+HEAD_BYTES = 2**20
+HEAD_ROWS = 1000
+TRIAL_ROWS = 100  # by which delimiters are compared
+MAX_COLUMNS = 10**6
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+")
+
+Record = tuple[int, list[str]]  # the line in which it begins, and its fields
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV file is written, and what its columns are."""
+
+    delimiter: str
+    decimal: str
+    header: bool
+    columns: tuple[Column, ...]  # all of the file, in order
+    notes: tuple[str, ...]
+    unnamed: tuple[int, ...]  # columns that the header has no name for: row names, or empty ones
+
+    def reader(self, lines: Any) -> Any:
+        """A csv reader that refuses what it can't make sense of."""
+        return strict_reader(lines, self.delimiter)
+
+
+def strict_reader(lines: Any, delimiter: str) -> Any:
+    """Blanks after a delimiter don't count; a quote that is not closed, or closed too early, is an error."""
+    return csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=delimiter != " ")
+
+
+def csv_error(error: Exception, line: int, source: str) -> DataError:
+    """What the csv module says, in our words and with the line in which the record begins."""
+    text = str(error)
+    if "field limit" in text:
+        why = (
+            f"a field is longer than {csv.field_size_limit()} characters; most likely a quote is "
+            "opened and never closed"
+        )
+    elif "end of data" in text:
+        why = "a quote is opened and never closed"
+    elif "expected after" in text:
+        why = "text follows a closing quote (a quote inside a quoted field is doubled)"
+    else:
+        why = text
+    return DataError(f"{source}: the record that begins in line {line} can't be read: {why}.")
+
+
+def sniff(path: Path, reading: Reading, *, source: str, delimiter: str | None) -> Dialect:
+    """Look at the head of the file; what was asked for is taken, the rest is guessed and noted."""
+    text = next(text_blocks(path, source=source, block_bytes=HEAD_BYTES), "")
+    if not text.strip():
+        msg = f"{source} is empty. A header and rows were needed."
+        raise DataError(msg)
+    whole = path.stat().st_size <= HEAD_BYTES
+    notes: list[str] = []
+    given = reading.delimiter or delimiter
+    mark = _checked(given, reading, source) if given else _guess_delimiter(text)
+    if not given and mark != ",":
+        notes.append(f"fields are separated by {DELIMITERS[mark]} (guessed)")
+    records = list(_head(text, mark, whole=whole, source=source))
+    _require_few(records, source)
+    decimal = reading.decimal
+    if decimal == "." and mark != "," and _has_decimal_commas(records):
+        decimal = ","
+        notes.append("numbers are written with a decimal comma (guessed)")
+    header = reading.header
+    if header is None:
+        header = _guess_header(records, decimal, reading, source)
+        if not header:
+            notes.append("the file was read as one without a header (guessed; --header if it has)")
+    names, unnamed = _names(records, header, source)
+    if header and len(records) == 1 and whole:
+        msg = f"{source} has a header and no rows. At least one row was needed."
+        raise DataError(msg)
+    rows = records[1:] if header else records
+    columns = tuple(_column(j, name, rows, decimal) for j, name in enumerate(names))
+    return Dialect(mark, decimal, header, columns, tuple(notes), unnamed)
+
+
+def _checked(delimiter: str, reading: Reading, source: str) -> str:
+    mark = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
+    if len(mark) != 1 or mark in '"\r\n' or mark == reading.decimal:
+        msg = (
+            f"delimiter={delimiter!r} came for {source}; one character was needed that is no quote, no end "
+            f"of line and not the decimal mark ({reading.decimal!r})."
+        )
+        raise DataError(msg)
+    return mark
+
+
+def _head(text: str, delimiter: str, *, whole: bool, source: str) -> Iterator[Record]:
+    """The first records that are not blank."""
+    reader = strict_reader(io.StringIO(text, newline=""), delimiter)
+    line, found = 1, 0
+    try:
+        for fields in reader:
+            if any(field.strip() for field in fields):
+                yield line, fields
+                found += 1
+                if found == HEAD_ROWS:
+                    return
+            line = reader.line_num + 1
+    except csv.Error as error:
+        # The head may end inside of a quoted field. The next pass reads the whole file and finds the rest.
+        if whole or "end of data" not in str(error):
+            raise csv_error(error, line, source) from error
+
+
+def _require_few(records: list[Record], source: str) -> None:
+    if records and len(records[0][1]) > MAX_COLUMNS:
+        msg = f"{source} has {len(records[0][1])} fields in its first line; {MAX_COLUMNS} are the most."
+        raise DataError(msg)
+    if not records:
+        msg = f"{source} holds no record in its first {HEAD_BYTES} bytes. Look at the file."
+        raise DataError(msg)
+
+
+# ── guesses ─────────────────────────────────────────────────────────────────
+def _guess_delimiter(text: str) -> str:
+    """That which gives all lines the same number of fields, most of them numbers, and many of them."""
+
+    def merit(mark: str) -> tuple[bool, float, int]:
+        records = []
+        try:
+            for _, fields in _head(text, mark, whole=False, source=""):
+                records.append(fields)
+                if len(records) == TRIAL_ROWS:
+                    break
+        except DataError:
+            pass
+        widths = {len(fields) for fields in records}
+        if not records or max(widths) == 1:
+            return False, 0.0, 0
+        cells = [cell for fields in records for cell in fields if not is_missing(cell)]
+        good = sum(is_number(c) or (mark != "," and is_number(c, ",")) for c in cells)
+        return len(widths) == 1, round(good / max(len(cells), 1), 3), max(widths)
+
+    return max(DELIMITERS, key=merit)  # the comma stands first and wins a tie
+
+
+def _has_decimal_commas(records: list[Record]) -> bool:
+    """Whether 3,14 is how the file writes numbers; not if 3.14 is there too, or if all may be thousands."""
+    commas: list[str] = []
+    for cells in zip(*(fields for _, fields in records[1:] or records), strict=False):
+        filled = [cell.strip() for cell in cells if not is_missing(cell)]
+        if any("." in cell for cell in filled) and all(map(is_number, filled)):
+            return False
+        if filled and all(is_number(cell, ",") for cell in filled):
+            commas += [cell for cell in filled if "," in cell]
+    return bool(commas) and not all(THOUSANDS.fullmatch(cell) for cell in commas)
+
+
+def _guess_header(records: list[Record], decimal: str, reading: Reading, source: str) -> bool:
+    """Names are words, and numbers stand below them; where that does not tell, ask."""
+    line, first = records[0]
+    words = [not is_number(cell, decimal) and not is_missing(cell) for cell in first]
+    if not any(words):
+        return False
+    asked = {reading.id, reading.label, *(reading.columns or ())} - {None}
+    if len(records) == 1 or asked & {cell.strip() for cell in first}:
+        return True
+    if all(word or is_missing(cell) for word, cell in zip(words, first, strict=True)):
+        return True
+    below = [_filled(j, records[1:]) for j in range(len(first))]
+    if any(word and _all_numbers(below[j], decimal) for j, word in enumerate(words)):
+        return True
+    if _is_within(first, words, below, decimal):
+        return False
+    msg = (
+        f"{source}: line {line} may be names or the first row, {first[:6]}. Say --header if it holds the "
+        "names of the columns, and --no-header if it does not."
+    )
+    raise DataError(msg)
+
+
+def _filled(j: int, rows: Sequence[Record]) -> list[str]:
+    return [fields[j] for _, fields in rows if j < len(fields) and not is_missing(fields[j])]
+
+
+def _all_numbers(cells: list[str], decimal: str) -> bool:
+    return bool(cells) and all(is_number(cell, decimal) for cell in cells)
+
+
+def _is_within(first: list[str], words: list[bool], below: list[list[str]], decimal: str) -> bool:
+    """Whether the numbers of the first line are like those below them: wavelengths as names are not."""
+    for j, cell in enumerate(first):
+        if words[j] or is_missing(cell):
+            continue
+        if len(below[j]) < 5 or not _all_numbers(below[j], decimal):
+            return False
+        values = [float(c.replace(",", ".")) for c in below[j]]
+        if not min(values) <= float(cell.replace(",", ".")) <= max(values):
+            return False
+    return True
+
+
+# ── columns ─────────────────────────────────────────────────────────────────
+def _names(records: list[Record], header: bool, source: str) -> tuple[list[str], tuple[int, ...]]:
+    """The names of all columns, and which of them have none: the first, of row names, and empty ones."""
+    first = records[0][1]
+    if not header:
+        return [f"x{j}" for j in range(len(first))], ()
+    names = [cell.strip() for cell in first]
+    unnamed = tuple(j for j, name in enumerate(names) if not name)
+    for j in unnamed:
+        names[j] = f"column {j + 1}"
+        if j > 0 and _filled(j, records[1:]):
+            raise nameless(j, source)
+    return names, unnamed
+
+
+def nameless(j: int, source: str) -> DataError:
+    """The error for values that stand below no name."""
+    return DataError(
+        f"{source}: column {j + 1} has values and no name in the header. Give it one, or say --no-header if "
+        "the first line is no header."
+    )
+
+
+def _column(j: int, name: str, rows: Sequence[Record], decimal: str) -> Column:
+    word, n_words, n_filled = "", 0, 0
+    for line, fields in rows:
+        if j >= len(fields) or is_missing(fields[j]):
+            continue
+        n_filled += 1
+        if not is_number(fields[j], decimal):
+            n_words += 1
+            word = word or f"{fields[j][:40]!r} in line {line}"
+    if not n_words:
+        return Column(name)
+    if n_words < n_filled:
+        word += f"; {n_filled - n_words} of the {n_filled} values looked at are numbers"
+    return Column(name, "category", word)

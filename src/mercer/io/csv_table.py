@@ -1,0 +1,240 @@
+"""CSV and TSV files, read in blocks of lines: plain numbers by NumPy's parser, all else by the csv module."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import DataError
+from mercer.engine.rows import Stamp
+from mercer.engine.tiles import row_slices
+from mercer.io.csv_blocks import Feed, text_blocks
+from mercer.io.csv_numbers import PLAIN, WordError, is_missing, numbers, why_no_number
+from mercer.io.csv_sniff import csv_error, nameless, sniff
+from mercer.io.table import Chunk, Column, Reading, TableFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from mercer._core.types import Array
+
+# What an error says after the place of a value that is no number.
+REMEDY = "Correct it, leave the field empty if the value is missing, or leave the column out with --columns."
+
+
+def open_csv(path: Path, reading: Reading, *, shown: str) -> CsvTable:
+    """A file of fields; the delimiter is guessed unless it is given."""
+    return CsvTable(path, reading, source=f"CSV file {shown}", delimiter=None)
+
+
+def open_tsv(path: Path, reading: Reading, *, shown: str) -> CsvTable:
+    """A file of fields with tabs between them, unless another delimiter is given."""
+    return CsvTable(path, reading, source=f"TSV file {shown}", delimiter="\t")
+
+
+class CsvTable(TableFile):
+    """Lines of fields. Memory is bounded by a block of the file, however long it is."""
+
+    def __init__(self, path: Path, reading: Reading, *, source: str, delimiter: str | None) -> None:
+        self._path, self._stamp = path, Stamp.of(path)
+        self._dialect = sniff(path, reading, source=source, delimiter=delimiter)
+        self.named = self._dialect.header
+        names = [column.name for column in self._dialect.columns]
+        asked, notes = _without_unnamed(reading, names, self._dialect.unnamed)
+        super().__init__(source, names, asked)
+        self.notes += [*self._dialect.notes, *notes]
+        self._empty = [j for j in self._dialect.unnamed if j > 0]
+
+    def _column(self, j: int) -> Column:
+        return self._dialect.columns[j]
+
+    def chunks(self, height: int) -> Iterator[Chunk]:
+        self._stamp.check(self.source)
+        feed = Feed(text_blocks(self._path, source=self.source))
+        if self._dialect.header:
+            self._pass_header(feed)
+        start = blank = 0
+        while text := feed.rest():
+            chunk = self._plain_chunk(text, start, feed)
+            if chunk is None:
+                chunk, n_blank = self._chunk(start, feed)
+                blank += n_blank
+            for rows in row_slices(len(chunk), height):
+                yield _cut(chunk, rows)
+            start += len(chunk)
+        self._stamp.check(self.source)
+        if start == 0:
+            msg = f"{self.source} has a header and no rows. At least one row was needed."
+            raise DataError(msg)
+        if blank and "blank" not in self.told:
+            self.told.add("blank")
+            self.notes.append(f"{blank} blank line(s) passed over")
+
+    def _pass_header(self, feed: Feed) -> None:
+        for fields in self._dialect.reader(feed):
+            if any(field.strip() for field in fields):
+                return
+
+    # ── numbers alone ───────────────────────────────────────────────────────
+    def _plain_chunk(self, text: str, start: int, feed: Feed) -> Chunk | None:
+        """A block of nothing but numbers, twice as fast; None where there is anything else."""
+        mark, decimal, layout = self._dialect.delimiter, self._dialect.decimal, self._layout
+        special = layout.id is not None or layout.label is not None or bool(self._empty)
+        special = special or any(column.kind == "category" for column in self.columns)
+        if special or not text.isascii() or not mark.isascii():
+            return None
+        data = text.encode()
+        if decimal == ",":
+            if b"." in data:
+                return None
+            data = data.replace(b",", b".")
+        if mark.encode() in PLAIN or data.translate(None, PLAIN + mark.encode() + b"\r\n"):
+            return None
+        n_lines = text.count("\n") + (not text.endswith("\n"))
+        block = _parsed(data.decode(), mark)
+        # Other shapes are ragged or have blank lines: the other path knows what to say.
+        if block is None or block.shape != (n_lines, len(self.names)) or np.isinf(block).any():
+            return None
+        lines = np.arange(feed.n_lines + 1, feed.n_lines + 1 + n_lines)
+        feed.skip(n_lines)
+        features = list(layout.features)
+        if features != list(range(block.shape[1])):
+            block = block[:, features]
+        return Chunk(start, self._cast(block, lines), {}, lines=lines)
+
+    # ── anything ────────────────────────────────────────────────────────────
+    def _chunk(self, start: int, feed: Feed) -> tuple[Chunk, int]:
+        """The rest of a block, to the end of its last record, and how many blank lines were in it."""
+        records, lines, blank = self._records(feed)
+        cells = list(zip(*records, strict=True)) or [()] * len(self.names)  # by column
+        for j in self._empty:
+            if not all(map(is_missing, cells[j])):
+                raise nameless(j, self.source)
+        columns = self.columns
+        pairs = list(zip(self._layout.features, columns, strict=True))
+        values = [self._numbers(cells[j], lines, c) for j, c in pairs if c.kind == "number"]
+        block = np.column_stack(values) if values else np.empty((len(records), 0))
+        words = {c.name: _words(cells[j]) for j, c in pairs if c.kind == "category"}
+        ids, labels = (
+            None if j is None else _texts(cells[j]) for j in (self._layout.id, self._layout.label)
+        )
+        places = np.array(lines, dtype=np.intp)
+        return Chunk(start, self._cast(block, places), words, ids, labels, places), blank
+
+    def _records(self, feed: Feed) -> tuple[list[list[str]], list[int], int]:
+        width, begins, blank = len(self.names), feed.n_lines + 1, 0
+        records: list[list[str]] = []
+        lines: list[int] = []
+        try:
+            for fields in self._dialect.reader(feed):
+                if len(fields) == width:
+                    records.append(fields)
+                    lines.append(begins)
+                elif width == 1 and not fields:  # of one column, a blank line is an empty field
+                    records.append([""])
+                    lines.append(begins)
+                elif len(fields) <= 1 and not "".join(fields).strip():
+                    blank += 1
+                else:
+                    raise self._ragged(len(fields), begins)
+                begins = feed.n_lines + 1
+                if feed.at_end_of_block:
+                    break
+        except csv.Error as error:
+            raise csv_error(error, begins, self.source) from error
+        return records, lines, blank
+
+    def _ragged(self, n_fields: int, line: int) -> DataError:
+        given = "names in the header" if self._dialect.header else "fields in the first line"
+        return DataError(
+            f"{self.source}: line {line} has {n_fields} field(s), but there are {len(self.names)} {given}. "
+            f"Correct the line, or say --delimiter if it is not {self._dialect.delimiter!r}."
+        )
+
+    def _numbers(self, texts: Sequence[str], lines: list[int], column: Column) -> Array:
+        try:
+            return numbers(texts, self._dialect.decimal)
+        except WordError as error:
+            msg = (
+                f"{self.source}: {why_no_number(error.text)}, in line {lines[error.at]}, column "
+                f"{column.name!r}. {REMEDY}"
+            )
+            raise DataError(msg) from None
+
+    def _cast(self, block: Array, lines: Any) -> Array:
+        """In the precision that was asked for, which must hold the values."""
+        if self.dtype == np.float64:
+            return block
+        with np.errstate(over="ignore"):
+            cast = block.astype(self.dtype)
+        bad = np.isinf(cast)
+        if bad.any():
+            row, j = (int(i) for i in np.argwhere(bad)[0])
+            names = [c.name for c in self.columns if c.kind == "number"]
+            msg = (
+                f"{self.source}: {block[row, j]!r} in line {int(lines[row])}, column {names[j]!r}, is too "
+                f"large for {self.dtype}. Leave --dtype out."
+            )
+            raise DataError(msg)
+        return cast
+
+
+def _without_unnamed(
+    reading: Reading, names: list[str], unnamed: tuple[int, ...]
+) -> tuple[Reading, list[str]]:
+    """Columns without a name are no features: the first one, as pandas and R write it, holds row names."""
+    if not unnamed or reading.columns is not None:
+        return reading, []
+    notes = []
+    if 0 in unnamed and reading.id is None:
+        reading = replace(reading, id=names[0])
+        notes.append("the first column has no name: kept as the ids of the rows, no feature")
+    elif 0 in unnamed:
+        notes.append("the first column has no name: left out")
+    if unnamed != (0,):
+        places = ", ".join(str(j + 1) for j in unnamed if j > 0)
+        notes.append(f"empty column(s) without a name left out: {places}")
+    kept = (name for j, name in enumerate(names) if j not in unnamed)
+    columns = tuple(name for name in kept if name not in (reading.id, reading.label))
+    return replace(reading, columns=columns), notes
+
+
+def _parsed(text: str, delimiter: str) -> Array | None:
+    """Lines of numbers by NumPy's parser; None where it finds something else."""
+    if not text.strip():
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            lines = io.StringIO(text, newline="")
+            return np.loadtxt(lines, delimiter=delimiter, comments=None, ndmin=2)
+    except (ValueError, UserWarning):
+        return None
+
+
+def _words(texts: Sequence[str]) -> Any:
+    out = np.empty(len(texts), dtype=object)
+    out[:] = [None if is_missing(text) else text.strip() for text in texts]
+    return out
+
+
+def _texts(texts: Sequence[str]) -> Any:
+    out = np.empty(len(texts), dtype=object)
+    out[:] = texts
+    return out
+
+
+def _cut(chunk: Chunk, rows: slice) -> Chunk:
+    if rows.start == 0 and rows.stop >= len(chunk):
+        return chunk
+    ids, labels, lines = (
+        None if part is None else part[rows] for part in (chunk.ids, chunk.labels, chunk.lines)
+    )
+    words = {name: column[rows] for name, column in chunk.words.items()}
+    return Chunk(chunk.start + rows.start, chunk.numbers[rows], words, ids, labels, lines)

@@ -1,0 +1,101 @@
+"""Which columns of a file are features, which one names the rows and which one labels them."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mercer._core.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer.io.table import Kind, Reading
+
+SHOWN = 30  # names that an error lists
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Positions of columns in a file."""
+
+    features: tuple[int, ...]
+    kinds: tuple[Kind | None, ...]  # None: as the file has it
+    id: int | None
+    label: int | None
+
+
+def layout_of(names: Sequence[str], reading: Reading, *, source: str, named: bool) -> Layout:
+    """The layout that was asked for: the features are all columns but the ids and labels, or those given."""
+    require_distinct(names, source=source)
+    id_, label = (
+        None if name is None else position(name, names, source=source, named=named, option=option)
+        for name, option in ((reading.id, "--id"), (reading.label, "--label"))
+    )
+    if reading.columns is None:
+        features = tuple(j for j in range(len(names)) if j not in (id_, label))
+    else:
+        features = tuple(
+            position(name, names, source=source, named=named, option="--columns")
+            for name in reading.columns
+        )
+        _require_once(features, id_, label, names)
+    return Layout(features, (None,) * len(features), id_, label)
+
+
+def position(name: str, names: Sequence[str], *, source: str, named: bool, option: str) -> int:
+    """Where a column is; in files without names, x3 and 3 are the fourth one."""
+    if name in names:
+        return list(names).index(name)
+    if not named and name.isdecimal() and int(name) < len(names):
+        return int(name)
+    why = "" if named else " It has no names of its own: columns are counted from 0."
+    msg = f"{source} has no column {name!r}, as {option} needs.{why} {hint(name, names)}"
+    raise DataError(msg)
+
+
+def hint(name: str, names: Sequence[str]) -> str:
+    """The nearest name, and the names that there are."""
+    close = difflib.get_close_matches(name, names[:5000], n=1, cutoff=0.6)
+    near = f"Did you mean {close[0]!r}? " if close else ""
+    return f"{near}Its columns are {listed(names)}."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in quotes, the first ones of many.
+
+    Examples
+    --------
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    """
+    shown = ", ".join(map(repr, names[:SHOWN]))
+    return shown if len(names) <= SHOWN else f"{shown}, … ({len(names)} in all)"
+
+
+def require_distinct(names: Sequence[str], *, source: str) -> None:
+    """Raise when two columns have one name."""
+    if len(set(names)) == len(names):
+        return
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    places = [j + 1 for j, name in enumerate(names) if name == twice[0]]
+    msg = (
+        f"{source} has several columns of one name: {listed(twice)} (columns "
+        f"{', '.join(map(str, places[:9]))} are all {twice[0]!r}). Rename them: columns are told apart by "
+        "their names."
+    )
+    raise DataError(msg)
+
+
+def _require_once(
+    features: tuple[int, ...], id_: int | None, label: int | None, names: Sequence[str]
+) -> None:
+    for j in features:
+        option = "--id" if j == id_ else "--label" if j == label else None
+        if option is None and features.count(j) == 1:
+            continue
+        where = "twice in --columns" if option is None else f"in --columns and as {option}"
+        msg = f"The column {names[j]!r} is named {where}. Name it once."
+        raise DataError(msg)

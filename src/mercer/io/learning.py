@@ -1,0 +1,209 @@
+"""What the rows of a file need before a fit: learned in one pass over it, in bounded memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer._core.errors import DataError, InputError, MemoryBudgetError
+from mercer._core.memory import format_bytes, parse_bytes
+from mercer.io.column_moments import ColumnMoments
+from mercer.io.layout import listed
+from mercer.io.missing import Missing
+from mercer.io.preparation import Preparation
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.io.table import Chunk, TableFile
+
+CHUNK_BYTES = 16 * 2**20
+MAX_LEVELS = 1000  # of a column of words; more are names, not categories
+
+
+def chunk_height(table: TableFile) -> int:
+    """Rows that are read at a time."""
+    return max(1, CHUNK_BYTES // (8 * max(1, len(table.columns))))
+
+
+def learn(
+    table: TableFile, *, scale: str, impute: str | None, one_hot: bool, memory_bytes: int | None
+) -> tuple[Preparation, tuple[str, ...]]:
+    """See `Preparation.learn`."""
+    _require_known("scale", scale, ("standard", "none"))
+    _require_known("impute", impute, (None, "mean", "median", "zero"))
+    _require_features(table, one_hot=one_hot)
+    notes = list(table.fresh_notes())
+    if table.left_out and table.reading.columns is not None:
+        notes.append(f"left out: {listed(table.left_out)}")
+    words = [column.name for column in table.columns if column.kind == "category"]
+    names = tuple(column.name for column in table.columns if column.kind == "number")
+    fills = center = spread = None
+    levels: list[tuple[str, tuple[str, ...]]] = []
+    if words or impute is not None or scale == "standard":
+        seen = _Seen.of(table, names, words)
+        if impute is None:
+            seen.missing.refuse(table.source)
+        else:
+            fills = _fills(table, seen, impute, memory_bytes)
+            notes += _imputed(table, seen.missing, impute)
+        levels = [(name, tuple(sorted(seen.levels[name]))) for name in words]
+        notes += [f"one-hot: {name!r} as {len(found)} columns" for name, found in levels]
+        if scale == "standard":
+            n_hot = sum(len(found) for _, found in levels)
+            moments = seen.moments if fills is None else seen.moments.filled(fills, seen.n)
+            center, spread, said = _scaling(moments, names, n_hot)
+            notes += said
+    notes += table.fresh_notes()
+    preparation = Preparation(
+        names,
+        tuple(levels),
+        fills,
+        center,
+        spread,
+        table.id_name,
+        table.label_name,
+        table.image_shape,
+    )
+    return preparation, tuple(notes)
+
+
+@dataclass
+class _Seen:
+    """What one pass over a file finds out."""
+
+    moments: ColumnMoments
+    missing: Missing
+    levels: dict[str, set[str]]
+    n: int = 0
+    names: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(cls, table: TableFile, names: tuple[str, ...], words: list[str]) -> _Seen:
+        seen = cls(ColumnMoments.empty(len(names)), Missing(), {w: set() for w in words}, 0, names)
+        for chunk in table.chunks(chunk_height(table)):
+            seen._add(chunk)
+        return seen
+
+    def _add(self, chunk: Chunk) -> None:
+        gaps = self.missing.add(chunk, self.names)
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # what is not finite is refused at the end
+            self.moments = self.moments.merged(ColumnMoments.of(chunk.numbers, gaps))
+        for name, levels in self.levels.items():
+            levels.update(found := set(chunk.words[name]))
+            if None in found:
+                row = int(np.argmax([word is None for word in chunk.words[name]]))
+                msg = (
+                    f"Column {name!r}, of categories, has a missing value in {chunk.place(row)}. No number "
+                    "can stand in for a word: fill it in the file, or leave the column out (--columns)."
+                )
+                raise DataError(msg)
+            if len(levels) > MAX_LEVELS:
+                msg = (
+                    f"Column {name!r} has more than {MAX_LEVELS} different words by "
+                    f"{chunk.place(len(chunk) - 1)}: these are names, not categories. Use it as --id, or "
+                    "leave it out (--columns)."
+                )
+                raise DataError(msg)
+        self.n += len(chunk)
+
+
+def _require_known(option: str, value: str | None, known: tuple[str | None, ...]) -> None:
+    if value not in known:
+        msg = f"{option}={value!r} came. Use one of {', '.join(map(repr, known))}."
+        raise InputError(msg)
+
+
+def _require_features(table: TableFile, *, one_hot: bool) -> None:
+    if not table.columns:
+        msg = f"{table.source} has no column left for features: id and label are all that it has."
+        raise DataError(msg)
+    words = [column for column in table.columns if column.kind == "category"]
+    if words and not one_hot:
+        first = words[0]
+        why = f" ({first.example})" if first.example else ""
+        others = f" So do {listed([c.name for c in words[1:]])}." if len(words) > 1 else ""
+        msg = (
+            f"{table.source}: column {first.name!r} holds words{why}, and a kernel needs numbers.{others} "
+            f"Say --label {first.name} or --id {first.name} to keep it beside the rows, --columns with the "
+            "columns to use, or --one-hot to make a column of 0 and 1 of each word."
+        )
+        raise DataError(msg)
+
+
+# ── missing values ──────────────────────────────────────────────────────────
+def _fills(table: TableFile, seen: _Seen, impute: str, memory_bytes: int | None) -> Array:
+    names, moments = seen.names, seen.moments
+    if impute == "zero":
+        return np.zeros(len(names))
+    empty = [name for name, count in zip(names, moments.count, strict=True) if count == 0]
+    if empty:
+        msg = (
+            f"{table.source}: column(s) {listed(empty)} have no value at all, so there is no {impute}. Leave "
+            "them out (--columns), or say --impute zero."
+        )
+        raise DataError(msg)
+    fills = np.array(moments.mean)
+    if impute == "median":
+        budget = parse_bytes("auto") if memory_bytes is None else memory_bytes
+        fills = _medians(table, seen, budget)
+    return fills
+
+
+def _medians(table: TableFile, seen: _Seen, budget: int) -> Array:
+    """Of all columns, so that a column that is whole here can have gaps in new rows."""
+    p = len(seen.names)
+    needed = 2 * 8 * seen.n * min(p, max(1, budget // max(1, 16 * seen.n)))
+    if needed > budget:
+        msg = (
+            f"The median of a column of {seen.n} values takes {format_bytes(16 * seen.n)} of memory, but "
+            f"{format_bytes(budget)} are given. Raise --memory, or say --impute mean."
+        )
+        raise MemoryBudgetError(msg)
+    width = needed // (16 * seen.n)
+    medians = np.empty(p)
+    for first in range(0, p, width):  # as many columns at a time as fit
+        some = slice(first, min(first + width, p))
+        held = np.empty((seen.n, some.stop - some.start))
+        for chunk in table.chunks(chunk_height(table)):
+            held[chunk.start : chunk.start + len(chunk)] = chunk.numbers[:, some]
+        medians[some] = np.nanmedian(held, axis=0, overwrite_input=True)
+    return medians
+
+
+def _imputed(table: TableFile, missing: Missing, impute: str) -> list[str]:
+    table.told.add("imputed")
+    by = "zero" if impute == "zero" else f"the column {impute}"
+    if not missing.total:
+        return [f"no value is missing; in new rows {by} will stand in"]
+    noun = "value" if missing.total == 1 else "values"
+    return [f"{missing.total} {noun} imputed by {by} in {missing.where}"]
+
+
+# ── scaling ─────────────────────────────────────────────────────────────────
+def _scaling(
+    moments: ColumnMoments, names: tuple[str, ...], n_hot: int
+) -> tuple[Array, Array, list[str]]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread, constant = moments.spread(), moments.is_constant()
+    wild = ~np.isfinite(spread) | ~np.isfinite(moments.mean)
+    if wild.any():
+        name = names[int(np.argmax(wild))]
+        msg = (
+            f"Column {name!r} has values so large that its variance is no finite number, so it can't be "
+            "standardised. Give it in another unit, or say --scale none."
+        )
+        raise DataError(msg)
+    spread = np.where(constant, 1.0, spread)
+    n_scaled = len(names) - int(constant.sum())
+    notes = [f"standardised {n_scaled} column{'' if n_scaled == 1 else 's'}"]
+    if constant.any():
+        flat = [name for name, is_flat in zip(names, constant, strict=True) if is_flat]
+        notes.append(f"constant, only centred: {listed(flat)}")
+    if n_hot:
+        notes.append(f"columns of 0 and 1 are not scaled: {n_hot}")
+    hot = np.zeros(n_hot)
+    return np.append(moments.mean, hot), np.append(spread, hot + 1.0), notes

@@ -1,0 +1,186 @@
+"""What is done to the rows of a file before a model sees them: filled, one-hot, scaled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import DataError
+from mercer.io.missing import Missing
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.io.table import Chunk, TableFile
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """The rows of a file as a model takes them: ``(filled and one-hot rows - center) / spread``.
+
+    Parameters
+    ----------
+    numbers : tuple of str
+        The p columns of numbers, in order.
+    categories : tuple of (column, levels)
+        Columns of words; each level becomes a column of 0 and 1, after those of numbers.
+    fills : (p,) array, optional
+        What stands in for a missing number; without it, missing numbers are refused.
+    center, spread : (d,) arrays, optional
+        Of the prepared columns; without them nothing is scaled. Columns of 0 and 1 have 0 and 1 here.
+    id, label : str, optional
+        What named and labelled the rows in the file.
+    image_shape : (height, width), optional
+        Of rows that are images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.io.table import Chunk
+    >>> prepare = Preparation(("x",), (("colour", ("blue", "red")),), fills=np.array([5.0]))
+    >>> prepare.features
+    ('x', 'colour=blue', 'colour=red')
+    >>> words = {"colour": np.array(["red", "blue"], dtype=object)}
+    >>> prepare(Chunk(0, np.array([[1.0], [np.nan]]), words))
+    array([[1., 0., 1.],
+           [5., 1., 0.]])
+    """
+
+    numbers: tuple[str, ...]
+    categories: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    fills: Array | None = None  # (p,)
+    center: Array | None = None  # (d,)
+    spread: Array | None = None  # (d,)
+    id: str | None = None
+    label: str | None = None
+    image_shape: tuple[int, int] | None = None
+
+    @classmethod
+    def learn(
+        cls,
+        table: TableFile,
+        *,
+        scale: str = "standard",
+        impute: str | None = None,
+        one_hot: bool = False,
+        memory_bytes: int | None = None,
+    ) -> tuple[Preparation, tuple[str, ...]]:
+        r"""What the rows of a file need, and what there is to say about it.
+
+        Parameters
+        ----------
+        table : TableFile
+            Read once; twice when medians are asked for.
+        scale : {"standard", "none"}
+            To mean 0 and population standard deviation 1, or not at all.
+        impute : {None, "mean", "median", "zero"}
+            What stands in for a missing number.
+        one_hot : bool
+            Whether columns of words become columns of 0 and 1; they are refused otherwise.
+        memory_bytes : int, optional
+            What medians may use.
+
+        Returns
+        -------
+        preparation : Preparation
+        notes : tuple of str
+            Everything that will be done to the rows, for people.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from mercer.io.table import open_table
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.csv")
+        ...     _ = path.write_text("x,y\n0,5\n2,5\n")
+        ...     preparation, notes = Preparation.learn(open_table(path))
+        >>> preparation.center, preparation.spread
+        (array([1., 5.]), array([1., 1.]))
+        >>> notes
+        ('standardised 1 column', "constant, only centred: 'y'")
+        """
+        from mercer.io.learning import learn  # which builds on this module
+
+        return learn(table, scale=scale, impute=impute, one_hot=one_hot, memory_bytes=memory_bytes)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the d prepared columns."""
+        hot = (f"{name}={level}" for name, levels in self.categories for level in levels)
+        return (*self.numbers, *hot)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows without missing values stay as they are."""
+        return not self.categories and self.center is None and self.spread is None
+
+    def __call__(self, chunk: Chunk) -> Array:  # -> (b, d)
+        """Rows of the file as the model takes them. What is missing and can't be filled is refused."""
+        if self.fills is None:
+            missing = Missing()
+            missing.add(chunk, self.numbers)
+            missing.refuse()
+        return self.scaled(self.filled(self.coded(chunk)))
+
+    def coded(self, chunk: Chunk) -> Array:  # -> (b, d)
+        """Numbers as they are, words as columns of 0 and 1."""
+        if not self.categories:
+            return chunk.numbers
+        parts = [chunk.numbers]
+        for name, levels in self.categories:
+            parts.append(_one_hot(chunk, name, levels, chunk.numbers.dtype))
+        return np.concatenate(parts, axis=1)
+
+    def filled(self, rows: Array) -> Array:
+        """Numbers in place of those that are missing."""
+        if self.fills is None:
+            return rows
+        p = len(self.numbers)
+        missing = np.isnan(rows[:, :p])
+        if not missing.any():
+            return rows
+        out = np.array(rows)
+        out[:, :p][missing] = np.broadcast_to(self.fills, missing.shape)[missing]
+        return out
+
+    def scaled(self, raw: Array) -> Array:  # (b, d) -> (b, d)
+        """Rows in the units of the file, scaled; in the precision they come in."""
+        if self.center is None and self.spread is None:
+            return raw
+        center = 0.0 if self.center is None else self.center
+        spread = 1.0 if self.spread is None else self.spread
+        return np.asarray((raw - center) / spread).astype(raw.dtype, copy=False)
+
+    def unscaled(self, rows: Array) -> Array:  # (b, d) -> (b, d)
+        """Scaled rows in the units of the file."""
+        if self.center is None and self.spread is None:
+            return rows
+        center = 0.0 if self.center is None else self.center
+        spread = 1.0 if self.spread is None else self.spread
+        return np.asarray(rows * spread + center).astype(rows.dtype, copy=False)
+
+    def __repr__(self) -> str:
+        done = [f"{len(self.numbers)} numbers", f"{len(self.categories)} categories"]
+        done += ["filled"] * (self.fills is not None) + ["scaled"] * (self.center is not None)
+        return f"Preparation({', '.join(done)})"
+
+
+def _one_hot(chunk: Chunk, name: str, levels: tuple[str, ...], dtype: Any) -> Array:
+    words = chunk.words[name]
+    place = {level: j for j, level in enumerate(levels)}
+    codes = np.array([place.get(word, -1) for word in words], dtype=np.intp)
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0))
+        what = "a missing value" if words[row] is None else repr(words[row])
+        known = ", ".join(map(repr, levels[:20])) + (", …" if len(levels) > 20 else "")
+        msg = (
+            f"Column {name!r} has {what} in {chunk.place(row)}, which is none of the {len(levels)} "
+            f"categories that the model knows: {known}. Correct the value, leave the row out, or fit "
+            "again with such rows."
+        )
+        raise DataError(msg)
+    out = np.zeros((len(codes), len(levels)), dtype)
+    out[np.arange(len(codes)), codes] = 1.0
+    return out

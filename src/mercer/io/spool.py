@@ -1,0 +1,44 @@
+"""What comes through a pipe is kept in a temporary file: rows are read more than once."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from mercer._core.errors import MercerError
+
+ADVICE = "Make room there, or set TMPDIR to a folder on a larger disk."
+
+
+class TemporaryRoomError(MercerError, OSError):
+    """The disk for temporary files is full, or can't be written."""
+
+
+class Spool:
+    """A temporary file that lives as long as this object."""
+
+    def __init__(self, stream: Any, suffix: str) -> None:
+        # Holds on to the file: it is gone when this object is, also when the process ends.
+        self._file = tempfile.NamedTemporaryFile(prefix="mercer-", suffix=suffix)  # noqa: SIM115
+        self.path = Path(self._file.name)
+        shutil.copyfileobj(stream, self._file, 2**20)
+        self._file.flush()
+
+
+def spooled(form: str) -> Spool:
+    """All that comes through the standard input, in a file."""
+    try:
+        return Spool(sys.stdin.buffer, f".{form}")
+    except OSError as error:
+        raise no_room(error, "What came through the pipe") from error
+
+
+def no_room(error: OSError, what: str) -> TemporaryRoomError:
+    """An error that says which temporary folder is full, and what to do."""
+    where = tempfile.gettempdir()
+    return TemporaryRoomError(
+        f"{what} could not be kept in the temporary folder {where!r}: {error.strerror or error}. {ADVICE}"
+    )

@@ -1,0 +1,306 @@
+"""A file of rows, whatever its format: how it is to be read, what columns it has, and its rows in chunks."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from copy import copy
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from mercer._core.errors import DataError, nearest
+from mercer.io.layout import Layout, layout_of
+from mercer.io.spool import spooled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mercer._core.types import Array
+    from mercer.io.spool import Spool
+
+Kind = Literal["number", "category"]
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".npy": "npy",
+    ".npz": "npz",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".he5": "hdf5",
+    ".h5ad": "h5ad",
+}
+FORMATS = {
+    "csv": ("mercer.io.csv_table", "open_csv"),
+    "tsv": ("mercer.io.csv_table", "open_tsv"),
+    "npy": ("mercer.io.arrays", "open_npy_table"),
+    "npz": ("mercer.io.npz", "open_npz"),
+    "images": ("mercer.io.images", "open_images"),
+    "parquet": ("mercer.io.arrow", "open_parquet_table"),
+    "arrow": ("mercer.io.arrow", "open_arrow"),
+    "hdf5": ("mercer.io.hdf5", "open_hdf5"),
+    "h5ad": ("mercer.io.hdf5", "open_h5ad"),
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file is to be read. Whatever is None is found out, and said where it was a guess.
+
+    Parameters
+    ----------
+    columns : sequence of str, optional
+        The features, in this order: names, or positions from 0 in files without names. All columns but
+        `id` and `label` otherwise.
+    label, id : str, optional
+        Columns (of an NPZ or HDF5 file: arrays) that are kept beside the rows and are no features.
+    format : str, optional
+        A key of `FORMATS`; the name of the file says it otherwise.
+    delimiter : str, optional
+        Of a CSV file.
+    decimal : {".", ","}
+        The decimal mark of a CSV file.
+    header : bool, optional
+        Whether a CSV file begins with names.
+    array : str, optional
+        Which array of an NPZ or HDF5 file.
+    image_size : (height, width), optional
+        To bring all images to.
+    dtype : {"float32", "float64"}, optional
+        The precision of the numbers; that of the file otherwise.
+    """
+
+    columns: tuple[str, ...] | None = None
+    label: str | None = None
+    id: str | None = None
+    format: str | None = None
+    delimiter: str | None = None
+    decimal: str = "."
+    header: bool | None = None
+    array: str | None = None
+    image_size: tuple[int, int] | None = None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A feature as it stands in the file: its name, and whether it holds numbers or words."""
+
+    name: str
+    kind: Kind = "number"
+    example: str = ""  # of a column of words: the first one and its place, for an error
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive rows of a file. A missing number is NaN, a missing word None; nothing is infinite."""
+
+    start: int  # the position of the first among all rows
+    numbers: Array  # (b, p)
+    words: dict[str, Any]  # of each column of words, (b,) texts
+    ids: Any = None  # (b,) or None
+    labels: Any = None  # (b,) or None
+    lines: Any = None  # (b,) line of the file in which each row begins, where it has lines
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def place(self, row: int) -> str:
+        """Where a row of this chunk is, for people: the line of the file, or the position."""
+        if self.lines is not None:
+            return f"line {int(self.lines[row])}"
+        return f"row {self.start + row} (counted from 0)"
+
+
+class TableFile(ABC):
+    """Rows in a file, read in chunks as often as needed; never all at once.
+
+    Attributes
+    ----------
+    source : str
+        "CSV file 'a.csv'".
+    columns : tuple of Column
+        The features.
+    n_rows : int or None
+        None where only reading tells.
+    dtype : dtype
+        Of the numbers: float32 or float64.
+    named : bool
+        Whether the names of the columns are the file's own; x0, x1, … otherwise.
+    id_name, label_name : str or None
+        What stands beside the rows.
+    image_shape : (height, width) or None
+        Of rows that are images.
+    notes : list of str
+        What was guessed, left out or passed over.
+    """
+
+    source: str
+    n_rows: int | None = None
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+    named: bool = True
+    image_shape: tuple[int, int] | None = None
+
+    def __init__(self, source: str, names: Sequence[str], reading: Reading) -> None:
+        self.source, self.reading = source, reading
+        self.names = tuple(names)  # of all columns of the file, features or not
+        self.notes: list[str] = []
+        self.told: set[str] = set()  # subjects that somebody has spoken of
+        self._layout = layout_of(self.names, reading, source=source, named=self.named)
+        self._spool: Spool | None = None  # holds what came through a pipe, as long as this lives
+        if reading.dtype is not None:
+            self.dtype = np.dtype(reading.dtype)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The features."""
+        forced = self._layout.kinds
+        return tuple(
+            self._column(j) if kind is None else Column(self.names[j], kind)
+            for j, kind in zip(self._layout.features, forced, strict=True)
+        )
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Columns that are read as nothing."""
+        used = {*self._layout.features, self._layout.id, self._layout.label}
+        return tuple(name for j, name in enumerate(self.names) if j not in used)
+
+    @property
+    def id_name(self) -> str | None:
+        """The column that names the rows."""
+        return None if self._layout.id is None else self.names[self._layout.id]
+
+    @property
+    def label_name(self) -> str | None:
+        """The column that labels the rows."""
+        return None if self._layout.label is None else self.names[self._layout.label]
+
+    def select(
+        self,
+        columns: Sequence[Column],
+        *,
+        id_name: str | None = None,
+        label_name: str | None = None,
+    ) -> TableFile:
+        """The same file with these features, of these kinds and in this order."""
+        place = {name: j for j, name in enumerate(self.names)}
+        other = copy(self)  # the notes are shared: who says them, says them for both
+        other._layout = Layout(
+            tuple(place[column.name] for column in columns),
+            tuple(column.kind for column in columns),
+            self._layout.id if id_name is None else place[id_name],
+            self._layout.label if label_name is None else place[label_name],
+        )
+        return other
+
+    def fresh_notes(self) -> tuple[str, ...]:
+        """The notes that were not handed out before."""
+        fresh = tuple(self.notes)
+        self.notes.clear()
+        return fresh
+
+    @abstractmethod
+    def chunks(self, height: int) -> Iterator[Chunk]:
+        """All rows in order, at most `height` at a time."""
+
+    def in_place(self) -> Any:
+        """The features as they lie in the file, as a memory map; None where they can't be used so."""
+        return None
+
+    def _column(self, j: int) -> Column:
+        return Column(self.names[j])
+
+    def __repr__(self) -> str:
+        n = "?" if self.n_rows is None else self.n_rows
+        return f"{self.source}, {n} x {len(self._layout.features)}"
+
+
+# ── open ────────────────────────────────────────────────────────────────────
+def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> TableFile:
+    r"""A file of rows, after a look at its head; ``-`` is the standard input.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A CSV or TSV file, NPY, NPZ, Parquet, Arrow (Feather), HDF5 or h5ad, or a folder of images or of
+        Parquet files. What comes through a pipe is CSV unless ``reading.format`` says otherwise, and
+        is kept in a temporary file, because rows are read more than once.
+    reading : Reading, optional
+        How to read it.
+
+    Returns
+    -------
+    TableFile
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "a.csv")
+    >>> _ = path.write_text("name,x,y\nfirst,1,2.5\nsecond,3,\n")
+    >>> table = open_table(path, Reading(id="name"))
+    >>> [column.name for column in table.columns]
+    ['x', 'y']
+    >>> next(table.chunks(100)).numbers
+    array([[1. , 2.5],
+           [3. , nan]])
+    >>> folder.cleanup()
+    """
+    reading = Reading() if reading is None else reading
+    if os.fspath(path) == "-":
+        form = reading.format or "csv"
+        if form == "images":
+            msg = "A folder of images can't come through a pipe. Give its path."
+            raise DataError(msg)
+        spool = spooled(form)
+        table = _opened(spool.path, form, reading, shown="standard input")
+        table._spool = spool
+        return table
+    found = Path(os.fspath(path)).expanduser()
+    return _opened(found, _format(found, reading), reading, shown=repr(os.fspath(path)))
+
+
+def _format(path: Path, reading: Reading) -> str:
+    """The format that was asked for, or that the name of the file stands for."""
+    shown = str(path)
+    if not path.exists():
+        msg = f"There is no file or folder {shown!r} (looked for {str(path.absolute())!r})."
+        raise DataError(msg)
+    if reading.format is not None:
+        form = reading.format
+    elif path.is_dir():
+        form = "parquet" if any(path.glob("*.parquet")) else "images"
+    else:
+        form = SUFFIXES.get(path.suffix.lower(), "")
+    if path.is_dir() and form not in ("images", "parquet"):
+        msg = f"{shown!r} is a folder, where a {form} file was needed. Name the file in it."
+        raise DataError(msg)
+    if not form:
+        msg = (
+            f"{shown!r} has the ending {path.suffix!r}, which stands for no format that can be read. Give "
+            f"--format: one of {', '.join(FORMATS)}."
+        )
+        raise DataError(msg)
+    return form
+
+
+def _opened(path: Path, form: str, reading: Reading, *, shown: str) -> TableFile:
+    if form not in FORMATS:
+        msg = f"format={form!r} came. {nearest(form, FORMATS)}"
+        raise DataError(msg)
+    # By name: each of these modules builds on this one, and only one of them is needed.
+    module, function = FORMATS[form]
+    table: TableFile = getattr(import_module(module), function)(path, reading, shown=shown)
+    return table

@@ -28,6 +28,7 @@ class Names(click.ParamType):
     """Names with commas between them; a name that has a comma itself stands in double quotes."""
 
     name = "names"
+    takes_lists = True  # mercer.toml may have one
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -36,7 +37,9 @@ class Names(click.ParamType):
         if isinstance(value, (list, tuple)):
             found = tuple(str(name) for name in value)
         else:
-            found = tuple(name.strip() for name in next(csv.reader([str(value)]), []))
+            found = tuple(
+                name.strip() for name in next(csv.reader([str(value)], skipinitialspace=True), [])
+            )
         if not all(found) or len(set(found)) != len(found) or not found:
             self.fail(
                 f"{value!r} came; names with commas between them were needed, each once.",
@@ -189,6 +192,12 @@ class Opened:
     path: Path
 
     @property
+    def about(self) -> dict[str, Any]:
+        """What the one who saved it wrote down: the command, its options, what was done to the data."""
+        found = self.header.get("about")
+        return found if isinstance(found, dict) else {}
+
+    @property
     def is_detector(self) -> bool:
         """Whether it judges rows, in place of giving scores."""
         return hasattr(self.model, "monitor")
@@ -230,15 +239,22 @@ def read_training(
     from mercer.io.prepare import Preparation, prepared_rows
     from mercer.io.table import open_table
 
+    budget = parse_bytes(memory)
     with talk.timed("read"):
         table = open_table(path, reading)
-        preparation, notes = Preparation.learn(table, scale=scale, impute=impute, one_hot=one_hot)
-        sheet = prepared_rows(table, preparation, memory_bytes=parse_bytes(memory))
-    n, d = sheet.rows.shape
-    talk.say(f"read {table.source}: {n} rows, {d} features")
-    for note in (*notes, *sheet.notes):
-        talk.note(note)
+        preparation, notes = Preparation.learn(
+            table, scale=scale, impute=impute, one_hot=one_hot, memory_bytes=budget
+        )
+        sheet = prepared_rows(table, preparation, memory_bytes=budget)
+    _say_read(talk, table, sheet, (*notes, *sheet.notes))
     return sheet, preparation
+
+
+def _say_read(talk: Talk, table: TableFile, sheet: Sheet, notes: tuple[str, ...]) -> None:
+    n, d = sheet.rows.shape
+    talk.say(f"{table.source}: {n} rows, {d} features")
+    for note in notes:
+        talk.note(note)
 
 
 def match_table(
@@ -256,8 +272,8 @@ def match_table(
     if preparation is None:  # a model that Python saved: it takes rows as they are
         names = getattr(opened.model, "feature_names_in_", [c.name for c in table.columns])
         preparation = Preparation(numbers=tuple(map(str, names)))
-    found = matched(table, preparation)
-    for note in found.notes:
+    found, notes = matched(table, preparation)
+    for note in (*found.fresh_notes(), *notes):
         talk.note(note)
     return found, preparation
 
@@ -269,6 +285,5 @@ def read_sheet(talk: Talk, path: str, reading: Reading, opened: Opened, memory: 
     with talk.timed("read"):
         table, preparation = match_table(talk, path, reading, opened)
         sheet = prepared_rows(table, preparation, memory_bytes=parse_bytes(memory))
-    n, d = sheet.rows.shape
-    talk.say(f"read {table.source}: {n} rows, {d} features")
+    _say_read(talk, table, sheet, sheet.notes)
     return sheet

@@ -192,8 +192,10 @@ def _kept(
         "notes": talk.notes,
         "warnings": talk.warnings,
     }
+    n, d = sheet.rows.shape
+    data = {"n": n, "d": d, "dtype": str(sheet.rows.dtype), "digest": sheet.digest}
     replaced = path.exists()
     with talk.timed("write"):
-        Prepared(preparation, model).save(path, data=sheet.digest, about=about)
+        Prepared(preparation, model).save(path, data={**data, "digest_of": "data"}, about=about)
     talk.say(told_file(path, replaced=replaced))
-    return {"path": str(path), "bytes": path.stat().st_size, "data_sha256": sheet.digest}
+    return {"path": str(path), "bytes": path.stat().st_size, "digest": sheet.digest}

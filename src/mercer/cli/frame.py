@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 import warnings
 from contextlib import contextmanager
@@ -17,14 +16,35 @@ from click.core import ParameterSource
 
 from mercer import __version__
 from mercer.cli.config import find, keys
+from mercer.cli.ending import (
+    ALARM,
+    BAD_DATA,
+    FAILURE,
+    INTERRUPTED,
+    OK,
+    SCHEMA_VERSION,
+    USAGE,
+    printable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SCHEMA_VERSION = 1
+__all__ = [
+    "ALARM",
+    "BAD_DATA",
+    "FAILURE",
+    "INTERRUPTED",
+    "OK",
+    "SCHEMA_VERSION",
+    "USAGE",
+    "Talk",
+    "Verb",
+    "plain",
+    "printable",
+    "verb",
+]
 
-# How a verb ends. 2 is Click's own; 130 is 128 + SIGINT, as shells have it.
-OK, FAILURE, USAGE, BAD_DATA, ALARM, INTERRUPTED = 0, 1, 2, 3, 4, 130
 HELP = {"--help", "-h"}
 ORIGINS = "mercer.origins"
 
@@ -113,7 +133,7 @@ def plain(value: Any) -> Any:
 
 
 def _to_stderr(line: str) -> None:
-    click.echo(line, err=True)
+    click.echo(printable(line), err=True)
 
 
 class Verb(click.Command):
@@ -198,10 +218,14 @@ def verb(
             ctx.exit(code or OK)
 
         update_wrapper(run, function)
+        command: Any = run
+        # Click lists options from the last decorator to the first: those that all verbs have come last.
+        own = command.__dict__.pop("__click_params__", [])
         for option in _common(seed=seed, memory=memory):
-            run = option(run)
+            command = option(command)
+        command.__click_params__ += own
         shown = "".join(f"\n  {line}" for line in example.strip().splitlines())
-        return click.command(name, cls=Verb, epilog=f"Example:\n\n\b{shown}")(run)
+        return click.command(name, cls=Verb, epilog=f"Example:\n\n\b{shown}")(command)
 
     return decorated
 
@@ -270,37 +294,3 @@ def told_warnings(talk: Talk) -> Iterator[None]:
             warnings.simplefilter("ignore", kind)  # for programmers
         warnings.showwarning = show
         yield
-
-
-def fail(message: str, code: int, kind: str, *, as_json: bool) -> int:
-    """Say in one line, or one JSON document, why a verb ends here."""
-    line = " ".join(message.split()) if kind != "kernel" else message
-    if as_json:
-        error = {"kind": kind, "message": message, "exit_code": code}
-        document = {"schema_version": SCHEMA_VERSION, "mercer_version": __version__, "error": error}
-        click.echo(json.dumps(document), err=True)
-    else:
-        click.echo(f"Error: {line}", err=True)
-    return code
-
-
-def wants(args: list[str], flag: str) -> bool:
-    """Whether a flag stands in the arguments, also when they can't be parsed."""
-    return flag in (args[: args.index("--")] if "--" in args else args)
-
-
-def flushed() -> bool:
-    """Whether everything printed so far has gone out."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def close_stdout() -> None:
-    """After a closed pipe: nothing more can be written, and Python must not try when it ends."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError, AttributeError):  # not a real file, as in tests
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (for the rest of the process)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer._core.memory import format_bytes
-from mercer.cli.frame import verb
+from mercer.cli.frame import printable, verb
 
 if TYPE_CHECKING:
     from mercer.cli.frame import Talk
@@ -37,7 +37,7 @@ def info(talk: Talk, model: str) -> None:
 
 
 def _told(header: dict[str, Any], path: Path) -> str:
-    data, about = header.get("data") or {}, header.get("about") or {}
+    data, about = _dict(header.get("data")), _dict(header.get("about"))
     rows = [
         ("file", f"{path}, {format_bytes(path.stat().st_size)}, format {header['format']}"),
         ("written by", f"mercer {header['mercer_version']}"),
@@ -45,30 +45,40 @@ def _told(header: dict[str, Any], path: Path) -> str:
         ("kernel", str(header["kernel"] or "-")),
         ("features", _names(header.get("features"))),
         ("trained on", _rows(data)),
-        ("command", str(about.get("command", "-")) if isinstance(about, dict) else "-"),
+        ("command", str(about.get("command", "-"))),
     ]
     lines = [f"{title:<12}{text}" for title, text in rows]
-    notes = about.get("notes", []) if isinstance(about, dict) else []
-    lines += [f"{'done first' if i == 0 else '':<12}{note}" for i, note in enumerate(notes)]
-    return "\n".join([*lines, *_evidence(header.get("evidence"))])
+    for title, key in (("done first", "notes"), ("warnings", "warnings")):
+        lines += [f"{title if i == 0 else '':<12}{t}" for i, t in enumerate(_list(about.get(key)))]
+    lines += _evidence(_dict(header.get("evidence")))
+    return "\n".join(map(printable, lines))  # anybody may have written the file
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _names(names: Any) -> str:
-    if not names:
+    found = _list(names)
+    if not found:
         return "without names"
-    shown = ", ".join(map(str, names[:SHOWN]))
-    return shown if len(names) <= SHOWN else f"{shown}, … ({len(names)} in all)"
+    shown = ", ".join(map(str, found[:SHOWN]))
+    return shown if len(found) <= SHOWN else f"{shown}, … ({len(found)} in all)"
 
 
 def _rows(data: dict[str, Any]) -> str:
     if not data:
         return "-"
     size = f"{data.get('n', '?')} rows x {data.get('d', '?')} columns of {data.get('dtype', '?')}"
-    digest = data.get("sha256")
+    digest = data.get("digest")
     return f"{size}, SHA-256 {digest[:16]}…" if isinstance(digest, str) else size
 
 
-def _evidence(evidence: Any) -> list[str]:
-    """The lines that the fit printed."""
-    lines = evidence.get("lines", []) if isinstance(evidence, dict) else evidence or []
-    return [str(line) for line in ([lines] if isinstance(lines, str) else lines)]
+def _evidence(evidence: dict[str, Any]) -> list[str]:
+    """The lines that the fit printed, and the limits of a detector."""
+    limits = [f"{'limits':<12}{line}" for line in _list(evidence.get("limits"))]
+    return [*map(str, _list(evidence.get("summary"))), *limits]

@@ -12,17 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from mercer import __version__
-from mercer._core.errors import InputError, KernelSyntaxError, MercerError, nearest
-from mercer.cli.frame import (
-    BAD_DATA,
-    FAILURE,
-    INTERRUPTED,
-    USAGE,
-    close_stdout,
-    fail,
-    flushed,
-    wants,
-)
+from mercer._core.errors import nearest
+from mercer.cli.ending import ClosedPipe, ended, wants
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +43,6 @@ OPTIONS = (
     "An option is taken from its flag, else from MERCER_FIT_KERNEL or MERCER_KERNEL (for --kernel of fit), "
     "else from mercer.toml, else it has its default."
 )
-UNEXPECTED = "{kind}: {error} This was not foreseen: run again with --debug for the traceback."
 
 
 class LazyGroup(click.Group):
@@ -94,6 +84,15 @@ class LazyGroup(click.Group):
         ]
         return [*begun, *click.Command.shell_complete(self, ctx, incomplete)]
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; Click would end a closed pipe without a word."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                raise
+            raise ClosedPipe from error
+
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -117,49 +116,6 @@ class LazyGroup(click.Group):
                 traceback.print_exc()
             code = ended(error, as_json=state["json"])
         sys.exit(code if isinstance(code, int) else 0)
-
-
-def ended(error: Exception, *, as_json: bool) -> int:
-    """Tell why, and give the exit code."""
-    if not flushed():  # what was to be written can't be: Python must not try again when it ends
-        close_stdout()
-    if isinstance(error, click.exceptions.Abort):
-        return fail("Interrupted.", INTERRUPTED, "interrupted", as_json=as_json)
-    if isinstance(error, click.ClickException):
-        if not as_json:
-            error.show()
-            return error.exit_code
-        return fail(error.format_message(), error.exit_code, "usage", as_json=True)
-    if isinstance(error, OSError) and error.errno == errno.EPIPE:
-        close_stdout()
-        return fail("The output was closed before its end.", FAILURE, "pipe", as_json=as_json)
-    kind, code = _kind(error)
-    return fail(_sentence(error, kind), code, kind, as_json=as_json)
-
-
-def _sentence(error: Exception, kind: str) -> str:
-    if kind == "unexpected":
-        return UNEXPECTED.format(kind=type(error).__name__, error=error)
-    if isinstance(error, OSError) and not isinstance(error, MercerError) and error.strerror:
-        where = f"{error.filename}: " if error.filename is not None else ""
-        hint = " No file was changed." if error.errno == errno.ENOSPC else ""
-        return f"{where}{error.strerror}.{hint}"
-    if isinstance(error, MemoryError) and not isinstance(error, MercerError):
-        detail = f" ({error})" if str(error) else ""
-        return f"There is not enough memory{detail}. Give --memory, or an --approximation to `fit`."
-    return str(error)
-
-
-def _kind(error: Exception) -> tuple[str, int]:
-    if isinstance(error, KernelSyntaxError):
-        return "kernel", USAGE
-    if isinstance(error, InputError):
-        return "data", BAD_DATA
-    if isinstance(error, MercerError):
-        return "failure", FAILURE
-    if isinstance(error, MemoryError):
-        return "memory", FAILURE
-    return ("file" if isinstance(error, OSError) else "unexpected"), FAILURE
 
 
 @click.group(

@@ -29,7 +29,7 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "-o") -> P
     if path.exists() and not path.is_file():  # a device would be replaced by a file
         msg = f"{option} {output} is no plain file. Name one that is, or is not there yet."
         raise click.UsageError(msg)
-    part = part_of(path)
+    part = part_of(Path(os.path.realpath(path)))  # behind a link the file is replaced, not the link
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except OSError as error:

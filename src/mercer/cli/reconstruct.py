@@ -12,6 +12,7 @@ from mercer._core.errors import InputError
 from mercer.cli.data import open_model, reading_options
 from mercer.cli.frame import verb
 from mercer.cli.stream import Route, send
+from mercer.io.column_moments import ColumnMoments
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -53,7 +54,7 @@ def reconstruct(
     )
 
     def through(preparation: Preparation, rows: Array) -> Array:
-        back: Array = opened.model.reconstruct(rows)
+        back: Array = opened.model.inverse_transform(opened.model.transform(rows))
         loss.add(rows, back)
         return preparation.unscaled(back)
 
@@ -67,9 +68,10 @@ def _require_way_back(opened: Opened) -> None:
     if opened.is_detector:
         msg = f"{opened.path} is a detector. Fit with --model kpca --preimage ridge to reconstruct."
         raise InputError(msg)
-    if getattr(opened.model, "preimage", "exact") is None:
-        about = opened.header.get("about") or {}
-        command = about.get("command") or f"mercer fit DATA -o {opened.path}"
+    # scikit-learn's drop-in says by another name whether it has one.
+    has = getattr(opened.model, "preimage", getattr(opened.model, "fit_inverse_transform", True))
+    if has is None or has is False:
+        command = opened.about.get("command") or f"mercer fit DATA -o {opened.path}"
         msg = (
             f"{opened.path} knows no way back from scores to rows. Fit it with one: {command} --preimage "
             "ridge"
@@ -84,37 +86,28 @@ class Loss:
     Both are in the units that the model sees, so that with --scale standard every column counts alike.
     """
 
-    n: int = 0
-    squares: float = 0.0
-    mean: Array | None = None  # (d,)
-    scatter: float = 0.0  # Σ‖x - mean‖²
+    squares: float = 0.0  # Σ‖x - back(x)‖²
+    seen: ColumnMoments | None = None
 
     def add(self, rows: Array, back: Array) -> None:  # (b, d), (b, d)
-        """One chunk more, merged by the rule of Chan, Golub & LeVeque (1979)."""
-        exact = rows.astype(np.float64, copy=False)
-        b, here = len(exact), exact.mean(axis=0)
-        self.squares += float(np.sum((exact - back) ** 2))
-        self.scatter += float(np.sum((exact - here) ** 2))
-        if self.mean is None:
-            self.n, self.mean = b, here
-            return
-        gap = here - self.mean
-        self.scatter += float(gap @ gap) * self.n * b / (self.n + b)
-        self.n, self.mean = self.n + b, self.mean + gap * (b / (self.n + b))
+        """One chunk more."""
+        self.squares += float(np.sum((rows.astype(np.float64) - back) ** 2))
+        here = ColumnMoments.of(rows, None)
+        self.seen = here if self.seen is None else self.seen.merged(here)
 
     @property
     def error(self) -> float:
         """Mean squared error of a number."""
-        return self.squares / (self.n * self._d)
+        return self.squares / self._numbers
 
     @property
     def of_mean(self) -> float:
         """That of the mean."""
-        return self.scatter / (self.n * self._d)
+        return 0.0 if self.seen is None else float(np.sum(self.seen.squares)) / self._numbers
 
     @property
-    def _d(self) -> int:
-        return 1 if self.mean is None else len(self.mean)
+    def _numbers(self) -> float:
+        return 1.0 if self.seen is None else float(np.sum(self.seen.count))
 
     def __str__(self) -> str:
         share = f" ({self.error / self.of_mean:.1%} of it)" if self.of_mean > 0 else ""

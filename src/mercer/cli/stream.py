@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from mercer._core.memory import parse_bytes
 from mercer.cli.data import match_table
@@ -78,7 +79,7 @@ def send(
             written,
             id_name=table.id_name,
             label_name=table.label_name,
-            dtype=opened.model._dtype,
+            dtype=getattr(opened.model, "_dtype", np.dtype(np.float64)),
         ) as writer,
         counted(talk, "rows", table.n_rows) as advance,
     ):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mercer.io.table import Chunk
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """A model of prepared rows, for rows that are not: filled, one-hot, scaled, then asked.
 

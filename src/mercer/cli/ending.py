@@ -1,0 +1,109 @@
+"""How a verb ends: exit codes, and one line on stderr that says why. Light to import."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import sys
+
+import click
+
+from mercer import __version__
+from mercer._core.errors import InputError, KernelSyntaxError, MercerError
+
+SCHEMA_VERSION = 1
+
+# 2 is Click's own; 130 is 128 + SIGINT, as shells have it.
+OK, FAILURE, USAGE, BAD_DATA, ALARM, INTERRUPTED = 0, 1, 2, 3, 4, 130
+UNEXPECTED = "{kind}: {error}. This was not foreseen: run again with --debug for the traceback."
+
+
+class ClosedPipe(Exception):
+    """Whoever read our output has seen enough."""
+
+
+def ended(error: Exception, *, as_json: bool) -> int:
+    """Tell why, and give the exit code."""
+    if not flushed():  # what was to be written can't be: Python must not try again when it ends
+        close_stdout()
+    if isinstance(error, click.exceptions.Abort):
+        return fail("Interrupted.", INTERRUPTED, "interrupted", as_json=as_json)
+    if isinstance(error, click.ClickException):
+        if not as_json:
+            error.show()
+            return error.exit_code
+        kind = "usage" if isinstance(error, click.UsageError) else "failure"
+        return fail(error.format_message(), error.exit_code, kind, as_json=True)
+    if isinstance(error, ClosedPipe) or (isinstance(error, OSError) and error.errno == errno.EPIPE):
+        close_stdout()
+        return fail("The output was closed before its end.", FAILURE, "pipe", as_json=as_json)
+    kind, code = _kind(error)
+    return fail(_sentence(error, kind), code, kind, as_json=as_json)
+
+
+def _sentence(error: Exception, kind: str) -> str:
+    if kind == "unexpected":
+        return UNEXPECTED.format(kind=type(error).__name__, error=str(error).rstrip("."))
+    if isinstance(error, OSError) and not isinstance(error, MercerError) and error.strerror:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        hint = " No file was changed." if error.errno == errno.ENOSPC else ""
+        return f"{where}{error.strerror}.{hint}"
+    if isinstance(error, MemoryError) and not isinstance(error, MercerError):
+        detail = f" ({error})" if str(error) else ""
+        return f"There is not enough memory{detail}. Give --memory, or an --approximation to `fit`."
+    return str(error)
+
+
+def _kind(error: Exception) -> tuple[str, int]:
+    if isinstance(error, KernelSyntaxError):
+        return "kernel", USAGE
+    if isinstance(error, InputError):
+        return "data", BAD_DATA
+    if isinstance(error, MercerError):
+        return "failure", FAILURE
+    if isinstance(error, MemoryError):
+        return "memory", FAILURE
+    return ("file" if isinstance(error, OSError) else "unexpected"), FAILURE
+
+
+def printable(text: str) -> str:
+    """The text without control characters, which a terminal would obey: names in files are anybody's."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def fail(message: str, code: int, kind: str, *, as_json: bool) -> int:
+    """Say in one line, or one JSON document, why a verb ends here."""
+    line = printable(" ".join(message.split()) if kind != "kernel" else message)
+    if as_json:
+        error = {"kind": kind, "message": message, "exit_code": code}
+        document = {"schema_version": SCHEMA_VERSION, "mercer_version": __version__, "error": error}
+        click.echo(json.dumps(document), err=True)
+    else:
+        click.echo(f"Error: {line}", err=True)
+    return code
+
+
+def wants(args: list[str], flag: str) -> bool:
+    """Whether a flag stands in the arguments, also when they can't be parsed."""
+    return flag in (args[: args.index("--")] if "--" in args else args)
+
+
+def flushed() -> bool:
+    """Whether everything printed so far has gone out."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def close_stdout() -> None:
+    """After a closed pipe: nothing more can be written, and Python must not try when it ends."""
+    try:
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, sys.stdout.fileno())
+        os.close(sink)
+    except (OSError, ValueError, AttributeError):  # not a real file, as in tests
+        sys.stdout = io.StringIO()

@@ -77,7 +77,7 @@ def write_circles(path: str) -> int:
 
 def write_process(normal: str, faulty: str) -> int:
     """Write the process in order, and out of order from minute FAULT_AT on; the rows of each file."""
-    for path, seed, fault_at in ((normal, 0, None), (faulty, 1, FAULT_AT)):
+    for path, seed, fault_at in ((normal, 0, None), (faulty, 2, FAULT_AT)):
         readings = process(seed=seed, fault_at=fault_at)
         rows = [
             (str(BEGUN + minute), *(f"{value:.4f}" for value in reading))

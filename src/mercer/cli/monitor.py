@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,10 @@ import click
 
 from mercer.cli.data import open_model, read_sheet, reading_options
 from mercer.cli.frame import ALARM, OK, verb
-from mercer.cli.monitor_run import axis_times, monitored, results, summary
+from mercer.cli.monitor_run import axis_times, monitored, named_by_time, results, summary
 from mercer.cli.output import check_output
 from mercer.cli.plot_file import PicturePath, new_figure, opened, save
+from mercer.engine.frames import need
 
 if TYPE_CHECKING:
     from mercer.cli.data import Opened
@@ -104,19 +104,6 @@ def monitor(
     return ALARM if seen.count else OK
 
 
-def named_by_time(reading: Reading, time: str | None) -> Reading:
-    """The rows are named by the column of their times."""
-    if time is None:
-        return reading
-    if reading.id not in (None, time):
-        msg = (
-            f"--time {time} and --id {reading.id} both came, and a row of the table has one name. "
-            "Leave one of them out."
-        )
-        raise click.UsageError(msg)
-    return replace(reading, id=time)
-
-
 def refuse_others(found: Opened) -> None:
     """Raise when the model judges no rows."""
     if not found.is_detector:
@@ -160,3 +147,7 @@ def draw_charts(talk: Talk, seen: Seen, figure: Any) -> None:
         talk.say(f"{seen.time_name!r} holds neither numbers nor dates: the chart counts the rows")
     axes = seen.drawn_at(times).plot(fig=figure)
     axes[-1].set_xlabel("row" if times is None or seen.named is None else seen.named)
+    if times is not None and times.dtype.kind == "M":  # 06:00, 07:00, … and the day once
+        axis = axes[-1].xaxis
+        dates = need("matplotlib.dates", extra="plot")
+        axis.set_major_formatter(dates.ConciseDateFormatter(axis.get_major_locator()))

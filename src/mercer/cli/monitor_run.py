@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import click
 import numpy as np
 
 from mercer._core.table import Table
@@ -46,6 +47,19 @@ class Seen:
         columns = {name: table[name] for name in table.columns}
         columns["time"] = np.arange(n) if times is None else times
         return replace(self.report, table=Table(columns))
+
+
+def named_by_time(reading: Reading, time: str | None) -> Reading:
+    """The rows are named by the column of their times."""
+    if time is None:
+        return reading
+    if reading.id not in (None, time):
+        msg = (
+            f"--time {time} and --id {reading.id} both came, and a row of the table has one name. "
+            "Leave one of them out."
+        )
+        raise click.UsageError(msg)
+    return replace(reading, id=time)
 
 
 def monitored(found: Opened, sheet: Sheet, reading: Reading, *, top: int) -> Seen:

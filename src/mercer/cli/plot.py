@@ -134,15 +134,16 @@ class Components(click.ParamType):
 @click.option(
     "--components",
     type=Components(),
-    help="Which components, counted from 0: one or two for scores, any for levels and faces.",
+    help="Which components, counted from 0 as in the columns kpca0, kpca1, …: one or two for scores, "
+    "any for levels and faces. Pictures call the first one 1.",
 )
 @click.option(
     "--variables", type=Names(), metavar="A,B", help="The two variables that move in levels."
 )
 @click.option(
     "--fixed",
-    metavar="median|mean|ROW",
-    help="Where levels holds the other variables: medians unless given, or a row, counted from 0.",
+    metavar="median|ROW",
+    help="Where levels holds the other variables: their medians unless given, or a row, counted from 0.",
 )
 @click.option(
     "--time", metavar="COLUMN", help="Column that says when each row of a chart was taken."
@@ -184,10 +185,12 @@ def plot(
     _check_usage(kind, data, chosen)
     replaced = check_output(str(output), [model, *filter(None, [data])]).exists()
     need_matplotlib()
+    from mercer.cli.monitor_run import named_by_time
     from mercer.cli.plot_kinds import DRAW, Asked
 
     found = open_model(model)
     _check_model(kind, found)
+    reading = named_by_time(reading, chosen.pop("time"))
     asked = Asked(talk, found, data, reading, memory, size, **chosen)
     with talk.timed("draw"):
         figure = DRAW[kind](asked)

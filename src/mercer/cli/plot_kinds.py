@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import warnings
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ SHOWN_LEVELS = 6
 GRID = 120  # points along each side: finer than the eye at the usual size
 SHOWN_FACES = 15
 FACES_ACROSS = 8
-CELL, TEXT = 1.15, 0.26  # inches across a face, and for the line above it
+CELL, TEXT = 1.15, 0.2  # inches across a face, and for the line above it
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,6 @@ class Asked:
     components: tuple[int, ...] | None = None
     variables: tuple[str, ...] | None = None
     fixed: str | None = None
-    time: str | None = None
 
     @property
     def model(self) -> Any:
@@ -142,7 +142,7 @@ def draw_panels(asked: Asked) -> Any:
     figure = asked.figure(7.6, 6.4)
     axes = plots.panels(
         asked.unscaled(rows),
-        PCA(2).fit_transform(rows),
+        _linear(asked.talk, rows),
         scores,
         back(scores),
         label_values(asked.sheet.labels),
@@ -152,6 +152,16 @@ def draw_panels(asked: Asked) -> Any:
     for ax in (axes[0, 0], axes[1, 1]):
         ax.set(xlabel=asked.features[0], ylabel=asked.features[1])
     return figure
+
+
+def _linear(talk: Talk, rows: Array) -> Array:
+    """Scores of linear PCA; what it has to say about itself is no warning about the model."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scores: Array = PCA(2).fit_transform(rows)
+    for found in caught:
+        talk.say(f"note: the panel of PCA: {found.message}")
+    return scores
 
 
 def draw_levels(asked: Asked) -> Any:
@@ -173,19 +183,27 @@ def draw_levels(asked: Asked) -> Any:
     figure = np.atleast_1d(axes)[0].figure
     need("matplotlib.pyplot", extra="plot").close(figure)  # pyplot made it, and would keep it
     if len(chosen) > 1 and pair is None:
-        figure.supxlabel(names[0], fontsize=10)
-        figure.supylabel(names[1], fontsize=10)
+        _name_outer(axes, names)
     if asked.size is not None:
         figure.set_size_inches(asked.size)
     return figure
 
 
+def _name_outer(axes: Any, names: list[str]) -> None:
+    """The variables along the left and the lower edge of a grid of pictures."""
+    across = axes[0].get_subplotspec().get_gridspec().ncols
+    for place, ax in enumerate(axes):
+        if place % across == 0:
+            ax.set_ylabel(names[1])
+        if place + across >= len(axes):
+            ax.set_xlabel(names[0])
+
+
 def draw_chart(asked: Asked) -> Any:
     """T² and Q over time."""
-    from mercer.cli.monitor import draw_charts, named_by_time
+    from mercer.cli.monitor import draw_charts
     from mercer.cli.monitor_run import monitored
 
-    asked = replace(asked, reading=named_by_time(asked.reading, asked.time))
     seen = monitored(asked.found, asked.sheet, asked.reading, top=0)
     figure = asked.figure(8.0, 5.2)
     draw_charts(asked.talk, seen, figure)
@@ -218,7 +236,7 @@ def draw_faces(asked: Asked) -> Any:
     pictures = np.asarray(back(steps), dtype=np.float64)  # (1 + c, h * w)
     mean = pictures[0] - pictures[0].mean()  # so that middle grey is its average brightness
     share = asked.model.explained_variance_ratio_
-    titles = ["mean", *(f"{j}: {share[j]:.1%}".replace("%", " %") for j in chosen)]
+    titles = ["mean", *(f"{j + 1}: {share[j]:.1%}".replace("%", " %") for j in chosen)]
     across = min(FACES_ACROSS, len(pictures))
     tall = CELL * shape[0] / shape[1] + TEXT
     figure = asked.figure(CELL * across, tall * -(-len(pictures) // across))
@@ -271,11 +289,9 @@ def _pair(asked: Asked, names: list[str]) -> tuple[str, str] | None:
 def _held(fixed: str | None, raw: Array) -> Any:
     if fixed in (None, "median"):
         return "median"
-    if fixed == "mean":
-        return raw.mean(axis=0)
     if fixed.isdecimal() and int(fixed) < len(raw):
         return int(fixed)
-    msg = f"--fixed {fixed} came. Use median, mean, or a row from 0 to {len(raw) - 1}."
+    msg = f"--fixed {fixed} came. Use median, or a row from 0 to {len(raw) - 1}."
     raise click.UsageError(msg)
 
 

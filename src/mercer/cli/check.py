@@ -18,7 +18,7 @@ from mercer.io.table import open_table
 from mercer.kernels.expression import parse_kernel
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
     from mercer.cli.frame import Talk
     from mercer.diagnostics import Verdict
     from mercer.io.prepare import Sheet
@@ -125,7 +125,7 @@ def _of_numbers(talk: Talk, table: TableFile, reading: Reading, one_hot: bool) -
     return table.select(numbers)
 
 
-def _some(talk: Talk, sheet: Sheet, *, budget: int, seed: int) -> tuple[Array, Array]:
+def _some(talk: Talk, sheet: Sheet, *, budget: int, seed: int) -> tuple[Array, Indices]:
     """The rows in memory, and their positions: all of them, or a seeded sample that the budget holds."""
     n, d = sheet.rows.shape
     most = max(2, budget // (COPIES * 8 * max(1, d)))

@@ -11,7 +11,7 @@ from mercer.diagnostics.witness import precision, rounding
 from mercer.kernels.expression import kernel_text
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
     from mercer.diagnostics import Verdict
     from mercer.io.prepare import Sheet
     from mercer.kernels import Kernel
@@ -39,7 +39,7 @@ class Points:
 
     @classmethod
     def of(
-        cls, verdict: Verdict, rows: Array, positions: Array, sheet: Sheet, *, scaled: bool
+        cls, verdict: Verdict, rows: Array, positions: Indices, sheet: Sheet, *, scaled: bool
     ) -> Points | None:
         """Where the points of the witness stand; None without one."""
         if verdict.witness is None:

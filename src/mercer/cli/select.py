@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = """
 mercer demo --csv circles.csv
-mercer select circles.csv --id id --label label --kernels "linear(); rbf(); rbf(gamma=10)" --components 2,5
+mercer select circles.csv --id id --label label --kernels "linear(); rbf(gamma=2)" --components 2
 """
 
 
@@ -270,8 +270,10 @@ def _kept(
         "warnings": talk.warnings,
         "selection": chosen,
     }
+    n, d = sheet.rows.shape
+    data = {"n": n, "d": d, "dtype": str(sheet.rows.dtype), "digest": sheet.digest}
     replaced = path.exists()
     with talk.timed("write"):
-        Prepared(preparation, model).save(path, data=sheet.digest, about=about)
+        Prepared(preparation, model).save(path, data={**data, "digest_of": "data"}, about=about)
     talk.say(told_file(path, replaced=replaced))
     return {"path": str(path), "bytes": path.stat().st_size, "data_sha256": sheet.digest}, OK

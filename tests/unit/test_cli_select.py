@@ -1,0 +1,187 @@
+"""`mercer select`: the choice that Python makes, the winner in a file that says how it was chosen."""
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.datasets import make_circles
+from sklearn.preprocessing import StandardScaler
+
+import mercer
+from mercer.cli.main import main
+from mercer.io.model_file import read_header
+from mercer.kernels import RBF, Linear
+
+NAMED = ("--id", "id", "--label", "label")
+
+
+def run(*args, **options):
+    return CliRunner().invoke(main, [str(arg) for arg in args], **options)
+
+
+def results(*args, code=0, **options):
+    done = run(*args, "--json", **options)
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def circles():
+    return make_circles(90, factor=0.3, noise=0.05, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def data(circles, tmp_path_factory):
+    path = tmp_path_factory.mktemp("select") / "circles.csv"
+    lines = [
+        f"{i},{a!r},{b!r},{'io'[y]}"
+        for i, ((a, b), y) in enumerate(zip(circles[0].tolist(), circles[1], strict=True))
+    ]
+    path.write_text("\n".join(["id,x,y,label", *lines, ""]))
+    return path
+
+
+def plain(table):
+    return [
+        {k: (None if isinstance(v, float) and np.isnan(v) else v) for k, v in row.items()}
+        for row in table
+    ]
+
+
+def test_the_choice_is_the_one_that_python_makes(data, circles):
+    args = ("select", data, *NAMED, "--kernel", "linear()", "--kernels", "rbf(gamma=2) ; rbf()")
+    document = results(*args, "--components", "2,4", "--folds", 2, "--seed", 3)
+    x = StandardScaler().fit_transform(circles[0])
+    wanted = mercer.select(
+        x,
+        [Linear(), RBF(gamma=2), RBF()],
+        n_components=[2, 4],
+        folds=2,
+        refit=False,
+        random_state=3,
+    )
+    found = document["results"]
+    assert found["winner"]["components"] == wanted.n_components_
+    assert found["winner"]["kernel"] == repr(wanted.best_kernel_)
+    assert [row["kernel"] for row in found["table"]] == list(wanted.table_["kernel"])
+    errors = [row["error"] for row in found["table"]]
+    np.testing.assert_allclose(
+        errors, wanted.table_["error"], rtol=1e-4
+    )  # the way back amplifies rounding
+    assert len(found["reasons"]) == len(wanted.reasons_)
+    assert document["params"]["components"] == [2, 4]
+
+
+def test_the_winner_is_kept_with_the_reasons(data, circles, tmp_path):
+    path = tmp_path / "winner.mercer"
+    args = ("select", data, *NAMED, "--kernels", "rbf(2); rbf(500)", "-k", "4", "-o", path)
+    found = results(*args, "--preimage", "ridge")["results"]
+    chosen = read_header(path)["about"]["selection"]
+    assert chosen["winner"] == found["winner"] == {"kernel": "RBF(gamma=2)", "components": 4}
+    assert chosen["table"] == found["table"]
+    assert chosen["reasons"] == found["reasons"]
+    assert found["model"]["bytes"] == path.stat().st_size
+    x = StandardScaler().fit_transform(circles[0])
+    wanted = mercer.KernelPCA(4, kernel=RBF(gamma=2), random_state=0).fit_transform(x)
+    model = mercer.load(path)
+    np.testing.assert_allclose(np.abs(model.transform(circles[0])), np.abs(wanted), atol=1e-8)
+    assert model.reconstruct(circles[0][:3]).shape == (3, 2)
+
+
+def test_labels_decide_when_asked(data, circles):
+    args = (
+        "select",
+        data,
+        *NAMED,
+        "--supervised",
+        "--kernels",
+        "linear(); rbf(gamma=2)",
+        "-k",
+        "4",
+    )
+    found = results(*args)["results"]
+    x = StandardScaler().fit_transform(circles[0])
+    y = np.array(["i", "o"])[circles[1]]
+    wanted = mercer.select(
+        x, [Linear(), RBF(gamma=2)], n_components=4, y=y, refit=False, random_state=0
+    )
+    assert [row["score"] for row in found["table"]] == pytest.approx(list(wanted.table_["score"]))
+    assert found["winner"]["kernel"] == "RBF(gamma=2)"
+
+
+def test_people_read_the_table_the_reasons_and_what_to_do_next(data):
+    done = run("select", data, *NAMED, "--kernels", "linear(); rbf(gamma=2)", "-k", "2")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("best  KernelPCA(2, kernel=")
+    assert "criterion denoising" in done.stdout
+    assert "Linear" in done.stdout
+    assert "-o model.mercer" in done.stderr
+
+
+def test_a_sample_is_said(data):
+    args = ("select", data, *NAMED, "--kernels", "linear(); rbf", "-k", "2", "--max-rows", "60")
+    done = run(*args)
+    assert "60 of 90 rows" in done.stderr
+    document = results(*args)
+    assert document["results"]["n_judged"] == 60
+    assert any("60 of 90 rows" in note for note in document["notes"])
+
+
+def test_candidates_from_the_environment_are_split_at_semicolons(data):
+    env = {"MERCER_SELECT_KERNEL": "rbf(gamma=2) + 0.1 * linear();linear()"}
+    found = results("select", data, *NAMED, "-k", "2", env=env)["results"]
+    assert {row["kernel"] for row in found["table"]} == {
+        "RBF(gamma=2.0) + 0.1 * Linear()",
+        "Linear",
+    }
+
+
+def test_a_winner_that_can_not_be_fitted_is_still_told(data, tmp_path):
+    path = tmp_path / "winner.mercer"
+    path.write_bytes(b"what was there")
+    args = ("select", data, *NAMED, "--kernel", "rbf(gamma=2)", "-k", "4", "-o", path)
+    document = results(*args, "--approximation", "rpcholesky(rank=2)", code=1)
+    assert document["results"]["model"] is None
+    assert document["results"]["table"]
+    assert any("not fitted" in line for line in document["warnings"])
+    assert path.read_bytes() == b"what was there"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "why"),
+    [
+        (["--kernel", "rfb()"], 2, "Did you mean 'rbf'"),
+        (["--kernels", "linear(); rbf("], 2, "^"),
+        (["--kernels", " ; "], 2, "empty"),
+        (["--kernel", "precomputed"], 2, "precomputed"),
+        (["--components", "2,x"], 2, "whole numbers"),
+        (["--supervised"], 2, "--label"),
+        (["--criterion", "denosing"], 3, "Did you mean 'denoising'"),
+        (["--folds", "1"], 2, "folds"),
+        (["-o", "-"], 2, "Name a file"),
+        (["--noise", "-1", "--kernel", "linear()"], 3, "noise"),
+        (["--kernel", "rbf", "--components", "0"], 3, "0"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(data, options, code, why):
+    columns = ("--columns", "x,y")
+    done = run("select", data, *columns, *options)
+    assert done.exit_code == code, done.output
+    assert why in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_the_output_is_never_the_data(data):
+    before = data.read_bytes()
+    assert run("select", data, *NAMED, "-o", data).exit_code == 2
+    assert data.read_bytes() == before
+
+
+def test_the_example_of_the_help_works(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for line in run("select", "--help").stdout.split("Example:")[1].strip().splitlines():
+        done = run(*shlex.split(line)[1:])
+        assert done.exit_code == 0, done.output

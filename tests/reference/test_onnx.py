@@ -188,7 +188,7 @@ def test_the_metadata_say_what_it_is(cloud):
     assert facts["mercer.kernel"] == "RBF(gamma=0.5) + 0.1 * Linear()"
     assert facts["mercer.version"] == mercer.__version__
     assert facts["mercer.precision"] == "float64"
-    assert "60 points" in facts["mercer.route"]
+    assert facts["mercer.route"] == "exact, 60 points"
     assert json.loads(facts["mercer.features"]) == ["a", "b", "c", "d"]
     assert (proto.opset_import[0].version, proto.ir_version) == (13, 7)
     assert [

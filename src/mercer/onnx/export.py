@@ -146,9 +146,10 @@ def _flat(g: Graph, name: str, column: Value) -> Value:  # (b, 1) -> (b,)
 def prepared(g: Graph, preparation: Preparation, x: Value) -> Value:
     """Missing numbers filled, columns scaled: what the fit did, in float64."""
     if preparation.fills is not None:
-        names = list(preparation.features)
-        fills = np.full(len(names), np.nan)  # a category is never missing here
-        fills[[names.index(name) for name in preparation.numbers]] = preparation.fills
+        levels = len(preparation.features) - len(
+            preparation.numbers
+        )  # of categories, never missing here
+        fills = np.concatenate([preparation.fills, np.full(levels, np.nan)])
         x = g.op("Where", g.op("IsNaN", x), fills, x)
     if preparation.center is not None:
         x = g.op("Sub", x, np.asarray(preparation.center, dtype=np.float64))

@@ -42,11 +42,15 @@ class Fitted:
     dtype: np.dtype[Any]
     n_features: int
     names: tuple[str, ...] | None
+    is_low_rank: bool = False
 
     @property
     def route(self) -> str:
         """What the graph holds, in words."""
-        return repr(self.projection.sections)
+        if self.points is None:
+            return repr(self.projection.sections)
+        m = int(self.points.shape[0])
+        return f"low rank, {m} landmarks" if self.is_low_rank else f"exact, {m} points"
 
     @property
     def points(self) -> Rows | None:
@@ -142,6 +146,7 @@ def _of_projector(model: Projector) -> Fitted:
         dtype=model._dtype,
         n_features=int(model.n_features_in_),
         names=_names(model),
+        is_low_rank=fit.is_low_rank,
     )
 
 

@@ -36,9 +36,8 @@ def sample_rows(model: Any, *, rng: np.random.Generator) -> Array:  # -> (n, d)
         return rows
     rows = np.array(preparation.unscaled(rows), dtype=np.float64)
     if preparation.fills is not None:
-        names = list(preparation.features)
-        for name in preparation.numbers:
-            rows[rng.random(len(rows)) < MISSING, names.index(name)] = np.nan
+        numbers = rows[:, : len(preparation.numbers)]  # they come first
+        numbers[rng.random(numbers.shape) < MISSING] = np.nan
     return rows
 
 

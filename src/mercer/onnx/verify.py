@@ -108,7 +108,9 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
         raise InputError(msg)
     inner, preparation = unwrapped(model)
     source = Source.of(inner)
-    asked = _asked(preparation, x.astype(np.float64))
+    asked = x.astype(np.float64)
+    if preparation is not None:
+        asked = preparation.scaled(preparation.filled(asked))
     found = _run(session, x, source.fitted.projection.sections.width)
     tolerance = TOLERANCES[min(dtype.itemsize, source.fitted.dtype.itemsize)]
     if source.detector is not None:
@@ -130,18 +132,6 @@ def _run(session: Any, x: Array, width: int) -> dict[str, Array]:
     height = max(1, SLICE_BYTES // (8 * max(width, x.shape[1])))
     parts = [session.run(names, {INPUT: x[i]}) for i in row_slices(len(x), height)]
     return {name: np.concatenate([part[j] for part in parts]) for j, name in enumerate(names)}
-
-
-def _asked(preparation: Any, x: Array) -> Array:
-    """The rows as the model takes them."""
-    if preparation is None:
-        return x
-    if preparation.fills is not None:
-        names = list(preparation.features)
-        for name, fill in zip(preparation.numbers, preparation.fills, strict=True):
-            column = x[:, names.index(name)]
-            column[np.isnan(column)] = fill
-    return np.asarray(preparation.scaled(x))
 
 
 def _compared_scores(

@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from mercer.model import Fit
 
 
-class Projector(  # type: ignore[misc]
-    Saving, CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+class Projector(
+    Saving,
+    CallbackSupport,  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
 ):
     """An estimator around a `Fit`: it stores ``fit_`` and ``_dtype``, all else is read off them."""
 

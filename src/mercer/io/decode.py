@@ -10,12 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import ModelFileError
-from mercer.io.agreement import check_object
+from mercer.io.agreement_models import check_object
 from mercer.io.container import DTYPES
 from mercer.io.encode import BIT_GENERATORS
-from mercer.io.kinds import is_kind
+from mercer.io.kinds import check_fields, check_parameters
 from mercer.io.known_types import found, table
-from mercer.io.known_values import PARAMETERS
 
 if TYPE_CHECKING:
     from mercer.io.known_types import Known
@@ -153,7 +152,7 @@ class Decoder:
     def _random_state(self, tree: Any, _: Any) -> np.random.RandomState:
         state = self.value(tree)
         bits = _bits(state)
-        made = np.random.RandomState(bits)  # type: ignore[arg-type]
+        made = np.random.RandomState(bits)
         made.set_state(state)
         return made
 
@@ -197,8 +196,7 @@ def _made_estimator(
     asked = set(inspect.signature(kind).parameters)
     if set(params) != asked:
         _wrong(f"its {name} has the parameters {sorted(params)}, not {sorted(asked)}")
-    for param, value in params.items():
-        check_field(PARAMETERS.get(param, "any"), value, {}, f"{param!r} of its {name}")
+    check_parameters(name, params)
     made = kind(**params)
     if not learned:
         return made
@@ -217,22 +215,6 @@ def _request(made: Any, requests: Any) -> None:
         for param, alias in params.items():
             getattr(kept, method).add_request(param=param, alias=alias)
     made._metadata_request = kept
-
-
-def check_fields(known: Known, name: str, fields: dict[str, Any]) -> None:
-    """Raise unless all fields are there and of their kinds."""
-    missing, extra = known.required - set(fields), set(fields) - set(known.kinds)
-    if missing or extra:
-        _wrong(f"its {name} lacks {sorted(missing)} and has {sorted(extra)} in their place")
-    lengths: dict[str, int] = {}
-    for field, value in fields.items():
-        check_field(known.kinds[field], value, lengths, f"{field!r} of its {name}")
-
-
-def check_field(kind: str, value: Any, lengths: dict[str, int], what: str) -> None:
-    """Raise unless the value is of that kind."""
-    if not is_kind(kind, value, lengths):
-        _wrong(f"{what} is a {type(value).__name__} where {kind} was needed")
 
 
 def _is_csr(data: Any, indices: Any, indptr: Any, n: int, d: int) -> bool:

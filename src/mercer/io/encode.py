@@ -18,6 +18,7 @@ from mercer._core.errors import ModelFileError
 from mercer.engine.rows import RowSource
 from mercer.engine.sources import in_memory
 from mercer.io.container import DTYPES
+from mercer.io.kinds import check_fields, check_parameters
 from mercer.io.known_types import name_of, table
 
 if TYPE_CHECKING:
@@ -130,7 +131,9 @@ class Encoder:
             return {"fields": {"name": value.name}}
         if known.making == "value":
             held = {field: getattr(value, field) for field in known.kinds}
-            return {"fields": self._trees(held, where)}
+            trees = self._trees(held, where)  # the first to say no, and it knows where
+            check_fields(known, name, held)
+            return {"fields": trees}
         params = value.get_params(deep=False)
         learned = {n: v for n, v in vars(value).items() if n not in params and n not in FORGOTTEN}
         for n in learned.keys() - known.kinds.keys():
@@ -141,7 +144,11 @@ class Encoder:
             raise ModelFileError(msg)
         if "_metadata_request" in learned:
             learned["_metadata_request"] = learned["_metadata_request"]._serialize()
-        return {"fields": self._trees(params, where), "learned": self._trees(learned, where)}
+        trees = {"fields": self._trees(params, where), "learned": self._trees(learned, where)}
+        check_parameters(name, params)
+        if learned:
+            check_fields(known, name, learned)
+        return trees
 
     def _trees(self, values: dict[str, Any], where: str) -> dict[str, Any]:
         return {name: self.value(value, f"{where}.{name}") for name, value in values.items()}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from mercer._core.errors import ModelFileError
 from mercer.engine.rows import RowSource
 from mercer.io.known_types import found, table
-from mercer.io.known_values import FAMILIES, UNIONS
+from mercer.io.known_values import FAMILIES, PARAMETERS, UNIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mercer.io.known_types import Known
 
 MOST = 2**64  # of an integer; a state of random numbers is no field
 
@@ -27,6 +33,29 @@ def is_kind(kind: str, value: Any, lengths: dict[str, int]) -> bool:
     False
     """
     return any(_is_one(one, value, lengths) for one in _alternatives(kind))
+
+
+def check_fields(known: Known, name: str, fields: dict[str, Any]) -> None:
+    """Raise unless all fields of an object are there, and of their kinds."""
+    missing, extra = known.required - set(fields), set(fields) - set(known.kinds)
+    if missing or extra:
+        msg = f"its {name} lacks {sorted(missing)} and has {sorted(extra)} in their place"
+        raise ModelFileError(msg)
+    lengths: dict[str, int] = {}
+    for field, value in fields.items():
+        _check(known.kinds[field], value, lengths, f"{field!r} of its {name}")
+
+
+def check_parameters(name: str, params: dict[str, Any]) -> None:
+    """Raise unless the parameters of an estimator that count after the fit are of their kinds."""
+    for param, value in params.items():
+        _check(PARAMETERS.get(param, "any"), value, {}, f"{param!r} of its {name}")
+
+
+def _check(kind: str, value: Any, lengths: dict[str, int], what: str) -> None:
+    if not is_kind(kind, value, lengths):
+        msg = f"{what} is a {type(value).__name__} where {kind} was needed"
+        raise ModelFileError(msg)
 
 
 def _alternatives(kind: str) -> list[str]:
@@ -57,7 +86,7 @@ def _is_names(value: Any) -> bool:
     return texts and all(isinstance(name, str) for name in value)
 
 
-_PLAIN = {
+_PLAIN: dict[str, Callable[[Any], Any]] = {
     "any": lambda value: True,  # noqa: ARG005
     "bool": lambda value: isinstance(value, (bool, np.bool_)),
     "dtype": lambda value: value in (np.dtype(np.float32), np.dtype(np.float64)),

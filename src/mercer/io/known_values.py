@@ -174,7 +174,7 @@ _PREPARED = {
     "Preparation": _of(
         "mercer.io.prepare:Preparation",
         "numbers: texts; categories: any; fills: none|float[p]; center: none|float[d]; "
-        "spread: none|float[d]; id: none|text; label: none|text",
+        "spread: none|float[d]; id: none|text; label: none|text; image_shape: any",
     ),
     "Prepared": _of("mercer.estimators.prepared:Prepared", "preparation: Preparation; model: any"),
 }

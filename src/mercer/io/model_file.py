@@ -115,7 +115,7 @@ def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any:
     >>> import tempfile, numpy as np
     >>> from mercer import PCA
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     PCA(1).fit(np.eye(3)).save(f"{folder}/pca.mercer")
+    ...     PCA(1).fit(np.diag([1.0, 2.0, 4.0])).save(f"{folder}/pca.mercer")
     ...     load(f"{folder}/pca.mercer")
     PCA(n_components=1)
     """
@@ -152,11 +152,13 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     --------
     >>> import tempfile, numpy as np
     >>> from mercer import KernelPCA
+    >>> from mercer.kernels import RBF
+    >>> X = np.random.default_rng(0).standard_normal((40, 3))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     KernelPCA(1, kernel="linear").fit(np.eye(3)).save(f"{folder}/model.mercer")
+    ...     KernelPCA(1, kernel=RBF(gamma=2.0)).fit(X).save(f"{folder}/model.mercer")
     ...     header = read_header(f"{folder}/model.mercer")
     >>> header["kind"], header["kernel"], header["data"]["n"]
-    ('KernelPCA', 'linear()', 3)
+    ('KernelPCA', 'RBF(gamma=2.0)', 40)
     """
     header = dict(_read(path, mmap=False, arrays=False).header)
     header.pop("model", None)

@@ -121,7 +121,12 @@ def _data(model: Any, given: Any) -> dict[str, Any]:
         assert isinstance(found, dict)
         return found
     rows, of = (_points(model), "points") if given is None else (_rows(given), "data")
-    facts = {"n": _count(model), "d": int(model.n_features_in_), "dtype": None, "digest": None}
+    facts: dict[str, Any] = {
+        "n": _count(model),
+        "d": int(model.n_features_in_),
+        "dtype": None,
+        "digest": None,
+    }
     if rows is not None:
         facts |= {"n": int(rows.shape[0]), "dtype": str(rows.dtype), "digest": digest(rows)}
     return {**facts, "digest_of": None if rows is None else of}

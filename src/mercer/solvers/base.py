@@ -61,6 +61,12 @@ class EigenPairs:
         """Each vector times its sign."""
         return replace(self, vectors=self.vectors * signs, products=self.products * signs)
 
+    def __getstate__(self) -> dict[str, Any]:  # by its name: skops can't make members of an Enum
+        return {**self.__dict__, "status": self.status.name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, status=Status[state["status"]])
+
     def __repr__(self) -> str:
         return f"EigenPairs(k={len(self.values)}, n_products={self.n_products}, {self.status.name})"
 

@@ -130,8 +130,6 @@ def _spoil_array(
     if what < 0.4 and array:
         at = rng.randrange(len(array) // 8 + 1) * 8
         array[at : at + 8] = rng.choice(NUMBERS)
-            (b"\xff" * 8, b"\0" * 8, b"\0" * 6 + b"\xf0\x7f", b"\0" * 7 + b"\x80")
-        )
         arrays[number] = bytes(array[: len(arrays[number])])
     elif what < 0.7:
         arrays[number] = rng.choice(donated or [b""])

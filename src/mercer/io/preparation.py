@@ -114,7 +114,8 @@ class Preparation:
     @property
     def is_plain(self) -> bool:
         """Whether rows without missing values stay as they are."""
-        return not self.categories and self.center is None and self.spread is None
+        parts = (self.fills, self.center, self.spread)
+        return not self.categories and all(part is None for part in parts)
 
     def __call__(self, chunk: Chunk) -> Array:  # -> (b, d)
         """Rows of the file as the model takes them. What is missing and can't be filled is refused."""

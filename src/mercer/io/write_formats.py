@@ -1,0 +1,248 @@
+"""How rows are written in each format, batch by batch."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import tempfile
+import zipfile
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from mercer.engine.frames import need
+from mercer.engine.tiles import row_slices
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+
+TEXT_CELLS = 2**18  # written as text at a time
+
+
+class Format(ABC):
+    """Writes rows to a file that is open; `close` writes what comes last, and leaves the file open."""
+
+    notes: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        names: tuple[str, ...],
+        id_name: str | None,
+        label_name: str | None,
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.file, self.names, self.dtype = file, names, dtype
+        self.beside = (id_name, label_name)
+        self.begin()
+
+    @abstractmethod
+    def begin(self) -> None:
+        """What stands before the rows."""
+
+    @abstractmethod
+    def write(self, rows: Array, ids: Any, labels: Any) -> None:
+        """The next rows, with one id and one label for each, or None."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """What stands after the rows."""
+
+
+class Csv(Format):
+    """Lines of fields in UTF-8. A number has the fewest digits from which it is read again, bit for bit."""
+
+    delimiter = ","
+
+    def begin(self) -> None:
+        self._text = io.StringIO(newline="")
+        kind: dict[str, Any] = {"delimiter": self.delimiter, "lineterminator": "\n"}
+        self._plain = csv.writer(self._text, **kind)
+        # Readers pass over blanks at the beginning of a field, unless it is quoted.
+        self._quoting = csv.writer(self._text, quoting=csv.QUOTE_NONNUMERIC, **kind)
+        names = [*(name for name in self.beside if name is not None), *self.names]
+        (self._quoting if _has_blank(names) else self._plain).writerow(names)
+        self._send()
+
+    def write(self, rows: Array, ids: Any, labels: Any) -> None:
+        words = [_plain_values(part) for part in (ids, labels) if part is not None]
+        # As Python's numbers and as text a batch takes ten times its bytes: a part of it at a time.
+        for some in row_slices(len(rows), max(1, TEXT_CELLS // max(1, rows.shape[1]))):
+            said = [part[some] for part in words]
+            records: Any = _fields(rows[some])
+            if said:
+                records = [[*before, *row] for *before, row in zip(*said, records, strict=True)]
+            (self._quoting if any(map(_has_blank, said)) else self._plain).writerows(records)
+            self._send()
+
+    def _send(self) -> None:
+        self.file.write(self._text.getvalue().encode("utf-8", "backslashreplace"))
+        self._text.seek(0)
+        self._text.truncate()
+
+    def close(self) -> None:
+        """Nothing stands after the rows."""
+
+
+class Tsv(Csv):
+    """Lines of fields with tabs between them."""
+
+    delimiter = "\t"
+
+
+def _fields(rows: Array) -> list[list[Any]]:
+    """Numbers as csv writes them: repr of a float is the shortest text that reads back."""
+    if rows.dtype == np.float32:  # as a float64 it would have digits that it never had
+        return [[str(value) for value in row] for row in rows]
+    values: list[list[Any]] = rows.tolist()
+    return values
+
+
+def _plain_values(values: Any) -> list[Any]:
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def _has_blank(fields: list[Any]) -> bool:
+    return any(isinstance(field, str) and field[:1] == " " for field in fields)
+
+
+class Npy(Format):
+    """One array. Its header has room for any number of rows, and is written again at the end."""
+
+    def begin(self) -> None:
+        self._n = 0
+        kept = [name for name in self.beside if name is not None]
+        if kept:
+            self.notes = (
+                f"an NPY file holds numbers alone: {' and '.join(map(repr, kept))} are not written; "
+                "use .npz or .csv to keep them",
+            )
+        self._start = self.file.tell()
+        self._header()
+
+    def _header(self) -> None:
+        shape = (self._n, len(self.names))
+        about = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self.file, about)
+
+    def write(self, rows: Array, ids: Any, labels: Any) -> None:
+        del ids, labels  # the note says so
+        self.file.write(np.ascontiguousarray(rows, self.dtype).tobytes())
+        self._n += len(rows)
+
+    def close(self) -> None:
+        self.file.seek(self._start)
+        self._header()  # as long as before: NumPy leaves room for the digits of a growing axis
+        self.file.seek(0, io.SEEK_END)
+
+
+class Npz(Format):
+    """A zip archive of arrays: ``rows``, ``names``, and ``ids`` and ``labels`` if there are any."""
+
+    def begin(self) -> None:
+        self._n = 0
+        self._rows: Any = tempfile.TemporaryFile(prefix="mercer-")  # noqa: SIM115
+        self._words: tuple[list[Any], list[Any]] = ([], [])
+
+    def write(self, rows: Array, ids: Any, labels: Any) -> None:
+        self._rows.write(np.ascontiguousarray(rows, self.dtype).tobytes())
+        for kept, values in zip(self._words, (ids, labels), strict=True):
+            if values is not None:
+                kept.extend(_plain_values(values))
+        self._n += len(rows)
+
+    def close(self) -> None:
+        shape = (self._n, len(self.names))
+        about = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
+        with self._rows, zipfile.ZipFile(self.file, "w", zipfile.ZIP_STORED) as archive:
+            with archive.open("rows.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array_header_1_0(member, about)
+                self._rows.seek(0)
+                shutil.copyfileobj(self._rows, member, 2**20)
+            arrays = {"names": list(self.names)}
+            kept = zip(("ids", "labels"), self.beside, self._words, strict=True)
+            arrays |= {key: values for key, name, values in kept if name is not None}
+            for key, values in arrays.items():
+                with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, _one_type(values), allow_pickle=False)
+
+
+def _one_type(values: list[Any]) -> Any:
+    """Numbers as numbers, and anything else as texts: never Python objects, which would be pickled."""
+    found = np.array(values)
+    if found.dtype.kind in "biuf" and found.ndim == 1:
+        return found
+    return np.array(["" if value is None else str(value) for value in values], dtype=np.str_)
+
+
+class Parquet(Format):
+    """Columns by name, a row group for each batch."""
+
+    def begin(self) -> None:
+        self._arrow = need("pyarrow", extra="parquet")
+        self._writer: Any = None
+        self._types: dict[str, Any] = {}
+
+    def write(self, rows: Array, ids: Any, labels: Any) -> None:
+        table = self._table(rows, ids, labels)
+        if self._writer is None:
+            self._writer = self.opened(table.schema)
+        self.put(table)
+
+    def opened(self, schema: Any) -> Any:
+        """A writer of tables of this kind."""
+        return need("pyarrow.parquet", extra="parquet").ParquetWriter(self.file, schema)
+
+    def put(self, table: Any) -> None:
+        """One batch."""
+        self._writer.write_table(table)
+
+    def _table(self, rows: Array, ids: Any, labels: Any) -> Any:
+        columns: dict[str, Any] = {}
+        for name, values in zip(self.beside, (ids, labels), strict=True):
+            if name is not None:
+                columns[name] = self._words(name, _plain_values(values))
+        block = np.asarray(rows, self.dtype)
+        for j, name in enumerate(self.names):
+            columns[name] = self._arrow.array(np.ascontiguousarray(block[:, j]))
+        return self._arrow.table(columns)
+
+    def _words(self, name: str, values: list[Any]) -> Any:
+        """Whole numbers as such where the first batch has them, everything else as texts."""
+        arrow = self._arrow
+        if name not in self._types:
+            whole = all(isinstance(v, int) and abs(v) < 2**63 for v in values)
+            self._types[name] = arrow.int64() if whole else arrow.string()
+        if self._types[name] == arrow.string():
+            values = [None if value is None else str(value) for value in values]
+        return arrow.array(values, self._types[name])
+
+    def close(self) -> None:
+        if self._writer is None:  # no batch came
+            ids, labels = ([] if name is not None else None for name in self.beside)
+            self.write(np.empty((0, len(self.names))), ids, labels)
+        self._writer.close()
+
+
+class Arrow(Parquet):
+    """An Arrow file (Feather, version 2), a record batch for each batch."""
+
+    def opened(self, schema: Any) -> Any:
+        """A writer of tables of this kind."""
+        return need("pyarrow.ipc", extra="parquet").new_file(self.file, schema)
+
+    def put(self, table: Any) -> None:
+        """One batch."""
+        self._writer.write_table(table)
+
+
+FORMATS: dict[str, type[Format]] = {
+    "csv": Csv,
+    "tsv": Tsv,
+    "npy": Npy,
+    "npz": Npz,
+    "parquet": Parquet,
+    "arrow": Arrow,
+}

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
-import tempfile
 from pathlib import Path
 
 import click
 
+from fuzz.batch import batch
 from fuzz.doors import DOORS
-from fuzz.trial import Outcome, cap_memory, tried
+from fuzz.trial import Outcome
 
 BATCH = 500  # inputs a process: one that dies takes no more than its batch along
-
-
-def batch(name: str, count: int, seed: int) -> Outcome:
-    door = next(door for door in DOORS if door.name == name)
-    door.seeds()  # before memory is short
-    cap_memory()
-    with tempfile.TemporaryDirectory() as folder:
-        return tried(door, count, seed, Path(folder))
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -246,6 +246,8 @@ def read_training(
             table, scale=scale, impute=impute, one_hot=one_hot, memory_bytes=budget
         )
         sheet = prepared_rows(table, preparation, memory_bytes=budget)
+    if scale == "none":
+        notes = (*notes, "columns are not scaled")
     _say_read(talk, table, sheet, (*notes, *sheet.notes))
     return sheet, preparation
 

@@ -15,6 +15,7 @@ from mercer.cli.fit_model import TABLES, Components, asked_for
 from mercer.cli.frame import plain, verb
 from mercer.cli.output import check_output, told_file
 from mercer.cli.progress import watched
+from mercer.cli.weights import weight_column
 from mercer.estimators.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def fit(
     own = kind == "detector"
     if own and scale == "standard":
         talk.note("the detector standardises every column")
+    reading, weights = _weights(talk, data, reading, options.get("weights"))
     sheet, preparation = read_training(
         talk, data, reading, memory, scale="none" if own else scale, impute=impute, one_hot=one_hot
     )
@@ -121,9 +123,9 @@ def fit(
     with watched(talk, "fitting") as verbose:
         model = asked.estimator(n, verbose=verbose, scale=scale == "standard")
         if dry_run:
-            return _tell_plan(talk, model, sheet)
+            return _tell_plan(talk, model, sheet, weights)
         with talk.timed("fit"):
-            model.fit(_rows_for(asked, sheet))
+            model.fit(_rows_for(asked, sheet), **weights)
     if asked.way_back_for_free:
         talk.note("the linear kernel has an exact way back, which is kept with the model")
     results = {"n": n, "d": d, "features": list(preparation.features), **facts(model)}
@@ -161,19 +163,30 @@ def _checked_paths(
     return check_output(output, [data])
 
 
+def _weights(
+    talk: Talk, data: str, reading: Reading, column: str | None
+) -> tuple[Reading, dict[str, Any]]:
+    """How to read the features, and what `fit` is given beside them."""
+    if column is None:
+        return reading, {}
+    reading, weights = weight_column(data, reading, column)
+    talk.note(f"rows count as often as column {column!r} says; scaling and filling count each once")
+    return reading, {"sample_weight": weights}
+
+
 def _rows_for(asked: Asked, sheet: Sheet) -> Any:
     """The rows as `fit` takes them; a kernel matrix is looked at as a whole."""
     return np.array(sheet.rows[:]) if asked.is_precomputed else sheet.rows
 
 
 # ── after ───────────────────────────────────────────────────────────────────
-def _tell_plan(talk: Talk, model: Any, sheet: Sheet) -> None:
+def _tell_plan(talk: Talk, model: Any, sheet: Sheet, weights: dict[str, Any]) -> None:
     """What the fit would do."""
     n, d = sheet.rows.shape
     results: dict[str, Any] = {"n": n, "d": d, "model": repr(model), "dry_run": True}
     lines = [f"{model!r} of {n} rows x {d} features"]
     if hasattr(model, "plan"):
-        plan = model.plan(sheet.rows)
+        plan = model.plan(sheet.rows, **weights)
         results |= {"plan": str(plan).splitlines(), "route": plan.route, "bytes": plan.n_bytes}
         results |= {"products": plan.n_products, "seconds": plan.seconds}
         lines.append(str(plan))

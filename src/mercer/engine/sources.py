@@ -6,6 +6,7 @@ import math
 import mmap
 import os
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -211,6 +212,11 @@ def _file_offset(x: np.memmap[Any, Any]) -> int:
     return int(begins + x.__array_interface__["data"][0] - start)
 
 
+def _short(error: Exception) -> str:
+    text = str(error)  # NumPy quotes the header, whatever it is
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
 def open_npy(path: Path, *, shown: str) -> MappedRows:
     """The rows of an npy file, after a look whether all of it is there."""
     name = f"npy file {shown!r}"
@@ -224,10 +230,9 @@ def open_npy(path: Path, *, shown: str) -> MappedRows:
     except IsADirectoryError as error:
         msg = f"{shown!r} is a folder, where an npy file was needed. Name the file in it."
         raise InputError(msg) from error
-    except (OSError, ValueError) as error:
-        msg = (
-            f"{name} of {path.stat().st_size} bytes cannot be read: {error}. Write it with np.save."
-        )
+    except (OSError, ValueError, SyntaxError, TokenError) as error:
+        # NumPy reads the header as Python text, and an old one through Python's tokenizer.
+        msg = f"{name} of {path.stat().st_size} bytes cannot be read: {_short(error)}. Write it with np.save."
         raise InputError(msg) from error
     item = dtype.itemsize
     n_bytes, promised = path.stat().st_size, offset + math.prod(shape) * item

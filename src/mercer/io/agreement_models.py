@@ -26,7 +26,7 @@ def _columns(model: Any, d: int) -> bool:
         return False
     names = vars(model).get("feature_names_in_")
     need(model.n_features_in_ == d, f"a model of {d} columns says it has {model.n_features_in_}")
-    need(names is None or len(names) == d, f"a model of {d} columns has {len(names or ())} names")
+    need(names is None or len(names) == d, f"a model of {d} columns has other names")
     return True
 
 

@@ -35,8 +35,8 @@ class Agreement:
     component on these rows and its standard deviation in the fit: ``max_rel`` is max_ij |Δ_ij|/s_j. That of
     T², Q and the index is measured row by row, against the larger of the value and its limit.
 
-    ``excess`` is the largest difference over what it may be: the tolerance, or, for a component whose scores
-    float64 does not determine to that, ten times what it leaves uncertain.
+    ``excess`` is the largest difference over what it may be: the tolerance, or, where float64 does not
+    determine the number to that, ten times what it leaves uncertain.
     """
 
     max_abs: float
@@ -108,13 +108,13 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
         raise InputError(msg)
     inner, preparation = unwrapped(model)
     source = Source.of(inner)
-    asked = x.astype(np.float64)
+    asked: Array = x.astype(np.float64)
     if preparation is not None:
         asked = preparation.scaled(preparation.filled(asked))
     found = _run(session, x, source.fitted.projection.sections.width)
     tolerance = TOLERANCES[min(dtype.itemsize, source.fitted.dtype.itemsize)]
     if source.detector is not None:
-        return _compared_statistics(source.detector, found, asked, tolerance)
+        return _compared_statistics(source.detector, source.fitted, found, asked, tolerance)
     return _compared_scores(inner, source.fitted, found[SCORES], asked, tolerance)
 
 
@@ -147,19 +147,46 @@ def _compared_scores(
 
 
 def _compared_statistics(
-    detector: Any, found: dict[str, Array], asked: Array, tolerance: float
+    detector: Any, fitted: Fitted, found: dict[str, Array], asked: Array, tolerance: float
 ) -> Agreement:
-    table, limits = detector.statistics(asked), detector.limits_
-    floors = {"T2": limits.t2, "Q": limits.q, "index": 1.0}
-    largest, share = 0.0, 0.0
+    own: dict[str, Array] = {
+        name: np.asarray(c, dtype=np.float64) for name, c in _statistics(detector, asked)
+    }
+    floors = {"T2": detector.limits_.t2, "Q": detector.limits_.q, "index": 1.0}
+    allowed = _allowed(detector, fitted, own, asked)
+    largest, share, excess = [0.0], [0.0], [0.0]
     for name in STATISTICS:
-        own = np.asarray(table[name], dtype=np.float64)
-        both_infinite = np.isinf(own) & np.isinf(found[name])
-        gap = np.where(both_infinite, 0.0, np.abs(found[name].astype(np.float64) - own))
-        largest = float(np.max([largest, np.max(gap)]))  # NaN stays
-        share = float(np.max([share, np.max(gap / np.maximum(own, floors[name]))]))
+        same = np.isinf(own[name]) & (own[name] == found[name])
+        gap = np.where(same, 0.0, np.abs(found[name].astype(np.float64) - own[name]))
+        size = np.maximum(own[name], floors[name])
+        largest.append(np.max(gap))
+        share.append(np.max(gap / size))
+        excess.append(np.max(gap / (tolerance * size + allowed[name])))
     # A row on the limit may fall on either side of it.
-    margin = np.abs(np.asarray(table["index"]) + detector.offset_) > tolerance * -detector.offset_
-    differ = (found[LABEL] != detector.predict(asked)) & margin
+    slack = tolerance * -detector.offset_ + allowed["index"]
+    differ = (found[LABEL] != detector.predict(asked)) & (
+        np.abs(own["index"] + detector.offset_) > slack
+    )
+    worst = (float(np.max(values)) for values in (largest, share, excess))  # NaN stays
+    most_abs, most_rel, most_excess = worst
     n_labels = int(np.count_nonzero(differ))
-    return Agreement(largest, share, len(asked), tolerance, share / tolerance, n_labels)
+    return Agreement(most_abs, most_rel, len(asked), tolerance, most_excess, n_labels)
+
+
+def _statistics(detector: Any, asked: Array) -> list[tuple[str, Array]]:
+    table = detector.statistics(asked)
+    return [(name, table[name]) for name in STATISTICS]
+
+
+def _allowed(
+    detector: Any, fitted: Fitted, own: dict[str, Array], asked: Array
+) -> dict[str, Array]:  # (b,) each
+    """What rounding explains of a difference: T² = Σ(s/σ)² moves by 2Σ|s/σ| times that of the s/σ."""
+    rows = detector._rows(asked)
+    t2 = 2.0 * AMPLIFIED * np.sqrt(own["T2"]) * np.linalg.norm(fitted.rounding)
+    q = AMPLIFIED * detector._gauge.q_rounding(rows)
+    return {
+        "T2": t2,
+        "Q": q,
+        "index": np.maximum(t2 / detector.limits_.t2, q / detector.limits_.q),
+    }

@@ -33,11 +33,11 @@ class ColumnMoments:
         """Of one block of rows."""
         x = block.astype(np.float64, copy=False)
         if missing is None:
-            count = np.full(x.shape[1], float(len(x)))
+            count: Array = np.full(x.shape[1], float(len(x)))
             mean = x.mean(axis=0)
             centred = x - mean
         else:
-            count = np.sum(~missing, axis=0, dtype=np.float64)
+            count = np.asarray(np.sum(~missing, axis=0, dtype=np.float64))
             filled = np.where(missing, 0.0, x)
             mean = filled.sum(axis=0) / np.maximum(count, 1.0)
             centred = np.where(missing, 0.0, filled - mean)

@@ -125,7 +125,8 @@ def _require_features(table: TableFile, *, one_hot: bool) -> None:
     if words and not one_hot:
         first = words[0]
         why = f" ({first.example})" if first.example else ""
-        others = f" So do {listed([c.name for c in words[1:]])}." if len(words) > 1 else ""
+        rest = [column.name for column in words[1:]]
+        others = f" {listed(rest)} too." if rest else ""
         msg = (
             f"{table.source}: column {first.name!r} holds words{why}, and a kernel needs numbers.{others} "
             f"Say --label {first.name} or --id {first.name} to keep it beside the rows, --columns with the "

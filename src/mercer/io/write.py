@@ -202,7 +202,7 @@ def _standard_output(form: str) -> Iterator[BinaryIO]:
         return
     try:
         with tempfile.TemporaryFile(prefix="mercer-") as file:
-            yield file  # type: ignore[misc]  (a BinaryIO but in name)
+            yield file
             file.seek(0)
             shutil.copyfileobj(file, out)
             out.flush()

@@ -221,8 +221,8 @@ class Parquet(Format):
 
     def close(self) -> None:
         if self._writer is None:  # no batch came
-            ids, labels = ([] if name is not None else None for name in self.beside)
-            self.write(np.empty((0, len(self.names))), ids, labels)
+            none: list[Any] = [None if name is None else [] for name in self.beside]
+            self.write(np.empty((0, len(self.names))), *none)
         self._writer.close()
 
 

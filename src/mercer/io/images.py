@@ -1,0 +1,199 @@
+"""Folders of images: each is a row, its grey values from left to right and from top to bottom."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import DataError
+from mercer.engine.frames import need
+from mercer.engine.rows import Stamp
+from mercer.engine.tiles import row_slices
+from mercer.io.arrays import ArrayTable
+from mercer.io.layout import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer._core.types import Array
+    from mercer.io.table import Reading
+
+ENDINGS = (".png", ".pgm", ".jpg", ".jpeg")
+MAX_PIXELS = 50_000_000  # of one image; more is a trap, or no picture to compare with others
+MAX_COLUMNS = 10**6
+COLOURS = {"RGB", "RGBA", "P", "CMYK", "YCbCr", "LAB", "HSV", "PA"}
+
+
+def open_images(path: Path, reading: Reading, *, shown: str) -> ImageTable:
+    """A folder, with the images in it and in the folders below it, in the order of their names."""
+    if not path.is_dir():
+        msg = f"{shown} is a file; --format images needs a folder of images. Give the folder."
+        raise DataError(msg)
+    return ImageTable(path, reading, source=f"image folder {shown}")
+
+
+class ImageTable(ArrayTable):
+    """Images of one size. Ids are the names of the files, labels those of the folders below."""
+
+    def __init__(self, folder: Path, reading: Reading, *, source: str) -> None:
+        self._pillow = need("PIL.Image", extra="images")
+        self._folder, self.source, self._stamp = folder, source, Stamp.of(folder)
+        self._files, others = _listed(folder)
+        if not self._files:
+            msg = (
+                f"{source} has no image in it: files that end in {', '.join(ENDINGS)} were looked for, also "
+                "in folders below."
+            )
+            raise DataError(msg)
+        sizes, colours = self._heads()
+        height, width = self.image_shape = self._size(sizes, reading)
+        if height * width > MAX_COLUMNS:
+            msg = (
+                f"{source} has images of {height}x{width} pixels, {height * width} columns; {MAX_COLUMNS} "
+                "are the most. Bring them to a smaller size, such as --image-size 64x64."
+            )
+            raise DataError(msg)
+        ids = _objects([_name(file) for file in self._files])
+        folders = [_name(file.parent) for file in self._files]
+        labels = _objects(folders) if set(folders) != {"."} else None
+        names = [f"pixel_{r}_{c}" for r in range(height) for c in range(width)]
+        shape = (len(self._files), height * width)
+        beside = (reading.id or "file", None if labels is None else reading.label or "folder")
+        super().__init__(
+            source,
+            shape,
+            np.dtype(np.float64),
+            replace(reading, id=None, label=None),
+            names=names,
+            ids=ids,
+            labels=labels,
+            beside=beside,
+        )
+        self._tell(sizes, colours, others, reading)
+
+    def _tell(
+        self, sizes: list[tuple[int, int]], colours: int, others: list[str], reading: Reading
+    ) -> None:
+        height, width = self.image_shape or (0, 0)
+        resized = sum(size != (height, width) for size in sizes)
+        if resized:
+            self.notes.append(
+                f"{resized} of {len(sizes)} images brought to {height}x{width} pixels"
+            )
+        if colours:
+            self.notes.append(
+                f"{colours} of {len(sizes)} images are coloured: their grey values are used"
+            )
+        if others:
+            self.notes.append(f"files that are no images, left out: {listed(others)}")
+        if self._labels is None and reading.label is not None:
+            msg = (
+                f"--label {reading.label} came, but {self.source} has no folders below it to label "
+                "images by."
+            )
+            raise DataError(msg)
+
+    # ── sizes ───────────────────────────────────────────────────────────────
+    def _heads(self) -> tuple[list[tuple[int, int]], int]:
+        """Height and width of each image, and how many are coloured; nothing is unpacked for it."""
+        sizes, colours = [], 0
+        for file in self._files:
+            with self._opened(file) as image:
+                # Cameras keep pictures lying on their side and say so beside them.
+                turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+                width, height = image.size[::-1] if turned else image.size
+                sizes.append((height, width))
+                colours += image.mode in COLOURS
+        return sizes, colours
+
+    def _size(self, sizes: list[tuple[int, int]], reading: Reading) -> tuple[int, int]:
+        if reading.image_size is not None:
+            return reading.image_size
+        counts = Counter(sizes)
+        (common, _), *others = counts.most_common()
+        if others:
+            odd = next(f for f, size in zip(self._files, sizes, strict=True) if size != common)
+            size = sizes[self._files.index(odd)]
+            msg = (
+                f"{self.source} has images of {len(counts)} sizes: most are {common[0]}x{common[1]} pixels, "
+                f"but {_name(odd)!r} is {size[0]}x{size[1]}. Bring all to one size with --image-size "
+                f"{common[0]}x{common[1]}."
+            )
+            raise DataError(msg)
+        return common
+
+    # ── pixels ──────────────────────────────────────────────────────────────
+    def _blocks(self, height: int) -> Iterator[Array]:
+        self._stamp.check(self.source)
+        for i in row_slices(len(self._files), height):
+            yield np.stack([self._pixels(file) for file in self._files[i]])
+        self._stamp.check(self.source)
+
+    def _pixels(self, file: Path) -> Array:
+        ops = need("PIL.ImageOps", extra="images")
+        height, width = self.image_shape or (0, 0)
+        with self._opened(file) as image:
+            upright = ops.exif_transpose(image)
+            # 16 bits are kept as they are; PIL would cut them off at 255.
+            deep = upright.mode.startswith(("I", "F"))
+            grey = upright.convert("F") if deep else upright.convert("L").convert("F")
+            if grey.size != (width, height):
+                grey = grey.resize((width, height), self._pillow.Resampling.BILINEAR)
+            return np.asarray(grey, dtype=np.float64).reshape(-1)
+
+    @contextmanager
+    def _opened(self, file: Path) -> Iterator[Any]:
+        """An image; whatever is wrong with it names the file."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", self._pillow.DecompressionBombWarning)
+                warnings.simplefilter("ignore", UserWarning)  # of EXIF data that is damaged
+                with self._pillow.open(self._folder / file) as image:
+                    _require_harmless(image)
+                    yield image
+        except DataError:
+            raise
+        except Exception as error:  # decoders raise what they like
+            msg = (
+                f"{self.source}: the image {_name(file)!r} can't be read: {str(error).rstrip('.')}. Repair "
+                "it, or take it out of the folder."
+            )
+            raise DataError(msg) from error
+
+
+def _require_harmless(image: Any) -> None:
+    if image.size[0] * image.size[1] > MAX_PIXELS:
+        msg = f"{image.size[0]}x{image.size[1]} pixels are more than {MAX_PIXELS}"
+        raise ValueError(msg)
+
+
+def _listed(folder: Path) -> tuple[list[Path], list[str]]:
+    """Images below the folder, by their paths in it, and the names of other files."""
+    found, others = [], []
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        for file in sorted(files):
+            inside = Path(place, file).relative_to(folder)
+            if inside.suffix.lower() in ENDINGS and not file.startswith("."):
+                found.append(inside)
+            elif not file.startswith("."):
+                others.append(_name(inside))
+    return sorted(found, key=lambda file: file.parts), others
+
+
+def _name(file: Path) -> str:
+    """As text that any file can hold: names of files may be anything."""
+    return file.as_posix().encode("utf-8", "backslashreplace").decode()
+
+
+def _objects(texts: list[str]) -> Any:
+    out = np.empty(len(texts), dtype=object)
+    out[:] = texts
+    return out

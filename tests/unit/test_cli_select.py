@@ -114,9 +114,8 @@ def test_labels_decide_when_asked(data, circles):
 def test_people_read_the_table_the_reasons_and_what_to_do_next(data):
     done = run("select", data, *NAMED, "--kernels", "linear(); rbf(gamma=2)", "-k", "2")
     assert done.exit_code == 0
-    assert done.stdout.startswith("best  KernelPCA(2, kernel=")
-    assert "criterion denoising" in done.stdout
-    assert "Linear" in done.stdout
+    assert done.stdout.startswith("best  Linear() with 2 components\n  - criterion denoising")
+    assert "RBF     gamma=2" in done.stdout
     assert "-o model.mercer" in done.stderr
 
 

@@ -102,6 +102,9 @@ def _rows(talk: Talk, data: str, reading: Reading, *, budget: int, **preparing: 
         table = open_table(data, reading)
         lying = table.in_place()
         if lying is not None:
+            talk.say(
+                f"{table.source}: {lying.shape[0]} rows, {lying.shape[1]} features, which stay there"
+            )
             if preparing["scale"] != "none":
                 talk.note(
                     "the rows are taken as they lie in the file: scaling changes neither bytes nor seconds"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = """
 mercer demo --csv circles.csv
-mercer select circles.csv --id id --label label --kernels "linear(); rbf(gamma=2)" --components 2
+mercer select circles.csv --id id --label label --kernels "linear(); rbf(gamma=2)" --components 5
 """
 
 
@@ -142,7 +142,7 @@ def select(
         results["model"], code = _kept(
             talk, path, found, dict(results), asked=asked, sheet=sheet, preparation=preparation
         )
-    talk.tell(results, str(found))
+    talk.tell(results, told(found))
     return code
 
 
@@ -226,11 +226,22 @@ def facts(found: Selection, *, n: int, judged: int) -> dict[str, Any]:
     """The comparison as JSON can hold it: what a report shows as the way a kernel was chosen."""
     return {
         "winner": {"kernel": kernel_text(found.best_kernel_), "components": found.n_components_},
-        "reasons": found.reasons_,
+        "reasons": _reasons(found),
         "table": [plain(row) for row in found.table_],
         "n": n,
         "n_judged": min(n, judged),
     }
+
+
+def told(found: Selection) -> str:
+    """The winner, why, and the table."""
+    head = f"best  {kernel_text(found.best_kernel_)} with {found.n_components_} components"
+    return "\n".join([head, *(f"  - {line}" for line in _reasons(found)), "", str(found.table_)])
+
+
+def _reasons(found: Selection) -> list[str]:
+    """One line each: a judge prints itself over several."""
+    return [" ".join(reason.split()) for reason in found.reasons_]
 
 
 def _winner(found: Selection) -> str:

@@ -92,7 +92,7 @@ def monitor(
     refuse_others(found)
     sheet = read_sheet(talk, data, reading, found, memory)
     with talk.timed("monitor"):
-        seen = monitored(found, sheet, reading, top=top)
+        seen = monitored(found.model, sheet, top=top)
     _write_table(talk, seen, output)
     if chart is not None:
         draw_charts(talk, seen, figure)

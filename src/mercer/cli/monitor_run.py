@@ -14,7 +14,6 @@ from mercer.estimators.detector_report import Monitoring
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mercer.cli.data import Opened
     from mercer.io.prepare import Sheet
     from mercer.io.table import Reading
 
@@ -62,21 +61,20 @@ def named_by_time(reading: Reading, time: str | None) -> Reading:
     return replace(reading, id=time)
 
 
-def monitored(found: Opened, sheet: Sheet, reading: Reading, *, top: int) -> Seen:
+def monitored(detector: Any, sheet: Sheet, *, top: int) -> Seen:
     """The rows in the order of the file, block by block, in one report."""
-    n, known = len(sheet.rows), found.preparation
+    n = len(sheet)
     ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
-    names = list(sheet.names if known is None else known.features)
     reports = []
     for start in range(0, n, BLOCK):
         part = slice(start, min(start + BLOCK, n))
         rows = np.asarray(sheet.rows[part])  # (b, d)
-        reports.append(found.model.monitor(rows, time=ids[part], names=names, top=top))
+        reports.append(detector.monitor(rows, time=ids[part], names=list(sheet.names), top=top))
     return Seen(
         _joined(reports),
-        named=None if sheet.ids is None else reading.id or (known and known.id) or "id",
+        named=None if sheet.ids is None else sheet.id_name or "id",
         labels=sheet.labels,
-        label_name=reading.label or (known and known.label) or "label",
+        label_name=sheet.label_name or "label",
     )
 
 

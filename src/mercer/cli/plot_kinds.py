@@ -59,16 +59,10 @@ class Asked:
     @property
     def features(self) -> list[str]:
         """Names of the d columns that the model sees."""
-        known = self.found.preparation
-        return [str(name) for name in (self.sheet.names if known is None else known.features)]
-
-    def scaled(self, raw: Array) -> Array:
-        """Rows in the units of the file as the model takes them."""
-        known = self.found.preparation
-        return raw if known is None else known.scaled(raw)
+        return list(self.sheet.names)
 
     def unscaled(self, rows: Array) -> Array:
-        """The way back from `scaled`."""
+        """Rows of the model in the units of the file."""
         known = self.found.preparation
         return rows if known is None else known.unscaled(rows)
 
@@ -141,7 +135,7 @@ def draw_panels(asked: Asked) -> Any:
     k = scores.shape[1]
     figure = asked.figure(7.6, 6.4)
     axes = plots.panels(
-        asked.unscaled(rows),
+        asked.sheet.raw(),
         _linear(asked.talk, rows),
         scores,
         back(scores),
@@ -168,11 +162,11 @@ def draw_levels(asked: Asked) -> Any:
     """The first components, or those asked for, as functions over two variables in their own units."""
     chosen = asked.chosen(SHOWN_LEVELS)
     names = asked.features
-    raw = asked.unscaled(np.asarray(asked.sheet.rows))  # (n, d)
+    raw = asked.sheet.raw()  # (n, d)
     pair = _pair(asked, names)
     axes = plots.levels(
         raw,
-        lambda points: asked.model.transform(asked.scaled(points)),
+        lambda points: asked.model.transform(asked.sheet.preparation.scaled(points)),
         component=chosen if len(chosen) > 1 else chosen[0],
         variables=pair,
         fixed=_held(asked.fixed, raw),
@@ -204,7 +198,7 @@ def draw_chart(asked: Asked) -> Any:
     from mercer.cli.monitor import draw_charts
     from mercer.cli.monitor_run import monitored
 
-    seen = monitored(asked.found, asked.sheet, asked.reading, top=0)
+    seen = monitored(asked.model, asked.sheet, top=0)
     figure = asked.figure(8.0, 5.2)
     draw_charts(asked.talk, seen, figure)
     return figure

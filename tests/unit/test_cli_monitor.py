@@ -1,0 +1,189 @@
+"""`mercer monitor`: the same numbers as in Python, and an exit code that a script can go by."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from mercer import KernelPCADetector
+from mercer.cli import monitor_run
+from mercer.cli.demo_data import FAULT_AT, SENSORS
+from mercer.cli.main import main
+from mercer.cli.monitor_run import axis_times
+
+NUMBERS = ["T2", "T2_limit", "Q", "Q_limit", "index", "index_limit"]
+
+
+def run(*args, **options):
+    return CliRunner().invoke(main, [str(arg) for arg in args], **options)
+
+
+def readings(path):
+    return np.loadtxt(path, delimiter=",", skiprows=1, usecols=range(1, 6))
+
+
+def table(text, delimiter=","):
+    return list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+
+
+@pytest.fixture(scope="module")
+def plant(tmp_path_factory):
+    """Two files of a process, and a detector of the first."""
+    folder = tmp_path_factory.mktemp("plant")
+    normal, faulty = folder / "normal.csv", folder / "faulty.csv"
+    assert run("demo", "--process", normal, faulty).exit_code == 0
+    lines = faulty.read_text().splitlines()
+    (folder / "before.csv").write_text("\n".join(lines[: FAULT_AT + 1]) + "\n")
+    made = run("fit", normal, "--id", "time", "--model", "detector", "-o", folder / "d.mercer")
+    assert made.exit_code == 0, made.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seen(plant):
+    """What Python sees in the same files."""
+    detector = KernelPCADetector().fit(readings(plant / "normal.csv"))
+    return detector.monitor(readings(plant / "faulty.csv"), names=SENSORS)
+
+
+# ── what is told ────────────────────────────────────────────────────────────
+def test_the_table_is_pythons_to_the_last_bit(plant, seen):
+    result = run("monitor", plant / "d.mercer", plant / "faulty.csv")
+    assert result.exit_code == 4
+    rows = table(result.stdout)
+    assert list(rows[0]) == ["time", *NUMBERS, "alarm", "top"]
+    for name in NUMBERS:
+        assert np.array_equal([float(row[name]) for row in rows], seen.table[name])
+    assert [int(row["alarm"]) for row in rows] == list(seen.table["alarm"])
+    assert [row["top"] for row in rows] == list(seen.table["top"])
+    assert rows[0]["time"] == "2026-01-05T06:00"
+    assert "Leading variables: flow" in result.stderr
+    assert "about 3 would be alarms by chance (1 %)" in result.stderr
+
+
+def test_json_is_the_table_with_the_variables_taken_apart(plant, seen):
+    result = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--json", "--top", "2")
+    assert result.exit_code == 4
+    found = json.loads(result.stdout)["results"]
+    where = np.flatnonzero(seen.table["alarm"])
+    assert found["n"] == 300
+    assert found["alarms"]["count"] == len(where)
+    assert [row["row"] for row in found["alarms"]["rows"]] == list(where)
+    assert found["alarms"]["first"] == found["alarms"]["rows"][0]["time"]
+    assert sum(part["rows"] for part in found["alarms"]["runs"]) == len(where)
+    assert found["limits"]["Q"] == seen.table["Q_limit"][0]
+    assert found["false_alarm_rate"] == 0.01
+    for told, contributions in zip(found["alarms"]["rows"], seen.contributions, strict=True):
+        assert told["Q"] == seen.table["Q"][told["row"]]
+        raising = np.maximum(contributions, 0)
+        order = np.argsort(-raising)[: len(told["top"])]
+        assert [part["variable"] for part in told["top"]] == [SENSORS[j] for j in order]
+        shares = [part["share"] for part in told["top"]]
+        assert shares == pytest.approx(raising[order] / raising.sum())
+
+
+def test_a_process_in_order_ends_with_0(plant):
+    result = run("monitor", plant / "d.mercer", plant / "before.csv", "--json")
+    assert result.exit_code == 0
+    alarms = json.loads(result.stdout)["results"]["alarms"]
+    assert alarms == {"count": 0, "share": 0, "first": None, "runs": [], "rows": []}
+
+
+def test_stdin_is_a_file_like_any_other(plant):
+    text = (plant / "faulty.csv").read_text()
+    piped = run("monitor", plant / "d.mercer", "-", "--quiet", input=text)
+    assert piped.exit_code == 4
+    assert piped.stderr == ""
+    assert piped.stdout == run("monitor", plant / "d.mercer", plant / "faulty.csv").stdout
+
+
+def test_many_rows_go_through_in_blocks(plant, monkeypatch):
+    whole = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--json")
+    monkeypatch.setattr(monitor_run, "BLOCK", 7)
+    parts = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--json")
+    one, other = (json.loads(result.stdout)["results"] for result in (whole, parts))
+    assert [row["row"] for row in one["alarms"]["rows"]] == [
+        row["row"] for row in other["alarms"]["rows"]
+    ]
+    assert one["alarms"]["rows"][-1]["Q"] == pytest.approx(other["alarms"]["rows"][-1]["Q"])
+    assert one["summary"] == other["summary"]
+
+
+def test_files_labels_and_charts(plant, tmp_path):
+    lines = (plant / "faulty.csv").read_text().splitlines()
+    labelled = [f"{lines[0]},shift", *(f"{line},<b>night</b>" for line in lines[1:])]
+    (tmp_path / "in.csv").write_text("\n".join(labelled))
+    out, chart = tmp_path / "out.tsv", tmp_path / "chart.svg"
+    args = ("--time", "time", "--label", "shift", "-o", out, "--chart", chart)
+    result = run("monitor", plant / "d.mercer", tmp_path / "in.csv", *args)
+    assert result.exit_code == 4
+    assert result.stdout == ""
+    rows = table(out.read_text(), "\t")
+    assert {row["shift"] for row in rows} == {"<b>night</b>"}
+    assert "<!-- 10:00 -->" in chart.read_text()  # a clock on the axis
+
+
+def test_names_that_are_no_times_are_counted_and_that_is_said(plant, tmp_path):
+    lines = (plant / "faulty.csv").read_text().splitlines()
+    words = [lines[0], *(f"w{line[4:]}" for line in lines[1:])]
+    (tmp_path / "in.csv").write_text("\n".join(words))
+    args = ("-o", tmp_path / "out.csv", "--chart", tmp_path / "chart.png")
+    result = run("monitor", plant / "d.mercer", tmp_path / "in.csv", *args)
+    assert result.exit_code == 4
+    assert "neither numbers nor dates: the chart counts the rows" in result.stderr
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+    assert table((tmp_path / "out.csv").read_text())[0]["time"].startswith("w-01-05")
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        (["1", "2.5"], "f"),
+        ([3, 4], "i"),
+        (["2026-01-05", "2026-02-05"], "M"),
+        (["2026-01-05 06:00", "2026-01-05T07:00"], "M"),
+        (["1", "nan"], None),
+        (["2026-01-05", "later"], None),
+        (["a", "b"], None),
+    ],
+)
+def test_times_are_numbers_or_dates_or_nothing(names, kind):
+    found = axis_times(names)
+    assert (None if found is None else found.dtype.kind) == kind
+
+
+# ── what is refused ─────────────────────────────────────────────────────────
+def test_a_model_that_is_no_detector_is_answered_with_the_command_that_makes_one(plant, tmp_path):
+    path = tmp_path / "kpca.mercer"
+    assert run("fit", plant / "normal.csv", "--id", "time", "-o", path).exit_code == 0
+    result = run("monitor", path, plant / "faulty.csv")
+    assert result.exit_code == 2
+    assert "holds a KernelPCA" in result.stderr
+    assert "mercer fit DATA --model detector" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "told"),
+    [
+        (("faulty.csv", "-o", "table.xlsx"), 2, "a .csv or .tsv file"),
+        (("faulty.csv", "-o", "faulty.csv"), 2, "is the file that is read"),
+        (("faulty.csv", "-o", "-", "--json"), 2, "both fill stdout"),
+        (("faulty.csv", "--chart", "chart.gif"), 2, "a .png, .svg or .pdf file"),
+        (("faulty.csv", "--chart", "none/chart.png"), 1, "folder does not exist"),
+        (("faulty.csv", "--time", "time", "--id", "flow"), 2, "one name"),
+        (("faulty.csv", "--time", "tiem"), 3, "'tiem'"),
+        (("faulty.csv", "--top", "-1"), 2, "--top"),
+        (("absent.csv",), 3, "absent.csv"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_a_code(plant, monkeypatch, args, code, told):
+    monkeypatch.chdir(plant)
+    before = sorted(path.name for path in plant.iterdir())
+    result = run("monitor", "d.mercer", *args)
+    assert result.exit_code == code, result.stderr
+    assert told in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert sorted(path.name for path in plant.iterdir()) == before

@@ -109,7 +109,7 @@ QUESTIONS = (
 )
 
 
-@pytest.fixture(params=sorted(MODELS))
+@pytest.fixture(params=sorted(MODELS), scope="module")
 def market(request):
     return MODELS[request.param]()
 

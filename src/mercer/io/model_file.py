@@ -215,5 +215,9 @@ def _path(path: Any) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         msg = f"The path of a model file was needed, but a {type(path).__name__} came."
         raise InputError(msg)
+    text = os.fspath(path)
+    if not isinstance(text, str) or "\0" in text:
+        msg = f"{text!r} can't be the path of a model file: it has to be text without zero bytes."
+        raise InputError(msg)
     # Behind a link, so that the file is replaced and not the link.
-    return Path(os.path.realpath(os.path.expanduser(os.fspath(path))))
+    return Path(os.path.realpath(os.path.expanduser(text)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -91,13 +92,12 @@ def complete_columns(ctx: click.Context, param: click.Parameter, incomplete: str
     from mercer.io.table import Reading, open_table
 
     del param
-    path = ctx.params.get("data")
-    if path is None or str(path) == "-":
-        return []
-    try:
-        names = [column.name for column in open_table(path, Reading()).columns]
-    except Exception:  # a shell that completes has no use for an error, whichever it is
-        return []
+    names: list[str] = []
+    # While an option waits for its value, Click has not yet said which words are which argument.
+    for path in filter(None, (ctx.params.get("data"), *ctx.args)):
+        with suppress(Exception):  # a shell that completes has no use for an error, whichever it is
+            if str(path) != "-":
+                names = [column.name for column in open_table(path, Reading()).columns]
     before, comma, begun = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
 
@@ -274,8 +274,8 @@ def match_table(
     if preparation is None:  # a model that Python saved: it takes rows as they are
         names = getattr(opened.model, "feature_names_in_", [c.name for c in table.columns])
         preparation = Preparation(numbers=tuple(map(str, names)))
-    found, notes = matched(table, preparation)
-    for note in (*found.fresh_notes(), *notes):
+    found = matched(table, preparation)
+    for note in found.fresh_notes():
         talk.note(note)
     return found, preparation
 

@@ -83,6 +83,7 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
     type=click.Choice(["cross-validation", "approximate"]),
     help="Where the limits of a detector come from.",
 )
+@click.option("--weights", metavar="COLUMN", help="Column that says how often each row counts.")
 @click.option(
     "--dry-run", is_flag=True, help="Read the data, print the plan; fit and write nothing."
 )

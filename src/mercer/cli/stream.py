@@ -87,6 +87,8 @@ def send(
             writer.write(through(preparation, preparation(chunk)), chunk.ids, chunk.labels)
             n += len(chunk)
             advance(len(chunk))
+    for note in (*table.fresh_notes(), *writer.notes):
+        talk.note(note)
     talk.say(f"{table.source}: {n} rows, {len(written)} columns written")
     result: dict[str, Any] = {"n": n, "columns": written, "id": table.id_name}
     result |= {"label": table.label_name, "output": None}

@@ -137,6 +137,13 @@ def test_without_data_a_witness_is_looked_for():
     assert "Witness:" in told.stdout
 
 
+def test_no_witness_and_no_proof_is_told_as_that():
+    told = run("check", "--kernel", "rbf(1) - 0*linear()")
+    assert told.exit_code == 0
+    assert "This is no proof" in told.stdout
+    assert "Judge it on your rows" in told.stdout
+
+
 def test_without_data_a_proof_is_told():
     told = run("check", "--kernel", "rbf()")
     assert told.exit_code == 0
@@ -179,7 +186,8 @@ def test_an_indefinite_matrix_has_a_witness(rows, tmp_path):
 def test_an_asymmetric_matrix_has_a_witness(tmp_path):
     K = np.eye(4)
     K[0, 2] = 0.5
-    found = results("check", saved(tmp_path, K), "--matrix", code=4)
+    usual = {"MERCER_KERNEL": "rbf()"}  # set for other commands, and no matter here
+    found = results("check", saved(tmp_path, K), "--matrix", code=4, env=usual)
     assert found["witness"]["kind"] == "asymmetric"
     assert sorted(found["witness"]["rows"]) == [0, 2]
     assert found["asymmetry"] == 0.5

@@ -151,7 +151,7 @@ def grown(inner):
 
 
 @given(st.recursive(LEAVES, grown, max_leaves=12))
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @example(Sum(Constant(1), Constant(2)))
 @example(Sum(Constant(1), Scale(Constant(2), -1.0)))
 @example(Scale(Constant(-0.0), -1.0))
@@ -325,7 +325,7 @@ PIECES += [
 
 
 @given(st.one_of(st.lists(st.sampled_from(PIECES), max_size=25).map("".join), st.text(max_size=40)))
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True)
 def test_any_text_is_a_kernel_or_a_syntax_error(text):
     try:
         kernel = parse_kernel(text)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 from mercer import check_kernel
 from mercer._core.errors import InputError, MemoryBudgetError
@@ -61,13 +62,11 @@ def check(
     exit code is 4 where a witness was found: points and a vector v with vᵀKv < 0, or two points with
     k(x, y) ≠ k(y, x).
     """
-    judged = None if kernel is None else parse_kernel(kernel)
-    if judged is not None and judged.is_precomputed:
-        judged, matrix = None, True
-    elif judged is not None and matrix:
+    if matrix and _is_on_the_line("kernel"):
         msg = "--kernel and --matrix came: judge a kernel on rows, or a matrix by itself."
         raise click.UsageError(msg)
-    if matrix:
+    judged = None if kernel is None or matrix else parse_kernel(kernel)
+    if matrix or (judged is not None and judged.is_precomputed):
         return _matrix(talk, data, reading, seed=seed, memory=memory)
     if judged is None:
         msg = 'Give --kernel "rbf(gamma=0.5)", or a matrix file with --matrix.'
@@ -78,6 +77,12 @@ def check(
         talk.tell(facts(judged, verdict), told(verdict))
         return _code(verdict)
     return _on_rows(talk, judged, data, reading, seed=seed, memory=memory, **preparing)
+
+
+def _is_on_the_line(name: str) -> bool:
+    """Whether an option was typed, and does not come from a file or from the environment."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
 
 
 def _code(verdict: Verdict) -> int:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = """
 mercer demo --csv circles.csv
-mercer select circles.csv --id id --label label --kernels "linear(); rbf(gamma=2)" --components 5
+mercer select circles.csv --id id --label label --kernels "linear(); rbf()" --components 5
 """
 
 
@@ -81,14 +81,26 @@ class Counts(StringParamType):
     metavar="NAME",
     help="denoising (default), reconstruction or variance; with --supervised a scoring of scikit-learn.",
 )
-@click.option("--noise", type=float, default=0.3, show_default=True, help="Of denoising: its size.")
-@click.option("--folds", type=click.IntRange(2), default=3, show_default=True, help="Folds.")
+@click.option(
+    "--noise",
+    type=float,
+    default=0.3,
+    show_default=True,
+    help="Its size, as a share of the spread.",
+)
+@click.option(
+    "--folds",
+    type=click.IntRange(2),
+    default=3,
+    show_default=True,
+    help="Parts, each held out once.",
+)
 @click.option(
     "--max-rows",
     type=click.IntRange(4),
     default=2000,
     show_default=True,
-    help="Compare on a sample.",
+    help="Compare on so many, drawn with --seed.",
 )
 @click.option("--jobs", type=int, help="Candidates side by side; -1 takes all cores.")
 @click.option("--approximation", metavar="TEXT", help="How to fit the winner, as in `mercer fit`.")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 2000  # that are taken back: some ways are slow
 MOST_BARS = 25
 HISTOGRAM = 40
+ROUNDING = 1e-12  # of a squared length: what is less is arithmetic
 
 
 def reconstruction(subject: Subject, measured: Measured) -> Section:
@@ -44,6 +45,8 @@ def _missed(subject: Subject, measured: Measured) -> Html:
     text = f"Of the squared distance of these rows from the mean, the components hold {share(1 - missed)}"
     if subject.fit is not None:
         text += f"; of the rows that the model was fitted to, {share(float(subject.fit.explained.sum()))}"
+    if missed < ROUNDING:
+        return paragraph(f"{text}. What they miss is rounding: there is no picture to draw of it.")
     space = "the space of the columns" if subject.kernel is None else "feature space"
     words = (
         f"How far each of {count(subject.n)} rows lies from the components, squared, in {space}: half lie "
@@ -102,18 +105,22 @@ def _returned(subject: Subject) -> Html:
     error = np.sqrt(np.mean((back - raw) ** 2, axis=0))  # (d,)
     spread = np.sqrt(np.mean((raw - raw.mean(axis=0)) ** 2, axis=0))
     ratio = _ratio(float(np.mean(error**2)), float(np.mean(spread**2)))
-    rows = f"{count(subject.n)} rows" if len(which) == subject.n else (
-        f"{count(len(which))} of {count(subject.n)} rows, at equal distances in the file,"
+    rows = (
+        f"{count(subject.n)} rows"
+        if len(which) == subject.n
+        else (f"{count(len(which))} of {count(subject.n)} rows, at equal distances in the file,")
     )
+    own, mean = (number(float(np.sqrt(np.mean(e**2))), 3) for e in (error, spread))
     text = (
-        f"{rows} were taken to their scores and back to the columns. The root mean squared error of an entry is "
-        f"{number(float(np.sqrt(np.mean(error**2))), 3)}; always saying the mean of the column would give "
-        f"{number(float(np.sqrt(np.mean(spread**2))), 3)}. That is {ratio}."
+        f"{rows} were taken to their scores and back to the columns. The root mean squared error of an "
+        f"entry is {own}; always saying the mean of the column would give {mean}. That is {ratio}."
     )
     parts: list[Any] = [paragraph(text[:1].upper() + text[1:])]
     if told:
         parts.append(tag("div", *(paragraph(line) for line in told), class_="warning"))
-    if subject.image_shape is None:
+    if subject.image_shape is None and float(np.sum(error**2)) > ROUNDING * float(
+        np.sum(spread**2)
+    ):
         parts.append(_per_column(subject, error, spread))
     return joined(parts)
 
@@ -122,6 +129,8 @@ def _ratio(error: float, spread: float) -> str:
     if spread <= 0.0:
         return "no comparison: no column varies"
     left = error / spread
+    if left < ROUNDING:
+        return "rounding: the rows come back as they were"
     if left > 1.0:
         return f"worse than the mean, with {number(left, 3)} times its squared error"
     return f"{share(left)} of the squared error of the mean"
@@ -131,7 +140,11 @@ def _per_column(subject: Subject, error: Array, spread: Array) -> Html:
     """A bar for each column, in units of its spread; the worst where there are many."""
     varies = spread > 0.0
     relative = np.divide(error, spread, out=np.zeros_like(error), where=varies)
-    order = np.argsort(-relative, kind="stable")[:MOST_BARS] if subject.d > MOST_BARS else np.arange(subject.d)
+    order = (
+        np.argsort(-relative, kind="stable")[:MOST_BARS]
+        if subject.d > MOST_BARS
+        else np.arange(subject.d)
+    )
     m = len(order)
     frame = Frame(height=60 + 24 * m, left=170, bottom=46)
     top = max(float(relative.max()), 1.0) * 1.04
@@ -139,11 +152,15 @@ def _per_column(subject: Subject, error: Array, spread: Array) -> Html:
     # Scale goes upwards, so the first column is at the top.
     ticks = [(float(i), _short(subject.names[j])) for i, j in enumerate(order.tolist())]
     parts: list[Any] = [
-        frame.axes(x, y, x_label="error, in standard deviations of the column", y_label="", y_ticks=ticks)
+        frame.axes(
+            x, y, x_label="error, in standard deviations of the column", y_label="", y_ticks=ticks
+        )
     ]
     for i, j in enumerate(order.tolist()):
         at, long = float(y(float(i))), float(x(relative[j]))
-        parts.append(tag("path", d=f"M{frame.left} {at - 7:.1f}H{long:.1f}v14H{frame.left}z", class_="bar"))
+        parts.append(
+            tag("path", d=f"M{frame.left} {at - 7:.1f}H{long:.1f}v14H{frame.left}z", class_="bar")
+        )
     ends = y(np.array([m - 0.5, -0.5]))
     parts.append(line(np.full(2, float(x(1.0))), ends, class_="limit"))
     words = "Error of each column on the way there and back; the dashed line is that of the mean."
@@ -154,7 +171,10 @@ def _per_column(subject: Subject, error: Array, spread: Array) -> Html:
         words += f" These don't vary here: {few(still)}."
     table = grid(
         ["column", "error", "standard deviation", "ratio"],
-        [[subject.names[j], number(error[j]), number(spread[j]), number(relative[j], 3)] for j in order],
+        [
+            [subject.names[j], number(error[j]), number(spread[j]), number(relative[j], 3)]
+            for j in order
+        ],
         caption="Errors of the way there and back",
     )
     id_ = "columns-figure"

@@ -37,6 +37,7 @@ def build(
     names: Sequence[str] | None = None,
     ids: Any = None,
     labels: Any = None,
+    missing: Any = None,
     header: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     digest: str | None = None,
@@ -64,6 +65,8 @@ def build(
         Names of the columns; those of the preparation or of the model otherwise.
     ids, labels : array-like of shape (n,), optional
         What each row is called, and what it is.
+    missing : array-like of shape (d,), optional
+        How many values of each column were missing before they were filled in.
     header : mapping, optional
         Of the model file, as `mercer.io.model_file.read_header` gives it.
     notes : sequence of str, optional
@@ -101,6 +104,7 @@ def build(
         names=names,
         ids=ids,
         labels=labels,
+        missing=missing,
         header=dict(header or {}),
         notes=tuple(notes),
         digest=digest,

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Indices
     from mercer.report.looks import Looks
-    from mercer.report.svg import Frame
 
 BINS = 160  # along either side
 LEVELS = 6  # strengths of colour
@@ -39,20 +38,25 @@ class Cells:
         level = np.floor(LEVELS * np.log(self.counts) / np.log(most))
         return np.minimum(level, LEVELS - 1).astype(np.intp)
 
-    def paths(self, frame: Frame) -> Iterator[tuple[int, int, str]]:
-        """For each label and level that occurs: squares in pixels, as one path."""
-        wide = (frame.width - frame.left - frame.right) / BINS
-        tall = (frame.height - frame.top - frame.bottom) / BINS
-        left = frame.left + wide * (self.places % BINS)
-        top = frame.height - frame.bottom - tall * (self.places // BINS + 1)
-        end = f"h{wide:.2f}v{tall:.2f}h-{wide:.2f}z"
+    def paths(self) -> Iterator[tuple[int, int, str]]:
+        """For each label and level that occurs one path, in units of cells, from the bottom up.
+
+        Neighbours in a row that look the same are one rectangle: it is shorter, and has no seams.
+        """
         level = self.levels()
-        for code in np.unique(self.codes).tolist():
-            for l in range(LEVELS):
-                mine = (self.codes == code) & (level == l)
-                if mine.any():
-                    lots = zip(left[mine].tolist(), top[mine].tolist(), strict=True)
-                    yield code, l, "".join(f"M{a:.1f} {b:.1f}{end}" for a, b in lots)
+        look = LEVELS * self.codes.astype(np.intp) + level  # (m,)
+        for one in np.unique(look).tolist():
+            places = self.places[look == one]
+            first = np.flatnonzero(np.diff(places, prepend=-2) != 1)
+            first = np.union1d(first, np.flatnonzero(places % BINS == 0))
+            runs = np.diff(np.append(first, len(places)))
+            lots = zip(
+                (places[first] % BINS).tolist(),
+                (places[first] // BINS).tolist(),
+                runs.tolist(),
+                strict=True,
+            )
+            yield one // LEVELS, one % LEVELS, "".join(f"M{a} {b}h{c}v1h-{c}z" for a, b, c in lots)
 
     def data(self) -> dict[str, Any]:
         """For the script."""

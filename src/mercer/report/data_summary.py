@@ -22,7 +22,9 @@ def data(subject: Subject, measured: Measured, looks: Looks) -> Section:
     """The section."""
     what = "" if subject.source is None else f" in {subject.source}"
     parts: list[Any] = [
-        paragraph(f"{counted(subject.n, 'row')} of {counted(subject.d, 'column')}{what}. ", _same(subject)),
+        paragraph(
+            f"{counted(subject.n, 'row')} of {counted(subject.d, 'column')}{what}. ", _same(subject)
+        ),
         bullets(_done(subject)),
         _columns(subject, measured),
         _labels(subject, looks),
@@ -33,7 +35,7 @@ def data(subject: Subject, measured: Measured, looks: Looks) -> Section:
 def _same(subject: Subject) -> str:
     """Whether these are the rows of the fit, by their hash."""
     fitted = training(subject)
-    theirs, n = fitted.get("sha256"), fitted.get("n")
+    theirs, n = fitted.get("digest"), fitted.get("n")
     if theirs is None or subject.digest is None:
         if isinstance(n, int):
             return f"The model was fitted to {counted(n, 'row')}."
@@ -54,6 +56,9 @@ def _done(subject: Subject) -> list[Any]:
     """Everything that was done to the rows, in sentences."""
     lines: list[Any] = [_sentence(note) for note in subject.notes]
     lines += [line for line in map(_sentence, preparation(subject)) if line not in lines]
+    at_fit = _fit_notes(subject)
+    if at_fit:
+        lines.append(joined(["When the model was fitted:", bullets(map(_sentence, at_fit))]))
     if subject.detector is not None and subject.detector.scale:
         lines.append("The detector brings every column to mean 0 and standard deviation 1 itself.")
     if not lines:
@@ -61,6 +66,14 @@ def _done(subject: Subject) -> list[Any]:
     if subject.digest is not None:
         lines.append(joined(["SHA-256 of the rows: ", tag("code", subject.digest)]))
     return lines
+
+
+def _fit_notes(subject: Subject) -> list[str]:
+    """What the command that fitted the model said about its rows, where it is not said already."""
+    about = subject.header.get("about")
+    notes = about.get("notes") if isinstance(about, dict) else None
+    listed = [str(note) for note in notes] if isinstance(notes, list) else []
+    return [note for note in listed if note not in subject.notes]
 
 
 def preparation(subject: Subject) -> list[str]:
@@ -73,13 +86,17 @@ def preparation(subject: Subject) -> list[str]:
         still = int(np.sum(np.asarray(made.spread) == 0)) if made.spread is not None else 0
         lines.append("Columns are standardised with the mean and the spread of the training rows")
         if still:
-            lines.append(f"{counted(still, 'column')} never changed in training and are only centred")
+            lines.append(
+                f"{counted(still, 'column')} never changed in training and are only centred"
+            )
     else:
         lines.append("Columns are used in their own units: they were not scaled")
     if getattr(made, "fills", None) is not None:
         lines.append("Missing values are filled in with numbers learned from the training rows")
     for column, levels in getattr(made, "categories", ()):
-        lines.append(f"Column {column} became {counted(len(levels), 'column')} of 0 and 1: {few(levels)}")
+        lines.append(
+            f"Column {column} became {counted(len(levels), 'column')} of 0 and 1: {few(levels)}"
+        )
     return lines
 
 
@@ -92,13 +109,19 @@ def _columns(subject: Subject, measured: Measured) -> Html:
     found = measured.columns
     shown = min(subject.d, MOST_COLUMNS)
     rows = [
-        [subject.names[j], *map(number, (found.low[j], found.mean[j], found.spread[j], found.high[j]))]
+        [
+            subject.names[j],
+            *map(number, (found.low[j], found.mean[j], found.spread[j], found.high[j])),
+        ]
         for j in range(shown)
     ]
     what = "Kernel values" if subject.is_precomputed else "Columns, in the units of the file"
     if shown < subject.d:
         what += f": the first {shown} of {count(subject.d)}"
     head = ["column", "least", "mean", "standard deviation", "largest"]
+    if subject.missing is not None:
+        head.append("missing")
+        rows = [[*row, count(int(m))] for row, m in zip(rows, subject.missing, strict=False)]
     table = grid(head, rows, caption=what)
     return table if shown <= 12 else folded(f"{what} ({shown} lines)", table)
 

@@ -26,7 +26,8 @@ def evidence(subject: Subject) -> Section:
     fit = subject.fit
     if fit is None:
         return Section("evidence", "How far it can be trusted", [paragraph(NO_EVIDENCE)])
-    told = [text for _, text in fit.warnings()]
+    told = [" ".join(text.split()) for _, text in fit.warnings()]
+    told += [text for text in _fit_warnings(subject) if text not in told]
     parts: list[Any] = [bullets(_sentences(fit, subject), class_="facts")]
     if told:
         parts.insert(0, _alarm(told))
@@ -57,6 +58,13 @@ def one_line(subject: Subject) -> str:
         f"Each eigenvalue is within {power_of_ten(worst)} of a true one, in units of the largest: a product "
         "with the kernel matrix at the end of the fit proves it."
     )
+
+
+def _fit_warnings(subject: Subject) -> list[str]:
+    """What the command that fitted the model warned of."""
+    about = subject.header.get("about")
+    told = about.get("warnings") if isinstance(about, dict) else None
+    return [str(text) for text in told] if isinstance(told, list) else []
 
 
 def _alarm(told: list[str]) -> Html:
@@ -95,7 +103,10 @@ def _variance(fit: Fit) -> Html:
     if fit.certificate is not None and fit.trace_error != 0.0:
         least = "at least " if fit.certificate.kind == "below" else "about "
     whole = number(fit.total, 6)
-    text = f"The components hold {least}{share(kept, 2)} of the whole, {whole}: the trace, not a sum of what was kept."
+    text = (
+        f"The components hold {least}{share(kept, 2)} of the whole, {whole}: that is the trace, not the "
+        "sum of what was kept."
+    )
     return _said("Variance.", text)
 
 
@@ -122,6 +133,6 @@ def _limits(subject: Subject) -> str:
     rows = n.get("n") if isinstance(n, dict) else None
     about = f" about {count(rows)} rows" if isinstance(rows, int) else ""
     return (
-        f"All this is about the arithmetic{about}: that the numbers are those of the kernel matrix. It does not "
-        "say that the kernel suits the data, or that a component means something."
+        f"All this is about the arithmetic{about}: that the numbers are those of the kernel matrix. It does "
+        "not say that the kernel suits the data, or that a component means something."
     )

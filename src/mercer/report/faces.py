@@ -34,9 +34,9 @@ def faces(subject: Subject, measured: Measured) -> Html:
         pictures.append((f"component {j + 1}", image, -reach, reach))
     height, width = shape
     words = (
-        f"The mean of {count(subject.n)} pictures of {height} × {width}, and what goes with a larger score in "
-        "each pixel: bright where it grows, dark where it falls, grey where nothing changes. For linear PCA "
-        f"these are the axes, called eigenfaces.{_smaller(shape)}"
+        f"The mean of {count(subject.n)} pictures of {height} × {width}, and what goes with a larger score "
+        "in each pixel: bright where it grows, dark where it falls, grey where nothing changes. For linear "
+        f"PCA these are the axes, called eigenfaces.{_smaller(shape)}"
     )
     parts = [figure(_sheet(pictures, shape), words, id_="faces-figure")]
     if subject.has_way_back:
@@ -70,18 +70,19 @@ def _there_and_back(subject: Subject, shape: tuple[int, int]) -> Html | None:
         except MercerError:
             return None
     low, high = float(raw.min()), float(raw.max())
-    pictures = []
+    pairs = []
     for i, row in enumerate(which.tolist()):
-        name = subject.id_of(row)
-        pictures += [(name, raw[i], low, high), ("from its scores", back[i], low, high)]
+        own = (subject.id_of(row), raw[i], low, high)
+        pairs.append(_sheet([own, ("from its scores", back[i], low, high)], shape))
     words = f"{count(len(which))} pictures, each beside what its scores say of it."
-    return figure(_sheet(pictures, shape), words, id_="returned-figure")
+    return figure(tag("div", *pairs, class_="pairs"), words, id_="returned-figure")
 
 
-def _sheet(
-    pictures: list[tuple[str, Array, float, float]], shape: tuple[int, int]
-) -> Html:
-    cells = [_cell(name, _reduced(image.reshape(shape)), low, high) for name, image, low, high in pictures]
+def _sheet(pictures: list[tuple[str, Array, float, float]], shape: tuple[int, int]) -> Html:
+    cells = [
+        _cell(name, _reduced(image.reshape(shape)), low, high)
+        for name, image, low, high in pictures
+    ]
     return tag("div", *cells, class_="sheet")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from mercer.kernels.base import Kernel
@@ -19,6 +20,7 @@ RULES = {
     "scale": "scikit-learn's rule 'scale': 1/(number of columns × variance of all entries)",
 }
 MOST_CANDIDATES = 30
+LONG = re.compile(r"\b\d+\.\d{6,}(?:e[-+]?\d+)?\b")
 
 
 def kernel(subject: Subject) -> Section:
@@ -36,13 +38,13 @@ def kernel(subject: Subject) -> Section:
 
 
 def kernel_text(subject: Subject) -> str:
-    """The kernel as one writes it."""
+    """The kernel as one writes it, its numbers to six digits."""
     text = subject.header.get("kernel")
-    if isinstance(text, str) and text:
-        return text
-    if subject.kernel is None:
-        return "precomputed" if subject.is_precomputed else "linear"
-    return repr(subject.kernel)
+    if not (isinstance(text, str) and text):
+        if subject.kernel is None:
+            return "precomputed" if subject.is_precomputed else "linear"
+        text = repr(subject.kernel)
+    return LONG.sub(lambda found: f"{float(found[0]):.6g}", text)
 
 
 def _without(subject: Subject) -> Html:
@@ -71,7 +73,8 @@ def _parameters(subject: Subject) -> Html | None:
     asked = _asked(subject)
     rows = []
     for name, value in _numbers(subject.kernel).items():
-        rows.append([name, _value(value), _value(asked.get(name, "—"))])
+        if value is not None:  # another way to say the same, such as sigma for gamma
+            rows.append([name, _value(value), _value(asked.get(name, "—"))])
     if not rows:
         return None
     return grid(["parameter", "value", "asked for"], rows, caption="Parameters of the kernel")
@@ -102,8 +105,9 @@ def _value(value: Any) -> str:
 
 
 def _by_hand(subject: Subject) -> str:
-    if subject.detector is not None and isinstance(subject.detector.kernel, str):
-        if subject.detector.kernel == "auto":
+    if subject.detector is not None and subject.detector.model is None:
+        kernel = subject.detector.kernel
+        if isinstance(kernel, str) and kernel == "auto":
             return (
                 "It is the detector's own choice: a Gaussian sixteen times as wide as the median distance "
                 "between training rows, which is nearly linear and safe."
@@ -134,7 +138,10 @@ def _by_comparison(chosen: Mapping[str, Any]) -> list[Any]:
     lines = [reasons] if isinstance(reasons, str) else list(reasons)
     table = chosen.get("table", chosen.get("candidates", []))
     rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
-    parts: list[Any] = [paragraph("It was chosen by comparison on rows that were held out:"), bullets(lines)]
+    parts: list[Any] = [
+        paragraph("It was chosen by comparison on rows that were held out:"),
+        bullets(lines),
+    ]
     if rows:
         shown = rows[:MOST_CANDIDATES]
         head = list(shown[0])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.report.looks import colour, shape
-from mercer.report.markup import Html, paragraph, tag
+from mercer.report.looks import shape
+from mercer.report.markup import Html, joined, paragraph, tag
 from mercer.report.png import address
 from mercer.report.section import Section, described, figure
 from mercer.report.shown import count, finite_range, number
@@ -35,10 +35,9 @@ def levels(subject: Subject, looks: Looks) -> Section:
     low, high = _box(raw)
     values = _on_grid(subject, low, high)  # (side, side, k)
     shown = min(values.shape[2], MOST)
-    drawn = [
-        _panel(subject, j, values[:, :, j], (low, high), raw, looks, id_="levels-figure")
-        for j in range(shown)
-    ]
+    frame = Frame(width=340, height=300, left=46, right=10, top=30, bottom=26)
+    over = _over(frame, raw, looks, low, high)
+    drawn = [_panel(subject.names, j, values[:, :, j], frame, over) for j in range(shown)]
     caption = _caption(subject, shown, values.shape[2])
     picture = tag("div", *drawn, class_="panels")
     return Section("levels", title, [figure(picture, caption, id_="levels-figure")])
@@ -46,7 +45,9 @@ def levels(subject: Subject, looks: Looks) -> Section:
 
 def _why_not(subject: Subject) -> str:
     if subject.is_precomputed:
-        return "The kernel is a matrix from a file: there are no columns to draw the components over."
+        return (
+            "The kernel is a matrix from a file: there are no columns to draw the components over."
+        )
     return (
         f"Level sets are drawn over two columns, and this model has {count(subject.d)}. "
         "`mercer plot levels --variables a,b` draws a slice through them."
@@ -79,45 +80,37 @@ def _on_grid(subject: Subject, low: Array, high: Array) -> Array:
     return np.concatenate(blocks).reshape(SIDE, SIDE, -1).astype(np.float64)
 
 
-def _panel(
-    subject: Subject,
-    component: int,
-    values: Array,
-    box: tuple[Array, Array],
-    raw: Array,
-    looks: Looks,
-    *,
-    id_: str,
-) -> Html:
-    low, high = box
-    frame = Frame(width=340, height=300, left=46, right=10, top=30, bottom=26)
+def _over(frame: Frame, raw: Array, looks: Looks, low: Array, high: Array) -> Html:
+    """What lies over the colours of every panel: the rows and the numbers along the sides."""
     x, y = frame.across(low[0], high[0]), frame.up(low[1], high[1])
-    size = (frame.width - frame.left - frame.right, frame.height - frame.top - frame.bottom)
+    dots = _dots(raw, looks, x, y) if len(raw) <= MOST_POINTS else None
+    return joined([dots, _ticks(frame, x, y)])
+
+
+def _panel(names: tuple[str, ...], component: int, values: Array, frame: Frame, over: Html) -> Html:
     image = tag("image", href=address(_colours(values)), width=SIDE, height=SIDE)
     zero = tag("path", d=_contour(values), class_="zero", vector_effect="non-scaling-stroke")
-    # An svg of its own: half a pixel of the picture on every side is cut off, and the grid point is where
-    # it should be.
+    # An svg of its own: half a pixel of the picture is cut off on every side, so that the first and the last
+    # grid points lie on the edges.
     inside = tag(
         "svg",
         image,
         zero,
         x=frame.left,
         y=frame.top,
-        width=size[0],
-        height=size[1],
+        width=frame.width - frame.left - frame.right,
+        height=frame.height - frame.top - frame.bottom,
         viewBox=f"0.5 0.5 {SIDE - 1} {SIDE - 1}",
         preserveAspectRatio="none",
+        class_="inside",
     )
     title = f"component {component + 1}"
-    parts: list[Any] = [
-        tag("text", title, x=frame.left, y=18, class_="panel-title"),
-        inside,
-        _dots(raw, looks, x, y) if subject.n <= MOST_POINTS else None,
-        _ticks(frame, x, y),
-    ]
-    reach = float(np.abs(values).max())
-    label = f"{title} as a function of {subject.names[0]} and {subject.names[1]}, up to {number(reach)}"
-    return frame.drawing(*parts, label=label, described_by=described(id_))
+    heading = tag("text", title, x=frame.left, y=18, class_="panel-title")
+    reach = number(float(np.abs(values).max()))
+    label = f"{title} as a function of {names[0]} and {names[1]}, at most {reach} in size"
+    return frame.drawing(
+        heading, inside, over, label=label, described_by=described("levels-figure")
+    )
 
 
 def _ticks(frame: Frame, x: Any, y: Any) -> Html:
@@ -138,7 +131,7 @@ def _dots(raw: Array, looks: Looks, x: Any, y: Any) -> Html:
     for code in range(max(1, len(looks.names))):
         mine = raw[looks.codes == code]
         if len(mine):
-            kind = f"on-levels c{colour(code)}" if looks.names else "on-levels ink"
+            kind = f"on-levels {looks.colour(code)}" if looks.names else "on-levels ink"
             parts.append(points(x(mine[:, 0]), y(mine[:, 1]), shape(code), 1.6, class_=kind))
     return tag("g", *parts)
 
@@ -160,7 +153,8 @@ def _contour(values: Array) -> str:
     v = values[::-1]  # (s, s), from the top
     positive = v > 0
     rows, cols = np.nonzero(
-        (positive[:-1, :-1] != positive[1:, 1:]) | (positive[:-1, 1:] != positive[1:, :-1])
+        (positive[:-1, :-1] != positive[1:, 1:])
+        | (positive[:-1, 1:] != positive[1:, :-1])
         | (positive[:-1, :-1] != positive[:-1, 1:])
     )
     out = []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,16 +31,13 @@ class Looks:
     counts: tuple[int, ...]
     remark: str = ""  # what was done to the labels, in words
     texts: tuple[str, ...] | None = None  # of each row, where the class doesn't say it all
+    ordered: bool = False  # bands of a number, whose colours go from dark to light
 
-    @property
-    def listed(self) -> bool:
-        """Whether there is more than one class to name."""
-        return bool(self.names)
-
-
-def colour(code: int) -> int:
-    """Number of the colour of a class."""
-    return code % COLOURS
+    def colour(self, code: int) -> str:
+        """The style of a class."""
+        if self.ordered and code < BANDS:
+            return f"b{code}"
+        return f"c{code % COLOURS}"
 
 
 def shape(code: int) -> int:
@@ -66,15 +65,17 @@ def _word(label: Any) -> str:
     return str(label) if str(label).strip() else MISSING
 
 
-def _order(word: str) -> tuple[int, float, str]:
-    """Numbers by size, then words; what has no label comes last."""
+def _order(word: str) -> tuple[int, float, list[tuple[int, str]]]:
+    """Numbers by size, then words, "run 9" before "run 10"; what has no label comes last."""
+    pieces = re.split(r"([0-9]+)", word)
+    natural = [(int(p), "") if i % 2 and len(p) < 19 else (0, p) for i, p in enumerate(pieces)]
     if word == MISSING:
-        return 2, 0.0, word
+        return 2, 0.0, natural
     try:
         value = float(word)
     except ValueError:
-        return 1, 0.0, word
-    return (0, value, word) if np.isfinite(value) else (1, 0.0, word)
+        return 1, 0.0, natural
+    return (0, value, natural) if np.isfinite(value) else (1, 0.0, natural)
 
 
 def _numbers(words: list[str]) -> Any:
@@ -101,11 +102,11 @@ def _bands(numbers: Any, words: list[str]) -> Looks:
     codes[known] = np.clip(
         np.searchsorted(edges, numbers[known], side="right") - 1, 0, BANDS - 1
     ).astype(np.uint8)
-    names = [f"{number(a)} to {number(b)}" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    names = [f"{number(a)} to {number(b)}" for a, b in pairwise(edges)]
     names += [] if known.all() else [MISSING]
     counts = np.bincount(codes, minlength=len(names))
     remark = f"Labels are numbers: they are shown in {BANDS} bands of equal width."
-    return Looks(codes, tuple(names), tuple(map(int, counts)), remark, tuple(words))
+    return Looks(codes, tuple(names), tuple(map(int, counts)), remark, tuple(words), ordered=True)
 
 
 def _most(words: list[str], distinct: list[str]) -> Looks:

@@ -81,14 +81,30 @@ def data_block(value: Any, *, id_: str) -> Html:
     return tag("script", Html(text), type="application/json", id=id_)
 
 
+def worded(text: Any) -> Html:
+    """A sentence of ours in which `names` stand in backquotes: they become code.
+
+    Examples
+    --------
+    >>> worded("see `a < b`")
+    'see <code>a &lt; b</code>'
+    """
+    if isinstance(text, Html):
+        return text
+    pieces = str(text).split("`")
+    if len(pieces) % 2 == 0:  # one of them is without its partner: a text that isn't ours
+        return escaped(text)
+    return joined(tag("code", p) if i % 2 else p for i, p in enumerate(pieces))
+
+
 def paragraph(*parts: Any, class_: str | None = None) -> Html:
     """A paragraph."""
-    return tag("p", *parts, class_=class_)
+    return tag("p", *map(worded, parts), class_=class_)
 
 
 def bullets(lines: Iterable[Any], class_: str | None = None) -> Html:
     """A list."""
-    return tag("ul", *(tag("li", line) for line in lines), class_=class_)
+    return tag("ul", *(tag("li", worded(line)) for line in lines), class_=class_)
 
 
 def grid(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 1200  # rows that are drawn one by one; more are drawn as strokes of several rows
 MOST_EXPLAINED = 300
-MOST_LISTED = 30
+MOST_LISTED = 20
 WIDE_RANGE = 20.0  # times the limit: beyond, a linear scale squeezes what is normal into a line
 
 
@@ -47,8 +47,8 @@ def monitoring(subject: Subject) -> Section:
     detector = subject.detector
     if detector is None:
         text = (
-            "The model is no detector, so there is nothing to watch. `mercer fit --model detector` learns limits "
-            "from normal rows."
+            "The model is no detector, so there is nothing to watch. `mercer fit --model detector` learns "
+            "limits from normal rows."
         )
         return Section("monitoring", "Monitoring", [paragraph(text)])
     seen = watched(subject, detector)
@@ -106,7 +106,9 @@ def _charts(detector: KernelPCADetector, seen: Watched) -> Html:
     n = len(seen.index)
     if n > MOST_POINTS:
         each = count(-(-n // MOST_POINTS))
-        words += f" Each stroke spans the least and the largest value of {each} rows: none is left out."
+        words += (
+            f" Each stroke spans the least and the largest value of {each} rows: none is left out."
+        )
     infinite = int(np.sum(~np.isfinite(seen.index)))
     if infinite:
         words += f" {counted(infinite, 'row')} too far out to be computed stand at the top."
@@ -120,7 +122,9 @@ def _chart(name: str, values: Array, limit: float | None, alarm: Flags, id_: str
     x, y = frame.across(0.5, n + 0.5), frame.up(low, high, log=log)
     drawable = np.clip(np.where(np.isfinite(values), values, high), low, high)
     parts = [frame.axes(x, y, x_label="row", y_label=f"{name} (log scale)" if log else name)]
-    parts += _one_by_one(x, y, drawable, alarm) if n <= MOST_POINTS else _strokes(x, y, drawable, alarm)
+    parts += (
+        _one_by_one(x, y, drawable, alarm) if n <= MOST_POINTS else _strokes(x, y, drawable, alarm)
+    )
     if limit is not None:
         parts.append(line(x(np.array([0.5, n + 0.5])), y(np.full(2, limit)), class_="limit"))
     label = f"Control chart of {name}, {counted(int(alarm.sum()), 'alarm')}"
@@ -180,7 +184,11 @@ def _alarms(subject: Subject, detector: KernelPCADetector, seen: Watched) -> Htm
         ]
         for a, i in enumerate(which[:MOST_LISTED].tolist())
     ]
-    caption = "Alarms" if len(rows) == seen.n_alarms else f"The first {len(rows)} of {count(seen.n_alarms)} alarms"
+    caption = (
+        "Alarms"
+        if len(rows) == seen.n_alarms
+        else f"The first {len(rows)} of {count(seen.n_alarms)} alarms"
+    )
     first = "row" if subject.ids is None else "id"
     table = grid([first, "leading variables", "T²", "Q", "index"], rows, caption=caption, texts=2)
     remarks = [paragraph(" ".join(str(w.message).split()), class_="warning") for w in caught]
@@ -193,7 +201,9 @@ def _leading(contributions: Any, subject: Subject, which: Indices, seen: Watched
             "Which variables are behind the alarms is not known: this kernel has no derivative."
         )
     usable = contributions[np.any(contributions > 0.0, axis=1)]
-    leads = np.bincount(np.argmax(usable, axis=1), minlength=subject.d) if len(usable) else np.zeros(0)
+    leads = (
+        np.bincount(np.argmax(usable, axis=1), minlength=subject.d) if len(usable) else np.zeros(0)
+    )
     order = [j for j in np.argsort(-leads, kind="stable")[:5].tolist() if leads[j]]
     if not order:
         return paragraph("No variable raises the index of these alarms by itself.")

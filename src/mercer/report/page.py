@@ -53,9 +53,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def _header(
-    title: str, lede: Sequence[Any], sections: Sequence[Section], date: str | None
-) -> Html:
+def _header(title: str, lede: Sequence[Any], sections: Sequence[Section], date: str | None) -> Html:
     made = f"Made by mercer {__version__}" + (f" on {date}." if date else ".")
     links = [tag("a", section.title, href=f"#{section.id}") for section in sections]
     return tag(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from mercer import __version__
 from mercer.report.data_summary import training
-from mercer.report.kernel import given_kernel, kernel_text
 from mercer.report.markup import Html, grid, paragraph, tag
 from mercer.report.section import Section
 from mercer.report.shown import count
@@ -43,50 +42,11 @@ def commands(subject: Subject) -> list[str]:
 
 
 def _fit_command(subject: Subject) -> str:
+    """As the model file has it; a model that Python fitted is told as Python has it."""
     about = subject.header.get("about")
     if isinstance(about, dict) and isinstance(about.get("command"), str):
         return str(about["command"])
-    return _guessed_fit(subject)
-
-
-def _guessed_fit(subject: Subject) -> str:
-    """The command that fits such a model, read off the model itself."""
-    words = ["mercer", "fit", _training_file(subject)]
-    kind = _kind(subject)
-    if kind != "kpca":
-        words += ["--model", kind]
-    made = subject.preparation
-    for option in ("id", "label"):
-        name = getattr(made, option, None)
-        if name:
-            words += [f"--{option}", str(name)]
-    if kind != "pca":
-        words += ["--kernel", _kernel_option(subject)]
-    words += ["--components", str(subject.k)]
-    if getattr(made, "center", None) is None:
-        words += ["--scale", "none"]
-    if getattr(subject.projector, "preimage", None) is not None:
-        words += ["--preimage", str(subject.projector.preimage)]
-    words += ["-o", subject.model_file or "model.mercer"]
-    return " ".join(shlex.quote(word) for word in words)
-
-
-def _training_file(subject: Subject) -> str:
-    """The file of the fit; this report's own where no other is known."""
-    known = training(subject).get("source")
-    return str(known) if isinstance(known, str) else subject.source or "data.csv"
-
-
-def _kind(subject: Subject) -> str:
-    if subject.detector is not None:
-        return "detector"
-    name = type(subject.projector).__name__
-    return {"PCA": "pca", "IncrementalKernelPCA": "incremental"}.get(name, "kpca")
-
-
-def _kernel_option(subject: Subject) -> str:
-    given = given_kernel(subject)
-    return kernel_text(subject) if given is None or callable(getattr(given, "func", None)) else repr(given)
+    return f"# fitted in Python: {' '.join(repr(subject.model).split())}"
 
 
 def _facts(subject: Subject) -> Html:
@@ -104,8 +64,8 @@ def _facts(subject: Subject) -> Html:
     rows.append(["seed", "fixed (none was given)" if seed is None else str(seed)])
     if isinstance(known.get("n"), int):
         rows.append(["training rows", count(known["n"])])
-    if known.get("sha256"):
-        rows.append(["SHA-256 of the training rows", tag("code", known["sha256"])])
+    if known.get("digest"):
+        rows.append(["SHA-256 of the training rows", tag("code", known["digest"])])
     if subject.digest is not None:
         rows.append(["SHA-256 of these rows", tag("code", subject.digest)])
     return grid(["what", "which"], rows, caption="Versions and hashes", texts=2)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.report.cells import BINS, Cells, cells
-from mercer.report.looks import colour, shape
+from mercer.report.looks import shape
 from mercer.report.markup import Html, data_block, grid, joined, paragraph, tag
 from mercer.report.png import packed
 from mercer.report.section import Section, described, figure
 from mercer.report.shown import count, counted, finite_range, number
-from mercer.report.svg import SHAPES, Frame, points
+from mercer.report.svg import Frame, points
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -38,7 +38,7 @@ def scores(subject: Subject, measured: Measured, looks: Looks) -> Section:
     columns = columns.astype(np.float32).astype(np.float64)
     first = (0, 1)
     found = _all_cells(columns, looks) if many else {}
-    inside = _cells_drawn(found[first]) if many else _points_drawn(columns, looks)
+    inside = _cells_drawn(found[first], looks) if many else _points_drawn(columns, looks)
     ranges = [_range(columns[:, j]) for j in first]
     picture = _picture(inside, names, ranges)
     parts = [
@@ -82,8 +82,9 @@ def _caption(subject: Subject, looks: Looks, names: list[str]) -> Html:
             "it holds"
         )
         text += (
-            ", in the colour of its most frequent label. None was left out." if looks.names else ". "
-            "None was left out."
+            ", in the colour of its most frequent label. None was left out."
+            if looks.names
+            else ". None was left out."
         )
     else:
         text = f"{names[1].capitalize()} against {names[0]}: {counted(subject.n, 'row')}, each a point."
@@ -116,7 +117,7 @@ def _picture(inside: Html, names: list[str], ranges: list[tuple[float, float]]) 
 
 def radius(n: int) -> float:
     """Of a point: fewer are larger."""
-    return float(np.clip(60.0 / np.sqrt(n), 1.2, 4.0))
+    return float(np.clip(90.0 / np.sqrt(n), 1.4, 4.0))
 
 
 def _points_drawn(columns: Array, looks: Looks) -> Html:
@@ -131,18 +132,26 @@ def _points_drawn(columns: Array, looks: Looks) -> Html:
                 y[mine],
                 shape(code),
                 radius(len(x)),
-                class_=f"mark c{colour(code)}",
+                class_=f"mark {looks.colour(code)}",
                 data_code=code,
             )
         )
     return joined(parts)
 
 
-def _cells_drawn(found: Cells) -> Html:
-    return joined(
-        tag("path", d=d, class_=f"cell c{colour(code)} l{level}", data_code=code)
-        for code, level, d in found.paths(FRAME)
-    )
+def _cells_drawn(found: Cells, looks: Looks) -> Html:
+    paths = [
+        tag("path", d=d, class_=f"cell {looks.colour(code)} l{level}", data_code=code)
+        for code, level, d in found.paths()
+    ]
+    return tag("g", *paths, transform=cell_units())
+
+
+def cell_units() -> str:
+    """From cells, counted from the lower left, to pixels."""
+    wide = (FRAME.width - FRAME.left - FRAME.right) / BINS
+    tall = (FRAME.height - FRAME.top - FRAME.bottom) / BINS
+    return f"translate({FRAME.left} {FRAME.height - FRAME.bottom}) scale({wide:.6g} -{tall:.6g})"
 
 
 def _all_cells(columns: Array, looks: Looks) -> dict[tuple[int, int], Cells]:
@@ -182,7 +191,13 @@ def _legend(looks: Looks) -> Html | None:
     for code, (name, n) in enumerate(zip(looks.names, looks.counts, strict=True)):
         swatch = tag(
             "svg",
-            points(np.array([7.0]), np.array([7.0]), shape(code), 4.0, class_=f"mark c{colour(code)}"),
+            points(
+                np.array([7.0]),
+                np.array([7.0]),
+                shape(code),
+                4.0,
+                class_=f"mark {looks.colour(code)}",
+            ),
             viewBox="0 0 14 14",
             width="14",
             height="14",
@@ -206,7 +221,11 @@ def _table(subject: Subject, measured: Measured, looks: Looks) -> Html:
     for i in range(shown):
         label = [] if not looks.names else [_label_of(looks, i)]
         rows.append([subject.id_of(i), *label, *map(number, measured.scores[i, :c].tolist())])
-    title = "Scores" if shown == subject.n else f"Scores of the first {shown} of {count(subject.n)} rows"
+    title = (
+        "Scores"
+        if shown == subject.n
+        else f"Scores of the first {shown} of {count(subject.n)} rows"
+    )
     first = ["row" if subject.ids is None else "id", *(["label"] if looks.names else [])]
     tables = [grid([*first, *heads], rows, caption=title, texts=len(first))]
     if looks.names:
@@ -237,8 +256,7 @@ def _data(
         "n": subject.n,
         "axes": names,
         "classes": list(looks.names),
-        "shapes": len(SHAPES),
-        "colours": 7,
+        "styles": [looks.colour(code) for code in range(max(1, len(looks.names)))],
         "frame": {
             name: getattr(FRAME, name)
             for name in ("width", "height", "left", "right", "top", "bottom")

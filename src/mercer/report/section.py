@@ -32,7 +32,8 @@ def figure(
     """A picture, what it shows in words, and its numbers for who wants them."""
     words = tag("figcaption", caption, id=f"{id_}-words")
     table = None if numbers is None else folded("The numbers of this picture", numbers)
-    return tag("figure", picture, words, table, id=id_, class_=class_)
+    shown = tag("div", picture, class_="picture")
+    return tag("figure", shown, words, table, id=id_, class_=class_)
 
 
 def described(id_: str) -> str:
@@ -43,7 +44,11 @@ def described(id_: str) -> str:
 def tiles(facts: Sequence[tuple[str, str, str]]) -> Html:
     """Key figures: the number large, what it is, and a remark."""
     cells = [
-        tag("div", tag("dt", what), tag("dd", tag("b", value), tag("span", remark) if remark else None))
+        tag(
+            "div",
+            tag("dt", what),
+            tag("dd", tag("b", value), tag("span", remark) if remark else None),
+        )
         for what, value, remark in facts
     ]
     return tag("dl", *cells, class_="tiles")

@@ -18,13 +18,19 @@ def number(value: float, digits: int = 4) -> str:
 
     Examples
     --------
-    >>> number(0.000123456), number(1234.5), number(-2.0)
-    ('0.0001235', '1234', '−2')
+    >>> number(0.000123456), number(1234.5), number(-2.0), number(3e-7)
+    ('0.0001235', '1234', '−2', '3·10⁻⁷')
     """
     value = float(value)
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else ("∞" if value > 0 else "−∞")
-    return f"{value:.{digits}g}".replace("-", "−")
+    text = f"{value:.{digits}g}"
+    if "e" in text and 1e4 <= abs(value) < 1e7:
+        text = count(round(value))
+    elif "e" in text:
+        mantissa, _, exponent = text.partition("e")
+        text = f"{mantissa}·10{_raised(exponent)}"
+    return text.replace("-", "−")
 
 
 def count(n: int) -> str:
@@ -91,8 +97,11 @@ def power_of_ten(value: float) -> str:
     if value == 0.0 or not math.isfinite(value):
         return number(value)
     mantissa, exponent = f"{value:.1e}".split("e")
-    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{mantissa}·10{raised}"
+    return f"{mantissa}·10{_raised(exponent)}"
+
+
+def _raised(exponent: str) -> str:
+    return str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def finite_range(values: Array) -> tuple[float, float]:

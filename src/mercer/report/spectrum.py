@@ -66,7 +66,7 @@ def _drawn(shares: Array, running: Array, *, id_: str) -> Html:
     k, frame = len(shares), Frame()
     x, y = frame.across(0.5, k + 0.5), frame.up(0.0, 1.0)
     places = np.arange(1, k + 1)
-    wide = 0.4 if k <= MANY_BARS else 0.5
+    wide = 0.4 * min(1.0, k / 6) if k <= MANY_BARS else 0.5  # a single bar is no wall
     ticks = [(t, f"{t:g}") for t in x.ticks(12) if t == round(t) and 1 <= t <= k]
     parts: list[Any] = [
         frame.axes(
@@ -79,6 +79,7 @@ def _drawn(shares: Array, running: Array, *, id_: str) -> Html:
         ),
         bars(x(places - wide), x(places + wide), y(shares), float(y(0.0)), class_="bar"),
         line(x(np.array([0.5, k + 0.5])), y(np.array([ENOUGH, ENOUGH])), class_="limit"),
+        tag("text", share(ENOUGH, 0), x=frame.left + 4, y=f"{float(y(ENOUGH)) + 14:.1f}"),
         line(x(places), y(running), class_="curve"),
     ]
     if k <= MANY_BARS:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted model and rows. Rows are as the model takes them; `raw` brings them back to the file's units."""
+    """A fitted model and rows, as the model takes them; `raw` brings rows back to the units of the file."""
 
     model: Any
     rows: Rows  # (n, d)
@@ -32,6 +32,9 @@ class Subject:
     labels: Any = None  # (n,) or None
     header: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    missing: Any = (
+        None  # (d,) values that were missing of each column, or None where nobody counted
+    )
     digest: str | None = None
     source: str | None = None  # the data file, as the user calls it
     model_file: str | None = None
@@ -142,6 +145,7 @@ def subject(
     names: Sequence[str] | None = None,
     ids: Any = None,
     labels: Any = None,
+    missing: Any = None,
     **known: Any,
 ) -> Subject:
     """Model and rows, checked: one name a column, one id and one label a row."""
@@ -172,6 +176,7 @@ def subject(
         preparation,
         ids=_one_a_row("ids", ids, int(rows.shape[0])),
         labels=_one_a_row("labels", labels, int(rows.shape[0])),
+        missing=_one_a_row("missing", missing, d, "columns"),
         **known,
     )
 
@@ -209,11 +214,11 @@ def _names(
     return tuple(f"x{j}" for j in range(d))
 
 
-def _one_a_row(what: str, values: Any, n: int) -> Any:
+def _one_a_row(what: str, values: Any, n: int, of: str = "rows") -> Any:
     if values is None:
         return None
     array = np.asarray(values)
     if array.shape != (n,):
-        msg = f"`{what}` has shape {array.shape}, but there are {n} rows. Pass one for each."
+        msg = f"`{what}` has shape {array.shape}, but there are {n} {of}. Pass one for each."
         raise InputError(msg)
     return array

@@ -109,7 +109,9 @@ class Frame:
         parts.append(tag("text", y_label, transform=turned, class_="axis", text_anchor="middle"))
         return tag("g", *parts, class_="axes")
 
-    def drawing(self, *parts: Any, label: str, described_by: str | None = None, **more: Any) -> Html:
+    def drawing(
+        self, *parts: Any, label: str, described_by: str | None = None, **more: Any
+    ) -> Html:
         """The picture, with words for those who don't see it."""
         box = f"0 0 {self.width} {self.height}"
         return tag(

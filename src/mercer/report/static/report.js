@@ -14,7 +14,6 @@
   const frame = data.frame;
   const hidden = new Set();
   const SPACE = "http://www.w3.org/2000/svg";
-  const SHAPES = ["dot", "square", "triangle", "diamond", "plus"];
   const LEVELS = 6;
 
   // ── data ────────────────────────────────────────────────────────────────
@@ -63,7 +62,7 @@
   function shown(value) {
     if (value === 0) return "0";
     const size = Math.abs(value);
-    const text = size >= 1e-4 && size < 1e6 ? String(Number(value.toPrecision(4))) : value.toExponential(2);
+    const text = size >= 1e-4 && size < 1e7 ? String(Number(value.toPrecision(size < 1e4 ? 4 : 7))) : value.toExponential(2);
     return text.replace("-", "−");
   }
 
@@ -127,18 +126,16 @@
 
   function redrawCells() {
     const b = data.bins, { places, counts, codes: own } = view.cells;
-    const wide = (frame.width - frame.left - frame.right) / b, tall = (frame.height - frame.top - frame.bottom) / b;
     const most = Math.max(2, counts.reduce((a, c) => Math.max(a, c), 0));
     const d = {};
     places.forEach((p, i) => {
       const level = Math.min(LEVELS - 1, Math.floor((LEVELS * Math.log(counts[i])) / Math.log(most)));
-      const left = frame.left + wide * (p % b), top = frame.height - frame.bottom - tall * (Math.floor(p / b) + 1);
       const key = `${own[i]} ${level}`;
-      (d[key] = d[key] || []).push(`M${left.toFixed(1)} ${top.toFixed(1)}h${wide.toFixed(2)}v${tall.toFixed(2)}h-${wide.toFixed(2)}z`);
+      (d[key] = d[key] || []).push(`M${p % b} ${Math.floor(p / b)}h1v1h-1z`);
     });
-    marks.replaceChildren(...Object.entries(d).map(([key, parts]) => {
+    marks.firstChild.replaceChildren(...Object.entries(d).map(([key, parts]) => {
       const [code, level] = key.split(" ");
-      return made("path", { d: parts.join(""), class: `cell c${code % data.colours} l${level}`, "data-code": code });
+      return made("path", { d: parts.join(""), class: `cell ${data.styles[code]} l${level}`, "data-code": code });
     }));
     hideMarks();
   }

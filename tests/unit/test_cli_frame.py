@@ -210,6 +210,14 @@ def test_names_sizes_and_delimiters():
             convert(wrong, None, None)
 
 
+def test_a_size_that_is_none_is_a_usage_error(run):
+    assert "memory='2GB'" in run("fit", "--memory", "2GB").stdout
+    for wrong in ("much", "0", "-1GB"):
+        result = run("fit", "--memory", wrong)
+        assert result.exit_code == 2
+        assert "4GB" in result.stderr
+
+
 # ── talk and documents ──────────────────────────────────────────────────────
 def test_stdout_has_the_document_alone_and_stderr_the_talk(ending):
     def do(talk):

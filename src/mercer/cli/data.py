@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import re
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mercer._core.memory import parse_bytes
+from mercer.cli.option_types import Delimiter, Names, Size
+from mercer.cli.progress import watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,72 +21,21 @@ if TYPE_CHECKING:
     from mercer.io.prepare import Preparation, Sheet
     from mercer.io.table import Reading, TableFile
 
+__all__ = [
+    "Names",
+    "Opened",
+    "match_table",
+    "open_model",
+    "preparing_options",
+    "read_sheet",
+    "read_training",
+    "reading_options",
+]
+
 FORMATS = ("csv", "tsv", "npy", "npz", "images", "parquet", "arrow", "hdf5", "h5ad")
 
 
 # ── how to read: options ────────────────────────────────────────────────────
-class Names(click.ParamType):
-    """Names with commas between them; a name that has a comma itself stands in double quotes."""
-
-    name = "names"
-    takes_lists = True  # mercer.toml may have one
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """`a,b` as ("a", "b"); a list, as mercer.toml may have it, is taken as it is."""
-        if isinstance(value, (list, tuple)):
-            found = tuple(str(name) for name in value)
-        else:
-            found = tuple(
-                name.strip() for name in next(csv.reader([str(value)], skipinitialspace=True), [])
-            )
-        if not all(found) or len(set(found)) != len(found) or not found:
-            self.fail(
-                f"{value!r} came; names with commas between them were needed, each once.",
-                param,
-                ctx,
-            )
-        return found
-
-
-class Size(click.ParamType):
-    """Height x width in pixels, such as 64x48."""
-
-    name = "HxW"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        """`64x48` as (64, 48)."""
-        if isinstance(value, tuple):
-            return value
-        match = re.fullmatch(r"\s*(\d{1,5})\s*[xX×]\s*(\d{1,5})\s*", str(value))
-        if match is None or 0 in (size := (int(match[1]), int(match[2]))):
-            self.fail(
-                f"{value!r} came; a height and a width were needed, such as 64x48.", param, ctx
-            )
-        return size
-
-
-class Delimiter(click.ParamType):
-    """One character, or its name."""
-
-    name = "char"
-    NAMES: ClassVar = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """`tab` as the character."""
-        found = self.NAMES.get(str(value).lower(), str(value))
-        if len(found) != 1:
-            self.fail(
-                f"{value!r} came; one character was needed, or tab, comma, semicolon, space.",
-                param,
-                ctx,
-            )
-        return found
-
-
 def complete_columns(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Names of columns of the file that stands on the line already; only its head is read."""
     from mercer.io.table import Reading, open_table
@@ -240,7 +189,7 @@ def read_training(
     from mercer.io.table import open_table
 
     budget = parse_bytes(memory)
-    with talk.timed("read"):
+    with talk.timed("read"), watched(talk, f"reading {path}"):
         table = open_table(path, reading)
         preparation, notes = Preparation.learn(
             table, scale=scale, impute=impute, one_hot=one_hot, memory_bytes=budget
@@ -284,7 +233,7 @@ def read_sheet(talk: Talk, path: str, reading: Reading, opened: Opened, memory: 
     """New rows, prepared for the model of `opened`; what was left out is said."""
     from mercer.io.prepare import prepared_rows
 
-    with talk.timed("read"):
+    with talk.timed("read"), watched(talk, f"reading {path}"):
         table, preparation = match_table(talk, path, reading, opened)
         sheet = prepared_rows(table, preparation, memory_bytes=parse_bytes(memory))
     _say_read(talk, table, sheet, sheet.notes)

@@ -10,6 +10,7 @@ import click
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import nearest
 from mercer.approximations import APPROXIMATIONS
+from mercer.cli.option_types import OptionType
 from mercer.kernels import Kernel, Linear
 from mercer.kernels.expression import parse_call, parse_kernel
 from mercer.preimage import PREIMAGES
@@ -49,7 +50,7 @@ ESTIMATORS: dict[str, type[Any]] = {
 ALL = "all"
 
 
-class Components(click.ParamType):
+class Components(OptionType):
     """A number of components, a share of the variance, or all."""
 
     name = "NUMBER|SHARE|all"

@@ -26,6 +26,7 @@ from mercer.cli.ending import (
     USAGE,
     printable,
 )
+from mercer.cli.option_types import Bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,9 +155,10 @@ class Verb(click.Command):
             return super().parse_args(ctx, args)
         except click.BadParameter as error:
             where = origin(ctx, error.param)
-            if where not in ("flag", "default"):
-                error.message = f"{error.message} It stands in {where}."
-            raise
+            if where in ("flag", "default"):
+                raise
+            told = f"{error.message} It stands in {where}."
+            raise click.BadParameter(told, ctx, error.param, error.param_hint) from error
 
     def _look_up(self, ctx: click.Context) -> None:
         root = ctx.find_root()
@@ -247,6 +249,7 @@ def _common(*, seed: bool, memory: bool) -> list[Callable[..., Any]]:
         options.append(
             click.option(
                 "--memory",
+                type=Bytes(),
                 default="auto",
                 show_default=True,
                 metavar="BYTES",

@@ -51,9 +51,15 @@ def _pca(model: Any) -> None:
 def _incremental(model: Any) -> None:
     if "stream_" not in vars(model):
         return
+    # What a stream does next depends on its parameters too.
     found("mercer.estimators.reading:stream_rules")(model)
+    method = found("mercer.estimators.parts:named_preimage")(model.preimage)
+    found("mercer.estimators.parts:refuse_stream_preimage")(method, model.stream_)
     _columns(model, int(model.stream_.dictionary.points.shape[1]))
-    back = vars(model).get("_back")
+    cached, back = vars(model).get("_cached"), vars(model).get("_back")
+    if cached is not None:
+        same = width_in(cached.projection.sections) == model.n_features_in_
+        need(same, "what a stream has solved is of other columns")
     if back is not None:
         kinds = [found(f"mercer.{home}") for home in _BACK]
         right = isinstance(back, tuple) and len(back) == 3

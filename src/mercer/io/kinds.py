@@ -86,6 +86,11 @@ def _is_names(value: Any) -> bool:
     return texts and all(isinstance(name, str) for name in value)
 
 
+def _is_seed(value: Any) -> bool:
+    whole = _is_whole(value) and value >= 0
+    return value is None or whole or isinstance(value, (np.random.Generator, np.random.RandomState))
+
+
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     "any": lambda value: True,  # noqa: ARG005
     "bool": lambda value: isinstance(value, (bool, np.bool_)),
@@ -94,6 +99,7 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "names": _is_names,
     "none": lambda value: value is None,
     "number": _is_number,
+    "seed": _is_seed,
     "text": lambda value: isinstance(value, str),
     "texts": lambda value: isinstance(value, tuple) and all(isinstance(v, str) for v in value),
 }

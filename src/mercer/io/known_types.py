@@ -4,6 +4,7 @@ Nothing that is not in `KNOWN` is ever made from a file, and nothing is imported
 one of these names. Every field has a kind, written as alternatives such as ``none|number``:
 
     none bool int number text texts dtype   a number may be a NumPy scalar; texts is a tuple of text
+    seed                                    none, an int from 0 on, or random numbers
     names                                   an array of column names
     any                                     any value that a file may hold
     float[m,k]  rows[n,d]                   arrays; a letter is one length within one object, and rows may

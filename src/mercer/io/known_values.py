@@ -188,6 +188,7 @@ PARAMETERS = {
     "model": "none|Projector",
     "n_components": "none|int|number",
     "preimage": "none|text|Preimage",
+    "random_state": "seed",
     "solver": "text|Solver",
 }
 

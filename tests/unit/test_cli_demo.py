@@ -32,10 +32,16 @@ def pasted(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    result = run("demo", "--json", "--out", str(tmp_path_factory.mktemp("json") / "new" / "folder"))
-    assert result.exit_code == 0
-    document = json.loads(result.stdout)
+def barred(tmp_path_factory):
+    """`mercer demo --json` where the folder can't be made: what was found is told all the same."""
+    folder = tmp_path_factory.mktemp("barred")
+    (folder / "file").write_text("in the way")
+    return run("demo", "--json", "--out", str(folder / "file" / "below"))
+
+
+@pytest.fixture(scope="module")
+def results(barred):
+    document = json.loads(barred.stdout)
     assert document["schema_version"] == 1
     assert document["command"] == "demo"
     return document["results"]
@@ -89,16 +95,12 @@ def test_equal_variances_are_a_note_and_no_python_warning(pasted, results):
 
 
 # ── failures ────────────────────────────────────────────────────────────────
-def test_a_folder_that_cannot_be_made_is_one_line_and_exit_code_1(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    result = run("demo", "--json", "--out", str(tmp_path / "file" / "below"))
-    assert result.exit_code == 1
-    error = json.loads(result.stderr.strip().splitlines()[-1])["error"]
+def test_a_folder_that_cannot_be_made_is_one_line_and_exit_code_1(barred, results):
+    assert barred.exit_code == 1
+    error = json.loads(barred.stderr.strip().splitlines()[-1])["error"]
     assert error["kind"] == "file"
     assert "--out" in error["message"]
-    assert (
-        json.loads(result.stdout)["results"]["pictures"] == []
-    )  # what was found is told all the same
+    assert results["pictures"] == []
 
 
 def test_without_matplotlib_the_table_comes_and_then_the_install_command(tmp_path, monkeypatch):

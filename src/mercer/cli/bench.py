@@ -17,6 +17,7 @@ from mercer import __version__
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.cli.bench_run import MERCER, Outcome, methods, race
 from mercer.cli.data import read_training
+from mercer.cli.flags import flagged
 from mercer.cli.frame import verb
 from mercer.kernels import RBF
 
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
 
 @verb(example="mercer bench --rows 500 --repeat 1", seed=True, memory=True)
 @click.option("--rows", type=click.IntRange(10), help="Made rows: 2000 unless given.")
-@click.option("--columns", type=click.IntRange(1), help="Columns of made rows: 20 unless given.")
+@click.option(
+    "--columns",
+    type=click.IntRange(1),
+    envvar="MERCER_BENCH_COLUMNS",  # not MERCER_COLUMNS, which are names
+    help="Columns of made rows: 20 unless given.",
+)
 @click.option(
     "--components",
     type=click.IntRange(1),
@@ -70,7 +76,7 @@ def bench(
         msg = f"--components {components} came, and there are {len(x)} rows: ask for fewer."
         raise click.UsageError(msg)
     gamma = float(RBF(gamma="median").resolve(x, rng=np.random.default_rng(seed)).gamma)
-    entered = methods(x, components, gamma, memory_bytes=memory_bytes, seed=seed)
+    entered = methods(len(x), components, gamma, memory_bytes=memory_bytes, seed=seed)
     talk.say(f"{told}, {components} components, RBF(gamma={gamma:.4g}); {machine_line()}")
     with talk.timed("race"):
         outcomes = list(race(x, entered, gamma=gamma, repeat=repeat, say=talk.say))
@@ -104,9 +110,13 @@ def _rows(
     row_id: str | None,
 ) -> tuple[Array, str]:
     """The rows, (n, d), and what they are."""
-    strays = {"--rows": rows, "--columns": columns} if data else {"--label": label, "--id": row_id}
-    for option, value in strays.items():
-        if value is not None:
+    strays = (
+        {"rows": "--rows", "columns": "--columns"}
+        if data
+        else {"label": "--label", "row_id": "--id"}
+    )
+    for name, option in strays.items():
+        if flagged(name):
             what = (
                 "is of made rows, and --data came" if data else "is of a file, and no --data came"
             )

@@ -38,9 +38,9 @@ class Config:
         origins: dict[str, str] = {}
         for table, key, value in self._entries(verb, set(verbs)):
             param = options.get(key.replace("_", "-"))
-            if param is None:
+            if param is None or (table is None and isinstance(param.envvar, str)):
                 if table is None:  # for another verb, or for none: `refuse_unknown` looks
-                    continue
+                    continue  # (an option with one variable of its own means something else elsewhere)
                 hint = nearest(key, options)
                 _refuse(f"{self.source}: [{verb}] has no option {key!r}. {hint}")
             name = str(param.name)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv
 mercer fit normal.csv --id time --model detector -o detector.mercer
-mercer monitor detector.mercer faulty.csv --time time -o alarms.csv --chart chart.png"""
+mercer monitor detector.mercer faulty.csv -o alarms.csv --chart chart.png  # exit code 4"""
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 

@@ -9,6 +9,7 @@ import click
 import numpy as np
 
 from mercer._core.table import Table
+from mercer.cli.flags import flagged
 from mercer.estimators.detector_report import Monitoring
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def named_by_time(reading: Reading, time: str | None) -> Reading:
     """The rows are named by the column of their times."""
     if time is None:
         return reading
-    if reading.id not in (None, time):
+    if flagged("id") and reading.id != time:
         msg = (
             f"--time {time} and --id {reading.id} both came, and a row of the table has one name. "
             "Leave one of them out."

@@ -10,6 +10,7 @@ import click
 
 from mercer._core.errors import nearest
 from mercer.cli.data import Names, open_model, reading_options
+from mercer.cli.flags import flagged
 from mercer.cli.frame import verb
 from mercer.cli.output import check_output, told_file
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save
@@ -61,7 +62,7 @@ class KindName(click.ParamType):
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """All of them."""
         del param, ctx
-        return f"[{'|'.join(KINDS)}]"
+        return f"{{{'|'.join(KINDS)}}}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The name, when it is known."""
@@ -134,7 +135,8 @@ class Components(click.ParamType):
 @click.option(
     "--components",
     type=Components(),
-    help="Which components, counted from 0 as in the columns kpca0, kpca1, …: one or two for scores, "
+    envvar="MERCER_PLOT_COMPONENTS",  # not MERCER_COMPONENTS, which is how many to fit
+    help="Which components, counted from 0 as in the columns kernelpca0, …: one or two for scores, "
     "any for levels and faces. Pictures call the first one 1.",
 )
 @click.option(
@@ -149,7 +151,12 @@ class Components(click.ParamType):
     "--time", metavar="COLUMN", help="Column that says when each row of a chart was taken."
 )
 @click.option("--title", help="Written above the picture.")
-@click.option("--size", type=Inches(), help="Width and height in inches; each kind has its own.")
+@click.option(
+    "--size",
+    type=Inches(),
+    metavar="WxH",
+    help="Width and height in inches; each kind has its own.",
+)
 @click.option(
     "--dpi",
     type=click.IntRange(20, 1200),
@@ -172,7 +179,7 @@ def plot(
     reading: Reading,
     **chosen: Any,
 ) -> None:
-    r"""Draw a model or its scores to PNG, SVG or PDF.
+    """Draw a model or its scores to PNG, SVG or PDF.
 
     \b
     scores    two components, coloured by label
@@ -181,7 +188,7 @@ def plot(
     levels    components as functions over two variables
     faces     mean face and eigenfaces of a model of images; needs no data
     chart     T² and Q of a detector over time
-    """
+    """  # noqa: D301  (Click's mark for lines that stay as they are)
     _check_usage(kind, data, chosen)
     replaced = check_output(str(output), [model, *filter(None, [data])]).exists()
     need_matplotlib()
@@ -190,7 +197,9 @@ def plot(
 
     found = open_model(model)
     _check_model(kind, found)
-    reading = named_by_time(reading, chosen.pop("time"))
+    if kind == "chart":
+        reading = named_by_time(reading, chosen["time"])
+    del chosen["time"]
     asked = Asked(talk, found, data, reading, memory, size, **chosen)
     with talk.timed("draw"):
         figure = DRAW[kind](asked)
@@ -212,8 +221,8 @@ def _check_usage(kind: str, data: str | None, chosen: dict[str, Any]) -> None:
     if not known.needs_data and data is not None:
         msg = f"A picture of {kind} needs no rows, but {data!r} came: leave it out."
         raise click.UsageError(msg)
-    for option, value in chosen.items():
-        if value is not None and option not in known.options:
+    for option in chosen:
+        if option not in known.options and flagged(option):
             whose = " and ".join(name for name, other in KINDS.items() if option in other.options)
             msg = f"--{option} is for {whose}, and {kind} has no use for it: leave it out."
             raise click.UsageError(msg)

@@ -7,6 +7,7 @@ A test compares the page with what this prints, so that it can't fall behind.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ EXIT = """\
 | 1 | failed: a file can't be written, memory does not suffice, a package is missing |
 | 2 | wrong usage: an unknown option, a kernel that can't be read |
 | 3 | bad or unreadable data, or a damaged model file |
-| 4 | `check` found that it is no kernel, or `monitor` saw an alarm |
+| 4 | a check failed: `check` found no kernel, `monitor` an alarm, `plan` too little memory |
 | 130 | interrupted |
 
 An error is one line on stderr: what came, what was needed, what to do. `--debug` shows the traceback. With
@@ -54,7 +55,8 @@ The first of these that says something counts:
 1. the flag, `--components 3`
 2. the environment for one verb, `MERCER_FIT_COMPONENTS=3`
 3. the environment for all verbs, `MERCER_COMPONENTS=3`
-4. the table of a verb in `mercer.toml`, or `[tool.mercer.fit]` in `pyproject.toml`
+4. the table of the verb, `[fit]`, in `mercer.toml` (or `[tool.mercer.fit]` in `pyproject.toml`) of the
+   working folder, or in the file that `mercer --config FILE fit …` or `MERCER_CONFIG` names
 5. the top level of that file
 6. the default
 
@@ -66,7 +68,8 @@ scale = "none"
 kernel = "rbf(gamma=0.5)"
 ```
 
-`NO_COLOR` is honoured. Sizes in bytes are written as `2GB` or `512MiB`.
+`mercer VERB --show-config` prints every option, its value and where it comes from. `NO_COLOR` is honoured.
+Sizes in bytes are written as `2GB` or `512MiB`.
 
 ## What every verb prints with --json
 
@@ -115,8 +118,8 @@ def _reading(context: click.Context) -> str:
     told = _table(context, _reading_params(), shared=True)
     return (
         "## How data are read\n\n"
-        "The verbs that read data have these options, and say in their own tables only what is their own. "
-        "Which formats there are, and what is refused, is on the page about [files](files.md).\n\n"
+        "The verbs that read data have these options; their own tables leave them out. Which formats there\n"
+        "are, and what is refused, is on the page about [files](files.md).\n\n"
         f"{told}"
     )
 
@@ -145,7 +148,7 @@ def _verb(context: click.Context, name: str) -> str:
 def _prose(text: str) -> str:
     """A help text as Markdown: what Click is told not to wrap becomes a block as it stands."""
     blocks = []
-    for block in text.replace("\f", "").split("\n\n"):
+    for block in inspect.cleandoc(text).split("\n\n"):
         if block.startswith("\b"):
             blocks.append("```text\n" + block.removeprefix("\b").strip("\n") + "\n```")
         else:
@@ -161,11 +164,12 @@ def _table(context: click.Context, params: Iterable[click.Option], *, shared: bo
             continue
         extra = param.get_help_extra(context)
         default = "required" if extra.get("required") else extra.get("default", "")
+        span = extra.get("range", "").replace("x", "N")  # N>=1
         cells = (
-            f"`{record[0]}`",
+            f"`{record[0]}`".replace(" INTEGER RANGE", " N"),
             f"`{default}`" if default not in ("", "required") else default,
             f"`{named}`" if (named := variable(param, shared=shared)) else "",
-            " ".join((param.help or "").split()),
+            " ".join((param.help or "").split()) + (f" `{span}`" if span else ""),
         )
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"

@@ -10,8 +10,11 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel, sigmoid_kernel
 from sklearn.preprocessing import StandardScaler
 
 from mercer import KernelPCA
+from mercer._core.errors import MemoryBudgetError
 from mercer.approximations import RPCholesky
+from mercer.cli.check_words import facts, told
 from mercer.cli.main import main
+from mercer.diagnostics.mercer_check import How, Verdict
 from mercer.kernels import RBF
 
 SIGMOID = "sigmoid(gamma=2, coef0=-1)"
@@ -77,15 +80,15 @@ def test_a_sigmoid_on_a_file_ends_with_4_and_a_witness_that_scikit_learn_confirm
 
 
 def test_the_witness_is_told_in_words(data):
-    told = run(
+    answer = run(
         "check", "--kernel", SIGMOID, data, "--id", "id", "--label", "label", "--scale", "none"
     )
-    assert told.exit_code == 4
-    first, why, *_ = told.stdout.splitlines()
+    assert answer.exit_code == 4
+    first, why, *_ = answer.stdout.splitlines()
     assert first.startswith("Sigmoid(gamma=2, coef0=-1) is not a kernel: vᵀKv = -")
     assert "could not be negative" in why
-    assert "a = " in told.stdout
-    assert "units of the file" in told.stdout
+    assert "a = " in answer.stdout
+    assert "units of the file" in answer.stdout
 
 
 def test_a_kernel_on_a_file_has_the_spectrum_of_its_matrix(data, rows):
@@ -115,14 +118,14 @@ def test_rows_beyond_the_memory_are_drawn_and_that_is_said(tmp_path):
         "--kernel",
         "rbf(1)",
         "--memory",
-        "20kB",
+        "2MB",
         "--scale",
         "none",
     )
     done = run(*args)
     assert done.exit_code == 0
-    assert "416 of 3000 rows" in done.stderr
-    assert results(*args)["n_points"] == 416
+    assert "125 of 3000 rows" in done.stderr
+    assert results(*args)["n_points"] == 125
 
 
 # ── a kernel alone ──────────────────────────────────────────────────────────
@@ -132,22 +135,22 @@ def test_without_data_a_witness_is_looked_for():
     value = value_of(found["witness"], lambda x: sigmoid_kernel(x, gamma=2, coef0=-1), points)
     assert value == pytest.approx(found["witness"]["value"])
     assert value < 0
-    told = run("check", "--kernel", SIGMOID)
-    assert told.exit_code == 4
-    assert "Witness:" in told.stdout
+    answer = run("check", "--kernel", SIGMOID)
+    assert answer.exit_code == 4
+    assert "Witness:" in answer.stdout
 
 
 def test_no_witness_and_no_proof_is_told_as_that():
-    told = run("check", "--kernel", "rbf(1) - 0*linear()")
-    assert told.exit_code == 0
-    assert "This is no proof" in told.stdout
-    assert "Judge it on your rows" in told.stdout
+    verdict = Verdict(None, How.SEARCH, "Nothing was found.")  # a search for one takes seconds
+    assert told(verdict).splitlines()[0] == "Nothing was found."
+    assert "Judge it on your rows" in told(verdict)
+    assert facts(RBF(1), verdict)["valid"] is None
 
 
 def test_without_data_a_proof_is_told():
-    told = run("check", "--kernel", "rbf()")
-    assert told.exit_code == 0
-    assert "Bochner" in told.stdout
+    answer = run("check", "--kernel", "rbf()")
+    assert answer.exit_code == 0
+    assert "Bochner" in answer.stdout
 
 
 # ── a matrix ────────────────────────────────────────────────────────────────
@@ -165,9 +168,9 @@ def test_a_kernel_matrix_passes(rows, tmp_path):
     assert found["smallest_eigenvalue"] == pytest.approx(lowest, abs=1e-12)
     assert found["smallest_eigenvalue"] > -found["rounding"] * 60
     np.savetxt(tmp_path / "K.csv", K, delimiter=",")
-    told = run("check", tmp_path / "K.csv", "--kernel", "precomputed")
-    assert told.exit_code == 0, told.output
-    assert "It is symmetric." in told.stdout
+    answer = run("check", tmp_path / "K.csv", "--kernel", "precomputed")
+    assert answer.exit_code == 0, answer.output
+    assert "It is symmetric." in answer.stdout
 
 
 def test_an_indefinite_matrix_has_a_witness(rows, tmp_path):
@@ -178,9 +181,9 @@ def test_an_indefinite_matrix_has_a_witness(rows, tmp_path):
     v, some = np.array(found["witness"]["vector"]), found["witness"]["rows"]
     assert v @ K[np.ix_(some, some)] @ v == pytest.approx(found["witness"]["value"])
     assert found["witness"]["value"] < 0
-    told = run("check", path, "--matrix")
-    assert told.exit_code == 4
-    assert "row 3" in told.stdout
+    answer = run("check", path, "--matrix")
+    assert answer.exit_code == 4
+    assert "row 3" in answer.stdout
 
 
 def test_an_asymmetric_matrix_has_a_witness(tmp_path):
@@ -210,8 +213,8 @@ def test_usage_of_check(data, npy, tmp_path):
     assert "--matrix" in refused("check", code=2)
     assert "--kernel and --matrix" in refused("check", npy, "--kernel", "rbf", "--matrix", code=2)
     assert "no file" in refused("check", "--kernel", "precomputed", code=2)
-    told = refused("check", data, "--kernel", "linear() + rfb()", code=2)
-    assert told.splitlines()[1:] == ["  linear() + rfb()", "             ^~~"]
+    answer = refused("check", data, "--kernel", "linear() + rfb()", code=2)
+    assert answer.splitlines()[1:] == ["  linear() + rfb()", "             ^~~"]
     assert "levels" in refused("check", "--kernel", "(" * 10_000, code=2)
     missing = refused("check", tmp_path / "none.csv", "--kernel", "rbf", code=3)
     assert "none.csv" in missing
@@ -251,10 +254,10 @@ def test_a_plan_of_a_csv_and_of_an_approximation(data):
     found = results(*args, "--approximation", "rpcholesky(rank=20)", "--refine", "1")
     assert found["plan"]["approximation"] == repr(RPCholesky(rank=20, refine=1))
     assert (found["n"], found["d"], found["components"]) == (60, 3, 3)
-    told = run(*args)
-    assert told.exit_code == 0
-    assert "60 rows x 3 features" in told.stdout
-    assert "expected" in told.stdout
+    answer = run(*args)
+    assert answer.exit_code == 0
+    assert "60 rows x 3 features" in answer.stdout
+    assert "expected" in answer.stdout
 
 
 def test_a_plan_reads_rows_of_an_npy_file_no_further_than_it_must(tmp_path):
@@ -274,9 +277,23 @@ def test_a_plan_reads_rows_of_an_npy_file_no_further_than_it_must(tmp_path):
     assert found["plan"]["n_bytes"] < 200e6
 
 
+def test_a_fit_that_does_not_go_is_answered_with_one_that_does(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((20_000, 2)))
+    args = ("plan", tmp_path / "x.npy", "--memory", "40MB", "-k", "30", "--kernel", "rbf(1)")
+    found = results(*args, code=4)
+    with pytest.raises(MemoryBudgetError) as refusal:
+        KernelPCA(30, kernel=RBF(1), memory="40MB").plan(tmp_path / "x.npy")
+    assert found["refusal"] == str(refusal.value)
+    assert (found["fits"], found["plan"]) == (False, None)
+    assert found["alternative"]["n_bytes"] <= 40e6
+    answer = run(*args)
+    assert answer.exit_code == 4
+    assert 'This goes: --approximation "rpcholesky(rank=' in answer.stdout
+    assert results("plan", tmp_path / "x.npy", "--memory", "1kB", code=4)["alternative"] is None
+
+
 def test_what_can_not_be_planned_says_so(npy):
-    assert "memory" in refused("plan", npy, "--memory", "1kB", code=1)
     assert "came" in refused("plan", npy, "--components", "-1", code=2)
-    told = refused("plan", npy, "--approximation", "rpcholesky(rnak=5)", code=2)
-    assert "Did you mean 'rank'" in told
+    answer = refused("plan", npy, "--approximation", "rpcholesky(rnak=5)", code=2)
+    assert "Did you mean 'rank'" in answer
     assert "--refine" in refused("plan", npy, "--refine", "1", code=2)

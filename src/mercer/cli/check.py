@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -14,6 +15,7 @@ from mercer._core.memory import format_bytes, parse_bytes
 from mercer.cli.check_words import Points, facts, matrix_facts, told, told_matrix
 from mercer.cli.data import preparing_options, reading_options
 from mercer.cli.frame import ALARM, OK, verb
+from mercer.diagnostics.mercer_check import MAX_ROWS
 from mercer.io.prepare import Preparation, prepared_rows
 from mercer.io.table import open_table
 from mercer.kernels.expression import parse_kernel
@@ -32,8 +34,8 @@ mercer check circles.csv --id id --label label --kernel "rbf(gamma=0.5) + 0.1*li
 """
 # Arrays of the size of the data that a check holds at once: the rows, their copy in float64, one to spare.
 COPIES = 3
-# A matrix, its copy in float64, its symmetric part and what LAPACK works on.
-MATRICES = 5
+# A matrix, its copy in float64, its symmetric part, what LAPACK works on, and the order of its entries.
+MATRICES = 8
 
 
 @verb(example=EXAMPLE, seed=True, memory=True)
@@ -133,7 +135,12 @@ def _of_numbers(talk: Talk, table: TableFile, reading: Reading, one_hot: bool) -
 def _some(talk: Talk, sheet: Sheet, *, budget: int, seed: int) -> tuple[Array, Indices]:
     """The rows in memory, and their positions: all of them, or a seeded sample that the budget holds."""
     n, d = sheet.rows.shape
-    most = max(2, budget // (COPIES * 8 * max(1, d)))
+    most = budget // (2 * COPIES * 8 * d)
+    if (
+        min(most, n, MAX_ROWS) ** 2 * 8 * MATRICES > budget // 2
+    ):  # their kernel matrix is what counts
+        most = math.isqrt(budget // (2 * 8 * MATRICES))
+    most = max(2, most)
     if n <= most:
         return np.asarray(sheet.rows[:]), np.arange(n)
     positions = np.sort(np.random.default_rng(seed).choice(n, most, replace=False))

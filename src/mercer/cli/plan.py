@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import click
+from sklearn.base import clone
 
+from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, parse_bytes
+from mercer.approximations import RPCholesky
 from mercer.cli.data import preparing_options, reading_options
 from mercer.cli.fit_model import Components, asked_for
-from mercer.cli.frame import verb
+from mercer.cli.frame import ALARM, OK, verb
 from mercer.io.prepare import Preparation, prepared_rows
 from mercer.io.table import open_table
+from mercer.kernels import as_kernel
 from mercer.kernels.expression import kernel_text
 
 if TYPE_CHECKING:
@@ -24,6 +28,9 @@ EXAMPLE = """
 mercer demo --csv circles.csv
 mercer plan circles.csv --id id --label label --components 20 --memory 1GB
 """
+
+# Of the approximation that is offered where an exact fit does not go, the best first.
+RANKS = (1000, 500, 200, 100, 50)
 
 
 @verb(example=EXAMPLE, seed=True, memory=True)
@@ -54,11 +61,12 @@ def plan(
     impute: str | None,
     one_hot: bool,
     **options: Any,
-) -> None:
+) -> int:
     """What a fit would do: route, bytes, products and seconds. Fits nothing.
 
     Rows of an NPY file stay in it: only its head and a few rows are read. About a second goes into timing
-    the kernel on some of the rows.
+    the kernel on some of the rows. Where --memory does not hold the fit, an approximation that it holds is
+    planned too, and the exit code is 4.
     """
     asked = asked_for("kpca", options, seed=seed, memory=memory)
     budget = parse_bytes(memory)
@@ -71,21 +79,68 @@ def plan(
         impute=impute,
         one_hot=one_hot,
     )
-    n, d = (int(size) for size in rows.shape)
-    model = asked.estimator(n, verbose=0, scale=False)
+    model = asked.estimator(int(rows.shape[0]), verbose=0, scale=False)
     with talk.timed("plan"):
-        found = model.plan(rows)
-    results = {
-        "n": n,
-        "d": d,
-        "dtype": str(rows.dtype),
-        "kernel": kernel_text(model.kernel),
-        "components": model.n_components,
-        "memory_bytes": budget,
-        "plan": facts(found),
-    }
-    head = f"{model!r} of {n} rows x {d} features ({rows.dtype}), with {format_bytes(budget)}"
-    talk.tell(results, f"{head}\n{found}")
+        answer = Answer.of(model, rows)
+    talk.tell(answer.facts(model, rows, budget), answer.told(model, rows, budget))
+    return OK if answer.plan is not None else ALARM
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The plan; or why there is none, and one of an approximation that goes."""
+
+    plan: Plan | None
+    refusal: str | None = None
+    alternative: Plan | None = None
+
+    @classmethod
+    def of(cls, model: Any, rows: Any) -> Answer:
+        """Ask the model; where it is refused for its bytes, ask on."""
+        try:
+            return cls(model.plan(rows))
+        except MemoryBudgetError as error:
+            refusal = str(error)
+        if model.approximation is not None or as_kernel(model.kernel).is_precomputed:
+            return cls(None, refusal)
+        for rank in RANKS:
+            try:
+                other = clone(model).set_params(approximation=RPCholesky(rank=rank), solver="auto")
+                return cls(None, refusal, other.plan(rows))
+            except (InputError, MemoryBudgetError):  # a rank that rows, components or memory forbid
+                continue
+        return cls(None, refusal)
+
+    def facts(self, model: Any, rows: Any, budget: int) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "n": int(rows.shape[0]),
+            "d": int(rows.shape[1]),
+            "dtype": str(rows.dtype),
+            "kernel": kernel_text(model.kernel),
+            "components": model.n_components,
+            "memory_bytes": budget,
+            "fits": self.plan is not None,
+            "plan": None if self.plan is None else facts(self.plan),
+            "refusal": self.refusal,
+            "alternative": None if self.alternative is None else facts(self.alternative),
+        }
+
+    def told(self, model: Any, rows: Any, budget: int) -> str:
+        """For people."""
+        n, d = rows.shape
+        lines = [f"kernel PCA of {n} rows x {d} features ({rows.dtype}) in {format_bytes(budget)}"]
+        lines.append(
+            f"kernel {kernel_text(model.kernel)}, components {model.n_components or 'all'}"
+        )
+        if self.plan is not None:
+            return "\n".join([*lines, str(self.plan)])
+        lines.append(str(self.refusal))
+        if self.alternative is not None:
+            rank = getattr(self.alternative.approximation, "rank", None)
+            lines.append(f'This goes: --approximation "rpcholesky(rank={rank})"')
+            lines.append(str(self.alternative))
+        return "\n".join(lines)
 
 
 def facts(found: Plan) -> dict[str, Any]:

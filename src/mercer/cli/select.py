@@ -16,8 +16,9 @@ from mercer.cli.fit_model import TABLES, Asked, asked_for
 from mercer.cli.frame import FAILURE, OK, plain, verb
 from mercer.cli.output import check_output, told_file
 from mercer.cli.progress import watched
+from mercer.cli.select_words import facts, told, winner_options
 from mercer.estimators.prepared import Prepared
-from mercer.kernels.expression import kernel_text, parse_kernel
+from mercer.kernels.expression import parse_kernel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,7 +150,9 @@ def select(
     results = facts(found, n=sheet.rows.shape[0], judged=how["max_rows"])
     code = OK
     if path is None:
-        talk.say(f"nothing was written: give -o model.mercer to keep the winner, {_winner(found)}")
+        talk.say(
+            f"nothing was written: give -o model.mercer to keep the winner, {winner_options(found)}"
+        )
     else:
         results["model"], code = _kept(
             talk, path, found, dict(results), asked=asked, sheet=sheet, preparation=preparation
@@ -234,32 +237,6 @@ def _labels(sheet: Sheet) -> Any:
 
 
 # ── after ───────────────────────────────────────────────────────────────────
-def facts(found: Selection, *, n: int, judged: int) -> dict[str, Any]:
-    """The comparison as JSON can hold it: what a report shows as the way a kernel was chosen."""
-    return {
-        "winner": {"kernel": kernel_text(found.best_kernel_), "components": found.n_components_},
-        "reasons": _reasons(found),
-        "table": [plain(row) for row in found.table_],
-        "n": n,
-        "n_judged": min(n, judged),
-    }
-
-
-def told(found: Selection) -> str:
-    """The winner, why, and the table."""
-    head = f"best  {kernel_text(found.best_kernel_)} with {found.n_components_} components"
-    return "\n".join([head, *(f"  - {line}" for line in _reasons(found)), "", str(found.table_)])
-
-
-def _reasons(found: Selection) -> list[str]:
-    """One line each: a judge prints itself over several."""
-    return [" ".join(reason.split()) for reason in found.reasons_]
-
-
-def _winner(found: Selection) -> str:
-    return f'--kernel "{kernel_text(found.best_kernel_)}" --components {found.n_components_}'
-
-
 def _kept(
     talk: Talk,
     path: Path,

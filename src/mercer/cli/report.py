@@ -12,13 +12,14 @@ import click
 
 from mercer._core.atomic import written_whole
 from mercer._core.memory import format_bytes
-from mercer.cli.data import match_table, open_model, read_sheet, reading_options
+from mercer.cli.data import open_model, read_sheet, reading_options
 from mercer.cli.frame import verb
 from mercer.cli.output import check_output, told_file
 
 if TYPE_CHECKING:
     from mercer.cli.data import Opened
     from mercer.cli.frame import Talk
+    from mercer.io.prepare import Sheet
     from mercer.io.table import Reading
 
 LARGE = 10_000_000  # bytes: more is slow to send and to open
@@ -69,21 +70,26 @@ def report(
     20 000 rows are counted in cells, which the page says.
     """
     path = _checked(talk, output, [model, data])
+    date = _date(dated)
     opened = open_model(model)
     sheet = read_sheet(talk, data, reading, opened, memory)
-    date = _date(dated)
     with talk.timed("build"):
-        missing = _missing(data, reading, opened)
-        page = _page(opened, sheet, model, data, missing=missing, title=title, date=date)
+        page = _page(
+            opened,
+            sheet,
+            source="standard input" if data == "-" else data,
+            model_file=model,
+            missing=_missing(data, reading, opened),
+            notes=talk.notes,
+            title=title,
+            date=date,
+        )
     body = page.encode("utf-8")
     if len(body) > LARGE:
-        talk.warn(
-            f"The report is large, {format_bytes(len(body))}: it may be slow to open or to send."
-        )
+        size = format_bytes(len(body))
+        talk.warn(f"The report is large, {size}: it may be slow to open or to send.")
     if path is None:
-        stdout = click.get_binary_stream("stdout")
-        stdout.write(body)
-        stdout.flush()
+        click.echo(body, nl=False)
         return
     _write(talk, path, body)
     n, d = sheet.rows.shape
@@ -112,17 +118,15 @@ def _missing(data: str, reading: Reading, opened: Opened) -> Any:
         return None
     found = np.zeros(len(preparation.features), dtype=np.int64)
     if preparation.fills is not None:
-        from mercer.io.match import matched
+        from mercer.io.prepare import matched
+        from mercer.io.table import open_table
 
-        table, _ = matched(match_table(data, reading, opened)[0], preparation)
-        for chunk in table.chunks(MISSING_ROWS):
+        for chunk in matched(open_table(data, reading), preparation).chunks(MISSING_ROWS):
             found[: len(preparation.numbers)] += np.isnan(chunk.numbers).sum(axis=0)
     return found
 
 
-def _page(
-    opened: Opened, sheet: Any, model: str, data: str, *, missing: Any, title: Any, date: Any
-) -> str:
+def _page(opened: Opened, sheet: Sheet, **known: Any) -> str:
     from mercer.report import build
 
     args = (click.get_current_context().find_root().obj or {}).get("args", [])
@@ -132,15 +136,10 @@ def _page(
         preparation=opened.preparation,
         ids=sheet.ids,
         labels=sheet.labels,
-        missing=missing,
         header=opened.header,
-        notes=sheet.notes,
         digest=sheet.digest,
-        source="standard input" if data == "-" else data,
-        model_file=model,
         commands=[shlex.join(["mercer", *args])] if args else (),
-        title=title,
-        date=date,
+        **known,
     )
 
 

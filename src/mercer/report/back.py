@@ -99,8 +99,8 @@ def _returned(subject: Subject) -> Html:
         warnings.simplefilter("always")
         try:
             back = subject.back(block).astype(np.float64)
-        except MercerError as error:
-            return paragraph(f"There is no picture in the columns: {error}")
+        except MercerError as cause:
+            return paragraph(f"There is no picture in the columns: {cause}")
     told = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     error = np.sqrt(np.mean((back - raw) ** 2, axis=0))  # (d,)
     spread = np.sqrt(np.mean((raw - raw.mean(axis=0)) ** 2, axis=0))

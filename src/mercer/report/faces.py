@@ -38,7 +38,7 @@ def faces(subject: Subject, measured: Measured) -> Html:
         "in each pixel: bright where it grows, dark where it falls, grey where nothing changes. For linear "
         f"PCA these are the axes, called eigenfaces.{_smaller(shape)}"
     )
-    parts = [figure(_sheet(pictures, shape), words, id_="faces-figure")]
+    parts: list[Html | None] = [figure(_sheet(pictures, shape), words, id_="faces-figure")]
     if subject.has_way_back:
         parts.append(_there_and_back(subject, shape))
     return joined(parts)

@@ -1,0 +1,104 @@
+"""`mercer report` at the command line: what it writes, what it says, and how it ends."""
+
+import html
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from mercer.cli.main import main
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A CSV file with missing values and a label that is markup, and a model of it."""
+    where = tmp_path_factory.mktemp("report")
+    rows = ["id,a,b,kind"] + [
+        f"r{i},{i % 7},{(3 * i) % 11},{EVIL if i % 2 else 'plain'}" for i in range(40)
+    ]
+    rows[3] = "r2,,6,plain"
+    (where / "data.csv").write_text("\n".join(rows) + "\n")
+    fit = [
+        "fit",
+        f"{where}/data.csv",
+        "--id",
+        "id",
+        "--label",
+        "kind",
+        "--components",
+        "2",
+        "--impute",
+        "mean",
+    ]
+    done = CliRunner().invoke(main, [*fit, "-o", f"{where}/model.mercer"])
+    assert done.exit_code == 0, done.output
+    return where
+
+
+def ran(folder, *args, **more):
+    return CliRunner().invoke(
+        main, ["report", f"{folder}/model.mercer", f"{folder}/data.csv", *args], **more
+    )
+
+
+def test_the_verb_writes_the_page(folder, tmp_path):
+    out = tmp_path / "report.html"
+    done = ran(folder, "-o", str(out), "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["results"]["bytes"] == out.stat().st_size
+    page = out.read_text("utf-8")
+    assert "These are the rows that the model was fitted to" in page
+    (cells,) = re.findall(r"<tr><td>a</td>(.*?)</tr>", page)
+    assert cells.endswith(">1</td>"), "one value of column a was missing"
+    assert html.escape(EVIL) in page
+    assert EVIL not in page
+    data = json.loads(re.search(r'id="scores-data">(.*?)</script>', page)[1])
+    assert data["ids"][:3] == ["r0", "r1", "r2"]
+    assert data["classes"] == [EVIL, "plain"]
+
+
+def test_the_commands_are_those_that_were_typed(folder):
+    page = ran(folder, "-q", "-o", "-", "--title", "A & B").stdout
+    told = html.unescape(re.search(r'<pre class="commands"[^>]*>(.*?)</pre>', page, re.DOTALL)[1])
+    fit, transform, report = told.splitlines()
+    assert fit.startswith(f"mercer fit {folder}/data.csv --id id")
+    assert transform.startswith(f"mercer transform {folder}/model.mercer {folder}/data.csv")
+    assert report.endswith("-o - --title 'A & B'")
+    assert "<h1>A &amp; B</h1>" in page
+
+
+def test_the_day_can_be_set_and_left_out(folder):
+    days = {"SOURCE_DATE_EPOCH": "86400"}
+    assert "on 1970-01-02." in ran(folder, "-q", "-o", "-", env=days).stdout
+    assert "Made by mercer" in (plain := ran(folder, "-q", "-o", "-", "--no-date", env=days).stdout)
+    assert "1970" not in plain
+    assert ran(folder, "-o", "-", env={"SOURCE_DATE_EPOCH": "soon"}).exit_code == 2
+
+
+def test_a_large_page_is_told(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.cli.report.LARGE", 1000)
+    assert "The report is large" in ran(folder, "-o", f"{tmp_path}/r.html").stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["{d}/none.mercer", "{d}/data.csv"], 3),
+        (["{d}/data.csv", "{d}/data.csv"], 3),
+        (["{d}/model.mercer", "{d}/none.csv"], 3),
+        (["{d}/model.mercer", "{d}/data.csv", "-o", "{d}/data.csv"], 2),
+        (["{d}/model.mercer", "{d}/data.csv", "-o", "{d}/no/r.html"], 1),
+        (["{d}/model.mercer", "{d}/data.csv", "-o", "{d}"], 2),
+        (["{d}/model.mercer", "{d}/data.csv", "-o", "-", "--json"], 2),
+    ],
+)
+def test_what_goes_wrong_is_one_line_and_a_code(folder, args, code):
+    before = (folder / "data.csv").read_bytes()
+    done = CliRunner().invoke(main, ["report", *(a.format(d=folder) for a in args)])
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.output
+    assert (folder / "data.csv").read_bytes() == before
+    assert not list(folder.glob("*.part"))

@@ -35,6 +35,7 @@ KERNELS = {name: kernel for name, kernel in VALID.items() if name not in NO_GRAP
     **HISTOGRAM,
     "matern-7/2": Matern(3.5, 1.3),
     "matern-19/2": Matern(9.5, 1.3),
+    "matern-99/2": Matern(49.5, 1.3),
     "matern-60": Matern(60.0, 1.3),
     "sigmoid": Sigmoid(0.5, -0.5),
     "fractional": Polynomial(1.5, gamma=0.01, coef0=5.0),
@@ -217,6 +218,42 @@ def test_kernels_much_narrower_than_the_data(gamma, dtype):
     model = KernelPCA(3, kernel=RBF(gamma)).fit(x)
     found = verify(to_onnx(model, dtype=dtype), model, x)
     assert found.max_rel <= {"float64": 1e-9, "float32": 1e-5}[dtype]
+
+
+def test_numbers_that_are_one_in_float32_are_not_taken_for_one(cloud):
+    """onnxruntime leaves out a factor of type double that float32 rounds to 1."""
+    near = 1.0 + 1e-9
+    kernel = near * RBF(near).on([0]) + Polynomial(2, gamma=near) * Laplacian(near) + Sigmoid(near)
+    for x in (cloud, 1.0 + cloud[:, :1] / cloud[:, :1].std()):
+        model = KernelPCA(3, kernel=kernel).fit(x)
+        assert verify(to_onnx(model), model, x).max_rel <= 1e-13
+    spread = near * np.arange(-30, 30)[:, None] / np.arange(-30, 30).std(ddof=1)
+    detector = KernelPCADetector(kernel=RBF(0.3)).fit(spread)
+    assert detector.spread_[0] == pytest.approx(near, rel=1e-14)
+    assert verify(to_onnx(detector), detector, 0.5 * spread).max_rel <= 1e-11
+
+
+@pytest.mark.parametrize("nu", [1.5, 2.5, 9.5, 24.5, 49.5])
+def test_half_integer_matern_against_many_digits(nu):
+    """mercer's own value is a Bessel function in double precision; this is one of 40 digits."""
+    import mpmath
+
+    s = np.geomspace(1e-3, 700.0, 40)[:, None]
+    with mpmath.workdps(40):
+        values = [
+            mpmath.power(2, 1 - nu) / mpmath.gamma(nu) * t**nu * mpmath.besselk(nu, t)
+            for t in s[:, 0]
+        ]
+    model = KernelPCA(1, kernel=Matern(nu, np.sqrt(2 * nu))).fit(np.array([[0.0], [1.0]]))
+    proto = to_onnx(model)
+    (matmul,) = (
+        n for n in proto.graph.node if n.op_type == "MatMul" and n.input[0].startswith("mul")
+    )
+    proto.graph.output.append(
+        onnx.helper.make_tensor_value_info(matmul.input[0], onnx.TensorProto.DOUBLE, None)
+    )
+    tile = run(proto, s)[-1]
+    np.testing.assert_allclose(tile[:, 0], np.array(values, dtype=float), rtol=0, atol=2e-15)
 
 
 def test_float32_is_left_where_terms_cancel(cloud):

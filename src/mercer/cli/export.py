@@ -125,7 +125,7 @@ def _verified(talk: Talk, opened: Opened, whole: Any, asked: Asked) -> tuple[Any
     if found.max_rel > found.tolerance:
         talk.warn(
             f"Some components vary so little that rounding shows in their scores: model and graph differ by "
-            f"up to {found.max_rel:.1e} of them. Keep fewer components."
+            f"up to {found.max_rel:.1e} of them. Keep fewer components, or fit in float64 if it was float32."
         )
     return proto, found
 

@@ -14,7 +14,6 @@ from mercer.engine.rows import RowSource, take_rows
 from mercer.estimators.base import Projector
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
-from mercer.model.projection import projection_dtype
 from mercer.onnx.kernels import require_exportable
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.sklearn import KernelPCA as DropIn
@@ -26,7 +25,10 @@ if TYPE_CHECKING:
 
 # What one file of ONNX can hold, less room for all that is not points and coefficients.
 MOST_BYTES = 2**31 - 2**24
-SOME_POINTS = 500  # enough to see how large kernel values are
+SOME_POINTS = 500  # enough to see how large kernel values are, and how they are rounded
+# Rounding may move a score by so much of its spread. A tenth of what a fit in float32 allows itself
+# (`mercer.model.projection.SCORE_ROUNDING`), because here it is estimated.
+ENOUGH = 1e-5
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,40 +68,55 @@ class Fitted:
         dense = z.toarray() if sparse.issparse(z) else z
         return np.asarray(dense, dtype=np.float64)
 
+    # ── rounding ────────────────────────────────────────────────────────────
     def precision(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """What to compute in: `dtype`, or float64 where the terms of a score cancel too much for it.
-
-        The rule of a fit: see `mercer.model.projection.projection_dtype`.
-        """
-        sections = self.projection.sections
-        if isinstance(sections, FeatureSections) and isinstance(sections.feature_map, IdentityMap):
-            return dtype  # rows are centred before anything is multiplied: nothing cancels
-        return projection_dtype(dtype, self.terms, self.spread)
-
-    @property
-    def terms(self) -> Array:  # (k,)
-        """About how large the terms are that add up to a score."""
-        axes = np.linalg.norm(self.projection.coef.astype(np.float64), axis=0)
-        if self.mean is not None:
-            return np.sqrt(self.mean_norm) * axes
-        return np.asarray(self._largest() * axes + np.abs(self.projection.offset))
+        """What to compute in: `dtype`, or float64 where the terms of a score cancel too much for it."""
+        enough = np.all(self._uncertain(dtype) <= ENOUGH)
+        return dtype if enough else np.dtype(np.float64)
 
     @property
     def rounding(self) -> Array:  # (k,)
-        """What float64 leaves a score uncertain by, in units of its spread."""
-        eps = float(np.finfo(np.float64).eps)
-        known = self.spread > 0
-        return np.divide(eps * self.terms, self.spread, out=np.zeros_like(self.spread), where=known)
+        """What the model's own scores are uncertain by, in units of their spread."""
+        return self._uncertain(np.dtype(self.projection.coef.dtype))
 
-    def _largest(self) -> float:
-        """About the largest |k(x, z)|."""
+    def _uncertain(self, dtype: np.dtype[Any]) -> Array:  # (k,)
+        """What rounding in a precision does to a score, in units of its spread.
+
+        A score is a sum of terms that may be much larger than itself: kernel values far from zero beside a
+        large offset, or large coefficients of either sign.
+        """
+        sections, unit = self.projection.sections, float(np.finfo(dtype).eps)
+        if isinstance(sections, FeatureSections) and isinstance(sections.feature_map, IdentityMap):
+            return np.zeros_like(
+                self.spread
+            )  # rows are centred first, and nothing cancels after that
+        axes = np.linalg.norm(self.projection.coef.astype(np.float64), axis=0)
+        if self.mean is not None:
+            terms = unit * np.sqrt(self.mean_norm) * axes
+        elif self.points is None:  # k(x, x) of training rows is as large as this on average
+            terms = unit * (
+                (self.mean_norm + self.variance) * axes + np.abs(self.projection.offset)
+            )
+        else:
+            largest, error = self._kernel_values(dtype)
+            terms = error * axes + unit * (largest * axes + np.abs(self.projection.offset))
+        return np.divide(terms, self.spread, out=np.zeros_like(self.spread), where=self.spread > 0)
+
+    def _kernel_values(self, dtype: np.dtype[Any]) -> tuple[float, float]:
+        """About the largest |k(x, z)|, and what rounding does to one.
+
+        Rows that are moved by eps show both how much of it a kernel amplifies and how its own evaluation
+        scatters; float64 shows what float32 lost.
+        """
         z = self.points
-        if z is None:
-            return self.mean_norm + self.variance  # mean k(x, x) of the training rows
-        m = int(z.shape[0])
-        some = np.unique(np.linspace(0, m - 1, SOME_POINTS).astype(np.intp))
-        few = take_rows(z, some).astype(np.float64)
-        return float(np.max(np.abs(self.kernel.tile(few, few))))
+        assert z is not None  # the caller looked
+        some = np.unique(np.linspace(0, int(z.shape[0]) - 1, SOME_POINTS).astype(np.intp))
+        few = take_rows(z, some).astype(dtype)
+        moved = few * dtype.type(1.0 + np.finfo(dtype).eps)
+        with np.errstate(over="ignore", invalid="ignore"):
+            fine = self.kernel.tile(few.astype(np.float64), few.astype(np.float64))
+            gap = np.abs(self.kernel.tile(moved, few) - fine)
+        return float(np.max(np.abs(fine))), float(np.max(gap))
 
     def require_exportable(self, dtype: np.dtype[Any]) -> None:
         """Raise when the kernel has no graph, or the graph no room in one file."""
@@ -107,7 +124,7 @@ class Fitted:
             require_exportable(self.kernel)
         m, k = self.projection.coef.shape
         width = self.n_features if self.points is not None else 0
-        size = m * (width + k) * dtype.itemsize
+        size = m * (width + k) * self.precision(dtype).itemsize
         if size > MOST_BYTES:
             msg = (
                 f"The graph would hold {m} points of {width} numbers and {k} coefficients for each: "

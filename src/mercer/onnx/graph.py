@@ -51,11 +51,26 @@ class Graph:
     # ── nodes ───────────────────────────────────────────────────────────────
     def op(self, kind: str, *inputs: Value | float | Array, **attributes: Any) -> Value:
         """One node with one output."""
+        number = inputs[-1]
+        if kind in ("Mul", "Div") and not isinstance(number, str) and self._looks_like_one(number):
+            # Powers of two cost no digit.
+            twice = self.op(kind, *inputs[:-1], np.asarray(2.0 * number))
+            return self.op("Mul", twice, 0.5 if kind == "Mul" else 2.0)
         helper = need("onnx.helper", extra="onnx")
         names = [value if isinstance(value, str) else self.store(value) for value in inputs]
         out = self.name(kind)
         self.nodes.append(helper.make_node(kind, names, [out], name=f"{out}_node", **attributes))
         return out
+
+    def _looks_like_one(self, value: float | Array) -> bool:
+        """Whether onnxruntime would take this factor for 1 and leave it out.
+
+        Its optimiser rounds a double to float32 before it looks (seen in 1.31): a γ of 1.000000001 would be
+        gone, and with it 1e-9 of every exponent.
+        """
+        one = np.asarray(value)
+        near = one.size == 1 and self.is_double and one.dtype.kind == "f"
+        return bool(near and np.all(one != 1.0) and np.all(one.astype(np.float32) == 1.0))
 
     def store(self, value: float | Array) -> Value:
         """A tensor that travels with the graph."""

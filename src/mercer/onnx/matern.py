@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb, factorial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,18 +46,21 @@ def matern_tile(g: Graph, kernel: Matern, x: Value, z: Array) -> Value:  # (b, d
 
 
 def _closed(g: Graph, squares: Value, p: int) -> Value:
-    """exp(-s) p!/(2p)! Σ_i (p+i)!/(i!(p-i)!) (2s)^(p-i) for ν = p + 1/2, all terms positive (Horner)."""
+    """exp(-s) Σ_j c_j s^j for ν = p + 1/2, with c_j = 2^j p! (2p-j)!/((2p)! (p-j)! j!), all positive.
+
+    As 1 + r_1 s (1 + r_2 s (1 + …)) with r_j = c_j/c_(j-1): the c_j themselves go down to 1e-77, and
+    onnxruntime's optimiser takes a double below 1e-45 for zero.
+    """
     s = g.op("Min", g.op("Sqrt", squares), FAR)
     decay = g.op("Exp", g.op("Neg", s))
     if p == 0:
         return decay
-    # The coefficient of s^j, as a ratio of whole numbers: p!/(2p)! · (2p-j)!/((p-j)! j!) · 2^j.
-    coefficients = [
-        comb(p, j) * factorial(2 * p - j) * 2**j / factorial(2 * p) for j in range(p + 1)
-    ]
-    value = g.op("Add", g.op("Mul", s, coefficients[p]), coefficients[p - 1])
-    for coefficient in reversed(coefficients[: p - 1]):
-        value = g.op("Add", g.op("Mul", value, s), coefficient)
+    value = None
+    for j in range(p, 0, -1):
+        ratio = 2.0 * (p - j + 1) / ((2 * p - j + 1) * j)
+        step = g.op("Mul", s if value is None else g.op("Mul", s, value), ratio)
+        value = g.op("Add", step, 1.0)
+    assert value is not None  # p ≥ 1
     return g.op("Mul", value, decay)
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # float64: kernel values are right to 1e-9 (`mercer.engine.pairwise.ROUNDING`), and sums of them hardly less.
 # float32: a fit promises scores to 1e-4 of their spread (`mercer.model.projection.SCORE_ROUNDING`).
 TOLERANCES = {4: 1e-4, 8: 1e-9}
-# Components of tiny variance amplify rounding, in the model as in the graph: so many times what float64
-# leaves uncertain is not held against a graph.
+# Components of tiny variance amplify rounding, in the model as in the graph: so many times what the model's
+# own scores are uncertain by is not held against a graph.
 AMPLIFIED = 10.0
 # Room for a slice of rows: a graph holds a few (b, m) arrays at a time.
 SLICE_BYTES = 2**26
@@ -35,8 +35,8 @@ class Agreement:
     component on these rows and its standard deviation in the fit: ``max_rel`` is max_ij |Δ_ij|/s_j. That of
     T², Q and the index is measured row by row, against the larger of the value and its limit.
 
-    ``excess`` is the largest difference over what it may be: the tolerance, or, where float64 does not
-    determine the number to that, ten times what it leaves uncertain.
+    ``excess`` is the largest difference over what it may be: the tolerance, or, where the model's own numbers
+    are not certain to that, ten times what rounding leaves open in them.
     """
 
     max_abs: float
@@ -102,10 +102,7 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     """
     session = _session(proto)
     dtype = np.dtype(np.float64 if session.get_inputs()[0].type == "tensor(double)" else np.float32)
-    x = np.asarray(rows, dtype=np.float64).astype(dtype)
-    if x.ndim != 2 or len(x) == 0:
-        msg = f"Rows were needed, a 2-D array with at least one, but an array of shape {x.shape} came."
-        raise InputError(msg)
+    x = _rounded(rows, dtype, session.get_inputs()[0].shape[1])
     inner, preparation = unwrapped(model)
     source = Source.of(inner)
     asked: Array = x.astype(np.float64)
@@ -116,6 +113,24 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     if source.detector is not None:
         return _compared_statistics(source.detector, source.fitted, found, asked, tolerance)
     return _compared_scores(inner, source.fitted, found[SCORES], asked, tolerance)
+
+
+def _rounded(rows: Any, dtype: np.dtype[Any], d: int) -> Array:
+    """Rows as the graph takes them, checked."""
+    given = np.asarray(rows, dtype=np.float64)
+    if given.ndim != 2 or len(given) == 0 or given.shape[1] != d:
+        msg = (
+            f"Rows of {d} numbers were needed, a 2-D array with at least one, but an array of shape "
+            f"{given.shape} came."
+        )
+        raise InputError(msg)
+    with np.errstate(over="ignore"):  # told below, in words
+        x: Array = given.astype(dtype)
+    if np.any(np.isinf(x) & np.isfinite(given)):
+        largest = float(np.max(np.abs(given[np.isfinite(given)])))
+        msg = f"The rows hold {largest:.3g}, which float32 can't. Use dtype='float64'."
+        raise InputError(msg)
+    return x
 
 
 def _session(proto: Any) -> Any:

@@ -76,7 +76,7 @@ def sniff(path: Path, reading: Reading, *, source: str, delimiter: str | None) -
     whole = path.stat().st_size <= HEAD_BYTES
     notes: list[str] = []
     given = reading.delimiter or delimiter
-    mark = _checked(given, reading, source) if given else _guess_delimiter(text)
+    mark = _checked(given, source) if given else _guess_delimiter(text)
     if not given and mark != ",":
         notes.append(f"fields are separated by {DELIMITERS[mark]} (guessed)")
     records = list(_head(text, mark, whole=whole, source=source))
@@ -99,12 +99,12 @@ def sniff(path: Path, reading: Reading, *, source: str, delimiter: str | None) -
     return Dialect(mark, decimal, header, columns, tuple(notes), unnamed)
 
 
-def _checked(delimiter: str, reading: Reading, source: str) -> str:
+def _checked(delimiter: str, source: str) -> str:
     mark = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
-    if len(mark) != 1 or mark in '"\r\n' or mark == reading.decimal:
+    if len(mark) != 1 or mark in '"\r\n':
         msg = (
-            f"delimiter={delimiter!r} came for {source}; one character was needed that is no quote, no end "
-            f"of line and not the decimal mark ({reading.decimal!r})."
+            f"delimiter={delimiter!r} came for {source}; one character was needed that is no quote and no "
+            "end of line."
         )
         raise DataError(msg)
     return mark

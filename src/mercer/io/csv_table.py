@@ -87,7 +87,7 @@ class CsvTable(TableFile):
         mark, decimal, layout = self._dialect.delimiter, self._dialect.decimal, self._layout
         special = layout.id is not None or layout.label is not None or bool(self._empty)
         special = special or any(column.kind == "category" for column in self.columns)
-        if special or not text.isascii() or not mark.isascii():
+        if special or mark == decimal or not text.isascii() or not mark.isascii():
             return None
         data = text.encode()
         if decimal == ",":

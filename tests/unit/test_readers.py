@@ -1,0 +1,468 @@
+"""Files of rows: what is read is what others read, and what can't be read is refused in one sentence."""
+
+import io
+import re
+import sys
+import zipfile
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from scipy import sparse
+
+from mercer._core.errors import InputError, MercerError
+from mercer.io import csv_blocks, csv_table, npz
+from mercer.io.csv_numbers import numbers
+from mercer.io.table import Reading, open_table
+
+# Written by people: the text, how it is to be read, and what pandas needs to be told to read the same.
+DIALECTS = {
+    "commas": ("a,b\n1,2.5\n-3,4e2\n", {}, {}),
+    "semicolons": ("a;b\n1;2.5\n3;4\n", {}, {"sep": ";"}),
+    "decimal commas": ("a;b\n1;2,5\n3,25;4\n", {}, {"sep": ";", "decimal": ","}),
+    "decimal commas, said": (
+        'a,b\n1,"2,5"\n3,4\n',
+        {"decimal": ",", "delimiter": ","},
+        {"decimal": ","},
+    ),
+    "tabs": ("a\tb\n1\t2\n3\t4\n", {}, {"sep": "\t"}),
+    "bars": ("a|b\n1|2\n3|4\n", {}, {"sep": "|"}),
+    "windows": ("a,b\r\n1,2\r\n3,4\r\n", {}, {}),
+    "old macs": ("a,b\r1,2\r3,4\r", {}, {}),
+    "no last line end": ("a,b\n1,2\n3,4", {}, {}),
+    "a byte order mark": ("\ufeffa,b\n1,2\n3,4\n", {}, {}),
+    "quotes": ('"a","b, ""c"""\n"1","2"\n3,4\n', {}, {}),
+    "blanks": ("a, b\n1,  2\n 3 ,4 \n", {}, {"skipinitialspace": True}),
+    "blank lines": ("a,b\n\n1,2\n\n3,4\n\n", {}, {}),
+    "missing": ("a,b\n,2\nNA,NaN\n3,?\nnull,N/A\n1,\n", {}, {"na_values": ["?"]}),
+    "numbers alone": ("1,2\n3,4\n", {}, {"header": None}),
+    "numbers as names": ("400,402\n3,4\n", {"header": True}, {}),
+    "a trailing delimiter": ("a,b,\n1,2,\n3,4,\n", {}, {"usecols": ["a", "b"]}),
+    "row names": (",a,b\nu,1,2\nv,3,4\n", {}, {"index_col": 0}),
+    "one column": ("a\n1\n\n3\n", {}, {"skip_blank_lines": False}),
+    "ids and labels": (
+        'id,a,b,label\n007,1,2,"x\ny"\n8,3,4,z\n',
+        {"id": "id", "label": "label"},
+        {"usecols": ["a", "b"]},
+    ),
+    "chosen columns": ("a,b,c\n1,2,3\n4,5,6\n", {"columns": ("c", "a")}, {"usecols": ["a", "c"]}),
+}
+
+
+def written(folder, text, name="t.csv"):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def read(table, height=1000):
+    """All rows of a table, put together from chunks."""
+    chunks = list(table.chunks(height))
+    assert [c.start for c in chunks] == list(np.cumsum([0, *map(len, chunks)])[:-1])
+    assert all(len(c) <= height for c in chunks)
+    return np.concatenate([c.numbers for c in chunks])
+
+
+@pytest.mark.parametrize("height", [1, 1000])
+@pytest.mark.parametrize("block", [2, 7, 2**20])
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_csv_file_is_what_pandas_reads_however_it_is_cut(
+    name, block, height, tmp_path, monkeypatch
+):
+    text, reading, pandas = DIALECTS[name]
+    monkeypatch.setattr(csv_blocks.text_blocks, "__kwdefaults__", {"block_bytes": block})
+    table = open_table(written(tmp_path, text), Reading(**reading))
+    frame = pd.read_csv(io.StringIO(text.removeprefix("\ufeff"), newline=""), **pandas)
+    if table.named:
+        frame = frame[[column.name for column in table.columns]]
+    np.testing.assert_array_equal(read(table, height), frame.to_numpy(dtype=float))
+
+
+def test_ids_and_labels_stay_as_they_are_written(tmp_path):
+    text, reading, _ = DIALECTS["ids and labels"]
+    (chunk,) = open_table(written(tmp_path, text), Reading(**reading)).chunks(10)
+    assert list(chunk.ids) == ["007", "8"]
+    assert list(chunk.labels) == ["x\ny", "z"]
+    assert [chunk.place(row) for row in range(2)] == ["line 2", "line 4"]
+    (chunk,) = open_table(written(tmp_path, ",a\nu,1\n")).chunks(10)
+    assert list(chunk.ids) == ["u"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a;b\n1;2\n", "separated by semicolons"),
+        ("a;b\n1,5;2\n", "decimal comma"),
+        ("1,2\n3,4\n", "without a header"),
+        (",a\nu,1\n", "kept as the ids"),
+        ("a,b,\n1,2,\n", "empty column.*left out: 3"),
+        ("a,b\n\n1,2\n", "1 blank line"),
+    ],
+)
+def test_a_guess_is_said(text, said, tmp_path):
+    table = open_table(written(tmp_path, text))
+    read(table)
+    assert re.search(said, "; ".join(table.notes))
+
+
+# Fields that both parsers may see: numbers in every form, and what is nearly one.
+FIELDS = st.one_of(
+    st.floats(allow_nan=False).map(repr),
+    st.integers().map(str),
+    st.sampled_from(
+        ["1.", ".5", "+1", " 2 ", "1e5", "-0", "007", "1E-3", "1e400", "", " ", "1-2", ".", "e"]
+    ),
+    st.text(alphabet="0123.eE+- ", max_size=4),
+)
+LINES = st.lists(st.lists(FIELDS, min_size=2, max_size=2).map(",".join), min_size=1, max_size=6)
+
+
+# Whatever comes, NumPy's parser and ours agree, in numbers and in what is refused.
+@settings(max_examples=200, deadline=None)
+@given(LINES, st.sampled_from(["\n", "\r\n", "\n\n", ",1\n"]))
+def test_the_fast_path_reads_what_the_other_one_reads(tmp_path_factory, lines, end):
+    path = written(tmp_path_factory.mktemp("fast"), "a,b\n" + "".join(line + end for line in lines))
+    outcomes = []
+    for plain in (csv_table.CsvTable._plain_chunk, lambda *_: None):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(csv_table.CsvTable, "_plain_chunk", plain)
+            try:
+                outcomes.append(read(open_table(path)).tobytes())
+            except InputError as error:
+                outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+@given(st.lists(st.floats(allow_infinity=False, allow_nan=False), min_size=1))
+def test_a_number_that_was_written_is_read_bit_for_bit(values):
+    assert numbers([repr(v) for v in values]).tobytes() == np.array(values).tobytes()
+
+
+@pytest.mark.parametrize("word", ["1_000", "٣", "0x1f", "1,5", "nanny", "1-2", "1e", "--1"])
+def test_what_float_may_take_is_still_no_number(word, tmp_path):
+    path = written(tmp_path, "a|b\n" + "1|2\n" * 1500 + f"{word}|2\n")
+    with pytest.raises(InputError, match=r"line 1502, column 'a'"):
+        read(open_table(path, Reading(delimiter="|")))
+
+
+REFUSED = {
+    "empty": (b"", "is empty"),
+    "blank": (b"\n \n\n", "is empty"),
+    "a header and no rows": (b"a,b\n", "no rows"),
+    "a header and blank lines": (b"a,b\n\n\n", "no rows"),
+    "nul bytes": (b"a,b\n1,\0\n", "NUL bytes.*UTF-8"),
+    "utf-16": ("a,b\n1,2\n".encode("utf-16"), "iconv -f UTF-16"),
+    "latin-1": ("a,b\n1,2\ncafé,3\n".encode("latin-1"), "line 3 is no UTF-8.*LATIN1"),
+    "gzip": (b"\x1f\x8b\x08\x00rest", "gunzip"),
+    "a workbook": (b"PK\x03\x04rest", "Excel"),
+    "an npy file": (b"\x93NUMPYrest", "--format npy"),
+    "ragged": (b"a,b\n1,2\n\n1,2,3\n", "line 4 has 3 field.*2 names in the header"),
+    "ragged without names": (b"1,2\n3\n", "line 2 has 1 field.*2 fields in the first line"),
+    "two names alike": (b"a,b,a\n1,2,3\n", "several columns of one name: 'a'.*1, 3"),
+    "a column without a name": (b"a,,c\n1,2,3\n", "column 2 has values and no name"),
+    "a value below no name, late": (
+        b"a,b,\n" + b"1,2,\n" * 1500 + b"1,2,3\n",
+        "column 3 has values",
+    ),
+    "infinity": (b"a,b\n1,inf\n", "'inf' is infinite.*line 2, column 'b'"),
+    "too large": (b"a,b\n1,2\n1e999,2\n", "'1e999' is infinite.*line 3, column 'a'"),
+    "a quote that stays open": (b'a,b\n1,2\n"3,4\n5,6\n', "line 3.*never closed"),
+    "text after a quote": (b'a,b\n"1"2,3\n', "line 2.*closing quote"),
+    "an endless quote": (b'a,b\n"' + b"x\n" * 200_000, "line 2.*never closed"),
+    "names or a row": (b"u,400\nv,1\nw,2\n", "--header if it holds.*--no-header"),
+    "a point in a decimal comma file": (b"a;b\n1,5;2\n" * 800 + b"1.000,5;2\n", "is no number"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_table_is_refused_in_one_sentence(name, tmp_path):
+    data, said = REFUSED[name]
+    if name == "a point in a decimal comma file":
+        data = b"a;b\n" + b"1,5;2\n" * 1500 + b"1.000,5;2\n"
+    with pytest.raises(InputError, match=said) as caught:
+        read(open_table(written(tmp_path, data)))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_blocks, "LINE_BYTES", 10_000)
+    monkeypatch.setattr(csv_blocks.text_blocks, "__kwdefaults__", {"block_bytes": 1000})
+    path = written(tmp_path, "a,b\n1,2\n" + "1" * 100_000)
+    with pytest.raises(InputError, match="line 3 is longer"):
+        read(open_table(path))
+
+
+def test_thousands_are_not_taken_for_decimals(tmp_path):
+    table = open_table(written(tmp_path, "a;b\n1,234;2\n5,678;3\n"))
+    assert [column.kind for column in table.columns] == ["category", "number"]
+    assert "'1,234' in line 2" in table.columns[0].example
+
+
+def test_a_header_is_told_from_a_row_that_is_like_the_others(tmp_path):
+    iris = "5.1,3.5,setosa\n4.9,3.0,setosa\n6.3,3.3,virginica\n5.8,2.7,virginica\n5.0,3.6,setosa\n5.4,3.9,x\n"
+    table = open_table(written(tmp_path, iris), Reading(columns=("0", "x1")))
+    assert not table.named
+    assert read(table).shape == (6, 2)
+
+
+def test_a_file_that_changes_between_two_passes_is_noticed(tmp_path):
+    table = open_table(written(tmp_path, "a,b\n1,2\n"))
+    written(tmp_path, "a,b\n1,2\n3,4\n")
+    with pytest.raises(InputError, match="changed while it was in use"):
+        read(table)
+
+
+def test_the_standard_input_is_read_as_often_as_needed(monkeypatch):
+    for form, data in (("csv", b"a,b\n1,2\n"), ("npy", npy_bytes(np.array([[1.0, 2.0]])))):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        table = open_table("-", Reading(format=form))
+        assert read(table).tolist() == read(table).tolist() == [[1.0, 2.0]]
+    with pytest.raises(InputError, match="pipe"):
+        open_table("-", Reading(format="images"))
+
+
+# ── arrays ──────────────────────────────────────────────────────────────────
+def npy_bytes(array, **kwargs):
+    out = io.BytesIO()
+    np.save(out, array, **kwargs)
+    return out.getvalue()
+
+
+@pytest.fixture
+def cells(rng):
+    return rng.standard_normal((30, 4)).astype(np.float32)
+
+
+def h5ad(path, x, kind="csr"):
+    with h5py.File(path, "w") as file:
+        if kind == "dense":
+            file["X"] = x
+        else:
+            matrix = (sparse.csr_matrix if kind == "csr" else sparse.csc_matrix)(x)
+            group = file.create_group("X")
+            group.attrs.update({"encoding-type": f"{kind}_matrix", "shape": x.shape})
+            for part in ("data", "indices", "indptr"):
+                group[part] = getattr(matrix, part)
+        obs, var = file.create_group("obs"), file.create_group("var")
+        obs.attrs["_index"] = var.attrs["_index"] = "names"
+        obs["names"] = [f"cell {i}" for i in range(len(x))]
+        var["names"] = [f"gene {j}" for j in range(x.shape[1])]
+        obs.create_group("kind")["categories"] = ["B", "T"]
+        obs["kind"]["codes"] = np.arange(len(x)) % 2
+    return path
+
+
+def frame_of(x):
+    frame = pd.DataFrame(x, columns=[f"c{j}" for j in range(x.shape[1])])
+    frame["name"] = [f"r{i}" for i in range(len(x))]
+    return frame
+
+
+ARRAYS = {
+    "npy": np.save,
+    "npy in Fortran's order": lambda p, x: np.save(p, np.asfortranarray(x)),
+    "npy of big ends": lambda p, x: np.save(p, x.astype(">f4")),
+    "npz": lambda p, x: np.savez(p, x=x),
+    "npz, packed": lambda p, x: np.savez_compressed(p, x=x, y=np.arange(3)),
+    "npz in Fortran's order": lambda p, x: np.savez(p, x=np.asfortranarray(x)),
+    "hdf5": lambda p, x: h5py.File(p, "w").create_dataset("g/x", data=x).file.close(),
+    "h5ad, dense": lambda p, x: h5ad(p, x, "dense"),
+    "h5ad, sparse": h5ad,
+    "parquet": lambda p, x: frame_of(x)[["c0", "c1", "c2", "c3"]].to_parquet(p, row_group_size=11),
+    "arrow": lambda p, x: frame_of(x)[["c0", "c1", "c2", "c3"]].to_feather(p, chunksize=11),
+}
+ENDINGS = {
+    "npy": "npy",
+    "npz": "npz",
+    "hdf5": "h5",
+    "h5ad": "h5ad",
+    "parquet": "parquet",
+    "arrow": "feather",
+}
+
+
+@pytest.mark.parametrize("height", [7, 1000])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_are_read_in_slices_and_keep_their_precision(name, height, tmp_path, cells):
+    x = np.where(cells > 1, 0, cells)
+    path = tmp_path / f"t.{ENDINGS[name.replace(',', ' ').split()[0]]}"
+    ARRAYS[name](path, x)
+    table = open_table(path)
+    found = read(table, height)
+    assert found.dtype == table.dtype == np.float32
+    np.testing.assert_array_equal(found, x)
+    np.testing.assert_array_equal(read(open_table(path, Reading(dtype="float64"))), x)
+    few = open_table(path, Reading(columns=(table.columns[2].name, table.columns[0].name)))
+    np.testing.assert_array_equal(read(few), x[:, [2, 0]])
+
+
+def test_what_stands_beside_the_rows_is_found_in_every_format(tmp_path, cells):
+    names, kinds = [f"r{i}" for i in range(30)], ["B", "T"] * 15
+    np.savez(tmp_path / "t.npz", x=cells, name=names, kind=np.array(kinds, dtype="S1"))
+    frame_of(cells).assign(kind=kinds).to_parquet(tmp_path / "t.parquet")
+    frame_of(cells).assign(kind=kinds).to_csv(tmp_path / "t.csv", index=False)
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file["x"], file["name"], file["kind"] = cells, names, kinds
+    for ending in ("npz", "parquet", "csv", "h5"):
+        table = open_table(tmp_path / f"t.{ending}", Reading(id="name", label="kind"))
+        chunks = list(table.chunks(11))
+        assert [i for c in chunks for i in c.ids] == names, ending
+        assert [i for c in chunks for i in c.labels] == kinds, ending
+        assert (table.id_name, table.label_name, len(table.columns)) == ("name", "kind", 4)
+    table = open_table(h5ad(tmp_path / "t.h5ad", cells), Reading(label="kind"))
+    (chunk,) = table.chunks(100)
+    assert (chunk.ids[3], list(chunk.labels[:2])) == ("cell 3", ["B", "T"])
+    assert table.columns[1].name == "gene 1"
+
+
+def test_a_column_of_texts_is_one_of_words_also_in_parquet(tmp_path, cells):
+    frame_of(cells).to_parquet(tmp_path / "t.parquet")
+    column = open_table(tmp_path / "t.parquet").columns[-1]
+    assert (column.name, column.kind) == ("name", "category")
+
+
+def bomb(path):
+    about = {"descr": "<f8", "fortran_order": False, "shape": (2**16, 64)}
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w") as member,
+    ):
+        np.lib.format.write_array_header_1_0(member, about)
+        for _ in range(32):
+            member.write(bytes(2**20))
+
+
+def lying(path):
+    with zipfile.ZipFile(path, "w") as archive, archive.open("x.npy", "w") as member:
+        about = {"descr": "<f8", "fortran_order": False, "shape": (10**12, 10**3)}
+        np.lib.format.write_array_header_1_0(member, about)
+
+
+def spoilt(path):
+    np.savez(path, x=np.arange(400.0).reshape(100, 4))
+    data = bytearray(path.read_bytes())
+    data[1000] ^= 1
+    path.write_bytes(bytes(data))
+
+
+BAD_FILES = {
+    "npz bomb": ("t.npz", bomb, "times as much"),
+    "npz that promises a petabyte": ("t.npz", lying, "promises 8000000000000128"),
+    "npz with a flipped bit": ("t.npz", spoilt, "CRC|damaged"),
+    "npz of objects": ("t.npz", lambda p: np.savez(p, x=np.array([[{}, 1]])), "pickled"),
+    "npz of many": (
+        "t.npz",
+        lambda p: np.savez(p, x=np.eye(2), y=np.eye(3)),
+        "--array; it has 'x'",
+    ),
+    "npz of none": ("t.npz", lambda p: np.savez(p, x=np.arange(3)), "no 2-D array"),
+    "npz of noise": ("t.npz", lambda p: p.write_bytes(b"noise" * 9), "no NPZ archive, or damaged"),
+    "npy of objects": ("t.npy", lambda p: np.save(p, np.array([[{}, 1]])), "pickled"),
+    "npy of one dimension": ("t.npy", lambda p: np.save(p, np.arange(3.0)), "reshape"),
+    "npy cut short": (
+        "t.npy",
+        lambda p: p.write_bytes(npy_bytes(np.eye(9))[:-8]),
+        "not written to its end",
+    ),
+    "npy of noise": ("t.npy", lambda p: p.write_bytes(b"noise"), "np.save"),
+    "npy with infinity": (
+        "t.npy",
+        lambda p: np.save(p, [[1.0, np.inf]]),
+        "infinity in row 0.*'x1'",
+    ),
+    "npy too large for float32": (
+        "t.npy",
+        lambda p: np.save(p, [[1.0, 1e300]]),
+        "infinity in row 0",
+    ),
+    "parquet of noise": ("t.parquet", lambda p: p.write_bytes(b"noise"), "can't be read"),
+    "arrow of noise": ("t.arrow", lambda p: p.write_bytes(b"noise"), "can't be read"),
+    "empty arrow": ("t.arrow", lambda p: p.write_bytes(b""), "can't be read"),
+    "hdf5 of noise": ("t.h5", lambda p: p.write_bytes(b"noise"), "no HDF5 file, or damaged"),
+    "h5ad by columns": ("t.h5ad", lambda p: h5ad(p, np.eye(4), "csc"), "tocsr"),
+    "an ending of nothing": ("t.xyz", lambda p: p.write_bytes(b"noise"), "--format: one of csv"),
+    "a folder": ("t.csv", lambda p: p.mkdir(), "has no image in it"),
+    "nothing": ("t.csv", lambda _: None, "There is no file"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_files_that_are_broken_or_traps_are_refused(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(npz, "HARMLESS_BYTES", 2**20)
+    file, make, said = BAD_FILES[name]
+    make(tmp_path / file)
+    reading = Reading(dtype="float32") if "float32" in name else Reading()
+    with pytest.raises(InputError, match=said) as caught:
+        read(open_table(tmp_path / file, reading))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_member_of_an_archive_is_never_unpacked_beyond_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(npz, "available_bytes", lambda: 100)
+    np.savez(tmp_path / "t.npz", x=np.asfortranarray(np.ones((20, 4))))
+    with pytest.raises(InputError, match=r"np\.save, in C order"):
+        read(open_table(tmp_path / "t.npz"))
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "command"),
+    [("pyarrow", "t.parquet", "parquet"), ("h5py", "t.h5", "hdf5"), ("PIL", "t", "images")],
+)
+def test_a_missing_package_is_answered_with_the_command_that_installs_it(
+    module, file, command, tmp_path, monkeypatch
+):
+    (tmp_path / file).mkdir() if command == "images" else (tmp_path / file).touch()
+    for name in [name for name in sys.modules if name.partition(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MercerError, match=rf'pip install "mercer\[{command}\]"'):
+        open_table(tmp_path / file)
+
+
+# ── images ──────────────────────────────────────────────────────────────────
+def picture(path, pixels, **kwargs):
+    path.parent.mkdir(exist_ok=True, parents=True)
+    Image.fromarray(np.asarray(pixels)).save(path, **kwargs)
+
+
+def test_images_are_rows_of_grey_values(tmp_path, rng):
+    grey = rng.integers(0, 256, (3, 4, 5), dtype=np.uint8)
+    deep = rng.integers(0, 65536, (4, 5), dtype=np.uint16)
+    picture(tmp_path / "b/1.pgm", grey[0])
+    picture(tmp_path / "b/2.png", deep)
+    picture(tmp_path / "a/3.png", np.stack([grey[1]] * 3, axis=-1))
+    (tmp_path / "notes.txt").touch()
+    table = open_table(tmp_path)
+    (chunk,) = table.chunks(10)
+    assert list(chunk.ids) == ["a/3.png", "b/1.pgm", "b/2.png"]
+    assert list(chunk.labels) == ["a", "b", "b"]
+    np.testing.assert_array_equal(chunk.numbers.reshape(3, 4, 5), [grey[1], grey[0], deep])
+    assert table.image_shape == (4, 5)
+    assert table.columns[6].name == "pixel_1_1"
+    assert "1 of 3 images are coloured" in table.notes[0]
+    assert "'notes.txt'" in table.notes[1]
+
+
+def test_images_of_two_sizes_are_refused_or_brought_to_one(tmp_path):
+    picture(tmp_path / "1.png", np.full((4, 4), 7, np.uint8))
+    picture(tmp_path / "2.png", np.full((8, 6), 7, np.uint8))
+    with pytest.raises(InputError, match=r"2 sizes.*--image-size 4x4"):
+        open_table(tmp_path)
+    table = open_table(tmp_path, Reading(image_size=(4, 4)))
+    np.testing.assert_array_equal(read(table), 7.0)
+    assert "1 of 2 images brought to 4x4" in table.notes[0]
+    assert next(table.chunks(10)).labels is None
+
+
+@pytest.mark.parametrize("pixels", [100, 25_000_000])
+def test_an_image_that_can_not_be_used_is_named(pixels, tmp_path, monkeypatch):
+    picture(tmp_path / "good.png", np.zeros((20, 20), np.uint8))
+    monkeypatch.setattr("mercer.io.images.MAX_PIXELS", pixels)
+    if pixels > 400:
+        (tmp_path / "bad.png").write_bytes((tmp_path / "good.png").read_bytes()[:40])
+    with pytest.raises(InputError, match=r"'(bad|good).png' can't be read"):
+        read(open_table(tmp_path))

@@ -75,7 +75,7 @@ def bench(
     if components >= len(x):
         msg = f"--components {components} came, and there are {len(x)} rows: ask for fewer."
         raise click.UsageError(msg)
-    gamma = float(RBF(gamma="median").resolve(x, rng=np.random.default_rng(seed)).gamma)
+    gamma = _median_gamma(x, seed)
     entered = methods(len(x), components, gamma, memory_bytes=memory_bytes, seed=seed)
     talk.say(f"{told}, {components} components, RBF(gamma={gamma:.4g}); {machine_line()}")
     with talk.timed("race"):
@@ -131,6 +131,11 @@ def _made(n: int, d: int, seed: int) -> tuple[Array, str]:
     """Ten Gaussian clouds: neither the easiest spectrum, nor one that nobody meets."""
     x = make_blobs(n, d, centers=10, cluster_std=3.0, random_state=seed)[0]
     return _standardised(np.asarray(x)), f"{n} x {d} made rows, ten clouds"
+
+
+def _median_gamma(x: Array, seed: int) -> float:
+    resolved: Any = RBF(gamma="median").resolve(x, rng=np.random.default_rng(seed))
+    return float(resolved.gamma)
 
 
 def _standardised(x: Array) -> Array:

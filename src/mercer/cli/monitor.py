@@ -12,11 +12,14 @@ import click
 from mercer.cli.data import open_model, read_sheet, reading_options
 from mercer.cli.frame import ALARM, OK, verb
 from mercer.cli.monitor_run import axis_times, monitored, named_by_time, results, summary
+from mercer.cli.option_types import OptionType
 from mercer.cli.output import check_output
 from mercer.cli.plot_file import PicturePath, new_figure, opened, save
 from mercer.engine.frames import need
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mercer.cli.data import Opened
     from mercer.cli.frame import Talk
     from mercer.cli.monitor_run import Seen
@@ -26,10 +29,11 @@ EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv
 mercer fit normal.csv --id time --model detector -o detector.mercer
 mercer monitor detector.mercer faulty.csv -o alarms.csv --chart chart.png  # exit code 4"""
+PIECE = 5000  # rows that are text at a time
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
-class TablePath(click.ParamType):
+class TablePath(OptionType):
     """A file name that ends in .csv or .tsv, or - for stdout."""
 
     name = "file"
@@ -119,25 +123,36 @@ def _write_table(talk: Talk, seen: Seen, path: Path | None) -> None:
     if path is None and talk.as_json:
         return  # the document has it
     if path is None or str(path) == "-":
-        click.echo(_as_text(seen, ","), nl=False)
+        for piece in _pieces(seen, ","):
+            click.echo(piece, nl=False)
         return
     with opened(path) as file:
-        file.write(_as_text(seen, DELIMITERS[path.suffix.lower()]).encode())
+        for piece in _pieces(seen, DELIMITERS[path.suffix.lower()]):
+            file.write(piece.encode())
     talk.say(f"wrote {path}: {len(seen.report.table)} rows")
 
 
-def _as_text(seen: Seen, delimiter: str) -> str:
-    """Floats as they read back to the same bits, an alarm as 1, and the label last."""
-    sheet = io.StringIO()
-    writer = csv.writer(sheet, delimiter=delimiter, lineterminator="\n")
+def _pieces(seen: Seen, delimiter: str) -> Iterator[str]:
+    """The table as text, some thousand rows at a time: floats as they read back to the same bits."""
     table = seen.report.table
-    labelled = [] if seen.labels is None else [seen.label_name]
-    writer.writerow([seen.time_name, *table.columns[1:], *labelled])
-    labels = [()] * len(table) if seen.labels is None else [(label,) for label in seen.labels]
-    for row, label in zip(table, labels, strict=True):
-        cells = (int(cell) if isinstance(cell, bool) else cell for cell in row.values())
-        writer.writerow([*cells, *label])
-    return sheet.getvalue()
+    labelled = seen.labels is not None
+    yield _lines([[seen.time_name, *table.columns[1:], *[seen.label_name] * labelled]], delimiter)
+    for start in range(0, len(table), PIECE):
+        part = slice(start, start + PIECE)
+        rows = [[*map(_cell, row.values())] for row in table.take(part)]
+        if labelled:
+            rows = [[*row, label] for row, label in zip(rows, seen.labels[part], strict=True)]
+        yield _lines(rows, delimiter)
+
+
+def _cell(value: Any) -> Any:
+    return int(value) if isinstance(value, bool) else value  # an alarm is a 1
+
+
+def _lines(rows: list[list[Any]], delimiter: str) -> str:
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def draw_charts(talk: Talk, seen: Seen, figure: Any) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer._core.errors import nearest
-from mercer.cli.data import Names, open_model, reading_options
+from mercer.cli.data import open_model, reading_options
 from mercer.cli.flags import flagged
 from mercer.cli.frame import verb
+from mercer.cli.option_types import Names, OptionType
 from mercer.cli.output import check_output, told_file
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save
 
@@ -54,12 +55,12 @@ KINDS = {
 }
 
 
-class KindName(click.ParamType):
+class KindName(OptionType):
     """One of the kinds of pictures; a misspelt one gets a hint."""
 
     name = "kind"
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """All of them."""
         del param, ctx
         return f"{{{'|'.join(KINDS)}}}"
@@ -82,7 +83,7 @@ class KindName(click.ParamType):
         ]
 
 
-class Inches(click.ParamType):
+class Inches(OptionType):
     """Width x height in inches, such as 6x4.5."""
 
     name = "WxH"
@@ -105,10 +106,11 @@ class Inches(click.ParamType):
         return sides
 
 
-class Components(click.ParamType):
+class Components(OptionType):
     """Components counted from 0, with commas between them."""
 
     name = "I,J,…"
+    takes_lists = True  # mercer.toml may have one
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

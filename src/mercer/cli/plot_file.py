@@ -6,23 +6,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import click
-
 from mercer._core.atomic import written_whole
 from mercer._core.errors import nearest
+from mercer.cli.option_types import OptionType
 from mercer.engine.frames import need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import click
+
 SUFFIXES = ("png", "svg", "pdf")
 
 # The same picture is the same file: no date in it, and names that are counted, not drawn by lot.
 UNDATED = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-SALT = {"svg.hashsalt": "mercer"}
+SALT: dict[Any, Any] = {"svg.hashsalt": "mercer"}
 
 
-class PicturePath(click.ParamType):
+class PicturePath(OptionType):
     """A file name whose suffix says which kind of picture it is to be."""
 
     name = "file"

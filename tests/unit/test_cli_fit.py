@@ -139,6 +139,7 @@ def test_a_kernel_matrix_is_fitted_and_transformed():
     good("transform", "m.mercer", "new.npy", "-o", "s.npy")
     mine = KernelPCA(2, kernel="precomputed", random_state=0).fit(K)
     assert np.array_equal(np.load("s.npy"), mine.transform(K[:5]))
+    assert run("reconstruct", "m.mercer", "new.npy").exit_code == 3
     result = run("fit", "K.npy", "--kernel", "precomputed", "--scale", "standard")
     assert result.exit_code == 2
     assert "kernel values" in result.stderr
@@ -177,6 +178,7 @@ REACH = {
         ["--model", "detector", "--false-alarm", "0.05", "--statistic", "Q", "-k", "2"],
         lambda m: m.false_alarm == 0.05 and m.statistic == "Q" and m.scale is True,
     ),
+    "folds": (["--model", "detector", "--folds", "3", "-k", "2"], lambda m: m.folds == 3),
     "limits": (
         ["--model", "detector", "--limits", "approximate", "--scale", "none", "-k", "2"],
         lambda m: m.limits == "approximate" and m.scale is False,
@@ -222,6 +224,7 @@ WRONG_USAGE = {
     "components in words": (["-k", "many"], "a share of the variance"),
     "share above one": (["-k", "1.5"], "a share of the variance"),
     "nan": (["-k", "nan"], "a share of the variance"),
+    "contamination": (["--model", "detector", "--contamination", "2"], "0<x<0.5"),
     "kernel": (["--kernel", "rbf(gamma=1"], "^"),
     "kernel of brackets": (["--kernel", "(" * 10_000], "^"),
     "approximation": (["--approximation", "rpcholsky"], "'rpcholesky'"),
@@ -335,6 +338,7 @@ BAD = {
     "words": b"a,b\n1,x\n2,y\n",
     "hole": b"a,b\n1,2\n3,\n4,5\n",
     "header": b"a,b\n",
+    "one row": b"a,b\n1,2\n",
 }
 
 
@@ -343,7 +347,7 @@ def test_bad_data_is_one_line_and_exit_code_3(folder, content):
     if content is not None:
         Path("bad.csv").write_bytes(content)
     for command in (["fit", "bad.csv", "-o", "new.mercer"], ["fit", "bad.csv", "--dry-run"]):
-        result = run(*command)
+        result = run(*command, "-q")
         assert result.exit_code == 3
         assert len(result.stderr.strip().splitlines()) == 1
         assert result.stdout == ""
@@ -406,7 +410,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(folder, monkeypatch):
 
 
 def test_a_closed_pipe_is_one_line_and_exit_code_1():
-    np.save("long.npy", np.tile(X, (500, 1)))
+    np.save("long.npy", np.tile(X, (100, 1)))
     good(*FIT, "-k", "3")
     command = [sys.executable, "-m", "mercer", "transform", "m.mercer", "long.npy", "-q"]
     read, write = os.pipe()

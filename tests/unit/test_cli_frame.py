@@ -15,10 +15,10 @@ from mercer._core.errors import DataError, KernelSyntaxError, MercerError, Model
 from mercer.cli import progress
 from mercer.cli.config import LARGEST_BYTES
 from mercer.cli.data import Delimiter, Names, Size
-from mercer.cli.ending import printable
 from mercer.cli.frame import Talk, plain, verb
 from mercer.cli.main import LazyGroup, main
 from mercer.cli.output import check_output
+from mercer.cli.words import printable
 
 
 @verb(example="mercer fit x", seed=True, memory=True)

@@ -12,6 +12,7 @@ import click
 from mercer._core.memory import parse_bytes
 from mercer.cli.option_types import Delimiter, Names, Size
 from mercer.cli.progress import watched
+from mercer.cli.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,7 +204,7 @@ def read_training(
 
 def _say_read(talk: Talk, table: TableFile, sheet: Sheet, notes: tuple[str, ...]) -> None:
     n, d = sheet.rows.shape
-    talk.say(f"{table.source}: {n} rows, {d} features")
+    talk.say(f"{table.source}: {count(n, 'row')}, {count(d, 'feature')}")
     for note in notes:
         talk.note(note)
 

@@ -12,6 +12,7 @@ import click
 
 from mercer import __version__
 from mercer._core.errors import InputError, KernelSyntaxError, MercerError
+from mercer.cli.words import printable
 
 SCHEMA_VERSION = 1
 
@@ -66,11 +67,6 @@ def _kind(error: Exception) -> tuple[str, int]:
     if isinstance(error, MemoryError):
         return "memory", FAILURE
     return ("file" if isinstance(error, OSError) else "unexpected"), FAILURE
-
-
-def printable(text: str) -> str:
-    """The text without control characters, which a terminal would obey: names in files are anybody's."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def fail(message: str, code: int, kind: str, *, as_json: bool) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.cli.words import count
 from mercer.kernels.expression import kernel_text
 
 SHOWN = 10  # components in a table for people
@@ -60,7 +61,8 @@ def told_kernel(model: Any) -> str:
 def told(model: Any, *, n: int, d: int) -> str:
     """The evidence for people."""
     inner = projector(model)
-    lines = [f"{KINDS.get(type(model).__name__, type(model).__name__)} of {n} rows x {d} features"]
+    kind = KINDS.get(type(model).__name__, type(model).__name__)
+    lines = [f"{kind} of {count(n, 'row')} x {count(d, 'feature')}"]
     lines += [f"kernel      {told_kernel(inner)}", *str(inner.fit_).splitlines()]
     if (back := getattr(inner, "preimage_", None)) is not None:
         quality = "" if back.quality is None else f": {back.quality}"

@@ -9,6 +9,7 @@ import click
 import numpy as np
 from click.core import ParameterSource
 
+from mercer._core.errors import DataError
 from mercer.cli.data import preparing_options, read_training, reading_options
 from mercer.cli.evidence import facts, told
 from mercer.cli.fit_model import TABLES, Components, asked_for
@@ -73,8 +74,16 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
 @click.option(
     "--landmarks", type=click.IntRange(1), help="Most rows that --model incremental keeps."
 )
-@click.option("--false-alarm", type=float, help="Share of normal rows that a detector may flag.")
-@click.option("--contamination", type=float, help="Share of training rows that are not normal.")
+@click.option(
+    "--false-alarm",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Share of normal rows that a detector may flag.",
+)
+@click.option(
+    "--contamination",
+    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    help="Share of training rows that are not normal.",
+)
 @click.option(
     "--statistic", type=click.Choice(["combined", "T2", "Q"]), help="What a detector goes by."
 )
@@ -82,6 +91,9 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
     "--limits",
     type=click.Choice(["cross-validation", "approximate"]),
     help="Where the limits of a detector come from.",
+)
+@click.option(
+    "--folds", type=click.IntRange(2), help="Stretches of rows held out for the limits; 5."
 )
 @click.option("--weights", metavar="COLUMN", help="Column that says how often each row counts.")
 @click.option(
@@ -114,13 +126,13 @@ def fit(
     path = _checked_paths(data, output, options.get("checkpoint"), dry_run=dry_run)
     # A detector scales by itself: its limits come from rows that were held out of the scaling too.
     own = kind == "detector"
-    if own and scale == "standard":
-        talk.note("the detector standardises every column")
     reading, weights = _weights(talk, data, reading, options.get("weights"))
     sheet, preparation = read_training(
         talk, data, reading, memory, scale="none" if own else scale, impute=impute, one_hot=one_hot
     )
-    n, d = sheet.rows.shape
+    if own and scale == "standard":
+        talk.note("the detector standardises every column")
+    n, d = _checked_shape(data, sheet)
     with watched(talk, "fitting") as verbose:
         model = asked.estimator(n, verbose=verbose, scale=scale == "standard")
         if dry_run:
@@ -173,6 +185,14 @@ def _weights(
     reading, weights = weight_column(data, reading, column)
     talk.note(f"rows count as often as column {column!r} says; scaling and filling count each once")
     return reading, {"sample_weight": weights}
+
+
+def _checked_shape(data: str, sheet: Sheet) -> tuple[int, int]:
+    n, d = sheet.rows.shape
+    if n < 2:
+        msg = f"{data} has {n} row, and a fit needs 2 at least, of which the variance is taken."
+        raise DataError(msg)
+    return n, d
 
 
 def _rows_for(asked: Asked, sheet: Sheet) -> Any:

@@ -38,6 +38,7 @@ TAKES: dict[str, dict[str, str]] = {
         "contamination": "contamination",
         "statistic": "statistic",
         "limits": "limits",
+        "folds": "folds",
     },
     "incremental": {**KERNEL, **BACK, "landmarks": "max_landmarks", "weights": "weights"},
 }

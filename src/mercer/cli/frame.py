@@ -24,9 +24,9 @@ from mercer.cli.ending import (
     OK,
     SCHEMA_VERSION,
     USAGE,
-    printable,
 )
 from mercer.cli.option_types import Bytes
+from mercer.cli.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

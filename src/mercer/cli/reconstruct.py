@@ -68,6 +68,10 @@ def _require_way_back(opened: Opened) -> None:
     if opened.is_detector:
         msg = f"{opened.path} is a detector. Fit with --model kpca --preimage ridge to reconstruct."
         raise InputError(msg)
+    kernel = getattr(opened.model, "kernel_", None)
+    if kernel is not None and kernel.is_precomputed:
+        msg = f"{opened.path} was fitted to kernel values: it never saw rows that it could lead back to."
+        raise InputError(msg)
     # scikit-learn's drop-in says by another name whether it has one.
     has = getattr(opened.model, "preimage", getattr(opened.model, "fit_inverse_transform", True))
     if has is None or has is False:

@@ -13,6 +13,7 @@ from mercer._core.memory import parse_bytes
 from mercer.cli.data import match_table
 from mercer.cli.output import check_output, told_file
 from mercer.cli.progress import counted
+from mercer.cli.words import count
 from mercer.io.write import open_writer
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def send(
             advance(len(chunk))
     for note in (*table.fresh_notes(), *writer.notes):
         talk.note(note)
-    talk.say(f"{table.source}: {n} rows, {len(written)} columns written")
+    talk.say(f"{table.source}: {count(n, 'row')}, {count(len(written), 'column')} written")
     result: dict[str, Any] = {"n": n, "columns": written, "id": table.id_name}
     result |= {"label": table.label_name, "output": None}
     if route.output != "-":

@@ -1,7 +1,8 @@
-"""Whether the parts of a loaded object agree: lengths, finite numbers, kernels that can be computed.
+"""Whether the parts of an object agree: lengths, finite numbers, kernels that can be computed.
 
 A file whose checksums are right may still have been written by anybody. What is looked at here is what the
-mathematics relies on without a look of its own.
+mathematics relies on without a look of its own. It is looked at before a file is written too: what can't be
+loaded is not saved.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import ModelFileError
-from mercer.engine.rows import first_bad, row_blocks
+from mercer.engine.rows import RowSource, first_bad, row_blocks
 from mercer.kernels.map_base import MAX_COLUMNS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.preimage.exact import ExactBack
@@ -36,6 +37,8 @@ def need(holds: Any, why: str) -> None:
 
 # ── rows and kernels ────────────────────────────────────────────────────────
 def _finite(x: Rows, what: str) -> None:
+    if isinstance(x, RowSource):
+        return  # it looks at every block that it hands out
     if x.ndim == 1:
         x = x[None, :]
     for _, block in row_blocks(x, max(1, BLOCK // max(1, int(x.shape[1])))):
@@ -49,7 +52,8 @@ def _kernel(kernel: Kernel, points: Rows) -> None:
     need(not kernel.is_precomputed, "a precomputed kernel has no points")
     if points.shape[0] == 0:
         return
-    kernel.check_rows(points)
+    for _, block in row_blocks(points, max(1, BLOCK // int(points.shape[1]))):
+        kernel.check_rows(block)
     with np.errstate(all="ignore"):
         need(
             kernel.tile(points[:1], points[:1]).shape == (1, 1),
@@ -73,6 +77,11 @@ def _fourier(value: Any) -> None:
     _finite(value.frequencies, "random frequencies")
     _finite(value.centre, "the numbers of a centre")
     need(np.isfinite(value.amplitude) and value.amplitude >= 0, "an amplitude is negative")
+
+
+def _landmarks(value: Any) -> None:
+    whole = isinstance(value.landmarks, (int, np.integer))
+    need(whole or len(np.shape(value.landmarks)) == 2, "landmarks are neither a number nor rows")
 
 
 def _polynomial(value: PolynomialMap) -> None:
@@ -182,6 +191,7 @@ VALUE_CHECKS: dict[str, Callable[[Any], None]] = {
     "FourierSections": _fourier,
     "Gauge": _gauge,
     "KernelSections": _kernel_sections,
+    "Nystrom": _landmarks,
     "PolynomialMap": _polynomial,
     "Projection": _projection,
     "SearchBack": _search_back,

@@ -31,9 +31,8 @@ class Decoder:
     def __init__(self, arrays: list[np.ndarray[Any, Any]]) -> None:
         self._arrays = arrays
         self._objects: list[Any] = []
-        self._sizes: list[
-            int
-        ] = []  # of each object, counting shared parts as often as they are used
+        self._matrices: dict[Any, Any] = {}
+        self._sizes: list[int] = []  # of objects, shared parts counted as often as they are used
         self._size = 0
 
     def add(self, entry: Any) -> None:
@@ -107,10 +106,13 @@ class Decoder:
         shape = tree["shape"]
         if not (isinstance(shape, list) and len(shape) == 2 and all(type(i) is int for i in shape)):
             _wrong(f"a sparse matrix has the shape {shape!r}")
-        if not _is_csr(data, indices, indptr, *shape):
+        if tree["kind"] not in ("array", "matrix") or not _is_csr(data, indices, indptr, *shape):
             _wrong("the indices of a sparse matrix lie outside of it")
         kind = sparse.csr_array if tree["kind"] == "array" else sparse.csr_matrix
-        return kind((data, indices, indptr), shape=tuple(shape))
+        key = (kind, *map(id, (data, indices, indptr)), *shape)
+        if key not in self._matrices:  # what was one matrix is one again
+            self._matrices[key] = kind((data, indices, indptr), shape=tuple(shape))
+        return self._matrices[key]
 
     def _dict(self, parts: Any, _: Any) -> Any:
         return self._trees(parts, "dict")

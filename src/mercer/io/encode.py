@@ -17,6 +17,7 @@ from scipy import sparse
 from mercer._core.errors import ModelFileError
 from mercer.engine.rows import RowSource
 from mercer.engine.sources import in_memory
+from mercer.io.agreement_models import check_object
 from mercer.io.container import DTYPES
 from mercer.io.kinds import check_fields, check_parameters
 from mercer.io.known_types import name_of, table
@@ -119,6 +120,7 @@ class Encoder:
             if name is None:
                 _refuse(value, where)
             entry = {"type": name, **self._parts(value, name, where)}
+            check_object(name, value)
             self._places[id(value)] = len(self.objects)
             self.objects.append(entry)
             self._alive.append(value)

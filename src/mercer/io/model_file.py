@@ -84,7 +84,12 @@ def save(
         **described(model, data, about),
         "model": {"objects": encoder.objects, "root": root},
     }
-    container.write(target, FORMAT, header, encoder.arrays)
+    try:
+        container.write(target, FORMAT, header, encoder.arrays)
+    except OSError as error:
+        why = error.strerror or error
+        msg = f"The model file {target} could not be written: {why}. What was there before is as it was."
+        raise OSError(error.errno, msg) from error
 
 
 def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any:

@@ -13,51 +13,56 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """c = Σ1, μ = Σx/c and S = Σ(x - μ)² of each column, in float64.
+    """c = Σ1, δ = Σ(x - s)/c and S = Σ(x - s - δ)² of each column about a fixed shift s, in float64.
 
     Blocks are centred before they are squared and merged by the rule of Chan, Golub & LeVeque (1979), so
-    that nothing cancels however far from zero a column lies.
+    that nothing cancels. What is merged are distances from a value of the column itself: their rounding is
+    small beside the spread, however far from zero the column lies and however many blocks there are.
     """
 
+    shift: Array  # (p,)
     count: Array  # (p,)
-    mean: Array  # (p,)
+    offset: Array  # (p,)
     squares: Array  # (p,)
 
     @classmethod
-    def empty(cls, p: int) -> ColumnMoments:
+    def empty(cls, shift: Array) -> ColumnMoments:
         """Of no rows."""
-        return cls(np.zeros(p), np.zeros(p), np.zeros(p))
+        p = len(shift)
+        return cls(shift, np.zeros(p), np.zeros(p), np.zeros(p))
 
     @classmethod
-    def of(cls, block: Array, missing: Flags | None) -> ColumnMoments:  # (b, p), (b, p)
+    def of(cls, block: Array, missing: Flags | None, shift: Array) -> ColumnMoments:  # (b, p)
         """Of one block of rows."""
-        x = block.astype(np.float64, copy=False)
+        x = block.astype(np.float64, copy=False) - shift
         if missing is None:
             count: Array = np.full(x.shape[1], float(len(x)))
-            mean = x.mean(axis=0)
-            centred = x - mean
+            offset = x.mean(axis=0)
+            centred = x - offset
         else:
             count = np.asarray(np.sum(~missing, axis=0, dtype=np.float64))
-            filled = np.where(missing, 0.0, x)
-            mean = filled.sum(axis=0) / np.maximum(count, 1.0)
-            centred = np.where(missing, 0.0, filled - mean)
-        # What rounding left of the mean of the centred column: without it, a column far from zero is off.
-        off = centred.sum(axis=0) / np.maximum(count, 1.0)
-        squares = np.einsum("ij,ij->j", centred, centred) - count * off**2
-        return cls(count, mean + off, np.maximum(squares, 0.0))
+            x = np.where(missing, 0.0, x)
+            offset = x.sum(axis=0) / np.maximum(count, 1.0)
+            centred = np.where(missing, 0.0, x - offset)
+        return cls(shift, count, offset, np.einsum("ij,ij->j", centred, centred))
 
     def merged(self, other: ColumnMoments) -> ColumnMoments:
-        """Of both sets of rows together."""
+        """Of both sets of rows together; the shift is the same in both."""
         count = self.count + other.count
         share = other.count / np.maximum(count, 1.0)
-        gap = other.mean - self.mean
+        gap = other.offset - self.offset
         squares = self.squares + other.squares + self.count * share * gap**2
-        return ColumnMoments(count, self.mean + share * gap, squares)
+        return ColumnMoments(self.shift, count, self.offset + share * gap, squares)
 
     def filled(self, values: Array, n: int) -> ColumnMoments:  # (p,)
         """As if each missing one of n entries of a column were its value in `values`."""
-        p = len(values)
-        return self.merged(ColumnMoments(n - self.count, np.array(values), np.zeros(p)))
+        none = np.zeros(len(values))
+        return self.merged(ColumnMoments(self.shift, n - self.count, values - self.shift, none))
+
+    @property
+    def mean(self) -> Array:
+        """Of each column."""
+        return self.shift + self.offset
 
     def spread(self) -> Array:
         """The population standard deviation."""
@@ -71,3 +76,12 @@ class ColumnMoments:
         eps = np.finfo(np.float64).eps
         variance = self.spread() ** 2
         return variance <= self.count * eps * variance + (self.count * self.mean * eps) ** 2
+
+
+def a_value(block: Array, missing: Flags | None) -> Array:  # (b, p) -> (p,)
+    """A value of each column to shift by; 0 where the block has none."""
+    if missing is None:
+        return np.array(block[0], dtype=np.float64)
+    first = np.argmin(missing, axis=0)
+    found = block[first, np.arange(block.shape[1])].astype(np.float64)
+    return np.where(np.isnan(found), 0.0, found)

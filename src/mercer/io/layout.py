@@ -58,7 +58,8 @@ def position(name: str, names: Sequence[str], *, source: str, named: bool, optio
 
 def hint(name: str, names: Sequence[str]) -> str:
     """The nearest name, and the names that there are."""
-    close = difflib.get_close_matches(name, names[:5000], n=1, cutoff=0.6)
+    close = [other for other in names if other.lower() == name.lower()]
+    close = close or difflib.get_close_matches(name, names[:5000], n=1, cutoff=0.6)
     near = f"Did you mean {close[0]!r}? " if close else ""
     return f"{near}Its columns are {listed(names)}."
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import DataError, InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, parse_bytes
-from mercer.io.column_moments import ColumnMoments
+from mercer.io.column_moments import ColumnMoments, a_value
 from mercer.io.layout import listed
 from mercer.io.missing import Missing
 from mercer.io.preparation import Preparation
@@ -73,15 +73,16 @@ def learn(
 class _Seen:
     """What one pass over a file finds out."""
 
+    names: tuple[str, ...]
     moments: ColumnMoments
     missing: Missing
     levels: dict[str, set[str]]
     n: int = 0
-    names: tuple[str, ...] = field(default=())
 
     @classmethod
     def of(cls, table: TableFile, names: tuple[str, ...], words: list[str]) -> _Seen:
-        seen = cls(ColumnMoments.empty(len(names)), Missing(), {w: set() for w in words}, 0, names)
+        nothing = ColumnMoments.empty(np.zeros(len(names)))
+        seen = cls(names, nothing, Missing(), {word: set() for word in words})
         for chunk in table.chunks(chunk_height(table)):
             seen._add(chunk)
         return seen
@@ -91,10 +92,13 @@ class _Seen:
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # what is not finite is refused at the end
-            self.moments = self.moments.merged(ColumnMoments.of(chunk.numbers, gaps))
+            if self.n == 0:
+                self.moments = ColumnMoments.empty(a_value(chunk.numbers, gaps))
+            found = ColumnMoments.of(chunk.numbers, gaps, self.moments.shift)
+            self.moments = self.moments.merged(found)
         for name, levels in self.levels.items():
-            levels.update(found := set(chunk.words[name]))
-            if None in found:
+            levels.update(words := set(chunk.words[name]))
+            if None in words:
                 row = int(np.argmax([word is None for word in chunk.words[name]]))
                 msg = (
                     f"Column {name!r}, of categories, has a missing value in {chunk.place(row)}. No number "

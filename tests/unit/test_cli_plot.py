@@ -13,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from mercer.cli.demo_data import circles, process
 from mercer.cli.main import main
 from mercer.cli.plot import KINDS
-from mercer.cli.plot_kinds import DRAW, label_values
+from mercer.cli.plot_asked import label_values
+from mercer.cli.plot_kinds import DRAW
 
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 SHAPE = (8, 6)
@@ -185,6 +186,23 @@ def test_labels_that_are_numbers_are_a_measurement():
     assert label_values(None) is None
     assert label_values(np.array(["1.5", "2"], dtype=object)).dtype.kind == "f"
     assert list(label_values(np.array(["a", None], dtype=object))) == ["a", "missing"]
+
+
+def test_labels_and_names_are_shown_as_they_are(here, drawn):
+    """No formula is made of dollars, and no label is hidden from the legend by a first _."""
+    labels = ["$\\frac{", "_under", "<script>alert(1)</script>", "5 $ or 6 $"]
+    lines = ["id,$x_{,_y,label"]
+    lines += [f"{i},{i % 7},{i % 5},{labels[i % 4]}" for i in range(40)]
+    (here / "odd.csv").write_text("\n".join(lines))
+    fitted = run("fit", "odd.csv", "--id", "id", "--label", "label", "-o", "odd.mercer")
+    assert fitted.exit_code == 0, fitted.stderr
+    figure = drawn("scores", "odd.mercer", "odd.csv", "--title", "$\\frac")
+    figure.canvas.draw()  # a formula that is none would raise
+    texts = [
+        text.get_text().replace("\\$", "$") for text in figure.axes[0].get_legend().get_texts()
+    ]
+    assert sorted(text.strip("\N{WORD JOINER}") for text in texts) == sorted(labels)
+    drawn("levels", "odd.mercer", "odd.csv", "--components", "0").canvas.draw()
 
 
 # ── what can't be drawn ─────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from mercer.cli.frame import ALARM, OK, verb
 from mercer.cli.monitor_run import axis_times, monitored, named_by_time, results, summary
 from mercer.cli.option_types import OptionType
 from mercer.cli.output import check_output
-from mercer.cli.plot_file import PicturePath, new_figure, opened, save
+from mercer.cli.plot_file import PicturePath, new_figure, opened, save, verbatim
 from mercer.engine.frames import need
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def draw_charts(talk: Talk, seen: Seen, figure: Any) -> None:
     if times is None:
         talk.say(f"{seen.time_name!r} holds neither numbers nor dates: the chart counts the rows")
     axes = seen.drawn_at(times).plot(fig=figure)
-    axes[-1].set_xlabel("row" if times is None or seen.named is None else seen.named)
+    axes[-1].set_xlabel("row" if times is None or seen.named is None else verbatim(seen.named))
     if times is not None and times.dtype.kind == "M":  # 06:00, 07:00, … and the day once
         axis = axes[-1].xaxis
         dates = need("matplotlib.dates", extra="plot")

@@ -14,7 +14,7 @@ from mercer.cli.flags import flagged
 from mercer.cli.frame import verb
 from mercer.cli.option_types import Names, OptionType
 from mercer.cli.output import check_output, told_file
-from mercer.cli.plot_file import PicturePath, need_matplotlib, save
+from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,7 +195,8 @@ def plot(
     replaced = check_output(str(output), [model, *filter(None, [data])]).exists()
     need_matplotlib()
     from mercer.cli.monitor_run import named_by_time
-    from mercer.cli.plot_kinds import DRAW, Asked
+    from mercer.cli.plot_asked import Asked
+    from mercer.cli.plot_kinds import DRAW
 
     found = open_model(model)
     _check_model(kind, found)
@@ -207,7 +208,8 @@ def plot(
         figure = DRAW[kind](asked)
         if title is not None:
             under = figure.get_suptitle()  # says where other variables are held: it stays
-            figure.suptitle(f"{title}\n{under}" if under else title, fontsize=11)
+            above = verbatim(title)
+            figure.suptitle(f"{above}\n{under}" if under else above, fontsize=11)
         save(figure, output, dpi=dpi)
     talk.say(told_file(output, replaced=replaced))
     inches = [float(side) for side in figure.get_size_inches()]

@@ -52,6 +52,18 @@ def new_figure(size: tuple[float, float]) -> Any:
     return need("matplotlib.figure", extra="plot").Figure(figsize=size, layout="constrained")
 
 
+def verbatim(text: str) -> str:
+    r"""A user's text as matplotlib shows it: no formula between dollars, nothing hidden by a first _.
+
+    Examples
+    --------
+    >>> verbatim("5 $ or 6 $")
+    '5 \\$ or 6 \\$'
+    """
+    shown = text.replace("$", r"\$")
+    return f"\N{WORD JOINER}{shown}" if shown.startswith("_") else shown  # else no legend has it
+
+
 def save(figure: Any, path: Path, *, dpi: int = 120) -> None:
     """Write a matplotlib figure; a file that was there stays as it was until the new one is whole."""
     from matplotlib import rc_context

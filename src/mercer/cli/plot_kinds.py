@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,93 +10,21 @@ import numpy as np
 
 from mercer import PCA, plots
 from mercer._core.errors import nearest
-from mercer.cli.data import read_sheet
-from mercer.cli.plot_file import new_figure
+from mercer.cli.plot_asked import label_values
 from mercer.engine.frames import need
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array
-    from mercer.cli.data import Opened
     from mercer.cli.frame import Talk
-    from mercer.io.prepare import Sheet
-    from mercer.io.table import Reading
+    from mercer.cli.plot_asked import Asked
 
 SHOWN_LEVELS = 6
 GRID = 120  # points along each side: finer than the eye at the usual size
 SHOWN_FACES = 15
 FACES_ACROSS = 8
 CELL, TEXT = 1.15, 0.2  # inches across a face, and for the line above it
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a picture is made from: the model, where its rows are, and what the user chose."""
-
-    talk: Talk
-    found: Opened
-    data: str | None
-    reading: Reading
-    memory: str
-    size: tuple[float, float] | None
-    components: tuple[int, ...] | None = None
-    variables: tuple[str, ...] | None = None
-    fixed: str | None = None
-
-    @property
-    def model(self) -> Any:
-        """The estimator."""
-        return self.found.model
-
-    @cached_property
-    def sheet(self) -> Sheet:
-        """The rows, prepared for the model."""
-        return read_sheet(self.talk, str(self.data), self.reading, self.found, self.memory)
-
-    @property
-    def features(self) -> list[str]:
-        """Names of the d columns that the model sees."""
-        return list(self.sheet.names)
-
-    def unscaled(self, rows: Array) -> Array:
-        """Rows of the model in the units of the file."""
-        known = self.found.preparation
-        return rows if known is None else known.unscaled(rows)
-
-    def figure(self, width: float, height: float) -> Any:
-        """An empty figure of the size that was asked for, or of this one."""
-        return new_figure(self.size or (width, height))
-
-    def chosen(self, most: int) -> list[int]:
-        """The components that were asked for, or the first few, all of them there."""
-        k = int(self.model.n_components_)
-        wanted = range(min(k, most)) if self.components is None else self.components
-        for component in wanted:
-            if component >= k:
-                msg = (
-                    f"--components has {component}, but {str(self.found.path)!r} has {k}, counted "
-                    f"from 0 to {k - 1}."
-                )
-                raise click.UsageError(msg)
-        return list(wanted)
-
-    def way_back(self, what: str) -> Callable[[Array], Array]:
-        """The model's way from scores to rows, or an error that says how to get one."""
-        back = getattr(self.model, "inverse_transform", None)
-        if back is None or _has_no_preimage(self.model):
-            msg = (
-                f"{what} needs a way back from scores to rows, and {str(self.found.path)!r} has none. "
-                "Fit it with one: mercer fit DATA --preimage ridge -o MODEL"
-            )
-            raise click.UsageError(msg)
-        return lambda scores: self.unscaled(np.asarray(back(scores)))
-
-
-def _has_no_preimage(model: Any) -> bool:
-    if hasattr(model, "preimage"):
-        return not hasattr(model, "preimage_")
-    return getattr(model, "fit_inverse_transform", True) is False  # as scikit-learn has it
 
 
 # ── of rows ─────────────────────────────────────────────────────────────────
@@ -144,7 +70,7 @@ def draw_panels(asked: Asked) -> Any:
         fig=figure,
     )
     for ax in (axes[0, 0], axes[1, 1]):
-        ax.set(xlabel=asked.features[0], ylabel=asked.features[1])
+        ax.set(xlabel=asked.shown[0], ylabel=asked.shown[1])
     return figure
 
 
@@ -161,9 +87,9 @@ def _linear(talk: Talk, rows: Array) -> Array:
 def draw_levels(asked: Asked) -> Any:
     """The first components, or those asked for, as functions over two variables in their own units."""
     chosen = asked.chosen(SHOWN_LEVELS)
-    names = asked.features
+    names = asked.shown
     raw = asked.sheet.raw()  # (n, d)
-    pair = _pair(asked, names)
+    pair = _pair(asked)
     axes = plots.levels(
         raw,
         lambda points: asked.model.transform(asked.sheet.preparation.scaled(points)),
@@ -258,8 +184,9 @@ def _image_shape(asked: Asked) -> tuple[int, int]:
 
 
 # ── what was chosen ─────────────────────────────────────────────────────────
-def _pair(asked: Asked, names: list[str]) -> tuple[str, str] | None:
-    wanted = asked.variables
+def _pair(asked: Asked) -> tuple[int, int] | None:
+    """Places of the two variables; None where there are no others."""
+    names, wanted = asked.features, asked.variables
     if wanted is None:
         if len(names) == 2:
             return None
@@ -277,7 +204,7 @@ def _pair(asked: Asked, names: list[str]) -> tuple[str, str] | None:
     if len(wanted) != 2:
         msg = f"--variables needs two names, but {len(wanted)} came: {', '.join(wanted)}."
         raise click.UsageError(msg)
-    return wanted[0], wanted[1]
+    return names.index(wanted[0]), names.index(wanted[1])
 
 
 def _held(fixed: str | None, raw: Array) -> Any:
@@ -287,21 +214,6 @@ def _held(fixed: str | None, raw: Array) -> Any:
         return int(fixed)
     msg = f"--fixed {fixed} came. Use median, or a row from 0 to {len(raw) - 1}."
     raise click.UsageError(msg)
-
-
-def label_values(labels: Any) -> Any:
-    """Labels as numbers where all are, so that a measurement gets a colour bar; else as they are."""
-    if labels is None:
-        return None
-    values = np.asarray(labels)
-    if values.dtype.kind not in "OUS":
-        return values
-    texts = ["missing" if value is None else str(value) for value in values]
-    try:
-        numbers = np.array(texts, dtype=np.float64)
-    except ValueError:
-        return np.array(texts)
-    return numbers if np.isfinite(numbers).all() else np.array(texts)
 
 
 def model_name(model: Any) -> str:

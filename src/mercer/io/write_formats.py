@@ -60,10 +60,11 @@ class Csv(Format):
         self._text = io.StringIO(newline="")
         kind: dict[str, Any] = {"delimiter": self.delimiter, "lineterminator": "\n"}
         self._plain = csv.writer(self._text, **kind)
-        # Readers pass over blanks at the beginning of a field, unless it is quoted.
+        # Readers pass over blanks at the beginning of a field, and take \r for the end of a line, unless the
+        # field is quoted; csv does not know that.
         self._quoting = csv.writer(self._text, quoting=csv.QUOTE_NONNUMERIC, **kind)
         names = [*(name for name in self.beside if name is not None), *self.names]
-        (self._quoting if _has_blank(names) else self._plain).writerow(names)
+        (self._quoting if _has_special(names) else self._plain).writerow(names)
         self._send()
 
     def write(self, rows: Array, ids: Any, labels: Any) -> None:
@@ -74,7 +75,7 @@ class Csv(Format):
             records: Any = _fields(rows[some])
             if said:
                 records = [[*before, *row] for *before, row in zip(*said, records, strict=True)]
-            (self._quoting if any(map(_has_blank, said)) else self._plain).writerows(records)
+            (self._quoting if any(map(_has_special, said)) else self._plain).writerows(records)
             self._send()
 
     def _send(self) -> None:
@@ -94,8 +95,8 @@ class Tsv(Csv):
 
 def _fields(rows: Array) -> list[list[Any]]:
     """Numbers as csv writes them: repr of a float is the shortest text that reads back."""
-    if rows.dtype == np.float32:  # as a float64 it would have digits that it never had
-        return [[str(value) for value in row] for row in rows]
+    if rows.dtype == np.float32:  # as Python's floats they would have digits that they never had
+        return [list(row) for row in rows]
     values: list[list[Any]] = rows.tolist()
     return values
 
@@ -104,8 +105,8 @@ def _plain_values(values: Any) -> list[Any]:
     return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
-def _has_blank(fields: list[Any]) -> bool:
-    return any(isinstance(field, str) and field[:1] == " " for field in fields)
+def _has_special(fields: list[Any]) -> bool:
+    return any(isinstance(f, str) and (f[:1] == " " or "\r" in f) for f in fields)
 
 
 class Npy(Format):

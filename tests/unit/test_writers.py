@@ -1,0 +1,216 @@
+"""Rows into files: read again they are the same to the last bit, and a failure leaves what was there."""
+
+import errno
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mercer._core.errors import InputError
+from mercer.io.table import Chunk, Reading, open_table
+from mercer.io.write import SUFFIXES, open_writer
+
+FORMATS = ["csv", "tsv", "npz", "parquet", "arrow"]
+NAMES = ["kpca0", "kpca1"]
+IDS = ["007", " blank", 'quote "', "comma, and\nline", "Ünïcödé", "=1+1", ""]
+LABELS = ["<script>", "b", "NA", "1", "2.5", "-", "z"]
+
+
+@pytest.fixture
+def scores(rng):
+    values = rng.standard_normal((7, 2)) * 10.0 ** rng.integers(-300, 300, (7, 2))
+    values[0] = [0.1, -0.0]
+    values[1] = [5e-324, 1.7976931348623157e308]
+    return values
+
+
+def write(path, rows, ids=IDS, labels=LABELS, **kwargs):
+    options = {"id_name": "id", "label_name": "label", "dtype": rows.dtype} | kwargs
+    with open_writer(path, NAMES, **options) as writer:
+        writer.write(rows[:3], ids[:3], labels[:3])
+        writer.write(rows[3:], ids[3:], labels[3:])
+    return writer
+
+
+def read(path, **kwargs):
+    reading = {} if path.suffix == ".npz" else {"id": "id", "label": "label"}
+    chunks = list(open_table(path, Reading(**reading, **kwargs)).chunks(100))
+    numbers, ids, labels = (
+        np.concatenate([getattr(chunk, part) for chunk in chunks])
+        for part in ("numbers", "ids", "labels")
+    )
+    return Chunk(0, numbers, {}, ids, labels)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_what_was_written_is_read_again_to_the_last_bit(ending, scores, tmp_path):
+    path = tmp_path / f"t.{ending}"
+    assert write(path, scores).n_rows == 7
+    chunk = read(path)
+    assert chunk.numbers.tobytes() == scores.tobytes()
+    assert (list(chunk.ids), list(chunk.labels)) == (IDS, LABELS)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_float32_stays_float32(ending, rng, tmp_path):
+    rows = rng.standard_normal((7, 2)).astype(np.float32)
+    path = tmp_path / f"t.{ending}"
+    write(path, rows)
+    assert read(path, dtype="float32").numbers.tobytes() == rows.tobytes()
+    if ending == "csv":  # and has no digits that a float32 never had, nor quotes
+        assert path.read_text().splitlines()[1] == f'"007","<script>",{rows[0, 0]!s},{rows[0, 1]!s}'
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))))
+def test_words_come_back_whatever_they_are(tmp_path_factory, words):
+    path = tmp_path_factory.mktemp("words") / "t.csv"
+    with open_writer(path, ["x"], id_name="id") as writer:
+        writer.write(np.ones((len(words) + 1, 1)), [*words, "end"])
+    (chunk,) = open_table(path, Reading(id="id", delimiter=",")).chunks(1000)
+    assert list(chunk.ids) == [*words, "end"]
+
+
+def test_others_read_what_we_write(scores, tmp_path):
+    write(tmp_path / "t.csv", scores)
+    write(tmp_path / "t.parquet", scores)
+    write(tmp_path / "t.npz", scores)
+    frame = pd.read_csv(tmp_path / "t.csv", dtype={"id": str})
+    assert list(frame.columns) == ["id", "label", *NAMES]
+    np.testing.assert_allclose(frame[NAMES], scores, rtol=1e-15)
+    np.testing.assert_array_equal(pd.read_parquet(tmp_path / "t.parquet")[NAMES], scores)
+    with np.load(tmp_path / "t.npz", allow_pickle=False) as archive:
+        assert sorted(archive) == ["ids", "labels", "names", "rows"]
+        np.testing.assert_array_equal(archive["rows"], scores)
+
+
+def test_an_npy_file_of_unknown_height_is_a_plain_array_and_says_what_it_lacks(scores, tmp_path):
+    writer = write(tmp_path / "t.npy", scores)
+    np.testing.assert_array_equal(np.load(tmp_path / "t.npy"), scores)
+    assert "'id' and 'label' are not written" in writer.notes[0]
+
+
+@pytest.mark.parametrize("ending", ["csv", "npy", "npz", "parquet", "arrow"])
+def test_no_rows_are_a_file_too(ending, tmp_path):
+    with open_writer(tmp_path / f"t.{ending}", NAMES, id_name="id"):
+        pass
+    assert (tmp_path / f"t.{ending}").stat().st_size > 0
+
+
+@pytest.mark.parametrize("form", ["csv", "npy", "parquet"])
+def test_the_standard_output_gets_the_bytes_of_the_file(form, scores, tmp_path, monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", out)
+    write("-", scores, format=form)
+    write(tmp_path / f"t.{form}", scores)
+    assert out.buffer.getvalue() == (tmp_path / f"t.{form}").read_bytes()
+
+
+def test_a_closed_pipe_is_told_to_the_caller():
+    script = (
+        "import numpy as np, sys\nfrom mercer.io.write import open_writer\n"
+        "try:\n"
+        "    with open_writer('-', ['x']) as writer:\n"
+        "        for _ in range(100): writer.write(np.ones((1000, 1)))\n"
+        "except BrokenPipeError: sys.stderr.write('broken'); sys.stderr.flush()\n"
+        "import os; os._exit(0)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b"broken"
+
+
+# ── failures ────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("ending", ["csv", "npy", "npz", "parquet"])
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(ending, scores, tmp_path, monkeypatch):
+    path = tmp_path / f"t.{ending}"
+    path.write_bytes(b"old")
+
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        OSError, match=rf"t.{ending}' could not be written: No space left"
+    ) as caught:
+        write(path, scores)
+    assert caught.value.errno == errno.ENOSPC
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_an_interrupt_leaves_the_old_file(scores, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"old")
+
+    def interrupted():
+        with open_writer(path, NAMES) as writer:
+            writer.write(scores)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"old", ["t.csv"])
+
+
+def test_a_device_is_written_to_and_a_link_stays_a_link(scores, tmp_path):
+    write("/dev/null", scores, format="csv")
+    assert not os.path.isfile("/dev/null")
+    (tmp_path / "file.csv").touch()
+    (tmp_path / "link.csv").symlink_to(tmp_path / "file.csv")
+    write(tmp_path / "link.csv", scores)
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "file.csv").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("t.xyz", r"ending '.xyz'.*\.csv, .*\.parquet"),
+        ("t", r"ending ''"),
+        ("nowhere/t.csv", "needs the folder .*nowhere.*Make it first"),
+        ("folder.csv", "is a folder; a file was needed"),
+    ],
+)
+def test_a_place_that_can_not_be_written_is_refused_before_any_work(path, said, tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(InputError, match=said), open_writer(tmp_path / path, NAMES):
+        pytest.fail("it was opened")
+
+
+def test_rows_that_do_not_fit_their_columns_are_refused(tmp_path):
+    with (
+        pytest.raises(InputError, match=r"shape \(2, 3\) came for 2 columns"),
+        open_writer(tmp_path / "t.csv", NAMES) as writer,
+    ):
+        writer.write(np.ones((2, 3)))
+    with (
+        pytest.raises(InputError, match="2 rows came with 1 ids"),
+        open_writer(tmp_path / "t.csv", NAMES, id_name="id") as writer,
+    ):
+        writer.write(np.ones((2, 2)), ["one"])
+    with (
+        pytest.raises(InputError, match="several columns of one name: 'kpca0'"),
+        open_writer(tmp_path / "t.csv", NAMES, id_name="kpca0"),
+    ):
+        pytest.fail("it was opened")
+    with (
+        pytest.raises(InputError, match="can't be written"),
+        open_writer("-", NAMES, format="hdf5"),
+    ):
+        pytest.fail("it was opened")
+    assert os.listdir(tmp_path) == []
+
+
+def test_every_ending_that_is_written_is_read():
+    from mercer.io.table import SUFFIXES as READ
+
+    assert {ending: READ[ending] for ending in SUFFIXES} == SUFFIXES

@@ -269,6 +269,10 @@ def test_a_dry_run_plans_and_writes_nothing(folder):
     found = json.loads(result.stdout)["results"]
     mine = KernelPCA(2).plan(X)
     assert (found["route"], found["bytes"]) == (mine.route, mine.n_bytes)
+    for kind in ("pca", "detector", "incremental"):
+        told = good("fit", "data.npy", "--model", kind, "--dry-run", "-o", "m.mercer")
+        assert "nothing was fitted" in told.stderr
+        assert "B" in told.stdout
     assert not (folder / "m.mercer").exists()
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Names",
     "Opened",
+    "complete_columns",
     "match_table",
     "open_model",
     "preparing_options",
@@ -184,20 +185,27 @@ def read_training(
     scale: str = "standard",
     impute: str | None = None,
     one_hot: bool = False,
+    scaled_later: bool = False,
 ) -> tuple[Sheet, Preparation]:
-    """Rows to fit to, and what was learned to prepare them; what was done to them is said."""
+    """Rows to fit to, and what was learned to prepare them; what was done to them is said.
+
+    `scaled_later`: the model that they go to standardises them itself.
+    """
     from mercer.io.prepare import Preparation, prepared_rows
     from mercer.io.table import open_table
 
     budget = parse_bytes(memory)
     with talk.timed("read"), watched(talk, f"reading {path}"):
         table = open_table(path, reading)
+        now = "none" if scaled_later else scale
         preparation, notes = Preparation.learn(
-            table, scale=scale, impute=impute, one_hot=one_hot, memory_bytes=budget
+            table, scale=now, impute=impute, one_hot=one_hot, memory_bytes=budget
         )
         sheet = prepared_rows(table, preparation, memory_bytes=budget)
     if scale == "none":
         notes = (*notes, "columns are not scaled")
+    elif scaled_later:
+        notes = (*notes, "the model standardises every column itself")
     _say_read(talk, table, sheet, (*notes, *sheet.notes))
     return sheet, preparation
 

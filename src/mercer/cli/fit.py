@@ -10,9 +10,10 @@ import numpy as np
 from click.core import ParameterSource
 
 from mercer._core.errors import DataError
-from mercer.cli.data import preparing_options, read_training, reading_options
+from mercer.cli.data import complete_columns, preparing_options, read_training, reading_options
 from mercer.cli.evidence import facts, told
 from mercer.cli.fit_model import TABLES, Components, asked_for
+from mercer.cli.fit_plan import tell_plan
 from mercer.cli.frame import plain, verb
 from mercer.cli.output import check_output, told_file
 from mercer.cli.progress import watched
@@ -95,7 +96,12 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
 @click.option(
     "--folds", type=click.IntRange(2), help="Stretches of rows held out for the limits; 5."
 )
-@click.option("--weights", metavar="COLUMN", help="Column that says how often each row counts.")
+@click.option(
+    "--weights",
+    metavar="COLUMN",
+    shell_complete=complete_columns,
+    help="Column that says how often each row counts.",
+)
 @click.option(
     "--dry-run", is_flag=True, help="Read the data, print the plan; fit and write nothing."
 )
@@ -124,19 +130,23 @@ def fit(
     asked = asked_for(kind, options, seed=seed, memory=memory)
     scale = _scale_for(asked, scale)
     path = _checked_paths(data, output, options.get("checkpoint"), dry_run=dry_run)
-    # A detector scales by itself: its limits come from rows that were held out of the scaling too.
-    own = kind == "detector"
     reading, weights = _weights(talk, data, reading, options.get("weights"))
     sheet, preparation = read_training(
-        talk, data, reading, memory, scale="none" if own else scale, impute=impute, one_hot=one_hot
+        talk,
+        data,
+        reading,
+        memory,
+        scale=scale,
+        impute=impute,
+        one_hot=one_hot,
+        # The limits of a detector come from rows that were held out of the scaling too.
+        scaled_later=kind == "detector",
     )
-    if own and scale == "standard":
-        talk.note("the detector standardises every column")
     n, d = _checked_shape(data, sheet)
     with watched(talk, "fitting") as verbose:
         model = asked.estimator(n, verbose=verbose, scale=scale == "standard")
         if dry_run:
-            return _tell_plan(talk, model, sheet, weights)
+            return tell_plan(talk, model, _rows_for(asked, sheet), weights)
         with talk.timed("fit"):
             model.fit(_rows_for(asked, sheet), **weights)
     if asked.way_back_for_free:
@@ -201,20 +211,6 @@ def _rows_for(asked: Asked, sheet: Sheet) -> Any:
 
 
 # ── after ───────────────────────────────────────────────────────────────────
-def _tell_plan(talk: Talk, model: Any, sheet: Sheet, weights: dict[str, Any]) -> None:
-    """What the fit would do."""
-    n, d = sheet.rows.shape
-    results: dict[str, Any] = {"n": n, "d": d, "model": repr(model), "dry_run": True}
-    lines = [f"{model!r} of {n} rows x {d} features"]
-    if hasattr(model, "plan"):
-        plan = model.plan(sheet.rows, **weights)
-        results |= {"plan": str(plan).splitlines(), "route": plan.route, "bytes": plan.n_bytes}
-        results |= {"products": plan.n_products, "seconds": plan.seconds}
-        lines.append(str(plan))
-    talk.say("dry run: nothing was fitted, nothing was written")
-    talk.tell(results, "\n".join(lines))
-
-
 def _kept(
     talk: Talk, path: Path, model: Any, preparation: Preparation, sheet: Sheet
 ) -> dict[str, Any]:

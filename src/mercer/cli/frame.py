@@ -163,7 +163,7 @@ class Verb(click.Command):
     def _look_up(self, ctx: click.Context) -> None:
         root = ctx.find_root()
         verbs = getattr(root.command, "verbs", {})
-        config = find((root.obj or {}).get("config"))
+        config = find((root.obj or {}).get("config")) if verbs else None
         if config is None:
             return
         ctx.default_map, ctx.meta[ORIGINS] = config.defaults(self, verbs)

@@ -96,7 +96,8 @@ class Loss:
     def add(self, rows: Array, back: Array) -> None:  # (b, d), (b, d)
         """One chunk more."""
         self.squares += float(np.sum((rows.astype(np.float64) - back) ** 2))
-        here = ColumnMoments.of(rows, None)
+        shift = rows[0].astype(np.float64) if self.seen is None else self.seen.shift
+        here = ColumnMoments.of(rows, None, shift)
         self.seen = here if self.seen is None else self.seen.merged(here)
 
     @property

@@ -17,9 +17,10 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer.sklearn
 from markets.kernels import HISTOGRAM, VALID
-from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
+from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, Prepared
 from mercer.approximations import RandomFourier, RPCholesky
 from mercer.errors import InputError, KernelError
+from mercer.io.prepare import Preparation
 from mercer.kernels import RBF, Chi2, Custom, Laplacian, Linear, Matern, Polynomial, Sigmoid
 from mercer.onnx import Agreement, register, to_onnx, verify
 from mercer.onnx.sample import sample_rows
@@ -295,6 +296,14 @@ def test_a_row_that_is_no_row_has_no_scores(name, cloud, histograms):
     np.testing.assert_allclose(found[[1, 3]], model.transform(asked[[1, 3]]), atol=1e-9)
 
 
+def test_histograms_with_empty_bins(histograms):
+    x = np.where(histograms > 0.5, histograms, 0.0)
+    assert np.any((x[:, None, :] + x[None, :, :]).sum(axis=2) == 0.0)  # 0/0 in all bins
+    model = KernelPCA(3, kernel=Chi2(0.5)).fit(x)
+    for dtype, tolerance in TOLERANCE.items():
+        assert verify(to_onnx(model, dtype=dtype), model, x).max_rel <= tolerance
+
+
 def test_rows_outside_of_a_kernels_domain_have_no_scores(histograms):
     model = KernelPCA(2, kernel=Chi2(0.5)).fit(histograms)
     asked = histograms[:3].copy()
@@ -447,6 +456,34 @@ def test_a_row_that_is_no_row_is_an_alarm(cloud):
     assert np.isinf(detector.statistics(asked[2:])["index"][0])
     assert label[2] == -1
     assert q[0] == pytest.approx(detector.statistics(asked[:1])["Q"][0])
+
+
+# ── prepared models ─────────────────────────────────────────────────────────
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("kind", [KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector])
+def test_filling_and_scaling_are_inside(kind, dtype, cloud):
+    raw = cloud * [1.0, 100.0, 0.01, 1.0] + [5.0, 1e4, 0.0, -3.0]
+    center, spread = raw.mean(axis=0), raw.std(axis=0)
+    preparation = Preparation(
+        ("a", "b", "c", "d"), fills=center + 0.5 * spread, center=center, spread=spread
+    )
+    model = Prepared(preparation, kind().fit((raw - center) / spread))
+    proto = to_onnx(model, dtype=dtype)
+    rows = sample_rows(model, rng=np.random.default_rng(0))
+    assert np.isnan(rows).any()
+    found = verify(proto, model, rows)
+    assert found.ok
+    limit = (
+        TOLERANCE[dtype]
+        if kind is not KernelPCADetector
+        else {"float64": 1e-9, "float32": 1e-6}[dtype]
+    )
+    assert found.max_rel <= limit
+    assert json.loads(metadata(proto)["mercer.features"]) == ["a", "b", "c", "d"]
+    # A gap gives what its fill gives.
+    gap, full = raw[:1].astype(dtype), raw[:1].astype(dtype)
+    gap[0, 1], full[0, 1] = np.nan, preparation.fills[1]
+    np.testing.assert_allclose(run(proto, gap)[0], run(proto, full)[0], rtol=1e-4)
 
 
 # ── pipelines ───────────────────────────────────────────────────────────────

@@ -125,15 +125,15 @@ def checked_opset(opset: int | None) -> int:
 def write(g: Graph, source: Source, preparation: Preparation | None, x: Value) -> dict[str, Value]:
     """The nodes from the input to the named outputs, in the precision of the graph."""
     double = g.at(DOUBLE)
+    work = double if source.detector is not None else g.at(source.fitted.precision(g.dtype))
     if preparation is not None:
-        x = prepared(double, preparation, x if g.is_double else double.cast(x))
-        x = x if g.is_double else g.cast(x)
+        rows = prepared(double, preparation, x if g.is_double else double.cast(x))
+        rows = rows if work.is_double else work.cast(rows)
+    else:
+        rows = x if work.dtype == g.dtype else work.cast(x)
     if source.detector is not None:
-        x = x if g.is_double else double.cast(x)
-        columns = statistics(double, source.detector, source.fitted, x)
+        columns = statistics(work, source.detector, source.fitted, rows)
         return {name: _flat(g, name, columns[name]) for name in (*STATISTICS, LABEL)}
-    work = g.at(source.fitted.precision(g.dtype))
-    rows = x if work.dtype == g.dtype else work.cast(x)
     found = work.op("Add", scores(work, source.fitted, rows), guard(work, rows))
     return {SCORES: found if work.dtype == g.dtype else g.cast(found)}
 

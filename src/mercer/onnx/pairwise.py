@@ -72,8 +72,8 @@ def chi2_distances(g: Graph, x: Value, z: Array) -> Value:  # -> (b, m)
 
     def term(body: Graph, x_j: Value, z_j: Value) -> Value:
         gap, total = body.op("Sub", x_j, z_j), body.op("Add", x_j, z_j)
-        # Both are zero there, and so is the gap.
-        total = body.op("Where", body.op("Equal", total, 0.0), 1.0, total)
+        # Where both are zero, so is the gap; where both are smaller than this, its square is.
+        total = body.op("Max", total, float(np.finfo(body.dtype).tiny))
         return body.op("Div", body.op("Mul", gap, gap), total)
 
     x = g.op("Where", g.op("Less", x, 0.0), np.nan, x)

@@ -42,6 +42,7 @@ def shelf(tmp_path_factory):
     """Data and models of every kind."""
     folder = tmp_path_factory.mktemp("shelf")
     np.save(folder / "faces.npy", np.random.default_rng(0).uniform(size=(30, 48)))
+    np.save(folder / "matrix.npy", np.eye(20))
     named = ("--id", "id", "--label", "label")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -50,6 +51,7 @@ def shelf(tmp_path_factory):
             ("fit", "circles.csv", *named, "--kernel", "rbf(gamma=2)", "--components", "3",
              "--preimage", "ridge", "-o", "circles.mercer"),
             ("fit", "normal.csv", "--id", "time", "-o", "plain.mercer"),
+            ("fit", "matrix.npy", "--kernel", "precomputed", "-o", "matrix.mercer"),
             ("fit", "normal.csv", "--id", "time", "--model", "detector", "-o", "detector.mercer"),
             ("fit", "faces.npy", "--model", "pca", "--components", "4", "--scale", "none", "-o",
              "faces.mercer"),
@@ -224,6 +226,7 @@ def test_labels_and_names_are_shown_as_they_are(here, drawn):
         ("chart circles.mercer circles.csv", 2, "--model detector"),
         ("panels plain.mercer normal.csv", 2, "--preimage ridge"),
         ("faces circles.mercer", 2, "--image-size"),
+        ("levels matrix.mercer matrix.npy --variables x0,x1", 2, "was fitted to a kernel matrix"),
         ("faces faces.mercer --image-size 7x7", 2, "there are 48"),
         ("levels plain.mercer normal.csv", 2, "--variables flow,power"),
         ("levels plain.mercer normal.csv --variables flow,powr", 2, "'power'"),

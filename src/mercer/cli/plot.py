@@ -240,6 +240,13 @@ def _check_model(kind: str, found: Opened) -> None:
             "Fit one: mercer fit DATA --model detector -o detector.mercer"
         )
         raise click.UsageError(msg)
+    kernel = getattr(found.model, "kernel_", None)
+    if kind in ("panels", "levels", "faces") and kernel is not None and kernel.is_precomputed:
+        msg = (
+            f"{str(found.path)!r} was fitted to a kernel matrix, which says nothing about variables or "
+            "pixels. Draw its scores or its spectrum."
+        )
+        raise click.UsageError(msg)
     if found.is_detector and kind not in ("chart", "spectrum"):
         msg = (
             f"{str(found.path)!r} holds a detector, which gives no scores. Draw its chart: "

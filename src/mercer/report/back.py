@@ -12,7 +12,7 @@ from mercer.engine.rows import take_rows
 from mercer.report.faces import faces
 from mercer.report.markup import Html, grid, joined, paragraph, tag
 from mercer.report.section import Section, described, figure
-from mercer.report.shown import count, few, number, share
+from mercer.report.shown import count, counted, few, number, share, short
 from mercer.report.svg import Frame, bars, line
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ def _missed(subject: Subject, measured: Measured) -> Html:
         return paragraph(measured.why_no_errors)
     errors = np.maximum(measured.errors, 0.0)
     whole = errors + measured.lengths
+    known = np.isfinite(whole)
+    if not known.any():
+        return paragraph("All rows lie so far out that their distances can't be computed.")
+    far, errors, whole = int(np.sum(~known)), errors[known], whole[known]
     missed = float(errors.sum() / whole.sum()) if whole.sum() > 0 else 0.0
     text = f"Of the squared distance of these rows from the mean, the components hold {share(1 - missed)}"
     if subject.fit is not None:
@@ -49,9 +53,11 @@ def _missed(subject: Subject, measured: Measured) -> Html:
         return paragraph(f"{text}. What they miss is rounding: there is no picture to draw of it.")
     space = "the space of the columns" if subject.kernel is None else "feature space"
     words = (
-        f"How far each of {count(subject.n)} rows lies from the components, squared, in {space}: half lie "
+        f"How far each of {count(len(errors))} rows lies from the components, squared, in {space}: half lie "
         f"within {number(float(np.median(errors)), 3)}, the farthest at {number(float(errors.max()), 3)}."
     )
+    if far:
+        words += f" {counted(far, 'row')} too far out to be computed are left out here."
     return joined([paragraph(f"{text}."), _histogram(errors, words)])
 
 
@@ -95,40 +101,45 @@ def _returned(subject: Subject) -> Html:
     which = some_rows(subject.n, MOST_ROWS)
     block = take_rows(subject.rows, which)
     raw = subject.raw(block).astype(np.float64)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
         warnings.simplefilter("always")
         try:
             back = subject.back(block).astype(np.float64)
         except MercerError as cause:
             return paragraph(f"There is no picture in the columns: {cause}")
+        error = np.sqrt(np.mean((back - raw) ** 2, axis=0))  # (d,)
+        spread = np.sqrt(np.mean((raw - raw.mean(axis=0)) ** 2, axis=0))
     told = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
-    error = np.sqrt(np.mean((back - raw) ** 2, axis=0))  # (d,)
-    spread = np.sqrt(np.mean((raw - raw.mean(axis=0)) ** 2, axis=0))
-    ratio = _ratio(float(np.mean(error**2)), float(np.mean(spread**2)))
-    rows = (
-        f"{count(subject.n)} rows"
-        if len(which) == subject.n
-        else (f"{count(len(which))} of {count(subject.n)} rows, at equal distances in the file,")
-    )
-    own, mean = (number(float(np.sqrt(np.mean(e**2))), 3) for e in (error, spread))
-    text = (
-        f"{rows} were taken to their scores and back to the columns. The root mean squared error of an "
-        f"entry is {own}; always saying the mean of the column would give {mean}. That is {ratio}."
-    )
-    parts: list[Any] = [paragraph(text[:1].upper() + text[1:])]
+    parts: list[Any] = [paragraph(_there_and_back(subject.n, len(which), error, spread))]
     if told:
         parts.append(tag("div", *(paragraph(line) for line in told), class_="warning"))
-    if subject.image_shape is None and float(np.sum(error**2)) > ROUNDING * float(
-        np.sum(spread**2)
-    ):
+    finite = np.all(np.isfinite(error)) and np.all(np.isfinite(spread))
+    exact = finite and float(np.sum(error**2)) <= ROUNDING * float(np.sum(spread**2))
+    if subject.image_shape is None and finite and not exact:
         parts.append(_per_column(subject, error, spread))
     return joined(parts)
 
 
+def _there_and_back(n: int, taken: int, error: Array, spread: Array) -> str:
+    rows = f"{count(n)} rows"
+    if taken < n:
+        rows = f"{count(taken)} of {count(n)} rows, at equal distances in the file,"
+    with np.errstate(over="ignore"):
+        own, mean = (float(np.sqrt(np.mean(e**2))) for e in (error, spread))
+    return (
+        f"{rows} were taken to their scores and back to the columns. The root mean squared error of an "
+        f"entry is {number(own, 3)}; always saying the mean of the column would give {number(mean, 3)}. "
+        f"That is {_ratio(own, mean)}."
+    )
+
+
 def _ratio(error: float, spread: float) -> str:
+    """An error beside that of the mean, in words."""
+    if not np.isfinite(error) or not np.isfinite(spread):
+        return "no comparison: some rows lie too far out to be computed"
     if spread <= 0.0:
         return "no comparison: no column varies"
-    left = error / spread
+    left = (error / spread) ** 2
     if left < ROUNDING:
         return "rounding: the rows come back as they were"
     if left > 1.0:
@@ -150,7 +161,7 @@ def _per_column(subject: Subject, error: Array, spread: Array) -> Html:
     top = max(float(relative.max()), 1.0) * 1.04
     x, y = frame.across(0.0, top), frame.up(m - 0.5, -0.5)
     # Scale goes upwards, so the first column is at the top.
-    ticks = [(float(i), _short(subject.names[j])) for i, j in enumerate(order.tolist())]
+    ticks = [(float(i), short(subject.names[j])) for i, j in enumerate(order.tolist())]
     parts: list[Any] = [
         frame.axes(
             x, y, x_label="error, in standard deviations of the column", y_label="", y_ticks=ticks
@@ -180,7 +191,3 @@ def _per_column(subject: Subject, error: Array, spread: Array) -> Html:
     id_ = "columns-figure"
     picture = frame.drawing(*parts, label="Errors by column", described_by=described(id_))
     return figure(picture, words, id_=id_, numbers=table)
-
-
-def _short(name: str, most: int = 22) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"

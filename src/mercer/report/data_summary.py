@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from mercer.report.subject import Subject
 
 MOST_COLUMNS = 40
+# Notes of a fit on what the preparation tells by itself.
+SAID = re.compile(r"standardised \d|columns are not scaled|the detector standardises")
 
 
 def data(subject: Subject, measured: Measured, looks: Looks) -> Section:
@@ -41,9 +44,9 @@ def _same(subject: Subject) -> str:
             return f"The model was fitted to {counted(n, 'row')}."
         return "Whether the model was fitted to these rows is not known."
     if theirs == subject.digest:
-        return "These are the rows that the model was fitted to: their SHA-256 is the same."
+        return "These are the rows that the model was fitted to: their digest is the same."
     many = f"{counted(n, 'other row')}" if isinstance(n, int) and n > 1 else "other rows"
-    return f"The model was fitted to {many}: the SHA-256 of these is another."
+    return f"The model was fitted to {many}: the digest of these is another."
 
 
 def training(subject: Subject) -> dict[str, Any]:
@@ -55,16 +58,14 @@ def training(subject: Subject) -> dict[str, Any]:
 def _done(subject: Subject) -> list[Any]:
     """Everything that was done to the rows, in sentences."""
     lines: list[Any] = [_sentence(note) for note in subject.notes]
-    lines += [line for line in map(_sentence, preparation(subject)) if line not in lines]
+    lines += [_sentence(line) for line in preparation(subject) if _sentence(line) not in lines]
     at_fit = _fit_notes(subject)
     if at_fit:
         lines.append(joined(["When the model was fitted:", bullets(map(_sentence, at_fit))]))
-    if subject.detector is not None and subject.detector.scale:
-        lines.append("The detector brings every column to mean 0 and standard deviation 1 itself.")
     if not lines:
         lines.append("Nothing was dropped, filled in or scaled.")
     if subject.digest is not None:
-        lines.append(joined(["SHA-256 of the rows: ", tag("code", subject.digest)]))
+        lines.append(joined(["Digest of the rows: ", tag("code", subject.digest)]))
     return lines
 
 
@@ -73,15 +74,17 @@ def _fit_notes(subject: Subject) -> list[str]:
     about = subject.header.get("about")
     notes = about.get("notes") if isinstance(about, dict) else None
     listed = [str(note) for note in notes] if isinstance(notes, list) else []
-    return [note for note in listed if note not in subject.notes]
+    return [note for note in listed if note not in subject.notes and not SAID.match(note)]
 
 
 def preparation(subject: Subject) -> list[str]:
     """How rows become the model's: what the preparation keeps, in sentences."""
-    made = subject.preparation
+    made, lines = subject.preparation, list[str]()
+    detector = subject.detector
+    if detector is not None and detector.scale:
+        lines.append("The detector brings every column to mean 0 and standard deviation 1 itself")
     if made is None:
-        return []
-    lines = []
+        return lines
     if getattr(made, "center", None) is not None:
         still = int(np.sum(np.asarray(made.spread) == 0)) if made.spread is not None else 0
         lines.append("Columns are standardised with the mean and the spread of the training rows")
@@ -89,7 +92,7 @@ def preparation(subject: Subject) -> list[str]:
             lines.append(
                 f"{counted(still, 'column')} never changed in training and are only centred"
             )
-    else:
+    elif not lines:
         lines.append("Columns are used in their own units: they were not scaled")
     if getattr(made, "fills", None) is not None:
         lines.append("Missing values are filled in with numbers learned from the training rows")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.status import Status
+from mercer.report.data_summary import training
 from mercer.report.markup import Html, bullets, folded, paragraph, tag
 from mercer.report.section import Section
 from mercer.report.shown import count, number, power_of_ten, share
@@ -54,9 +55,10 @@ def one_line(subject: Subject) -> str:
             "kernel matrix, which bounds every eigenvalue."
         )
     worst = float(np.max(fit.residuals))
+    matrix = "matrix" if subject.kernel is None else "kernel matrix"
     return (
         f"Each eigenvalue is within {power_of_ten(worst)} of a true one, in units of the largest: a product "
-        "with the kernel matrix at the end of the fit proves it."
+        f"with the {matrix} at the end of the fit proves it."
     )
 
 
@@ -129,10 +131,9 @@ def _scores(fit: Fit) -> Html:
 
 
 def _limits(subject: Subject) -> str:
-    n = subject.header.get("data", {}) or {}
-    rows = n.get("n") if isinstance(n, dict) else None
-    about = f" about {count(rows)} rows" if isinstance(rows, int) else ""
+    n = training(subject).get("n")
+    whose = f" of {count(n)} rows" if isinstance(n, int) else ""
     return (
-        f"All this is about the arithmetic{about}: that the numbers are those of the kernel matrix. It does "
+        f"All this is about the arithmetic: that the numbers are those of the matrix{whose}. It does "
         "not say that the kernel suits the data, or that a component means something."
     )

@@ -44,6 +44,11 @@ def kernel_text(subject: Subject) -> str:
         if subject.kernel is None:
             return "precomputed" if subject.is_precomputed else "linear"
         text = repr(subject.kernel)
+    return _rounded(text)
+
+
+def _rounded(text: str) -> str:
+    """Numbers of many digits with six of them."""
     return LONG.sub(lambda found: f"{float(found[0]):.6g}", text)
 
 
@@ -86,8 +91,18 @@ def _numbers(ours: Kernel) -> dict[str, Any]:
 
 
 def _asked(subject: Subject) -> dict[str, Any]:
+    if _is_own_choice(subject):
+        return {}
     given = given_kernel(subject)
     return _numbers(given) if isinstance(given, Kernel) else {}
+
+
+def _is_own_choice(subject: Subject) -> bool:
+    """Whether a detector chose its kernel by itself."""
+    detector = subject.detector
+    if detector is None or detector.model is not None:
+        return False
+    return isinstance(detector.kernel, str) and detector.kernel == "auto"
 
 
 def given_kernel(subject: Subject) -> Any:
@@ -105,13 +120,11 @@ def _value(value: Any) -> str:
 
 
 def _by_hand(subject: Subject) -> str:
-    if subject.detector is not None and subject.detector.model is None:
-        kernel = subject.detector.kernel
-        if isinstance(kernel, str) and kernel == "auto":
-            return (
-                "It is the detector's own choice: a Gaussian sixteen times as wide as the median distance "
-                "between training rows, which is nearly linear and safe."
-            )
+    if _is_own_choice(subject):
+        return (
+            "It is the detector's own choice: a Gaussian sixteen times as wide as the median distance "
+            "between training rows, which is nearly linear and safe."
+        )
     if subject.is_precomputed:
         return "It was computed elsewhere and came as a matrix."
     rules = [f"{name} by {RULES[v]}" for name, v in _asked(subject).items() if v in RULES]
@@ -140,7 +153,7 @@ def _by_comparison(chosen: Mapping[str, Any]) -> list[Any]:
     rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
     parts: list[Any] = [
         paragraph("It was chosen by comparison on rows that were held out:"),
-        bullets(lines),
+        bullets(_rounded(str(line)) for line in lines),
     ]
     if rows:
         shown = rows[:MOST_CANDIDATES]

@@ -48,6 +48,8 @@ def _why_not(subject: Subject) -> str:
         return (
             "The kernel is a matrix from a file: there are no columns to draw the components over."
         )
+    if subject.image_shape is not None:
+        return "Rows are pictures: what a component changes in them is drawn below, as a picture."
     return (
         f"Level sets are drawn over two columns, and this model has {count(subject.d)}. "
         "`mercer plot levels --variables a,b` draws a slice through them."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from mercer.report.svg import SHAPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from mercer._core.types import Indices
 
 # Seven colours (Okabe and Ito, 2008) and five shapes: no two of 20 classes look the same.
 COLOURS = 7
@@ -32,6 +34,11 @@ class Looks:
     remark: str = ""  # what was done to the labels, in words
     texts: tuple[str, ...] | None = None  # of each row, where the class doesn't say it all
     ordered: bool = False  # bands of a number, whose colours go from dark to light
+
+    def taken(self, rows: Indices) -> Looks:
+        """Of some of the rows; names and counts stay those of all."""
+        texts = None if self.texts is None else tuple(self.texts[i] for i in rows.tolist())
+        return replace(self, codes=self.codes[rows], texts=texts)
 
     def colour(self, code: int) -> str:
         """The style of a class."""

@@ -46,12 +46,14 @@ def measured(subject: Subject) -> Measured:
     why = _why_no_errors(subject)
     errors = None if why else np.empty(n)
     moments = _Moments(d)
-    for i, block in row_blocks(subject.rows, min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // d))):
-        moments.add(subject.raw(block).astype(np.float64, copy=False))
-        found = subject.scores(block)
-        scores[i], lengths[i] = found[:, :c], np.sum(found.astype(np.float64) ** 2, axis=1)
-        if errors is not None:
-            errors[i] = subject.projector.reconstruction_error(subject.inner(block))
+    # A row so far out that its numbers overflow has infinite ones, and is told of where they are shown.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for i, block in row_blocks(subject.rows, min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // d))):
+            moments.add(subject.raw(block).astype(np.float64, copy=False))
+            found = subject.scores(block)
+            scores[i], lengths[i] = found[:, :c], np.sum(found.astype(np.float64) ** 2, axis=1)
+            if errors is not None:
+                errors[i] = subject.projector.reconstruction_error(subject.inner(block))
     return Measured(moments.columns(), scores, errors, lengths, why)
 
 

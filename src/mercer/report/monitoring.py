@@ -13,18 +13,28 @@ from mercer.estimators.detector_report import alarm_runs
 from mercer.report.markup import Html, grid, joined, paragraph, tag
 from mercer.report.measure import BLOCK_ENTRIES, BLOCK_ROWS
 from mercer.report.section import Section, described, figure
-from mercer.report.shown import count, counted, number, share
+from mercer.report.shown import count, counted, number, share, short
 from mercer.report.svg import Frame, line, points, strokes
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
     from mercer.estimators import KernelPCADetector
     from mercer.report.subject import Subject
+    from mercer.report.svg import Scale
 
 MOST_POINTS = 1200  # rows that are drawn one by one; more are drawn as strokes of several rows
 MOST_EXPLAINED = 300
 MOST_LISTED = 20
 WIDE_RANGE = 20.0  # times the limit: beyond, a linear scale squeezes what is normal into a line
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """One statistic of all rows, and where alarms begin; None where alarms don't go by it."""
+
+    name: str
+    values: Array  # (n,)
+    limit: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +65,7 @@ def monitoring(subject: Subject) -> Section:
     parts: list[Any] = [
         paragraph(_summary(subject, seen)),
         paragraph(f"Limits: {detector.limits_}."),
-        _charts(detector, seen),
+        _charts(subject, detector, seen),
         _alarms(subject, detector, seen),
     ]
     return Section("monitoring", "Monitoring", parts)
@@ -88,22 +98,24 @@ def _summary(subject: Subject, seen: Watched) -> str:
 
 
 # ── charts ──────────────────────────────────────────────────────────────────
-def _charts(detector: KernelPCADetector, seen: Watched) -> Html:
+def _charts(subject: Subject, detector: KernelPCADetector, seen: Watched) -> Html:
     limits, edge = detector.limits_, float(-detector.offset_)
     rule = detector.statistic
     # The lines stand where alarms begin: the index is above its limit when either is above its line.
     drawn = [
-        ("T²", seen.t2, edge * limits.t2 if rule in ("combined", "T2") else None),
-        ("Q", seen.q, edge * limits.q if rule in ("combined", "Q") else None),
-        ("index", seen.index, edge),
+        Track("T²", seen.t2, edge * limits.t2 if rule in ("combined", "T2") else None),
+        Track("Q", seen.q, edge * limits.q if rule in ("combined", "Q") else None),
+        Track("index", seen.index, edge),
     ]
     id_ = "charts-figure"
-    pictures = [_chart(name, values, limit, seen.alarm, id_) for name, values, limit in drawn]
+    n, frame = len(seen.index), Frame(height=190, top=10, bottom=42)
+    x = frame.across(0.5, n + 0.5)
+    ticks = _row_ticks(subject, x)
+    pictures = [_chart(frame, x, ticks, track, seen.alarm) for track in drawn]
     words = (
         "T² is how far out a row lies along the components, Q how far from them; the index is the larger of "
         "both in units of their limits. The dashed line is where alarms begin; alarms are orange."
     )
-    n = len(seen.index)
     if n > MOST_POINTS:
         each = count(-(-n // MOST_POINTS))
         words += (
@@ -115,20 +127,31 @@ def _charts(detector: KernelPCADetector, seen: Watched) -> Html:
     return figure(tag("div", *pictures, class_="charts"), words, id_=id_)
 
 
-def _chart(name: str, values: Array, limit: float | None, alarm: Flags, id_: str) -> Html:
-    frame = Frame(height=190, top=10, bottom=42)
+def _row_ticks(subject: Subject, x: Scale) -> list[tuple[float, str]]:
+    """Some rows along the bottom, by what they are called."""
+    if subject.ids is None:
+        return [(t, number(t)) for t in x.ticks(7) if 1 <= t <= subject.n]
+    # The last one would run out of the picture, and long ones into each other.
+    places = [int(t) for t in x.ticks(5) if 1 <= t <= 0.93 * subject.n and t == round(t)]
+    return [(float(t), short(subject.id_of(t - 1), 18)) for t in places]
+
+
+def _chart(
+    frame: Frame, x: Scale, ticks: list[tuple[float, str]], track: Track, alarm: Flags
+) -> Html:
+    name, values, limit = track.name, track.values, track.limit
     n = len(values)
     low, high, log = _reach(values, limit)
-    x, y = frame.across(0.5, n + 0.5), frame.up(low, high, log=log)
+    y = frame.up(low, high, log=log)
     drawable = np.clip(np.where(np.isfinite(values), values, high), low, high)
-    parts = [frame.axes(x, y, x_label="row", y_label=f"{name} (log scale)" if log else name)]
-    parts += (
-        _one_by_one(x, y, drawable, alarm) if n <= MOST_POINTS else _strokes(x, y, drawable, alarm)
-    )
+    label = f"{name} (log scale)" if log else name
+    parts = [frame.axes(x, y, x_label="row", y_label=label, x_ticks=ticks)]
+    draw = _one_by_one if n <= MOST_POINTS else _strokes
+    parts += draw(x, y, drawable, alarm)
     if limit is not None:
         parts.append(line(x(np.array([0.5, n + 0.5])), y(np.full(2, limit)), class_="limit"))
     label = f"Control chart of {name}, {counted(int(alarm.sum()), 'alarm')}"
-    return frame.drawing(*parts, label=label, described_by=described(id_))
+    return frame.drawing(*parts, label=label, described_by=described("charts-figure"))
 
 
 def _reach(values: Array, limit: float | None) -> tuple[float, float, bool]:

@@ -36,9 +36,16 @@ def commands(subject: Subject) -> list[str]:
     model = shlex.quote(subject.model_file or "model.mercer")
     return [
         _fit_command(subject),
-        f"mercer transform {model} {data} -o scores.csv",
+        _use(subject, model, data),
         *(subject.commands or (f"mercer report {model} {data} -o report.html",)),
     ]
+
+
+def _use(subject: Subject, model: str, data: str) -> str:
+    """What one does with such a model: a detector judges, others give scores."""
+    if subject.detector is not None:
+        return f"mercer monitor {model} {data} -o alarms.csv"
+    return f"mercer transform {model} {data} -o scores.csv"
 
 
 def _fit_command(subject: Subject) -> str:
@@ -65,7 +72,7 @@ def _facts(subject: Subject) -> Html:
     if isinstance(known.get("n"), int):
         rows.append(["training rows", count(known["n"])])
     if known.get("digest"):
-        rows.append(["SHA-256 of the training rows", tag("code", known["digest"])])
+        rows.append(["digest of the training rows", tag("code", known["digest"])])
     if subject.digest is not None:
-        rows.append(["SHA-256 of these rows", tag("code", subject.digest)])
+        rows.append(["digest of these rows", tag("code", subject.digest)])
     return grid(["what", "which"], rows, caption="Versions and hashes", texts=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from mercer.report.shown import count, counted, finite_range, number
 from mercer.report.svg import Frame, points
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
     from mercer.report.looks import Looks
     from mercer.report.measure import Measured
     from mercer.report.subject import Subject
@@ -28,31 +29,60 @@ MOST_LISTED = 20
 ID = "scores-figure"
 
 
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The rows of the picture: all whose scores are numbers."""
+
+    names: list[str]  # of what can be chosen for either axis
+    columns: Array  # (m, c)
+    looks: Looks  # of the m rows
+    rows: Indices  # (m,): their positions among all
+    far: int  # rows that are left out, for their scores are infinite
+
+    @property
+    def many(self) -> bool:
+        """Whether points are counted in cells."""
+        return len(self.columns) > MOST_POINTS
+
+
 def scores(subject: Subject, measured: Measured, looks: Looks) -> Section:
     """The section: picture, legend, choice of components, and the data of all this for the script."""
-    names, columns = _axes(measured.scores)
-    many = subject.n > MOST_POINTS
-    if many:
-        names, columns = names[:CELL_AXES], columns[:, :CELL_AXES]
-    # Single precision is what the script gets: both draw the same points.
-    columns = columns.astype(np.float32).astype(np.float64)
+    drawn = _drawn(measured, looks)
+    if len(drawn.rows) == 0:
+        text = (
+            "All rows lie so far out that their scores can't be computed: there is nothing to draw."
+        )
+        return Section("scores", "Scores", [paragraph(text)])
     first = (0, 1)
-    found = _all_cells(columns, looks) if many else {}
-    inside = _cells_drawn(found[first], looks) if many else _points_drawn(columns, looks)
-    ranges = [_range(columns[:, j]) for j in first]
-    picture = _picture(inside, names, ranges)
+    found = _all_cells(drawn) if drawn.many else {}
+    inside = _cells_drawn(found[first], looks) if found else _points_drawn(drawn)
+    picture = _picture(inside, drawn.names, [_range(drawn.columns[:, j]) for j in first])
     parts = [
-        paragraph(_meaning(subject, measured)),
+        paragraph(_meaning(subject, drawn)),
         figure(
-            joined([_choice(names), tag("div", picture, _tip(), class_="plot"), _legend(looks)]),
-            _caption(subject, looks, names),
+            joined(
+                [_choice(drawn.names), tag("div", picture, _tip(), class_="plot"), _legend(looks)]
+            ),
+            _caption(drawn),
             id_=ID,
             numbers=_table(subject, measured, looks),
             class_="scores",
         ),
-        data_block(_data(subject, names, columns, looks, found), id_="scores-data"),
+        data_block(_data(subject, drawn, found), id_="scores-data"),
     ]
     return Section("scores", "Scores", parts)
+
+
+def _drawn(measured: Measured, looks: Looks) -> Drawn:
+    names, columns = _axes(measured.scores)
+    if len(columns) > MOST_POINTS:
+        names, columns = names[:CELL_AXES], columns[:, :CELL_AXES]
+    with np.errstate(over="ignore"):
+        # Single precision is what the script gets: both draw the same points.
+        columns = columns.astype(np.float32).astype(np.float64)
+    rows = np.flatnonzero(np.isfinite(columns).all(axis=1))
+    far = len(columns) - len(rows)
+    return Drawn(names, columns[rows], looks.taken(rows) if far else looks, rows, far)
 
 
 def _axes(scores: Array) -> tuple[list[str], Array]:
@@ -65,29 +95,25 @@ def _axes(scores: Array) -> tuple[list[str], Array]:
     return ["row", *names], np.column_stack([rows, scores[:, 0]])
 
 
-def _meaning(subject: Subject, measured: Measured) -> str:
-    shown, k = measured.scores.shape[1], subject.k
+def _meaning(subject: Subject, drawn: Drawn) -> str:
+    shown, k = len(drawn.names), subject.k
     text = "The scores of a row are its coordinates along the components."
-    if subject.n > MOST_POINTS:
-        shown = min(shown, CELL_AXES)
     if shown < k:
         text += f" The first {shown} of {k} components can be chosen here."
     return text
 
 
-def _caption(subject: Subject, looks: Looks, names: list[str]) -> Html:
-    if subject.n > MOST_POINTS:
-        text = (
-            f"Showing {count(subject.n)} points as {BINS} × {BINS} cells, each the stronger the more points "
-            "it holds"
-        )
-        text += (
-            ", in the colour of its most frequent label. None was left out."
-            if looks.names
-            else ". None was left out."
-        )
+def _caption(drawn: Drawn) -> Html:
+    n, names, looks = len(drawn.rows), drawn.names, drawn.looks
+    if drawn.many:
+        text = f"Showing {count(n)} points as {BINS} × {BINS} cells, each the stronger the more it holds"
+        text += ", in the colour of its most frequent label." if looks.names else "."
     else:
-        text = f"{names[1].capitalize()} against {names[0]}: {counted(subject.n, 'row')}, each a point."
+        text = f"{names[1].capitalize()} against {names[0]}: {counted(n, 'row')}, each a point."
+    if drawn.far:
+        text += f" {counted(drawn.far, 'row')} too far out to be computed are not drawn."
+    elif drawn.many:
+        text += " None was left out."
     text += " Point at one, or use the arrow keys, to see what it is."
     return joined([text, f" {looks.remark}" if looks.remark else None])
 
@@ -120,7 +146,8 @@ def radius(n: int) -> float:
     return float(np.clip(90.0 / np.sqrt(n), 1.4, 4.0))
 
 
-def _points_drawn(columns: Array, looks: Looks) -> Html:
+def _points_drawn(drawn: Drawn) -> Html:
+    columns, looks = drawn.columns, drawn.looks
     x = FRAME.across(*_range(columns[:, 0]))(columns[:, 0])
     y = FRAME.up(*_range(columns[:, 1]))(columns[:, 1])
     parts = []
@@ -154,8 +181,9 @@ def cell_units() -> str:
     return f"translate({FRAME.left} {FRAME.height - FRAME.bottom}) scale({wide:.6g} -{tall:.6g})"
 
 
-def _all_cells(columns: Array, looks: Looks) -> dict[tuple[int, int], Cells]:
+def _all_cells(drawn: Drawn) -> dict[tuple[int, int], Cells]:
     """Cells of each pair of axes, the first across."""
+    columns, looks = drawn.columns, drawn.looks
     c = columns.shape[1]
     ranges = [_range(columns[:, j]) for j in range(c)]
     return {
@@ -245,33 +273,27 @@ def _label_of(looks: Looks, row: int) -> str:
 
 
 # ── for the script ──────────────────────────────────────────────────────────
-def _data(
-    subject: Subject,
-    names: list[str],
-    columns: Array,
-    looks: Looks,
-    found: dict[tuple[int, int], Cells],
-) -> dict[str, Any]:
+def _data(subject: Subject, drawn: Drawn, found: dict[tuple[int, int], Cells]) -> dict[str, Any]:
+    looks, n = drawn.looks, len(drawn.rows)
+    sides = ("width", "height", "left", "right", "top", "bottom")
     shared: dict[str, Any] = {
-        "n": subject.n,
-        "axes": names,
+        "n": n,
+        "axes": drawn.names,
         "classes": list(looks.names),
         "styles": [looks.colour(code) for code in range(max(1, len(looks.names)))],
-        "frame": {
-            name: getattr(FRAME, name)
-            for name in ("width", "height", "left", "right", "top", "bottom")
-        },
+        "frame": {side: getattr(FRAME, side) for side in sides},
     }
     if found:
         pairs = {f"{i},{j}": cell.data() for (i, j), cell in found.items()}
         return {**shared, "kind": "cells", "bins": BINS, "pairs": pairs}
+    called = subject.ids is not None or drawn.far > 0
     return {
         **shared,
         "kind": "points",
-        "radius": radius(subject.n),
+        "radius": radius(n),
         "margin": MARGIN,
-        "values": packed(columns.T, "f4"),  # column after column
+        "values": packed(drawn.columns.T, "f4"),  # column after column
         "codes": packed(looks.codes, "u1"),
-        "ids": None if subject.ids is None else [str(i) for i in subject.ids],
+        "ids": [subject.id_of(row) for row in drawn.rows.tolist()] if called else None,
         "labels": None if looks.texts is None else list(looks.texts),
     }

@@ -86,6 +86,17 @@ def few(names: Sequence[Any], most: int = 8) -> str:
     return listed if len(names) <= most else f"{listed} and {count(len(names) - most)} more"
 
 
+def short(name: str, most: int = 22) -> str:
+    """A name that fits beside an axis.
+
+    Examples
+    --------
+    >>> short("temperature of the reactor", 12)
+    'temperature…'
+    """
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
 def power_of_ten(value: float) -> str:
     """An error, of which only the size matters.
 

@@ -69,6 +69,8 @@ def _kernel_sections(value: Any) -> None:
 
 def _dictionary(value: Any) -> None:
     _finite(value.points, "the points of a dictionary")
+    for basis in (value.lower, value.whiten):
+        _finite(basis, "the numbers of a basis")
     _kernel(value.kernel, value.points)
 
 
@@ -80,8 +82,9 @@ def _fourier(value: Any) -> None:
 
 
 def _landmarks(value: Any) -> None:
-    whole = isinstance(value.landmarks, (int, np.integer))
-    need(whole or len(np.shape(value.landmarks)) == 2, "landmarks are neither a number nor rows")
+    given = value.landmarks
+    whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    need(whole or len(np.shape(given)) == 2, "landmarks are neither a number nor rows")
 
 
 def _polynomial(value: PolynomialMap) -> None:
@@ -132,6 +135,8 @@ def _gauge(value: Any) -> None:
 
 
 def _stream(value: Any) -> None:
+    _finite(value.moments.mean, "the means of a stream")
+    _finite(value.moments.scatter, "the moments of a stream")
     need(len(value.moments.mean) == value.dictionary.size, "a stream lost a part of its moments")
     need(value.seed >= 0 and value.n_rows >= 0, "a stream has a negative count")
     sums = (value.trace, value.lost, value.error, value.norm, value.cheapest, value.moments.weight)

@@ -1,8 +1,10 @@
 """Files of rows: what is read is what others read, and what can't be read is refused in one sentence."""
 
 import io
+import os
 import re
 import sys
+import threading
 import zipfile
 
 import h5py
@@ -223,6 +225,17 @@ def test_the_standard_input_is_read_as_often_as_needed(monkeypatch):
         assert read(table).tolist() == read(table).tolist() == [[1.0, 2.0]]
     with pytest.raises(InputError, match="pipe"):
         open_table("-", Reading(format="images"))
+    with pytest.raises(InputError, match="neither a file nor a folder"):
+        open_table("/dev/null", Reading(format="csv"))
+
+
+def test_a_named_pipe_is_read_like_the_standard_input(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("a,b\n1,2\n",))
+    writer.start()
+    table = open_table(tmp_path / "pipe")
+    writer.join()
+    assert read(table).tolist() == read(table).tolist() == [[1.0, 2.0]]
 
 
 # ── arrays ──────────────────────────────────────────────────────────────────

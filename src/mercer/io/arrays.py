@@ -11,6 +11,7 @@ from mercer._core.errors import DataError
 from mercer.engine.rows import float_dtype, require_rows
 from mercer.engine.sources import open_npy
 from mercer.engine.tiles import row_slices
+from mercer.io.layout import quoted
 from mercer.io.table import Chunk, TableFile
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ class ArrayTable(TableFile):
         words = [c.name for c in self.columns if c.kind == "category"]
         if words:
             msg = (
-                f"{self.source} holds numbers, but the column {words[0]!r} of the model is one of words. "
-                "Give a file that has them as words, such as CSV."
+                f"{self.source} holds numbers, but the column {quoted(words[0])} of the model is one of "
+                "words. Give a file that has them as words, such as CSV."
             )
             raise DataError(msg)
         for block in self._blocks(height):
@@ -89,7 +90,7 @@ class ArrayTable(TableFile):
         why = " (too large for --dtype float32?)" if self.dtype == np.float32 else ""
         msg = (
             f"{self.source}: infinity in row {start + row} (counted from 0), column "
-            f"{self.columns[j].name!r}{why}. Finite numbers were needed: drop the row, or correct it."
+            f"{quoted(self.columns[j].name)}{why}. Finite numbers were needed: drop the row, or correct it."
         )
         raise DataError(msg)
 

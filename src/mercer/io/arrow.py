@@ -11,7 +11,7 @@ import numpy as np
 from mercer._core.errors import DataError
 from mercer.engine.frames import arrow_dtype, arrow_rows, need
 from mercer.engine.rows import Stamp
-from mercer.io.layout import listed
+from mercer.io.layout import listed, quoted
 from mercer.io.table import Chunk, Column, TableFile
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ class ArrowTable(TableFile):
         for name in names:
             if not self._is_number(self.names.index(name)):
                 msg = (
-                    f"{self.source}: column {name!r} is of type {self._schema.field(name).type}, but the "
-                    "model needs numbers in it."
+                    f"{self.source}: column {quoted(name)} is of type {self._schema.field(name).type}, but "
+                    "the model needs numbers in it."
                 )
                 raise DataError(msg)
         with np.errstate(over="ignore"):
@@ -142,8 +142,8 @@ class ArrowTable(TableFile):
         if bad.any():
             row, j = (int(i) for i in np.argwhere(bad)[0])
             msg = (
-                f"{self.source}: infinity in row {start + row} (counted from 0), column {names[j]!r}. Finite "
-                "numbers were needed: drop the row, or correct it."
+                f"{self.source}: infinity in row {start + row} (counted from 0), column {quoted(names[j])}. "
+                "Finite numbers were needed: drop the row, or correct it."
             )
             raise DataError(msg)
         return block

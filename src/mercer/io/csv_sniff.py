@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mercer._core.errors import DataError
 from mercer.io.csv_blocks import text_blocks
 from mercer.io.csv_numbers import is_missing, is_number
+from mercer.io.layout import listed, quoted
 from mercer.io.table import Column
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def _guess_header(records: list[Record], decimal: str, reading: Reading, source:
     if _is_within(first, words, below, decimal):
         return False
     msg = (
-        f"{source}: line {line} may be names or the first row, {first[:6]}. Say --header if it holds the "
+        f"{source}: line {line} may be names or the first row: {listed(first)}. Say --header if it holds the "
         "names of the columns, and --no-header if it does not."
     )
     raise DataError(msg)
@@ -247,7 +248,7 @@ def _column(j: int, name: str, rows: Sequence[Record], decimal: str) -> Column:
         n_filled += 1
         if not is_number(fields[j], decimal):
             n_words += 1
-            word = word or f"{fields[j][:40]!r} in line {line}"
+            word = word or f"{quoted(fields[j])} in line {line}"
     if not n_words:
         return Column(name)
     if n_words < n_filled:

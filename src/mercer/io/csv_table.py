@@ -16,6 +16,7 @@ from mercer.engine.tiles import row_slices
 from mercer.io.csv_blocks import Feed, text_blocks
 from mercer.io.csv_numbers import PLAIN, WordError, is_missing, numbers, why_no_number
 from mercer.io.csv_sniff import csv_error, nameless, sniff
+from mercer.io.layout import quoted
 from mercer.io.table import Chunk, Column, Reading, TableFile
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class CsvTable(TableFile):
         except WordError as error:
             msg = (
                 f"{self.source}: {why_no_number(error.text)}, in line {lines[error.at]}, column "
-                f"{column.name!r}. {REMEDY}"
+                f"{quoted(column.name)}. {REMEDY}"
             )
             raise DataError(msg) from None
 
@@ -178,8 +179,8 @@ class CsvTable(TableFile):
             row, j = (int(i) for i in np.argwhere(bad)[0])
             names = [c.name for c in self.columns if c.kind == "number"]
             msg = (
-                f"{self.source}: {block[row, j]!r} in line {int(lines[row])}, column {names[j]!r}, is too "
-                f"large for {self.dtype}. Leave --dtype out."
+                f"{self.source}: {block[row, j]!r} in line {int(lines[row])}, column {quoted(names[j])}, is "
+                f"too large for {self.dtype}. Leave --dtype out."
             )
             raise DataError(msg)
         return cast

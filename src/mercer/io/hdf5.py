@@ -14,7 +14,7 @@ from mercer.engine.frames import need
 from mercer.engine.rows import Stamp
 from mercer.engine.tiles import row_slices
 from mercer.io.arrays import ArrayTable
-from mercer.io.layout import hint
+from mercer.io.layout import hint, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,7 @@ class Hdf5Table(ArrayTable):
             return name
         tables = [name for name, shape in found.items() if len(shape) == 2]
         if len(tables) != 1:
-            listed = ", ".join(f"{n!r} {s}" for n, s in list(found.items())[:30]) or "nothing"
+            listed = ", ".join(f"{quoted(n)} {s}" for n, s in list(found.items())[:20]) or "nothing"
             msg = (
                 f"{self.source} has {len(tables) or 'no'} data sets of rows and columns. Say which one with "
                 f"--array; it has {listed}."

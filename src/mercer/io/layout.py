@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from mercer.io.table import Kind, Reading
 
-SHOWN = 30  # names that an error lists
+SHOWN = 20  # names that an error lists
+LONGEST = 60  # letters of a name that it shows
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def position(name: str, names: Sequence[str], *, source: str, named: bool, optio
     if not named and name.isdecimal() and int(name) < len(names):
         return int(name)
     why = "" if named else " It has no names of its own: columns are counted from 0."
-    msg = f"{source} has no column {name!r}, as {option} needs.{why} {hint(name, names)}"
+    msg = f"{source} has no column {quoted(name)}, as {option} needs.{why} {hint(name, names)}"
     raise DataError(msg)
 
 
@@ -60,8 +61,19 @@ def hint(name: str, names: Sequence[str]) -> str:
     """The nearest name, and the names that there are."""
     close = [other for other in names if other.lower() == name.lower()]
     close = close or difflib.get_close_matches(name, names[:5000], n=1, cutoff=0.6)
-    near = f"Did you mean {close[0]!r}? " if close else ""
+    near = f"Did you mean {quoted(close[0])}? " if close else ""
     return f"{near}Its columns are {listed(names)}."
+
+
+def quoted(text: str) -> str:
+    """A text in quotes, the beginning of a long one: files may hold anything, and a message is one line.
+
+    Examples
+    --------
+    >>> quoted("x"), quoted(100 * "y")
+    ("'x'", "'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy…'")
+    """
+    return repr(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
 def listed(names: Sequence[str]) -> str:
@@ -72,7 +84,7 @@ def listed(names: Sequence[str]) -> str:
     >>> listed(["a", "b"])
     "'a', 'b'"
     """
-    shown = ", ".join(map(repr, names[:SHOWN]))
+    shown = ", ".join(map(quoted, names[:SHOWN]))
     return shown if len(names) <= SHOWN else f"{shown}, … ({len(names)} in all)"
 
 
@@ -84,8 +96,8 @@ def require_distinct(names: Sequence[str], *, source: str) -> None:
     places = [j + 1 for j, name in enumerate(names) if name == twice[0]]
     msg = (
         f"{source} has several columns of one name: {listed(twice)} (columns "
-        f"{', '.join(map(str, places[:9]))} are all {twice[0]!r}). Rename them: columns are told apart by "
-        "their names."
+        f"{', '.join(map(str, places[:9]))} are all {quoted(twice[0])}). Rename them: columns are told apart "
+        "by their names."
     )
     raise DataError(msg)
 
@@ -98,5 +110,5 @@ def _require_once(
         if option is None and features.count(j) == 1:
             continue
         where = "twice in --columns" if option is None else f"in --columns and as {option}"
-        msg = f"The column {names[j]!r} is named {where}. Name it once."
+        msg = f"The column {quoted(names[j])} is named {where}. Name it once."
         raise DataError(msg)

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._core.errors import DataError, InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.io.column_moments import ColumnMoments, a_value
-from mercer.io.layout import listed
+from mercer.io.layout import listed, quoted
 from mercer.io.missing import Missing
 from mercer.io.preparation import Preparation
 
@@ -49,7 +49,7 @@ def learn(
             fills = _fills(table, seen, impute, memory_bytes)
             notes += _imputed(table, seen.missing, impute)
         levels = [(name, tuple(sorted(seen.levels[name]))) for name in words]
-        notes += [f"one-hot: {name!r} as {len(found)} columns" for name, found in levels]
+        notes += [f"one-hot: {quoted(name)} as {len(found)} columns" for name, found in levels]
         if scale == "standard":
             n_hot = sum(len(found) for _, found in levels)
             moments = seen.moments if fills is None else seen.moments.filled(fills, seen.n)
@@ -101,13 +101,13 @@ class _Seen:
             if None in words:
                 row = int(np.argmax([word is None for word in chunk.words[name]]))
                 msg = (
-                    f"Column {name!r}, of categories, has a missing value in {chunk.place(row)}. No number "
-                    "can stand in for a word: fill it in the file, or leave the column out (--columns)."
+                    f"Column {quoted(name)}, of categories, has a missing value in {chunk.place(row)}. No "
+                    "number can stand in for a word: fill it in, or leave the column out (--columns)."
                 )
                 raise DataError(msg)
             if len(levels) > MAX_LEVELS:
                 msg = (
-                    f"Column {name!r} has more than {MAX_LEVELS} different words by "
+                    f"Column {quoted(name)} has more than {MAX_LEVELS} different words by "
                     f"{chunk.place(len(chunk) - 1)}: these are names, not categories. Use it as --id, or "
                     "leave it out (--columns)."
                 )
@@ -132,9 +132,9 @@ def _require_features(table: TableFile, *, one_hot: bool) -> None:
         rest = [column.name for column in words[1:]]
         others = f" {listed(rest)} too." if rest else ""
         msg = (
-            f"{table.source}: column {first.name!r} holds words{why}, and a kernel needs numbers.{others} "
-            f"Say --label {first.name} or --id {first.name} to keep it beside the rows, --columns with the "
-            "columns to use, or --one-hot to make a column of 0 and 1 of each word."
+            f"{table.source}: column {quoted(first.name)} holds words{why}, and a kernel needs "
+            f"numbers.{others} Say --label or --id with its name to keep it beside the rows, --columns with "
+            "the columns to use, or --one-hot to make a column of 0 and 1 of each word."
         )
         raise DataError(msg)
 
@@ -198,8 +198,8 @@ def _scaling(
     if wild.any():
         name = names[int(np.argmax(wild))]
         msg = (
-            f"Column {name!r} has values so large that its variance is no finite number, so it can't be "
-            "standardised. Give it in another unit, or say --scale none."
+            f"Column {quoted(name)} has values so large that its variance is no finite number, so it can't "
+            "be standardised. Give it in another unit, or say --scale none."
         )
         raise DataError(msg)
     spread = np.where(constant, 1.0, spread)

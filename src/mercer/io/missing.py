@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import DataError
-from mercer.io.layout import listed
+from mercer.io.layout import listed, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Missing:
         found = np.isnan(chunk.numbers)
         if not self.first:
             row, j = (int(i) for i in np.argwhere(found)[0])
-            self.first = f"{chunk.place(row)}, column {names[j]!r}"
+            self.first = f"{chunk.place(row)}, column {quoted(names[j])}"
         for name, count in zip(names, found.sum(axis=0).tolist(), strict=True):
             if count:
                 self.counts[name] = self.counts.get(name, 0) + count

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import lzma
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
 from contextlib import contextmanager
@@ -17,7 +19,7 @@ from mercer._core.memory import available_bytes, format_bytes
 from mercer.engine.rows import Stamp, float_dtype
 from mercer.engine.tiles import row_slices
 from mercer.io.arrays import ArrayTable
-from mercer.io.layout import hint, listed
+from mercer.io.layout import hint, listed, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,10 +32,10 @@ if TYPE_CHECKING:
 # through, because zeros shrink a thousandfold and a file of them does no harm.
 RATIO, HARMLESS_BYTES = 250, 2**28
 MEMORY_SHARE = 0.5  # of what is free, for an array that can't be read in slices
-DAMAGED = (
-    *(zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, struct.error, SyntaxError),
-    *(NotImplementedError, RuntimeError),  # a method of packing that is not known; a password
-)
+# What zipfile, its unpackers and NumPy raise over bytes that somebody spoilt; they promise nothing.
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError, struct.error)
+DAMAGED_TOO = (OSError, EOFError, LookupError, ArithmeticError, SyntaxError, TypeError, ValueError)
+PACKED_STRANGELY = (NotImplementedError, RuntimeError)  # a method that is not known; a password
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class NpzTable(ArrayTable):
         others = [m for m in members if m not in (member.name, "names", *kept)]
         if others:
             self.notes.append(
-                f"array {member.name!r} is read; others of the file are not: {listed(others)}"
+                f"array {quoted(member.name)} is read; others of the file are not: {listed(others)}"
             )
 
     # ── what is in the archive ──────────────────────────────────────────────
@@ -111,8 +113,8 @@ class NpzTable(ArrayTable):
                 promised = member.offset + member.n_bytes
                 if promised != info.file_size and not member.dtype.hasobject:
                     msg = (
-                        f"{self.source}: array {member.name!r} has {info.file_size} bytes, but its header "
-                        f"promises {promised}: {member.shape} of {member.dtype}. Write it again."
+                        f"{self.source}: array {quoted(member.name)} has {info.file_size} bytes, but its "
+                        f"header promises {promised}: {member.shape} of {member.dtype}. Write it again."
                     )
                     raise DataError(msg)
                 found[member.name] = member
@@ -139,7 +141,7 @@ class NpzTable(ArrayTable):
                 yield archive
         except DataError:
             raise
-        except DAMAGED as error:
+        except (*DAMAGED, *DAMAGED_TOO, *PACKED_STRANGELY) as error:
             said = str(error).strip("'\".") or type(error).__name__
             msg = (
                 f"{self.source} can't be read: {said}. It is no NPZ archive, or damaged. Write it again with "
@@ -161,8 +163,8 @@ class NpzTable(ArrayTable):
         member = members[name]
         if member.shape != (n,):
             msg = (
-                f"{self.source}: array {name!r} has the shape {member.shape}, but one entry for each of the "
-                f"{n} rows was needed."
+                f"{self.source}: array {quoted(name)} has the shape {member.shape}, but one entry for each "
+                f"of the {n} rows was needed."
             )
             raise DataError(msg)
         values = self._whole(member)
@@ -173,11 +175,11 @@ class NpzTable(ArrayTable):
     # ── rows ────────────────────────────────────────────────────────────────
     def _whole(self, member: Member) -> Any:
         if member.dtype.hasobject:
-            float_dtype(member.dtype, what=f"{self.source}: array {member.name!r}")
+            float_dtype(member.dtype, what=f"{self.source}: array {quoted(member.name)}")
         room = int(MEMORY_SHARE * available_bytes())
         if member.n_bytes > room:
             msg = (
-                f"{self.source}: array {member.name!r} takes {format_bytes(member.n_bytes)}, and "
+                f"{self.source}: array {quoted(member.name)} takes {format_bytes(member.n_bytes)}, and "
                 f"{format_bytes(room)} of memory are there for it. Save it with np.save, in C order: such "
                 "files are read in slices."
             )
@@ -234,7 +236,7 @@ def _chosen(members: dict[str, Member], reading: Reading, source: str) -> Member
         return members[reading.array]
     tables = [member for member in members.values() if len(member.shape) == 2]
     if len(tables) != 1:
-        shapes = ", ".join(f"{m.name!r} {m.shape}" for m in list(members.values())[:30])
+        shapes = ", ".join(f"{quoted(m.name)} {m.shape}" for m in list(members.values())[:20])
         what = f"{len(tables)} arrays of rows and columns" if tables else "no 2-D array"
         msg = f"{source} has {what}. Say which one with --array; it has {shapes}."
         raise DataError(msg)

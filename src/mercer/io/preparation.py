@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError
+from mercer.io.layout import listed, quoted
 from mercer.io.missing import Missing
 
 if TYPE_CHECKING:
@@ -174,10 +175,10 @@ def _one_hot(chunk: Chunk, name: str, levels: tuple[str, ...], dtype: Any) -> Ar
     codes = np.array([place.get(word, -1) for word in words], dtype=np.intp)
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
-        what = "a missing value" if words[row] is None else repr(words[row])
-        known = ", ".join(map(repr, levels[:20])) + (", …" if len(levels) > 20 else "")
+        what = "a missing value" if words[row] is None else quoted(words[row])
+        known = listed(levels)
         msg = (
-            f"Column {name!r} has {what} in {chunk.place(row)}, which is none of the {len(levels)} "
+            f"Column {quoted(name)} has {what} in {chunk.place(row)}, which is none of the {len(levels)} "
             f"categories that the model knows: {known}. Correct the value, leave the row out, or fit "
             "again with such rows."
         )

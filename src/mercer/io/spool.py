@@ -28,10 +28,13 @@ class Spool:
         self._file.flush()
 
 
-def spooled(form: str) -> Spool:
-    """All that comes through the standard input, in a file."""
+def spooled(form: str, pipe: Path | None = None) -> Spool:
+    """All that comes through a pipe, or through the standard input, in a file."""
     try:
-        return Spool(sys.stdin.buffer, f".{form}")
+        if pipe is None:
+            return Spool(sys.stdin.buffer, f".{form}")
+        with pipe.open("rb") as stream:
+            return Spool(stream, f".{form}")
     except OSError as error:
         raise no_room(error, "What came through the pipe") from error
 

@@ -260,16 +260,22 @@ def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> 
     """
     reading = Reading() if reading is None else reading
     if os.fspath(path) == "-":
-        form = reading.format or "csv"
-        if form == "images":
-            msg = "A folder of images can't come through a pipe. Give its path."
-            raise DataError(msg)
-        spool = spooled(form)
-        table = _opened(spool.path, form, reading, shown="standard input")
-        table._spool = spool
-        return table
+        return _piped(None, reading, shown="standard input")
     found = Path(os.fspath(path)).expanduser()
+    if found.is_fifo():
+        return _piped(found, reading, shown=repr(os.fspath(path)))
     return _opened(found, _format(found, reading), reading, shown=repr(os.fspath(path)))
+
+
+def _piped(pipe: Path | None, reading: Reading, *, shown: str) -> TableFile:
+    form = reading.format or "csv"
+    if form == "images":
+        msg = "A folder of images can't come through a pipe. Give its path."
+        raise DataError(msg)
+    spool = spooled(form, pipe)
+    table = _opened(spool.path, form, reading, shown=shown)
+    table._spool = spool
+    return table
 
 
 def _format(path: Path, reading: Reading) -> str:
@@ -277,6 +283,9 @@ def _format(path: Path, reading: Reading) -> str:
     shown = str(path)
     if not path.exists():
         msg = f"There is no file or folder {shown!r} (looked for {str(path.absolute())!r})."
+        raise DataError(msg)
+    if not path.is_file() and not path.is_dir():  # a device has no end
+        msg = f"{shown!r} is neither a file nor a folder. Give one of them, or - for a pipe."
         raise DataError(msg)
     if reading.format is not None:
         form = reading.format

@@ -56,7 +56,9 @@ def _incremental(model: Any) -> None:
     method = found("mercer.estimators.parts:named_preimage")(model.preimage)
     found("mercer.estimators.parts:refuse_stream_preimage")(method, model.stream_)
     _columns(model, int(model.stream_.dictionary.points.shape[1]))
-    cached, back = vars(model).get("_cached"), vars(model).get("_back")
+    with np.errstate(all="ignore"):  # sums that no rows have may not have a solution
+        cached = getattr(model, "fit_", None)  # None: no variance yet
+    back = vars(model).get("_back")
     if cached is not None:
         same = width_in(cached.projection.sections) == model.n_features_in_
         need(same, "what a stream has solved is of other columns")

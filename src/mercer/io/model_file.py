@@ -77,13 +77,11 @@ def save(
         msg = f"{target} is a folder, where a model file was to be written. Add a name to it."
         raise IsADirectoryError(msg)
     _require_fitted(model)
+    words = described(model, data, about)  # a stream solves what it has seen for that, and keeps it
     encoder = Encoder()
     root = encoder.value(model, type(model).__name__)
-    header = {
-        "format": FORMAT,
-        **described(model, data, about),
-        "model": {"objects": encoder.objects, "root": root},
-    }
+    tree = {"objects": encoder.objects, "root": root}
+    header = {"format": FORMAT, **words, "model": tree}
     try:
         container.write(target, FORMAT, header, encoder.arrays)
     except OSError as error:

@@ -219,7 +219,14 @@ def test_pictures_are_not_blank_in_light_and_dark(browser, page_file):
 
 def test_it_prints_and_fits_a_phone(browser, page_file):
     opened = Seen(browser, page_file, color_scheme="dark")
+    opened.page.evaluate(
+        "addEventListener('beforeprint', () => {"
+        "window.shut = document.querySelectorAll('details:not([open])').length})"
+    )
+    assert opened.page.locator("details[open]").count() == 0
     pdf = opened.page.pdf(format="A4")
+    assert opened.page.evaluate("window.shut") == 0, "tables are open on paper"
+    assert opened.page.locator("details[open]").count() == 0, "and closed again"
     assert pdf.startswith(b"%PDF")
     assert pdf.count(b"/Type /Page") - pdf.count(b"/Type /Pages") >= 3
     opened.page.emulate_media(media="print", color_scheme="dark")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 2000  # that are taken back: some ways are slow
 MOST_BARS = 25
 HISTOGRAM = 40
+COLUMNS = "columns-figure"
 ROUNDING = 1e-12  # of a squared length: what is less is arithmetic
 
 
@@ -151,43 +152,34 @@ def _per_column(subject: Subject, error: Array, spread: Array) -> Html:
     """A bar for each column, in units of its spread; the worst where there are many."""
     varies = spread > 0.0
     relative = np.divide(error, spread, out=np.zeros_like(error), where=varies)
-    order = (
-        np.argsort(-relative, kind="stable")[:MOST_BARS]
-        if subject.d > MOST_BARS
-        else np.arange(subject.d)
-    )
-    m = len(order)
-    frame = Frame(height=60 + 24 * m, left=170, bottom=46)
-    top = max(float(relative.max()), 1.0) * 1.04
-    x, y = frame.across(0.0, top), frame.up(m - 0.5, -0.5)
-    # Scale goes upwards, so the first column is at the top.
-    ticks = [(float(i), short(subject.names[j])) for i, j in enumerate(order.tolist())]
-    parts: list[Any] = [
-        frame.axes(
-            x, y, x_label="error, in standard deviations of the column", y_label="", y_ticks=ticks
-        )
-    ]
-    for i, j in enumerate(order.tolist()):
-        at, long = float(y(float(i))), float(x(relative[j]))
-        parts.append(
-            tag("path", d=f"M{frame.left} {at - 7:.1f}H{long:.1f}v14H{frame.left}z", class_="bar")
-        )
-    ends = y(np.array([m - 0.5, -0.5]))
-    parts.append(line(np.full(2, float(x(1.0))), ends, class_="limit"))
+    worst = np.argsort(-relative, kind="stable")[:MOST_BARS]
+    order = worst if subject.d > MOST_BARS else np.arange(subject.d)
     words = "Error of each column on the way there and back; the dashed line is that of the mean."
-    if m < subject.d:
-        words += f" The {m} worst of {count(subject.d)} columns."
+    if len(order) < subject.d:
+        words += f" The {len(order)} worst of {count(subject.d)} columns."
     still = [subject.names[j] for j in np.flatnonzero(~varies)]
     if still:
         words += f" These don't vary here: {few(still)}."
-    table = grid(
-        ["column", "error", "standard deviation", "ratio"],
-        [
-            [subject.names[j], number(error[j]), number(spread[j]), number(relative[j], 3)]
-            for j in order
-        ],
-        caption="Errors of the way there and back",
-    )
-    id_ = "columns-figure"
-    picture = frame.drawing(*parts, label="Errors by column", described_by=described(id_))
-    return figure(picture, words, id_=id_, numbers=table)
+    names = [subject.names[j] for j in order.tolist()]
+    rows = [
+        [name, number(error[j]), number(spread[j]), number(relative[j], 3)]
+        for name, j in zip(names, order.tolist(), strict=True)
+    ]
+    head = ["column", "error", "standard deviation", "ratio"]
+    table = grid(head, rows, caption="Errors of the way there and back")
+    return figure(_lying_bars(names, relative[order]), words, id_=COLUMNS, numbers=table)
+
+
+def _lying_bars(names: list[str], values: Array) -> Html:
+    """A bar from the left for each name, the first on top, and a line at 1."""
+    m = len(values)
+    frame = Frame(height=60 + 24 * m, left=170)
+    x, y = frame.across(0.0, max(float(values.max()), 1.0) * 1.04), frame.up(m - 0.5, -0.5)
+    ticks = [(float(i), short(name)) for i, name in enumerate(names)]
+    label = "error, in standard deviations of the column"
+    parts: list[Any] = [frame.axes(x, y, x_label=label, y_label="", y_ticks=ticks)]
+    for at, end in zip(y(np.arange(m)).tolist(), x(values).tolist(), strict=True):
+        d = f"M{frame.left} {at - 7:.1f}H{end:.1f}v14H{frame.left}z"
+        parts.append(tag("path", d=d, class_="bar"))
+    parts.append(line(x(np.ones(2)), y(np.array([m - 0.5, -0.5])), class_="limit"))
+    return frame.drawing(*parts, label="Errors by column", described_by=described(COLUMNS))

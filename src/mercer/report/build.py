@@ -19,7 +19,7 @@ from mercer.report.page import page
 from mercer.report.reproduce import reproduce
 from mercer.report.scatter import scores
 from mercer.report.section import tiles
-from mercer.report.shown import count, counted, power_of_ten, share
+from mercer.report.shown import count, counted, power_of_ten, share, small_share
 from mercer.report.spectrum import spectrum
 from mercer.report.subject import subject
 
@@ -169,12 +169,12 @@ def _facts(about: Subject, kept: float | None) -> list[tuple[str, str, str]]:
     if fit is None or kept is None:
         return facts
     facts.append(("variance kept", share(kept), "of the true whole" if not fit.is_low_rank else ""))
-    if fit.is_low_rank:
-        estimate = fit.certificate is not None and fit.certificate.kind == "estimate"
-        error = fit.certificate.left_out if estimate and fit.certificate else fit.trace_error
-        what = "estimated error" if estimate else "left out"
-        facts.append((what, power_of_ten(float(error)), "" if estimate else "of the trace"))
-    else:
+    certificate = fit.certificate
+    if certificate is None:
         worst = float(np.max(fit.residuals))
         facts.append(("largest residual", power_of_ten(worst), "of the largest eigenvalue"))
+    elif certificate.kind == "estimate":
+        facts.append(("estimated error", power_of_ten(certificate.left_out), "of each eigenvalue"))
+    else:
+        facts.append(("left out", small_share(fit.trace_error), "of the trace"))
     return facts

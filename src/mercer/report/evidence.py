@@ -10,7 +10,7 @@ from mercer._core.status import Status
 from mercer.report.data_summary import training
 from mercer.report.markup import Html, bullets, folded, paragraph, tag
 from mercer.report.section import Section
-from mercer.report.shown import count, number, power_of_ten, share
+from mercer.report.shown import count, number, power_of_ten, share, small_share
 
 if TYPE_CHECKING:
     from mercer.model import Fit
@@ -51,7 +51,7 @@ def one_line(subject: Subject) -> str:
                 f"{number(fit.certificate.left_out, 3)} of the true ones."
             )
         return (
-            f"The fit is an approximation that left out {power_of_ten(fit.trace_error)} of the trace of the "
+            f"The fit is an approximation that left out {small_share(fit.trace_error)} of the trace of the "
             "kernel matrix, which bounds every eigenvalue."
         )
     worst = float(np.max(fit.residuals))

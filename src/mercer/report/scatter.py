@@ -9,10 +9,11 @@ import numpy as np
 
 from mercer.report.cells import BINS, Cells, cells
 from mercer.report.looks import shape
-from mercer.report.markup import Html, data_block, grid, joined, paragraph, tag
+from mercer.report.markup import Html, data_block, joined, paragraph, tag
 from mercer.report.png import packed
+from mercer.report.scatter_around import choice, legend, table, tip
 from mercer.report.section import Section, described, figure
-from mercer.report.shown import count, counted, finite_range, number
+from mercer.report.shown import count, counted, finite_range
 from mercer.report.svg import Frame, points
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ MOST_POINTS = 20_000  # above, points are counted in cells
 CELL_AXES = 4  # components whose pairs are counted: six pairs
 FRAME = Frame(width=720, height=520, left=68, right=16, top=14, bottom=48)
 MARGIN = 0.04
-MOST_LISTED = 20
 ID = "scores-figure"
 
 
@@ -60,12 +60,10 @@ def scores(subject: Subject, measured: Measured, looks: Looks) -> Section:
     parts = [
         paragraph(_meaning(subject, drawn)),
         figure(
-            joined(
-                [_choice(drawn.names), tag("div", picture, _tip(), class_="plot"), _legend(looks)]
-            ),
+            joined([choice(drawn.names), tag("div", picture, tip(), class_="plot"), legend(looks)]),
             _caption(drawn),
             id_=ID,
-            numbers=_table(subject, measured, looks),
+            numbers=table(subject, measured, looks),
             class_="scores",
         ),
         data_block(_data(subject, drawn, found), id_="scores-data"),
@@ -191,85 +189,6 @@ def _all_cells(drawn: Drawn) -> dict[tuple[int, int], Cells]:
         for i in range(c)
         for j in range(i + 1, c)
     }
-
-
-# ── around it ───────────────────────────────────────────────────────────────
-def _choice(names: list[str]) -> Html:
-    """Which two components; the script shows it, for without it nothing would happen."""
-
-    def chooser(which: str, words: str, chosen: int) -> Html:
-        options = [
-            tag("option", name, value=str(j), selected=j == chosen) for j, name in enumerate(names)
-        ]
-        return tag("label", words, " ", tag("select", *options, id=f"scores-{which}"))
-
-    inside = [chooser("x", "across", 0), chooser("y", "up", 1)]
-    return tag("div", *inside, class_="controls", hidden=True)
-
-
-def _tip() -> Html:
-    return tag("div", class_="tip", id="scores-tip", role="status", aria_live="polite", hidden=True)
-
-
-def _legend(looks: Looks) -> Html | None:
-    """Names with their looks; each is a switch."""
-    if not looks.names:
-        return None
-    entries = []
-    for code, (name, n) in enumerate(zip(looks.names, looks.counts, strict=True)):
-        swatch = tag(
-            "svg",
-            points(
-                np.array([7.0]),
-                np.array([7.0]),
-                shape(code),
-                4.0,
-                class_=f"mark {looks.colour(code)}",
-            ),
-            viewBox="0 0 14 14",
-            width="14",
-            height="14",
-            aria_hidden="true",
-        )
-        words = tag("span", name, class_="name")
-        many = tag("span", count(n), class_="count")
-        button = tag(
-            "button", swatch, words, many, type="button", aria_pressed="true", data_code=code
-        )
-        entries.append(tag("li", button))
-    return tag("ul", *entries, class_="legend", aria_label="Labels")
-
-
-def _table(subject: Subject, measured: Measured, looks: Looks) -> Html:
-    """The first rows, and the mean score of each label."""
-    c = min(measured.scores.shape[1], 4)
-    heads = [f"component {j + 1}" for j in range(c)]
-    shown = min(subject.n, MOST_LISTED)
-    rows = []
-    for i in range(shown):
-        label = [] if not looks.names else [_label_of(looks, i)]
-        rows.append([subject.id_of(i), *label, *map(number, measured.scores[i, :c].tolist())])
-    title = (
-        "Scores"
-        if shown == subject.n
-        else f"Scores of the first {shown} of {count(subject.n)} rows"
-    )
-    first = ["row" if subject.ids is None else "id", *(["label"] if looks.names else [])]
-    tables = [grid([*first, *heads], rows, caption=title, texts=len(first))]
-    if looks.names:
-        means = [
-            [name, count(n), *map(number, measured.scores[looks.codes == code, :c].mean(axis=0))]
-            for code, (name, n) in enumerate(zip(looks.names, looks.counts, strict=True))
-            if n
-        ]
-        tables.append(grid(["label", "rows", *heads], means, caption="Mean scores of each label"))
-    return joined(tables)
-
-
-def _label_of(looks: Looks, row: int) -> str:
-    if looks.texts is not None:
-        return looks.texts[row]
-    return looks.names[int(looks.codes[row])]
 
 
 # ── for the script ──────────────────────────────────────────────────────────

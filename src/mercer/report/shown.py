@@ -74,6 +74,17 @@ def share(value: float, digits: int = 1) -> str:
     return f"{100 * value:.{digits}f} %"
 
 
+def small_share(value: float) -> str:
+    """A share whose size matters even when it is tiny.
+
+    Examples
+    --------
+    >>> small_share(0.024), small_share(3e-7)
+    ('2.4 %', '3.0·10⁻⁷')
+    """
+    return share(value) if value == 0.0 or value >= 1e-3 else power_of_ten(value)
+
+
 def few(names: Sequence[Any], most: int = 8) -> str:
     """The first names, and how many more there are.
 

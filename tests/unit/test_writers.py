@@ -211,6 +211,6 @@ def test_rows_that_do_not_fit_their_columns_are_refused(tmp_path):
 
 
 def test_every_ending_that_is_written_is_read():
-    from mercer.io.table import SUFFIXES as READ
+    from mercer.io.formats import SUFFIXES as READ
 
     assert {ending: READ[ending] for ending in SUFFIXES} == SUFFIXES

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mercer._core.errors import DataError, nearest
+from mercer.io.formats import FORMATS, format_of
 from mercer.io.layout import Layout, layout_of
 from mercer.io.spool import spooled
 
@@ -23,35 +24,6 @@ if TYPE_CHECKING:
     from mercer.io.spool import Spool
 
 Kind = Literal["number", "category"]
-
-SUFFIXES = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".npy": "npy",
-    ".npz": "npz",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".h5": "hdf5",
-    ".hdf5": "hdf5",
-    ".he5": "hdf5",
-    ".h5ad": "h5ad",
-}
-FORMATS = {
-    "csv": ("mercer.io.csv_table", "open_csv"),
-    "tsv": ("mercer.io.csv_table", "open_tsv"),
-    "npy": ("mercer.io.arrays", "open_npy_table"),
-    "npz": ("mercer.io.npz", "open_npz"),
-    "images": ("mercer.io.images", "open_images"),
-    "parquet": ("mercer.io.arrow", "open_parquet_table"),
-    "arrow": ("mercer.io.arrow", "open_arrow"),
-    "hdf5": ("mercer.io.hdf5", "open_hdf5"),
-    "h5ad": ("mercer.io.hdf5", "open_h5ad"),
-}
 
 
 @dataclass(frozen=True)
@@ -66,7 +38,7 @@ class Reading:
     label, id : str, optional
         Columns (of an NPZ or HDF5 file: arrays) that are kept beside the rows and are no features.
     format : str, optional
-        A key of `FORMATS`; the name of the file says it otherwise.
+        A name in `FORMATS`; the ending of the file's name says it otherwise.
     delimiter : str, optional
         Of a CSV file.
     decimal : {".", ","}
@@ -264,7 +236,7 @@ def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> 
     found = Path(os.fspath(path)).expanduser()
     if found.is_fifo():
         return _piped(found, reading, shown=repr(os.fspath(path)))
-    return _opened(found, _format(found, reading), reading, shown=repr(os.fspath(path)))
+    return _opened(found, format_of(found, reading.format), reading, shown=repr(os.fspath(path)))
 
 
 def _piped(pipe: Path | None, reading: Reading, *, shown: str) -> TableFile:
@@ -276,33 +248,6 @@ def _piped(pipe: Path | None, reading: Reading, *, shown: str) -> TableFile:
     table = _opened(spool.path, form, reading, shown=shown)
     table._spool = spool
     return table
-
-
-def _format(path: Path, reading: Reading) -> str:
-    """The format that was asked for, or that the name of the file stands for."""
-    shown = str(path)
-    if not path.exists():
-        msg = f"There is no file or folder {shown!r} (looked for {str(path.absolute())!r})."
-        raise DataError(msg)
-    if not path.is_file() and not path.is_dir():  # a device has no end
-        msg = f"{shown!r} is neither a file nor a folder. Give one of them, or - for a pipe."
-        raise DataError(msg)
-    if reading.format is not None:
-        form = reading.format
-    elif path.is_dir():
-        form = "parquet" if any(path.glob("*.parquet")) else "images"
-    else:
-        form = SUFFIXES.get(path.suffix.lower(), "")
-    if path.is_dir() and form not in ("images", "parquet"):
-        msg = f"{shown!r} is a folder, where a {form} file was needed. Name the file in it."
-        raise DataError(msg)
-    if not form:
-        msg = (
-            f"{shown!r} has the ending {path.suffix!r}, which stands for no format that can be read. Give "
-            f"--format: one of {', '.join(FORMATS)}."
-        )
-        raise DataError(msg)
-    return form
 
 
 def _opened(path: Path, form: str, reading: Reading, *, shown: str) -> TableFile:

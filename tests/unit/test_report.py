@@ -215,6 +215,19 @@ def test_a_selection_is_told_with_its_reasons():
     assert "Candidates" in page.texts["kernel"]
 
 
+@pytest.mark.parametrize(
+    "junk", [None, 5, "x", [], [1], {"x": 1}, {"reasons": 7, "table": [3, {}]}], ids=repr
+)
+def test_a_header_may_hold_anything(junk):
+    X = cloud()
+    keys = ("about", "data", "kernel", "versions", "mercer_version")
+    build(PCA(2).fit(X), X, header=dict.fromkeys(keys, junk))
+    inner = dict.fromkeys(("command", "notes", "warnings", "selection"), junk)
+    facts = dict.fromkeys(("n", "digest"), junk)
+    page = Page(build(KernelPCA(2).fit(X), X, header={"about": inner, "data": facts}, digest="d"))
+    assert len(page.texts["kernel"]) > 100
+
+
 # ── numbers ─────────────────────────────────────────────────────────────────
 def decoded(text, dtype):
     return np.frombuffer(base64.b64decode(text), dtype)

@@ -148,7 +148,7 @@ def selection(subject: Subject) -> Mapping[str, Any] | None:
 
 def _by_comparison(chosen: Mapping[str, Any]) -> list[Any]:
     reasons = chosen.get("reasons", chosen.get("reason", []))
-    lines = [reasons] if isinstance(reasons, str) else list(reasons)
+    lines = reasons if isinstance(reasons, list) else [reasons]  # a header may hold anything
     table = chosen.get("table", chosen.get("candidates", []))
     rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
     parts: list[Any] = [

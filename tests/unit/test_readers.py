@@ -211,6 +211,14 @@ def test_a_header_is_told_from_a_row_that_is_like_the_others(tmp_path):
     assert read(table).shape == (6, 2)
 
 
+def test_lines_longer_than_the_head_are_looked_at_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.io.csv_sniff.HEAD_BYTES", 100)
+    names = [f"column_{j}" for j in range(300)]
+    rows = "".join(",".join(["1"] * 299 + ["word"]) + "\n" for _ in range(3))
+    table = open_table(written(tmp_path, ",".join(names) + "\n" + rows))
+    assert [column.name for column in table.columns if column.kind == "category"] == names[-1:]
+
+
 def test_a_file_that_changes_between_two_passes_is_noticed(tmp_path):
     table = open_table(written(tmp_path, "a,b\n1,2\n"))
     written(tmp_path, "a,b\n1,2\n3,4\n")

@@ -65,7 +65,7 @@ class ArrowTable(TableFile):
         super().__init__(source, schema.names, self._without_index(reading))
         self.notes += self._said
         if reading.dtype is None:
-            kinds = [schema.types[j] for j in self._layout.features if self._is_number(j)]
+            kinds = [schema.field(j).type for j in self._layout.features if self._is_number(j)]
             self.dtype = arrow_dtype(kinds) if kinds else np.dtype(np.float64)
 
     def _without_index(self, reading: Reading) -> Reading:
@@ -84,14 +84,14 @@ class ArrowTable(TableFile):
         return replace(reading, columns=columns)
 
     def _is_number(self, j: int) -> bool:
-        types, kind = self._arrow.types, self._schema.types[j]
+        types, kind = self._arrow.types, self._schema.field(j).type
         tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
         return any(test(kind) for test in tests)
 
     def _column(self, j: int) -> Column:
         if self._is_number(j):
             return Column(self.names[j])
-        return Column(self.names[j], "category", f"its type is {self._schema.types[j]}")
+        return Column(self.names[j], "category", f"its type is {self._schema.field(j).type}")
 
     def _head(self, file: Path) -> tuple[Any, int | None]:
         """The schema of a file, and its number of rows if that is known."""
@@ -130,7 +130,7 @@ class ArrowTable(TableFile):
 
     def _numbers(self, table: Any, names: list[str], start: int) -> Array:
         for name in names:
-            if not self._is_number(self.names.index(name)):
+            if not self._is_number(self._schema.get_field_index(name)):
                 msg = (
                     f"{self.source}: column {quoted(name)} is of type {self._schema.field(name).type}, but "
                     "the model needs numbers in it."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import DataError
-from mercer.io.csv_blocks import text_blocks
+from mercer.io.csv_blocks import LINE_BYTES, text_blocks
 from mercer.io.csv_numbers import is_missing, is_number
 from mercer.io.layout import listed, quoted
 from mercer.io.table import Column
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mercer.io.table import Reading
 
 HEAD_BYTES = 2**20
-HEAD_ROWS = 1000
+HEAD_ROWS, HEAD_LINES = 1000, 20  # at most, and at least where the file has them
 TRIAL_ROWS = 100  # by which delimiters are compared
 MAX_COLUMNS = 10**6
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -70,11 +70,10 @@ def csv_error(error: Exception, line: int, source: str) -> DataError:
 
 def sniff(path: Path, reading: Reading, *, source: str, delimiter: str | None) -> Dialect:
     """Look at the head of the file; what was asked for is taken, the rest is guessed and noted."""
-    text = next(text_blocks(path, source=source, block_bytes=HEAD_BYTES), "")
+    text, whole = _first_lines(path, source)
     if not text.strip():
         msg = f"{source} is empty. A header and rows were needed."
         raise DataError(msg)
-    whole = path.stat().st_size <= HEAD_BYTES
     notes: list[str] = []
     given = reading.delimiter or delimiter
     mark = _checked(given, source) if given else _guess_delimiter(text)
@@ -98,6 +97,17 @@ def sniff(path: Path, reading: Reading, *, source: str, delimiter: str | None) -
     rows = records[1:] if header else records
     columns = tuple(_column(j, name, rows, decimal) for j, name in enumerate(names))
     return Dialect(mark, decimal, header, columns, tuple(notes), unnamed)
+
+
+def _first_lines(path: Path, source: str) -> tuple[str, bool]:
+    """The head of the file, more of it where lines are long, and whether that is all of it."""
+    text = ""
+    for block in text_blocks(path, source=source, block_bytes=HEAD_BYTES):
+        text += block
+        enough = len(text) >= HEAD_BYTES // 2 and text.count("\n") >= HEAD_LINES
+        if enough or len(text) > LINE_BYTES:
+            return text, False
+    return text, True
 
 
 def _checked(delimiter: str, source: str) -> str:

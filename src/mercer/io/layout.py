@@ -31,29 +31,32 @@ class Layout:
 def layout_of(names: Sequence[str], reading: Reading, *, source: str, named: bool) -> Layout:
     """The layout that was asked for: the features are all columns but the ids and labels, or those given."""
     require_distinct(names, source=source)
+    places = {name: j for j, name in enumerate(names)}
     id_, label = (
-        None if name is None else position(name, names, source=source, named=named, option=option)
+        None if name is None else position(name, places, source=source, named=named, option=option)
         for name, option in ((reading.id, "--id"), (reading.label, "--label"))
     )
     if reading.columns is None:
         features = tuple(j for j in range(len(names)) if j not in (id_, label))
     else:
         features = tuple(
-            position(name, names, source=source, named=named, option="--columns")
+            position(name, places, source=source, named=named, option="--columns")
             for name in reading.columns
         )
         _require_once(features, id_, label, names)
     return Layout(features, (None,) * len(features), id_, label)
 
 
-def position(name: str, names: Sequence[str], *, source: str, named: bool, option: str) -> int:
+def position(name: str, places: dict[str, int], *, source: str, named: bool, option: str) -> int:
     """Where a column is; in files without names, x3 and 3 are the fourth one."""
-    if name in names:
-        return list(names).index(name)
-    if not named and name.isdecimal() and int(name) < len(names):
+    if name in places:
+        return places[name]
+    if not named and name.isdecimal() and int(name) < len(places):
         return int(name)
     why = "" if named else " It has no names of its own: columns are counted from 0."
-    msg = f"{source} has no column {quoted(name)}, as {option} needs.{why} {hint(name, names)}"
+    msg = (
+        f"{source} has no column {quoted(name)}, as {option} needs.{why} {hint(name, list(places))}"
+    )
     raise DataError(msg)
 
 
@@ -105,9 +108,10 @@ def require_distinct(names: Sequence[str], *, source: str) -> None:
 def _require_once(
     features: tuple[int, ...], id_: int | None, label: int | None, names: Sequence[str]
 ) -> None:
+    counts = Counter(features)
     for j in features:
         option = "--id" if j == id_ else "--label" if j == label else None
-        if option is None and features.count(j) == 1:
+        if option is None and counts[j] == 1:
             continue
         where = "twice in --columns" if option is None else f"in --columns and as {option}"
         msg = f"The column {quoted(names[j])} is named {where}. Name it once."

@@ -74,7 +74,8 @@ def matched(table: TableFile, preparation: Preparation) -> MatchedTable:
     wanted = [Column(name) for name in preparation.numbers]
     wanted += [Column(name, "category") for name, _ in preparation.categories]
     names = [column.name for column in table.columns]
-    absent = [column.name for column in wanted if column.name not in names]
+    there = set(names)  # of many columns, a list would be looked through as many times
+    absent = [column.name for column in wanted if column.name not in there]
     numbered = all(re.fullmatch(r"x[0-9]+", name) for name in preparation.numbers)
     nameless = not table.named or numbered
     if not table.named or (absent and nameless):

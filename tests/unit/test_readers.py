@@ -144,6 +144,13 @@ def test_a_number_that_was_written_is_read_bit_for_bit(values):
     assert numbers([repr(v) for v in values]).tobytes() == np.array(values).tobytes()
 
 
+def test_a_word_of_many_digits_is_read_in_one_pass(tmp_path):
+    word = "1" * 130_000 + "x"  # a pattern that tries every split of the digits would take minutes
+    table = open_table(written(tmp_path, f"a,b\n1,{word}\n"))
+    assert table.columns[1].kind == "category"
+    assert next(table.chunks(1)).words["b"][0] == word
+
+
 @pytest.mark.parametrize("word", ["1_000", "٣", "0x1f", "1,5", "nanny", "1-2", "1e", "--1"])
 def test_what_float_may_take_is_still_no_number(word, tmp_path):
     path = written(tmp_path, "a|b\n" + "1|2\n" * 1500 + f"{word}|2\n")
@@ -388,6 +395,11 @@ BAD_FILES = {
         "t.npy",
         lambda p: p.write_bytes(npy_bytes(np.eye(9))[:-8]),
         "not written to its end",
+    ),
+    "npy whose header has gigabytes": (
+        "t.npy",
+        lambda p: p.write_bytes(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 200),
+        "does not begin like one",
     ),
     "npy of noise": ("t.npy", lambda p: p.write_bytes(b"noise"), "np.save"),
     "npy with infinity": (

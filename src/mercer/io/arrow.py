@@ -154,11 +154,7 @@ class ArrowTable(TableFile):
         try:
             yield
         except (OSError, self._arrow.ArrowException) as error:
-            first = (
-                str(error).strip().splitlines()[0].rstrip(".")
-                if str(error).strip()
-                else "unreadable"
-            )
+            first = (str(error).strip().splitlines() or ["unreadable"])[0][:200].rstrip(".")
             msg = f"{self.source} can't be read: {first}. Look at how it was written, or write it again."
             raise DataError(msg) from error
 

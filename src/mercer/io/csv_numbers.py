@@ -18,7 +18,8 @@ MISSING = frozenset(
     {"", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "+nan", "null", "none", "nil", "nat"}
     | {"?", "-", "--", "."}
 )
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# No digit can belong to two parts of it: on a word of 100 000 digits it takes one pass, not their square.
+NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 PLAIN = b"0123456789.eE+- "  # made of these alone, Python's float reads NUMBER and nothing else
 

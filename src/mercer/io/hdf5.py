@@ -72,7 +72,7 @@ class Hdf5Table(ArrayTable):
         except DataError:
             raise
         except BROKEN as error:
-            said = " ".join(str(error).split()).strip("'\".") or type(error).__name__
+            said = " ".join(str(error).split()).strip("'\".")[:200] or type(error).__name__
             msg = f"{self.source} can't be read: {said}. It is no HDF5 file, or damaged."
             raise DataError(msg) from error
 

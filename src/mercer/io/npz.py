@@ -142,7 +142,7 @@ class NpzTable(ArrayTable):
         except DataError:
             raise
         except (*DAMAGED, *DAMAGED_TOO, *PACKED_STRANGELY) as error:
-            said = str(error).strip("'\".") or type(error).__name__
+            said = str(error).strip("'\".")[:200] or type(error).__name__
             msg = (
                 f"{self.source} can't be read: {said}. It is no NPZ archive, or damaged. Write it again with "
                 "np.savez."
@@ -212,6 +212,9 @@ class NpzTable(ArrayTable):
 
 def _header(file: Any, name: str) -> Member:
     version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        msg = f"array {quoted(name)} is of version {version} of the NPY format"
+        raise ValueError(msg)
     old = version == (1, 0)
     read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read(file)

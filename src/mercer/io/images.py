@@ -162,8 +162,8 @@ class ImageTable(ArrayTable):
             raise
         except Exception as error:  # decoders raise what they like
             msg = (
-                f"{self.source}: the image {_name(file)!r} can't be read: {str(error)[:200].rstrip('.')}. Repair "
-                "it, or take it out of the folder."
+                f"{self.source}: the image {_name(file)!r} can't be read: {str(error)[:200].rstrip('.')}. "
+                "Repair it, or take it out of the folder."
             )
             raise DataError(msg) from error
 

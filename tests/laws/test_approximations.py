@@ -14,7 +14,7 @@ from mercer._core.errors import InputError, KernelError, ZeroVarianceError
 from mercer._core.watch import BLIND, Blind
 from mercer.approximations import APPROXIMATIONS, Nystrom, RPCholesky, passes, pivots
 from mercer.engine.rows import RowSource
-from mercer.kernels import RBF, Chi2, Linear, Polynomial, Precomputed
+from mercer.kernels import RBF, Chi2, Linear, Polynomial, Precomputed, RationalQuadratic
 from mercer.model.lowrank import fit_low_rank
 from mercer.model.plan import Problem, plan_approximation
 from mercer.operators import Centred, StoredGram
@@ -327,6 +327,39 @@ def test_two_runs_agree_to_the_last_bit_and_threads_change_nothing(method, monke
         fits.append(fitted(method(30), RBF(0.2), x, asked=3))
     np.testing.assert_array_equal(fits[0].projection.coef, fits[1].projection.coef)
     np.testing.assert_allclose(fits[2].eigenvalues, fits[0].eigenvalues, rtol=1e-12)
+
+
+CANCELLING = {
+    "rational-quadratic": (RationalQuadratic(44, 1.3) ** 3).on([3, 0]),
+    "rbf": RBF(0.2),
+    "wide rbf": RBF(1e-3),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CANCELLING))
+def test_float32_rows_keep_their_digits_where_kernel_values_cancel(name, cloud):
+    """Of rows so near to each other all kernel values are one, less what tells the rows apart."""
+    x, kernel = (0.01 * cloud).astype(np.float32), CANCELLING[name]
+    wide, z = x.astype(np.float64), x[:12].astype(np.float64)
+    values, vectors = np.linalg.eigh(kernel(z))
+    keep = values > 1e-13
+    features = kernel(wide, z) @ (vectors[:, keep] / np.sqrt(values[keep]))
+    reference = PCA(2).fit_transform(features)
+    fit = fitted(Nystrom(x[:12]), kernel, x, asked=2)
+    found = fit.projection(x)
+    found = found * np.sign(np.sum(found * reference, axis=0))
+    np.testing.assert_allclose(found, reference, atol=1e-4 * np.abs(reference).max())
+
+
+@pytest.mark.parametrize("name", ["rational-quadratic", "rbf"])
+def test_scores_of_float32_rows_have_the_moments_that_were_told(name, cloud, method):
+    x = (0.01 * cloud).astype(np.float32)
+    fit = fitted(method(12), CANCELLING[name], x, asked=2)
+    scores = fit.projection(x)
+    np.testing.assert_allclose(
+        scores.T @ scores, np.diag(fit.eigenvalues), atol=1e-5 * fit.eigenvalues[0]
+    )
+    np.testing.assert_allclose(scores.mean(axis=0), 0.0, atol=1e-4 * scores.std(axis=0).min())
 
 
 # ── what it costs ───────────────────────────────────────────────────────────

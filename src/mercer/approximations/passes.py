@@ -42,7 +42,8 @@ def pass_height(width: int, itemsize: int, d: int) -> int:
 def pass_bytes(n: int, d: int, width: int, itemsize: int) -> int:
     """What a pass holds at most: blocks of rows, their sections, and m x m sums, in each thread."""
     rows = min(n, pass_height(width, itemsize, d))
-    sections = (COPIES * itemsize + DOUBLE_COPIES * FLOAT) * rows * width
+    # In float64 whatever the rows are: where float32 would lose the digits, a pass is made again.
+    sections = (COPIES + DOUBLE_COPIES) * FLOAT * rows * width
     # Rows are copied out of a file or a sparse matrix, and then made ready for the product.
     points = (BLOCKS_A_HAND * itemsize + 4 * FLOAT) * rows * (d + 2)
     return n_blas_threads() * (sections + points + 4 * FLOAT * width * width)

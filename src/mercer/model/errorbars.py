@@ -24,26 +24,41 @@ SAMPLE_ROWS = 1000
 SAMPLES = 3
 
 
-def rounding_moves(
+def rounding_errors(
     lengths: Array,  # (m,) k(z, z) of the landmarks
-    values: Array,  # (r,)
     coef: Array,  # (m, r)
     *,
     trace: float,
     unit: float,
 ) -> Array:  # (r,)
-    """How far rounding, `unit` for a kernel value, may have moved the eigenvalue of each component.
+    """How far rounding, `unit` for a kernel value, puts the scores k(x, Z) A_i off.
 
-    Component i of a feature, k(x, Z) A_i, is off by e_i, a root sum of squares over the rows: its
-    eigenvalue then by 2√λ̂_i e_i + e_i², or, if that is more, by itself.
+    A root sum of squares over the rows. |k(x, z)| ≤ √k(x, x)√k(z, z), and each is off by that times the
+    unit: A_i weighs these errors.
     """
-    # |k(x, z)| ≤ √k(x, x)√k(z, z), and each is off by that times the unit: A_i weighs these errors.
-    reach = lengths @ coef**2  # (r,)
-    error = ENTRY * unit * np.sqrt(trace * reach)
+    return unit * np.sqrt(trace * _reach(lengths, coef))
+
+
+def rounding_moves(
+    lengths: Array,  # (m,) k(z, z) of the landmarks
+    values: Array,  # (r,)
+    coef: Array,  # (m, r)
+    errors: Array,  # (r,) those above
+) -> Array:  # (r,)
+    """How far rounding may have moved the eigenvalue of each component.
+
+    Where component i of a feature is off by e_i, its eigenvalue is by 2√λ̂_i e_i + e_i², or, if that is
+    more, by itself.
+    """
+    error = ENTRY * errors
     positive = np.maximum(values, 0.0)
     # W whitens the core to float64's rounding of it.
-    whitened = ENTRY * EPS * np.sqrt(len(lengths)) * positive * reach
+    whitened = ENTRY * EPS * np.sqrt(len(lengths)) * positive * _reach(lengths, coef)
     return np.minimum(positive, 2.0 * np.sqrt(positive) * error + error**2 + whitened)
+
+
+def _reach(lengths: Array, coef: Array) -> Array:
+    return np.asarray(lengths @ coef**2)  # (r,)
 
 
 def proved_certificate(

@@ -11,15 +11,16 @@ import numpy as np
 from mercer._core.errors import InputError, KernelError
 from mercer.approximations.landmarks import require_lengths
 from mercer.approximations.passes import over_rows
-from mercer.approximations.whitening import core_matrix, entry_error
+from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
 from mercer.engine.moments import Moments
 from mercer.model.errorbars import (
     estimated_certificate,
     proved_certificate,
+    rounding_errors,
     rounding_moves,
 )
 from mercer.model.linear import require_finite, require_variance
-from mercer.model.projection import Projection
+from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.space import FeatureMean
 from mercer.operators.sections import KernelSections
@@ -54,12 +55,18 @@ def fit_low_rank(
     The pairs are those of the features' scatter, (r, k). ``total`` is tr(scatter) + tr(K - K̂), which is
     no less than tr(HKH): centring takes 1ᵀK1/n off the trace of K, and the scatter only 1ᵀK̂1/n. So a
     share of the variance is never overstated.
+
+    Where the scores of rows in float32 would be what is left of terms that cancel, the pass is made again
+    in float64, and the model computes in it.
     """
-    seen = _look(kernel, x, low_rank, weights=weights, watch=watch)
-    pairs, coef = _axes(seen.moments, low_rank)
-    certificate, cut = _evidence(
-        kernel, x, low_rank, seen, values=pairs.values, coef=coef, weights=weights, rng=rng
-    )
+    dtype = np.dtype(x.dtype)
+    found = _found(kernel, x, low_rank, dtype=dtype, weights=weights, rng=rng, watch=watch)
+    if found.dtype_for(asked) != dtype:
+        dtype = found.dtype_for(asked)
+        low_rank = _rewhitened(kernel, low_rank, dtype)
+        found = _found(kernel, x, low_rank, dtype=dtype, weights=weights, rng=rng, watch=watch)
+    seen, pairs, coef, cut = found.seen, found.pairs, found.coef, found.cut
+    certificate = found.certificate
     total = float(np.trace(seen.moments.scatter)) + max(seen.trace - seen.held, 0.0)
     require_variance(pairs.values, cut)
     _require_reachable(pairs.values, asked, total, low_rank, certificate)
@@ -67,7 +74,7 @@ def fit_low_rank(
     mean = seen.moments.mean
     coef, offset = coef[:, : len(pairs.values)], mean @ pairs.vectors
     return Fit(
-        Projection(low_rank.sections, coef.astype(x.dtype), offset.astype(x.dtype)),
+        Projection(low_rank.sections, coef.astype(dtype), offset.astype(dtype)),
         pairs,
         total,
         rank_bound=_rank_bound(int(x.shape[0]), low_rank, certificate),
@@ -84,6 +91,62 @@ def fit_low_rank(
 def _in_sections(low_rank: LowRank, mean: Array) -> Array:
     """The mean of the features as coefficients of the sections."""
     return mean if low_rank.whiten is None else np.asarray(low_rank.whiten @ mean)
+
+
+# ── one precision ───────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Found:
+    """The eigenpairs of a factor whose features were computed in one precision, and how far to trust them."""
+
+    dtype: np.dtype[Any]
+    seen: Seen
+    pairs: EigenPairs  # all r of them
+    coef: Array  # (m, r)
+    certificate: Certificate
+    cut: float
+    errors: Array  # (r,) of the scores by rounding, root sums of squares over the rows
+
+    def dtype_for(self, asked: int | float | None) -> np.dtype[Any]:
+        """The precision in which the components that were asked for keep their digits."""
+        values = self.pairs.values
+        count = asked if isinstance(asked, int) else int(np.sum(values > self.cut))
+        count = max(1, min(count, len(values)))
+        terms = self.errors[:count] / float(np.finfo(self.dtype).eps)
+        # Scores are √λ long, over all rows.
+        return projection_dtype(self.dtype, terms, np.sqrt(np.maximum(values[:count], 0.0)))
+
+
+def _rewhitened(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> LowRank:
+    """The same landmarks, and the directions among them that rounding hides in this precision only."""
+    points = _points(low_rank)
+    unit = entry_error(kernel, points.astype(dtype))
+    return replace(low_rank, whiten=eigen_whitening(core_matrix(kernel, points), unit))
+
+
+def _found(
+    kernel: Kernel,
+    x: Rows,
+    low_rank: LowRank,
+    *,
+    dtype: np.dtype[Any],
+    weights: Array | None,
+    rng: np.random.Generator,
+    watch: Watch,
+) -> Found:
+    seen = _look(kernel, x, low_rank, dtype=dtype, weights=weights, watch=watch)
+    pairs, coef = _axes(seen.moments, low_rank)
+    values, trace = pairs.values, seen.trace
+    if not low_rank.projects:
+        estimate = estimated_certificate(kernel, x, low_rank, trace=trace, weights=weights, rng=rng)
+        none = np.zeros_like(values)  # features are as small as what they tell apart
+        return Found(dtype, seen, pairs, coef, estimate, _cut(values, none, dtype), none)
+    points = _points(low_rank).astype(dtype)
+    lengths = kernel.tile_diag(points).astype(np.float64)
+    errors = rounding_errors(lengths, coef, trace=trace, unit=entry_error(kernel, points))
+    moves = rounding_moves(lengths, values, coef, errors)
+    proof = proved_certificate(values, moves, trace=trace, held=seen.held, dtype=dtype)
+    proof = replace(proof, goal=low_rank.goal, assumed=kernel.why_valid() is None)
+    return Found(dtype, seen, pairs, coef, proof, _cut(values, moves, dtype), errors)
 
 
 # ── the pass ────────────────────────────────────────────────────────────────
@@ -111,9 +174,15 @@ class Seen:
 
 
 def _look(
-    kernel: Kernel, x: Rows, low_rank: LowRank, *, weights: Array | None, watch: Watch
+    kernel: Kernel,
+    x: Rows,
+    low_rank: LowRank,
+    *,
+    dtype: np.dtype[Any],
+    weights: Array | None,
+    watch: Watch,
 ) -> Seen:
-    factor = low_rank.rounded(np.dtype(x.dtype))
+    factor = low_rank.rounded(dtype)
     in_doubt = low_rank.projects and kernel.why_valid() is None
     slack = float(np.sqrt(entry_error(kernel, _points(low_rank)))) if in_doubt else 0.0
 
@@ -122,6 +191,7 @@ def _look(
         return reduce(Seen.merged, parts)
 
     def block_seen(rows: Rows, w: Array | None) -> Seen:
+        rows = rows.astype(dtype, copy=False)
         features = factor.features(rows)  # (b, r)
         diagonal = kernel.tile_diag(rows).astype(np.float64)  # (b,)
         require_lengths(diagonal)
@@ -163,30 +233,6 @@ def _axes(moments: Moments, low_rank: LowRank) -> tuple[EigenPairs, Array]:
     # Of the coefficients, not of the axes: those turn with the basis that happened to whiten the core.
     signs = fixed_signs(coef)
     return pairs.turned(signs), coef * signs
-
-
-def _evidence(
-    kernel: Kernel,
-    x: Rows,
-    low_rank: LowRank,
-    seen: Seen,
-    *,
-    values: Array,
-    coef: Array,
-    weights: Array | None,
-    rng: np.random.Generator,
-) -> tuple[Certificate, float]:
-    """The certificate, and the cut below which eigenvalues are rounding."""
-    dtype, trace = np.dtype(x.dtype), seen.trace
-    if not low_rank.projects:
-        estimate = estimated_certificate(kernel, x, low_rank, trace=trace, weights=weights, rng=rng)
-        return estimate, _cut(values, np.zeros_like(values), dtype)
-    points = _points(low_rank)
-    lengths = kernel.tile_diag(points).astype(np.float64)
-    moves = rounding_moves(lengths, values, coef, trace=trace, unit=entry_error(kernel, points))
-    proof = proved_certificate(values, moves, trace=trace, held=seen.held, dtype=dtype)
-    proof = replace(proof, goal=low_rank.goal, assumed=kernel.why_valid() is None)
-    return proof, _cut(values, moves, dtype)
 
 
 def _cut(values: Array, moves: Array, dtype: np.dtype[Any]) -> float:

@@ -44,12 +44,15 @@ def resealed(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
     """The file with a header, or an array, that was changed, and everything sealed anew."""
     header, arrays = opened(data)
     donor, donated = opened(rng.choice(others))
-    for _ in range(rng.choice((1, 1, 2, 5))):
-        if arrays and rng.random() < 0.3:
-            _spoil_array(header, arrays, donated, rng)
-        else:
-            _spoil_tree(header, donor, rng)
-    return sealed(header, arrays)
+    try:
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            if arrays and rng.random() < 0.3:
+                _spoil_array(header, arrays, donated, rng)
+            else:
+                _spoil_tree(header, donor, rng)
+        return sealed(header, arrays)
+    except RecursionError:  # one depth inside another: more than json can write
+        return resealed(data, others, rng)
 
 
 def opened(data: bytes) -> tuple[dict[str, Any], list[bytes]]:
@@ -83,17 +86,20 @@ def sealed(header: dict[str, Any], arrays: list[bytes]) -> bytes:
     return begin + hashlib.sha256(begin + text).digest() + bytes(12) + text + body
 
 
-def _places(tree: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Every (container, key) of the tree."""
-    keys = tree if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()
-    for key in keys:
-        found.append((tree, key))
-        _places(tree[key], found)
+def _places(tree: Any) -> list[tuple[Any, Any]]:
+    """Every (container, key) of the tree, however deep an earlier spoiling made it."""
+    found: list[tuple[Any, Any]] = []
+    waiting = [tree]
+    while waiting:
+        holder = waiting.pop()
+        keys = holder if isinstance(holder, dict) else range(len(holder))
+        found.extend((holder, key) for key in keys)
+        waiting.extend(v for key in keys if isinstance(v := holder[key], (dict, list)))
     return found
 
 
 def _spoil_tree(header: dict[str, Any], donor: dict[str, Any], rng: random.Random) -> None:
-    places = _places(header, [])
+    places = _places(header)
     if not places:
         return
     holder, key = rng.choice(places)
@@ -101,7 +107,7 @@ def _spoil_tree(header: dict[str, Any], donor: dict[str, Any], rng: random.Rando
     if what < 0.4:
         holder[key] = rng.choice(VALUES)
     elif what < 0.6:
-        other, name = rng.choice(_places(donor, []))
+        other, name = rng.choice(_places(donor))
         holder[key] = json.loads(json.dumps(other[name]))
     elif what < 0.7 and isinstance(holder[key], (int, float)) and not isinstance(holder[key], bool):
         holder[key] = rng.choice((-holder[key], holder[key] + 1, holder[key] * 1000))

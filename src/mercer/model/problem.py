@@ -82,7 +82,10 @@ class Plan:
             f"{self.route} route, {how}, {self._held_text()}, at most {format_bytes(self.n_bytes)}"
         ]
         if self.n_products is not None and self.seconds is not None:
-            what = "products" if self.route == "dual" else "passes over the rows"
+            many = self.n_products != 1
+            what = f"product{'s' if many else ''}"
+            if self.route != "dual":
+                what = f"pass{'es' if many else ''} over the rows"
             lines.append(
                 f"  about {self.n_products} {what}, {format_seconds(self.seconds)} expected"
             )

@@ -1,6 +1,7 @@
 """`mercer plot`: what is drawn is what the model says, and what can't be drawn is answered with a hint."""
 
 import json
+import shlex
 import sys
 
 import numpy as np
@@ -205,6 +206,14 @@ def test_labels_and_names_are_shown_as_they_are(here, drawn):
     ]
     assert sorted(text.strip("\N{WORD JOINER}") for text in texts) == sorted(labels)
     drawn("levels", "odd.mercer", "odd.csv", "--components", "0").canvas.draw()
+
+
+def test_a_hint_with_names_of_several_words_can_be_pasted(here):
+    (here / "words.csv").write_text("a (cm),b c,d's\n1,2,4\n3,5,1\n9,2,6\n")
+    assert run("fit", "words.csv", "-o", "words.mercer").exit_code == 0
+    call = ["plot", "levels", "words.mercer", "words.csv", "-o", "words.png"]
+    hint = run(*call).stderr.split("move: ")[1]
+    assert run(*call, *shlex.split(hint)).exit_code == 0
 
 
 # ── what can't be drawn ─────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -190,10 +191,10 @@ def _pair(asked: Asked) -> tuple[int, int] | None:
     if wanted is None:
         if len(names) == 2:
             return None
-        msg = (
-            f"Levels are drawn over two variables, and this model has {len(names)}. Say which two move: "
-            f"--variables {names[0]},{names[-1] if len(names) > 1 else '…'}"
-        )
+        msg = f"Levels are drawn over two variables, and this model has {len(names)}."
+        if len(names) > 1:
+            pair = shlex.quote(f"{names[0]},{names[-1]}")
+            msg += f" Say which two move: --variables {pair}"
         raise click.UsageError(msg)
     for name in wanted:
         if name not in names:

@@ -70,6 +70,17 @@ def test_the_commands_are_those_that_were_typed(folder):
     assert "<h1>A &amp; B</h1>" in page
 
 
+def test_rows_of_a_pipe_are_a_pipe_in_the_commands_too(folder):
+    rows = (folder / "data.csv").read_bytes()
+    done = CliRunner().invoke(
+        main, ["report", f"{folder}/model.mercer", "-", "-q", "-o", "-"], input=rows
+    )
+    assert "rows of 2 columns in standard input" in done.stdout.replace("\N{NO-BREAK SPACE}", " ")
+    told = re.search(r'<pre class="commands"[^>]*>(.*?)</pre>', done.stdout, re.DOTALL)[1]
+    assert f"mercer transform {folder}/model.mercer - -o scores.csv" in told
+    assert "standard input" not in told
+
+
 def test_the_day_can_be_set_and_left_out(folder):
     days = {"SOURCE_DATE_EPOCH": "86400"}
     assert "on 1970-01-02." in ran(folder, "-q", "-o", "-", env=days).stdout

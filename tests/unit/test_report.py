@@ -4,7 +4,9 @@ import base64
 import hashlib
 import io
 import json
+import platform
 import re
+import shlex
 import warnings
 from html.parser import HTMLParser
 
@@ -13,9 +15,11 @@ import pytest
 from sklearn.datasets import load_digits, make_circles
 from sklearn.decomposition import PCA as Theirs
 
+import mercer
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, sklearn
 from mercer.errors import InputError
 from mercer.io.prepare import Preparation
+from mercer.io.table import Reading, open_table
 from mercer.kernels import RBF
 from mercer.report import build, cells, levels, looks, svg
 from mercer.report import png as pictures
@@ -277,6 +281,26 @@ def test_shares_are_those_of_the_true_whole():
     assert f"{100 * theirs.sum():.1f} % of the variance" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "sure"), [("low-rank", "at least "), ("fourier", "about "), ("plane", "")]
+)
+def test_what_an_approximation_keeps_is_told_as_a_bound_wherever_it_is_told(made, name, sure):
+    model, _, html = made(name)
+    text, kept = Page(html).texts, model.fit_.explained.sum()
+    assert f" that hold {sure}{100 * kept:.1f} % of the variance" in text["all"]
+    assert f"all together {sure}{100 * kept:.1f} % of the variance" in text["spectrum"]
+    assert f"hold {sure}{100 * kept:.2f} % of the whole" in text["evidence"]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.119, 0.4])
+def test_the_number_on_a_bar_is_not_crossed_by_the_line_of_sums(share):
+    # The line leaves the top of the first bar upwards: a number above it would be struck through.
+    X = np.diag(np.sqrt([share, 1 - share]))[[0, 0, 1, 1]] * [[1], [-1], [1], [-1]]
+    html = build(PCA(2).fit(X), X)
+    inside = re.findall(r'class="value inside">([\d.]+)', html)
+    assert f"{100 * share:.1f}" in inside
+
+
 def test_errors_of_the_way_back_are_scikit_learns():
     X = cloud(80, 4) @ np.diag([3.0, 2.0, 1.0, 0.5])
     pca = Theirs(2).fit(X)
@@ -319,6 +343,46 @@ def test_alarms_are_the_detectors():
     for i, words in zip(alarms[:20], top, strict=False):
         assert f"minute {i}{words}" in text
     assert str(detector.limits_) in text
+
+
+def test_rows_go_by_the_column_of_ids_where_there_is_one(tmp_path):
+    lines = [
+        "minute,a,b,c",
+        *(f"m{i},{row[0]},{row[1]},{row[2]}" for i, row in enumerate(cloud(200))),
+    ]
+    (tmp_path / "run.csv").write_text("\n".join(lines))
+    preparation, _ = Preparation.learn(
+        open_table(tmp_path / "run.csv", Reading(id="minute")), scale="none"
+    )
+    detector = KernelPCADetector().fit(cloud(200))
+    ids = [f"m{i}" for i in range(200)]
+    html = build(detector, 9 * cloud(200), preparation=preparation, ids=ids)
+    assert ">minute</text>" in html
+    assert "row</text>" not in html
+    assert "minuteleading variables" in Page(html).texts["monitoring"]
+    assert ">row</text>" in build(detector, cloud(200))
+
+
+def test_versions_of_the_fit_and_of_the_page_stand_side_by_side():
+    header = {"mercer_version": "0.0.7", "versions": {"python": "3.9.1", "other": "5"}}
+    text = Page(build(PCA(2).fit(cloud()), cloud(), header=header)).texts["reproduce"]
+    assert (
+        f"mercer0.0.7{mercer.__version__}python3.9.1{platform.python_version()}numpy—{np.__version__}"
+        in text
+    )
+    assert "other5—" in text
+
+
+def test_the_command_for_levels_is_told_whole_and_only_where_it_works(made):
+    names = ["sepal length (cm)", "it's", "c"]
+    html = build(PCA(2).fit(cloud()), cloud(), names=names, source="a b.csv", model_file="m.mercer")
+    told = re.search(r"A slice through them: (.*)", Page(html).texts["levels"])
+    assert shlex.split(told[1]) == [
+        *("mercer", "plot", "levels", "m.mercer", "a b.csv"),
+        *("--variables", "sepal length (cm),it's", "-o", "levels.png"),
+    ]  # fmt: skip
+    for name in ("detector", "precomputed", "plane"):
+        assert "mercer plot" not in Page(made(name)[2]).texts["levels"]
 
 
 def test_evidence_is_the_fits_own(made):

@@ -77,7 +77,7 @@ def report(
         page = _page(
             opened,
             sheet,
-            source="standard input" if data == "-" else data,
+            source=data,
             model_file=model,
             missing=_missing(data, reading, opened),
             notes=talk.notes,

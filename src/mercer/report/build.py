@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.report.back import reconstruction
 from mercer.report.data_summary import data
-from mercer.report.evidence import evidence, one_line
+from mercer.report.evidence import evidence, how_sure, one_line
 from mercer.report.kernel import kernel, kernel_text, selection
 from mercer.report.levels import levels
 from mercer.report.looks import looks
@@ -132,7 +132,7 @@ def build(
 def _title(about: Subject) -> str:
     if about.title:
         return about.title
-    what = f" of {about.source}" if about.source else ""
+    what = f" of {about.called}" if about.called else ""
     return f"{_method(about)}{what}"
 
 
@@ -145,10 +145,10 @@ def _method(about: Subject) -> str:
 def _lede(about: Subject) -> list[Any]:
     """The page in one paragraph and a few numbers."""
     fit = about.fit
-    kept = None if fit is None else float(fit.explained.sum())
+    kept = None if fit is None else share(float(fit.explained.sum()))
     with_what = "" if _method(about) == "PCA" else f" with the kernel {kernel_text(about)}"
     text = f"{_method(about)}{with_what} found {counted(about.k, 'component')}"
-    text += "." if kept is None else f" that hold {share(kept)} of the variance."
+    text += "." if fit is None else f" that hold {how_sure(fit)}{kept} of the variance."
     chosen = selection(about)
     if chosen is not None:
         text += " The kernel was chosen by comparison on rows held out."
@@ -159,7 +159,7 @@ def _lede(about: Subject) -> list[Any]:
     return [paragraph(text, class_="lede"), tiles(_facts(about, kept))]
 
 
-def _facts(about: Subject, kept: float | None) -> list[tuple[str, str, str]]:
+def _facts(about: Subject, kept: str | None) -> list[tuple[str, str, str]]:
     facts = [
         ("rows", count(about.n), ""),
         ("columns", count(about.d), ""),
@@ -168,7 +168,7 @@ def _facts(about: Subject, kept: float | None) -> list[tuple[str, str, str]]:
     fit = about.fit
     if fit is None or kept is None:
         return facts
-    facts.append(("variance kept", share(kept), "of the true whole" if not fit.is_low_rank else ""))
+    facts.append(("variance kept", kept, how_sure(fit).strip() or "of the true whole"))
     certificate = fit.certificate
     if certificate is None:
         worst = float(np.max(fit.residuals))

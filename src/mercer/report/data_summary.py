@@ -23,7 +23,7 @@ SAID = re.compile(r"standardised \d|columns are not scaled|the detector standard
 
 def data(subject: Subject, measured: Measured, looks: Looks) -> Section:
     """The section."""
-    what = "" if subject.source is None else f" in {subject.source}"
+    what = "" if subject.called is None else f" in {subject.called}"
     parts: list[Any] = [
         paragraph(
             f"{counted(subject.n, 'row')} of {counted(subject.d, 'column')}{what}. ", _same(subject)

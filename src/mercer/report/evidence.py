@@ -62,6 +62,13 @@ def one_line(subject: Subject) -> str:
     )
 
 
+def how_sure(fit: Fit) -> str:
+    """What belongs before the share of the variance: an approximation knows it from below, or about."""
+    if fit.certificate is None or fit.trace_error == 0.0:
+        return ""
+    return "at least " if fit.certificate.kind == "below" else "about "
+
+
 def _fit_warnings(subject: Subject) -> list[str]:
     """What the command that fitted the model warned of."""
     about = subject.header.get("about")
@@ -101,13 +108,9 @@ def _eigenvalues(fit: Fit) -> Html:
 
 
 def _variance(fit: Fit) -> Html:
-    kept, least = float(fit.explained.sum()), ""
-    if fit.certificate is not None and fit.trace_error != 0.0:
-        least = "at least " if fit.certificate.kind == "below" else "about "
-    whole = number(fit.total, 6)
     text = (
-        f"The components hold {least}{share(kept, 2)} of the whole, {whole}: that is the trace, not the "
-        "sum of what was kept."
+        f"The components hold {how_sure(fit)}{share(float(fit.explained.sum()), 2)} of the whole, "
+        f"{number(fit.total, 6)}: that is the trace, not the sum of what was kept."
     )
     return _said("Variance.", text)
 

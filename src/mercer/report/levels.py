@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def levels(subject: Subject, looks: Looks) -> Section:
     """The section."""
     title = "Level sets"
     if subject.is_precomputed or subject.d != 2:
-        return Section("levels", title, [paragraph(_why_not(subject))])
+        return Section("levels", title, [paragraph(_why_not(subject)), _instead(subject)])
     raw = subject.raw(subject.rows[0 : subject.n])  # (n, 2)
     low, high = _box(raw)
     values = _on_grid(subject, low, high)  # (side, side, k)
@@ -50,10 +51,18 @@ def _why_not(subject: Subject) -> str:
         )
     if subject.image_shape is not None:
         return "Rows are pictures: what a component changes in them is drawn below, as a picture."
-    return (
-        f"Level sets are drawn over two columns, and this model has {count(subject.d)}. "
-        "`mercer plot levels --variables a,b` draws a slice through them."
-    )
+    return f"Level sets are drawn over two columns, and this model has {count(subject.d)}."
+
+
+def _instead(subject: Subject) -> Html | None:
+    """The command that draws a slice, where there is one: a detector has a chart in place of levels."""
+    pair = subject.names[:2]
+    has_slices = subject.detector is None and subject.image_shape is None and subject.d > 2
+    if subject.is_precomputed or not has_slices or any("," in name for name in pair):
+        return None
+    command = ["mercer", "plot", "levels", *subject.files, "--variables", ",".join(pair)]
+    text = shlex.join([*command, "-o", "levels.png"])
+    return tag("p", "A slice through them: ", tag("code", text))
 
 
 def _caption(subject: Subject, shown: int, k: int) -> str:

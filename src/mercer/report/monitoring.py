@@ -111,10 +111,11 @@ def _charts(subject: Subject, detector: KernelPCADetector, seen: Watched) -> Htm
     n, frame = len(seen.index), Frame(height=190, top=10, bottom=42)
     x = frame.across(0.5, n + 0.5)
     ticks = _row_ticks(subject, x)
-    pictures = [_chart(frame, x, ticks, track, seen.alarm) for track in drawn]
+    pictures = [_chart(frame, x, (subject.row_name, ticks), track, seen.alarm) for track in drawn]
     words = (
         "T² is how far out a row lies along the components, Q how far from them; the index is the larger of "
-        "both in units of their limits. The dashed line is where alarms begin; alarms are orange."
+        "both in units of their limits. The dashed line is where alarms begin; a row that is an alarm is "
+        "orange in each chart."
     )
     if n > MOST_POINTS:
         each = count(-(-n // MOST_POINTS))
@@ -137,7 +138,7 @@ def _row_ticks(subject: Subject, x: Scale) -> list[tuple[float, str]]:
 
 
 def _chart(
-    frame: Frame, x: Scale, ticks: list[tuple[float, str]], track: Track, alarm: Flags
+    frame: Frame, x: Scale, along: tuple[str, list[tuple[float, str]]], track: Track, alarm: Flags
 ) -> Html:
     name, values, limit = track.name, track.values, track.limit
     n = len(values)
@@ -145,7 +146,7 @@ def _chart(
     y = frame.up(low, high, log=log)
     drawable = np.clip(np.where(np.isfinite(values), values, high), low, high)
     label = f"{name} (log scale)" if log else name
-    parts = [frame.axes(x, y, x_label="row", y_label=label, x_ticks=ticks)]
+    parts = [frame.axes(x, y, x_label=along[0], y_label=label, x_ticks=along[1])]
     draw = _one_by_one if n <= MOST_POINTS else _strokes
     parts += draw(x, y, drawable, alarm)
     if limit is not None:
@@ -212,8 +213,9 @@ def _alarms(subject: Subject, detector: KernelPCADetector, seen: Watched) -> Htm
         if len(rows) == seen.n_alarms
         else f"The first {len(rows)} of {count(seen.n_alarms)} alarms"
     )
-    first = "row" if subject.ids is None else "id"
-    table = grid([first, "leading variables", "T²", "Q", "index"], rows, caption=caption, texts=2)
+    table = grid(
+        [subject.row_name, "leading variables", "T²", "Q", "index"], rows, caption=caption, texts=2
+    )
     remarks = [paragraph(" ".join(str(w.message).split()), class_="warning") for w in caught]
     return joined([_leading(told.contributions, subject, which, seen), table, *remarks])
 

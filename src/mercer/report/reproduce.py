@@ -25,6 +25,7 @@ def reproduce(subject: Subject) -> Section:
     parts: list[Any] = [
         paragraph("With the same files and versions these commands give the same numbers:"),
         tag("pre", "\n".join(lines), class_="commands", tabindex="0"),
+        _versions(subject),
         _facts(subject),
     ]
     return Section("reproduce", "How to reproduce it", parts)
@@ -32,8 +33,7 @@ def reproduce(subject: Subject) -> Section:
 
 def commands(subject: Subject) -> list[str]:
     """The fit, the scores and this report, as one types them."""
-    data = shlex.quote(subject.source or "data.csv")
-    model = shlex.quote(subject.model_file or "model.mercer")
+    model, data = map(shlex.quote, subject.files)
     return [
         _fit_command(subject),
         _use(subject, model, data),
@@ -57,16 +57,8 @@ def _fit_command(subject: Subject) -> str:
 
 
 def _facts(subject: Subject) -> Html:
-    header, known = subject.header, training(subject)
-    fitted = header.get("versions")
+    known = training(subject)
     rows: list[list[Any]] = []
-    if "mercer_version" in header:
-        rows.append(["fitted with mercer", header["mercer_version"]])
-    if isinstance(fitted, dict):
-        rows += [[f"fitted with {name}", str(version)] for name, version in fitted.items()]
-    rows.append(["reported with mercer", __version__])
-    rows.append(["reported with Python", platform.python_version()])
-    rows += [[f"reported with {name}", metadata.version(name)] for name in PACKAGES]
     seed = subject.model.get_params(deep=False).get("random_state")
     rows.append(["seed", "fixed (none was given)" if seed is None else str(seed)])
     if isinstance(known.get("n"), int):
@@ -75,4 +67,16 @@ def _facts(subject: Subject) -> Html:
         rows.append(["digest of the training rows", tag("code", known["digest"])])
     if subject.digest is not None:
         rows.append(["digest of these rows", tag("code", subject.digest)])
-    return grid(["what", "which"], rows, caption="Versions and hashes", texts=2)
+    return grid(["what", "which"], rows, caption="Seed and hashes", texts=2)
+
+
+def _versions(subject: Subject) -> Html:
+    """Of what the fit and the page were made with, side by side: a difference is seen at once."""
+    here = {"mercer": __version__, "python": platform.python_version()}
+    here |= {name: metadata.version(name) for name in PACKAGES}
+    told = subject.header.get("versions")
+    fitted = {"mercer": subject.header.get("mercer_version")}
+    fitted |= told if isinstance(told, dict) else {}
+    names = [*here, *(name for name in fitted if name not in here)]
+    rows = [[name, *(str(made.get(name) or "—") for made in (fitted, here))] for name in names]
+    return grid(["version of", "at the fit", "of this page"], rows, caption="Versions", texts=3)

@@ -80,7 +80,7 @@ def table(subject: Subject, measured: Measured, looks: Looks) -> Html:
         if shown == subject.n
         else f"Scores of the first {shown} of {count(subject.n)} rows"
     )
-    first = ["row" if subject.ids is None else "id", *(["label"] if looks.names else [])]
+    first = [subject.row_name, *(["label"] if looks.names else [])]
     tables = [grid([*first, *heads], rows, caption=title, texts=len(first))]
     if looks.names:
         means = [

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.report.evidence import how_sure
 from mercer.report.markup import Html, grid, paragraph, tag
 from mercer.report.section import Section, described, figure
 from mercer.report.shown import counted, number, power_of_ten, share
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MANY_BARS = 40  # beyond, gaps between bars are narrower than a pixel
 MOST_LISTED = 50
 ENOUGH = 0.95
+ROOM_INSIDE = 22.0  # pixels: a number and a little air
 
 
 def spectrum(subject: Subject) -> Section:
@@ -27,7 +29,9 @@ def spectrum(subject: Subject) -> Section:
     total = float(values.sum()) if fit is None else float(fit.total)
     shares = np.maximum(values, 0.0) / total if total > 0 else np.zeros_like(values)
     running = np.minimum(np.cumsum(shares), 1.0)
-    words = _words(shares, running, whole=fit is not None)
+    words = _words(
+        shares, running, sure="" if fit is None else how_sure(fit), whole=fit is not None
+    )
     picture = _drawn(shares, running, id_="spectrum-figure")
     made = figure(picture, words, id_="spectrum-figure", numbers=_table(subject, shares, running))
     return Section("spectrum", "Spectrum and variance", [paragraph(_meaning(subject)), made])
@@ -47,11 +51,11 @@ def _meaning(subject: Subject) -> str:
     return text
 
 
-def _words(shares: Array, running: Array, *, whole: bool) -> str:
+def _words(shares: Array, running: Array, *, sure: str, whole: bool) -> str:
     k = len(shares)
-    text = f"{counted(k, 'component')}: the first holds {share(float(shares[0]))}"
+    text = f"{counted(k, 'component')}: the first holds {sure}{share(float(shares[0]))}"
     if k > 1:
-        text += f", all together {share(float(running[-1]))} of the variance"
+        text += f", all together {sure}{share(float(running[-1]))} of the variance"
     elif whole:
         text += " of the variance"
     reached = np.flatnonzero(running >= ENOUGH * (1 - 1e-9))
@@ -85,18 +89,20 @@ def _drawn(shares: Array, running: Array, *, id_: str) -> Html:
     if k <= MANY_BARS:
         parts.append(points(x(places), y(running), 0, 3.5, class_="on-curve"))
     if k <= 12:  # room for a number on each bar
-        parts += [_on_top(float(x(i + 1)), float(y(s)), s) for i, s in enumerate(shares)]
+        floor = float(y(0.0))
+        parts += [_on_top(float(x(i + 1)), float(y(s)), floor, s) for i, s in enumerate(shares)]
     label = "Bars: share of the variance of each component. Line: their sum."
     return frame.drawing(*parts, label=label, described_by=described(id_))
 
 
-def _on_top(x: float, y: float, value: float) -> Html:
-    # Inside a tall bar, above a low one: the line of sums runs above.
-    inside = y < 240
+def _on_top(x: float, y: float, floor: float, value: float) -> Html:
+    # Inside a bar that is tall enough, for the line of sums runs above; above a low one.
+    inside = floor - y >= ROOM_INSIDE
     place = y + 16 if inside else y - 5
     kind = "value inside" if inside else "value"
-    text = share(value).replace(" ", "")
-    return tag("text", text, x=f"{x:.1f}", y=f"{place:.1f}", text_anchor="middle", class_=kind)
+    return tag(
+        "text", share(value), x=f"{x:.1f}", y=f"{place:.1f}", text_anchor="middle", class_=kind
+    )
 
 
 def _table(subject: Subject, shares: Array, running: Array) -> Html:

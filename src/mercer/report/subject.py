@@ -36,7 +36,7 @@ class Subject:
         None  # (d,) values that were missing of each column, or None where nobody counted
     )
     digest: str | None = None
-    source: str | None = None  # the data file, as the user calls it
+    source: str | None = None  # the data file, as the user calls it; - is standard input
     model_file: str | None = None
     commands: tuple[str, ...] = ()
     title: str | None = None
@@ -131,6 +131,23 @@ class Subject:
         if hasattr(projector, "fit_inverse_transform"):  # scikit-learn's name for it
             return bool(projector.fit_inverse_transform)
         return hasattr(projector, "inverse_transform")
+
+    @property
+    def called(self) -> str | None:
+        """The data file in words."""
+        return "standard input" if self.source == "-" else self.source
+
+    @property
+    def files(self) -> tuple[str, str]:
+        """Model and data as a command takes them."""
+        return self.model_file or "model.mercer", self.source or "data.csv"
+
+    @property
+    def row_name(self) -> str:
+        """What the rows go by: the column of ids where the file had one, or their number."""
+        if self.ids is None:
+            return "row"
+        return str(getattr(self.preparation, "id", None) or "id")
 
     def id_of(self, row: int) -> str:
         """What a row is called: its id, or its number from 1 on."""

@@ -323,8 +323,36 @@ def test_reconstruct_in_chunks_has_the_same_errors():
         assert parts == pytest.approx(whole, rel=1e-9)
 
 
-def test_without_a_way_back_the_command_that_makes_one_is_named():
+def test_a_model_without_a_way_back_learns_the_one_that_its_fit_would_have():
+    backs = []
+    for more in ([], ["--preimage", "ridge"]):
+        good(*FIT, "--kernel", "rbf(gamma=0.1)", "-k", "3", *more)
+        said = good("reconstruct", "m.mercer", "data.csv", "-o", "back.csv").stderr
+        assert ("ridge was learned from its 80 points" in said) == (not more)
+        backs.append([read_csv("back.csv")[name] for name in "uvw"])
+    assert backs[0] == backs[1]
+
+
+@pytest.mark.parametrize(
+    "how", [["--model", "incremental"], ["--approximation", "rpcholesky(rank=30)"]]
+)
+def test_landmarks_lead_back_too(how):
+    good(*FIT, "-k", "3", *how)
+    result = good("reconstruct", "m.mercer", "data.csv", "-o", "back.csv", "--json")
+    document = json.loads(result.stdout)
+    assert "gradient was learned" in document["notes"][0]
+    assert document["results"]["mean_squared_error"] < document["results"]["error_of_mean"]
+
+
+def test_a_way_back_that_does_not_fit_is_refused():
     good(*FIT, "--kernel", "rbf(gamma=0.1)")
+    result = run("reconstruct", "m.mercer", "data.csv", "--memory", "10kB")
+    assert result.exit_code == 1
+    assert "needs about" in result.stderr
+
+
+def test_where_none_can_be_learned_the_command_that_makes_a_way_back_is_named():
+    good(*FIT, "--approximation", "fourier(n_features=50)")
     result = run("reconstruct", "m.mercer", "data.csv")
     assert result.exit_code == 3
     command = result.stderr.split("Fit it with one: mercer ")[1]

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
+from mercer import IncrementalKernelPCA, KernelPCA
 from mercer._core.errors import InputError
+from mercer._core.memory import parse_bytes
 from mercer.cli.data import open_model, reading_options
 from mercer.cli.frame import verb
 from mercer.cli.stream import Route, send
+from mercer.cli.words import count
+from mercer.estimators.parts import later_way_back
+from mercer.estimators.validation import as_generator
 from mercer.io.column_moments import ColumnMoments
+from mercer.preimage import PREIMAGES
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -43,11 +49,11 @@ def reconstruct(
 ) -> None:
     """Take rows through the components and back: what is left out is gone.
 
-    What comes out has the columns and units of the training file. MODEL needs a way back: fit it with
-    --preimage, unless it is linear.
+    What comes out has the columns and units of the training file. The way back is the one that MODEL was
+    fitted with (--preimage); a model without one learns it here, from the points that it rests on.
     """
     opened = open_model(model)
-    _require_way_back(opened)
+    _find_way_back(talk, opened, memory)
     route, loss = (
         Route.of(talk, opened, data=data, output=output, reading=reading, memory=memory),
         Loss(),
@@ -63,8 +69,8 @@ def reconstruct(
     talk.tell({**results, "mean_squared_error": loss.error, "error_of_mean": loss.of_mean})
 
 
-def _require_way_back(opened: Opened) -> None:
-    """Raise with the command that would have made one."""
+def _find_way_back(talk: Talk, opened: Opened, memory: str) -> None:
+    """Give the model a way back, if it has none; raise with what to do where none can be found."""
     if opened.is_detector:
         msg = f"{opened.path} is a detector. Fit with --model kpca --preimage ridge to reconstruct."
         raise InputError(msg)
@@ -74,13 +80,37 @@ def _require_way_back(opened: Opened) -> None:
         raise InputError(msg)
     # scikit-learn's drop-in says by another name whether it has one.
     has = getattr(opened.model, "preimage", getattr(opened.model, "fit_inverse_transform", True))
-    if has is None or has is False:
+    if has is not None and has is not False:
+        return
+    if not _learned(talk, opened, memory):
         command = opened.about.get("command") or f"mercer fit DATA -o {opened.path}"
         msg = (
-            f"{opened.path} knows no way back from scores to rows. Fit it with one: {command} --preimage "
-            "ridge"
+            f"{opened.path} knows no way back from scores to rows, and no rows to learn one from. Fit it "
+            f"with one: {command} --preimage ridge"
         )
         raise InputError(msg)
+
+
+def _learned(talk: Talk, opened: Opened, memory: str) -> bool:
+    """Whether a way back could be learned from what the model holds; it is said, for it is a choice."""
+    model = opened.model
+    if not isinstance(model, (KernelPCA, IncrementalKernelPCA)):
+        return False
+    rng = as_generator(model.random_state)
+    with talk.timed("way back"):
+        back = later_way_back(model.fit_, model.kernel_, budget=parse_bytes(memory), rng=rng)
+    if back is None:
+        return False
+    name = next(name for name, kind in PREIMAGES.items() if type(back.method) is kind)
+    if isinstance(model, KernelPCA):
+        model.preimage_ = back
+    else:  # a stream learns it from its landmarks when it is asked
+        model.preimage = back.method
+    talk.note(
+        f"{opened.path} was fitted without a way back: {name} was learned from its "
+        f"{count(back.n_rows, 'point')} (fit with --preimage to choose and keep one)"
+    )
+    return True
 
 
 @dataclass

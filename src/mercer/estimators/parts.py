@@ -17,7 +17,7 @@ from mercer.engine.rows import RowSource, take_rows
 from mercer.estimators.validation import users_level
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
-from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Preimage, Ridge
+from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Gradient, Preimage, Ridge
 from mercer.preimage.search import Search
 
 if TYPE_CHECKING:
@@ -152,6 +152,29 @@ def way_back(
     back = method.fit(Examples(scores, targets, kernel, space), rng=rng)
     _tell_if_useless(back)
     return back
+
+
+def later_way_back(
+    fit: Fit, kernel: Kernel, *, budget: int, rng: np.random.Generator
+) -> FittedPreimage | None:
+    """A way back for a model that was fitted without one, from the points that it rests on.
+
+    An exact model holds every training row, so this is the `Ridge` that its fit would have learned.
+    Landmarks are spread out, not typical: there a search that only starts from them does better. None
+    where no points are known, or no dense ones.
+    """
+    points = getattr(fit.projection.sections, "points", None)
+    if points is None or hasattr(points, "indptr"):
+        return None
+    method = Gradient() if fit.is_low_rank and _suits(Gradient(), kernel) else Ridge()
+    needed = method.n_bytes(*map(int, points.shape), fit.projection.n_components)
+    if needed > budget:
+        msg = (
+            f"A way back from {points.shape[0]} points needs about {format_bytes(needed)}, but `memory` "
+            f"allows {format_bytes(budget)}. Raise `memory`, or fit with `preimage`."
+        )
+        raise MemoryBudgetError(msg)
+    return way_back(method, fit, kernel, points, rng=rng)
 
 
 def _tell_if_useless(back: FittedPreimage) -> None:

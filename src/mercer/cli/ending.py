@@ -31,17 +31,27 @@ def ended(error: Exception, *, as_json: bool) -> int:
         close_stdout()
     if isinstance(error, click.exceptions.Abort):
         return fail("Interrupted.", INTERRUPTED, "interrupted", as_json=as_json)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # help is what was asked for
+        error.show()
+        return error.exit_code
     if isinstance(error, click.ClickException):
-        if not as_json:
-            error.show()
-            return error.exit_code
         kind = "usage" if isinstance(error, click.UsageError) else "failure"
-        return fail(error.format_message(), error.exit_code, kind, as_json=True)
+        return fail(_pointed(error), error.exit_code, kind, as_json=as_json)
     if isinstance(error, ClosedPipe) or (isinstance(error, OSError) and error.errno == errno.EPIPE):
         close_stdout()
         return fail("The output was closed before its end.", FAILURE, "pipe", as_json=as_json)
     kind, code = _kind(error)
     return fail(_sentence(error, kind), code, kind, as_json=as_json)
+
+
+def _pointed(error: click.ClickException) -> str:
+    """What Click says of the words on the line, with where to look; what a verb says stands by itself."""
+    said = error.format_message()
+    ctx = getattr(error, "ctx", None)
+    if ctx is None or type(error) is click.UsageError:
+        return said
+    stop = "" if said.endswith((".", "?", "!")) else "."
+    return f"{said}{stop} See {ctx.command_path} --help."
 
 
 def _sentence(error: Exception, kind: str) -> str:
@@ -50,7 +60,7 @@ def _sentence(error: Exception, kind: str) -> str:
     if isinstance(error, OSError) and not isinstance(error, MercerError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
         hint = " No file was changed." if error.errno == errno.ENOSPC else ""
-        return f"{where}{error.strerror}.{hint}"
+        return f"{where}{error.strerror.rstrip('.')}.{hint}"  # ours are sentences already
     if isinstance(error, MemoryError) and not isinstance(error, MercerError):
         detail = f" ({error})" if str(error) else ""
         return f"There is not enough memory{detail}. Give --memory, or an --approximation to `fit`."
@@ -90,7 +100,7 @@ def flushed() -> bool:
     """Whether everything printed so far has gone out."""
     try:
         sys.stdout.flush()
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):  # None: there was no stdout from the beginning
         return False
     return True
 

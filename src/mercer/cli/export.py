@@ -131,13 +131,16 @@ def _verified(talk: Talk, opened: Opened, whole: Any, asked: Asked) -> tuple[Any
 
 
 def _write(content: bytes, path: Path | None) -> None:
-    from mercer._core.atomic import written_whole
+    from mercer.cli.plot_file import opened
 
     if path is None:
+        if sys.stdout is None:  # started without one
+            msg = "The model was to go to the standard output, but it is closed. Name a file."
+            raise OSError(msg)
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    with written_whole(path) as file:
+    with opened(path) as file:
         file.write(content)
 
 

@@ -110,7 +110,8 @@ class LazyGroup(click.Group):
         state.update(args=given, json=wants(given, "--json"), debug=wants(given, "--debug"))
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # a process may be started without one
+                sys.stdout.flush()
         except Exception as error:
             if state["debug"] and not isinstance(error, click.exceptions.Exit):
                 traceback.print_exc()

@@ -70,13 +70,13 @@ def read(path: Path, newest: int, *, mmap: bool = False, arrays: bool = True) ->
 
 
 def _opened(path: Path) -> BinaryIO:
+    if path.is_dir():
+        msg = f"{path} is a folder; a model file was needed. Name the file in it."
+        raise ModelFileError(msg)
+    if path.exists() and not path.is_file():
+        msg = f"{path} is no plain file, and a model is read from one. Copy it to a file first."
+        raise ModelFileError(msg)
     try:
-        if path.is_dir():
-            msg = f"{path} is a folder; a model file was needed. Name the file in it."
-            raise ModelFileError(msg)
-        if path.exists() and not path.is_file():
-            msg = f"{path} is no plain file, and a model is read from one. Copy it to a file first."
-            raise ModelFileError(msg)
         return path.open("rb")
     except FileNotFoundError as error:
         msg = f"There is no model file {path}."

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from mercer._core.errors import MercerError
+from mercer._core.errors import DataError, MercerError
 
 ADVICE = "Make room there, or set TMPDIR to a folder on a larger disk."
 
@@ -30,6 +30,9 @@ class Spool:
 
 def spooled(form: str, pipe: Path | None = None) -> Spool:
     """All that comes through a pipe, or through the standard input, in a file."""
+    if pipe is None and sys.stdin is None:  # started without one
+        msg = "- came, but there is no standard input: it is closed. Pipe a file into it, or name one."
+        raise DataError(msg)
     try:
         if pipe is None:
             return Spool(sys.stdin.buffer, f".{form}")

@@ -195,6 +195,9 @@ def _explained(shown: str) -> Iterator[None]:
 @contextmanager
 def _standard_output(form: str) -> Iterator[BinaryIO]:
     """Lines go out as they come. Other formats end with what their beginning needs, and go out whole."""
+    if sys.stdout is None:  # started without one
+        msg = "The rows were to go to the standard output, but it is closed. Name a file."
+        raise OSError(msg)
     out = sys.stdout.buffer
     if form in ("csv", "tsv"):
         yield out

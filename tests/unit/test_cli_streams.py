@@ -1,0 +1,65 @@
+"""Processes started without a stdin or stdout, and what Click says: one line, and the right exit code."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from mercer.cli.main import main
+
+
+def without(stream, *args):
+    """Run mercer in a process whose file descriptor `stream` is closed."""
+    command = [sys.executable, "-m", "mercer", *args]
+    return subprocess.run(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        preexec_fn=lambda: os.close(stream),
+    )
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("data.npy", np.random.default_rng(0).standard_normal((20, 2)))
+    assert CliRunner().invoke(main, ["fit", "data.npy", "-o", "m.mercer"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("stream", "args", "code", "said"),
+    [
+        (1, ["info", "m.mercer"], 0, ""),
+        (1, ["transform", "m.mercer", "data.npy"], 1, "standard output"),
+        (0, ["transform", "m.mercer", "-"], 3, "standard input"),
+    ],
+)
+def test_a_stream_that_was_never_there_is_told_in_one_line(stream, args, code, said):
+    done = without(stream, *args)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == (1 if said else 0)
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["fit"], 2),
+        (["fit", "data.npy", "--scal", "none"], 2),
+        (["fit", "data.npy", "--scale", "much"], 2),
+        (["fit", "data.npy", "-o", "."], 2),
+        (["fit", "data.npy", "more.npy"], 2),
+        (["info", "."], 3),
+        (["fit", "data.npy", "-o", "nowhere/m.mercer"], 1),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line_that_ends_once(args, code):
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == code
+    assert result.stderr.count("\n") == 1
+    assert ".." not in result.stderr
+    assert "?." not in result.stderr

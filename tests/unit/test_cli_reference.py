@@ -47,6 +47,31 @@ def test_every_parameter_of_every_verb_is_on_the_page():
             assert re.search(rf"{re.escape(name)}(?![\w-])", own + (shared if option else "")), name
 
 
+def test_what_an_option_takes_is_told_in_our_words():
+    theirs = {"INTEGER", "FLOAT", "INTEGER RANGE", "FLOAT RANGE", "HXW", "NUMBER|SHARE|ALL"}
+    for verb in VERBS:
+        for param in command_of(CONTEXT, verb).params:
+            assert param.make_metavar(CONTEXT) not in theirs, f"{verb} {param.name}"
+
+
+def test_a_plan_has_the_options_of_the_fit_in_the_same_words():
+    fit, plan = (
+        {param.name: getattr(param, "help", None) for param in command_of(CONTEXT, verb).params}
+        for verb in ("fit", "plan")
+    )
+    for name in (
+        "approximation",
+        "refine",
+        "solver",
+        "scale",
+        "impute",
+        "one_hot",
+        "seed",
+        "memory",
+    ):
+        assert plan[name] == fit[name] is not None
+
+
 # ── the examples ────────────────────────────────────────────────────────────
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):

@@ -84,13 +84,18 @@ OPTIONS = (
         type=click.Choice([".", ","]),
         default=".",
         show_default=True,
-        help="Decimal mark of a CSV.",
+        help="Decimal mark of a CSV; a comma is guessed where numbers are written with one.",
     ),
     click.option(
         "--header/--no-header", default=None, help="Whether a CSV begins with names; guessed."
     ),
     click.option("--array", metavar="NAME", help="Which array of an NPZ or HDF5 file."),
-    click.option("--image-size", type=Size(), help="Bring all images to this size."),
+    click.option(
+        "--image-size",
+        type=Size(),
+        metavar="HxW",
+        help="Bring all images to this height and width, such as 64x48.",
+    ),
     click.option(
         "--dtype",
         type=click.Choice(["float32", "float64"]),

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from mercer._core.errors import DataError
 from mercer.cli.data import complete_columns, preparing_options, read_training, reading_options
 from mercer.cli.evidence import facts, told
-from mercer.cli.fit_model import TABLES, Components, asked_for
+from mercer.cli.fit_model import TABLES, Components, asked_for, solving_options
 from mercer.cli.fit_plan import tell_plan
 from mercer.cli.frame import plain, verb
 from mercer.cli.output import check_output, told_file
@@ -57,15 +57,10 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
     "--components",
     "-k",
     type=Components(),
+    metavar="NUMBER|SHARE|all",
     help="How many, or which share of the variance to keep; 2 (pca: all, detector: 0.99) otherwise.",
 )
-@click.option(
-    "--approximation",
-    metavar="TEXT",
-    help="Such as rpcholesky(rank=500), nystrom(landmarks=500) or fourier(); exact otherwise.",
-)
-@click.option("--refine", type=click.IntRange(0), help="Exact passes after an approximation.")
-@click.option("--solver", metavar="TEXT", help="auto, lapack, krylov, or krylov(tol=1e-10).")
+@solving_options
 @click.option(
     "--preimage",
     metavar="TEXT",
@@ -78,11 +73,13 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
 @click.option(
     "--false-alarm",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
     help="Share of normal rows that a detector may flag.",
 )
 @click.option(
     "--contamination",
     type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    metavar="SHARE",
     help="Share of training rows that are not normal.",
 )
 @click.option(
@@ -94,7 +91,9 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
     help="Where the limits of a detector come from.",
 )
 @click.option(
-    "--folds", type=click.IntRange(2), help="Stretches of rows held out for the limits; 5."
+    "--folds",
+    type=click.IntRange(2),
+    help="Stretches of rows held out for the limits; 5 otherwise.",
 )
 @click.option(
     "--weights",

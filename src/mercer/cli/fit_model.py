@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from mercer.kernels import Kernel, Linear
 from mercer.kernels.expression import parse_call, parse_kernel
 from mercer.preimage import PREIMAGES
 from mercer.solvers import SOLVERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Which options a model has, by the names of the options and of the estimator's parameters.
 KERNEL = {"components": "n_components", "kernel": "kernel"}
@@ -75,6 +78,24 @@ class Components(OptionType):
                 ctx,
             )
         return found
+
+
+SOLVING = (
+    click.option(
+        "--approximation",
+        metavar="TEXT",
+        help="Such as rpcholesky(rank=500), nystrom(landmarks=500) or fourier(); exact otherwise.",
+    ),
+    click.option("--refine", type=click.IntRange(0), help="Exact passes after an approximation."),
+    click.option("--solver", metavar="TEXT", help="auto, lapack, krylov, or krylov(tol=1e-10)."),
+)
+
+
+def solving_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say how a fit is solved: a plan has them too."""
+    for option in reversed(SOLVING):
+        function = option(function)
+    return function
 
 
 @dataclass(frozen=True)

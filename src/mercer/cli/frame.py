@@ -226,6 +226,9 @@ def verb(
         for option in _common(seed=seed, memory=memory):
             command = option(command)
         command.__click_params__ += own
+        for param in command.__click_params__:
+            if isinstance(param.type, click.types.IntParamType) and param.metavar is None:
+                param.metavar = "N"  # Click would write INTEGER RANGE
         shown = "".join(f"\n  {line}" for line in example.strip().splitlines())
         return click.command(name, cls=Verb, epilog=f"Example:\n\n\b{shown}")(command)
 

@@ -12,7 +12,7 @@ from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.approximations import RPCholesky
 from mercer.cli.data import preparing_options, reading_options
-from mercer.cli.fit_model import Components, asked_for
+from mercer.cli.fit_model import Components, asked_for, solving_options
 from mercer.cli.frame import ALARM, OK, verb
 from mercer.io.prepare import Preparation, prepared_rows
 from mercer.io.table import open_table
@@ -39,15 +39,13 @@ RANKS = (1000, 500, 200, 100, 50)
     "--kernel", metavar="TEXT", help="As for `mercer fit`; an RBF of median width otherwise."
 )
 @click.option(
-    "--components", "-k", type=Components(), help="How many, or which share of the variance."
+    "--components",
+    "-k",
+    type=Components(),
+    metavar="NUMBER|SHARE|all",
+    help="How many, or which share of the variance to keep; 2 otherwise.",
 )
-@click.option(
-    "--approximation",
-    metavar="TEXT",
-    help="Such as rpcholesky(rank=500), nystrom(landmarks=500) or fourier(); exact otherwise.",
-)
-@click.option("--refine", type=click.IntRange(0), help="Exact passes after an approximation.")
-@click.option("--solver", metavar="TEXT", help="auto, lapack, krylov, or krylov(tol=1e-10).")
+@solving_options
 @preparing_options
 @reading_options
 def plan(

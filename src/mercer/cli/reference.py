@@ -166,7 +166,7 @@ def _table(context: click.Context, params: Iterable[click.Option], *, shared: bo
         default = "required" if extra.get("required") else extra.get("default", "")
         span = extra.get("range", "").replace("x", "N")  # N>=1
         cells = (
-            f"`{record[0]}`".replace(" INTEGER RANGE", " N"),
+            f"`{record[0]}`",
             f"`{default}`" if default not in ("", "required") else default,
             f"`{named}`" if (named := variable(param, shared=shared)) else "",
             " ".join((param.help or "").split()) + (f" `{span}`" if span else ""),

@@ -87,21 +87,22 @@ class Counts(StringParamType):
     type=float,
     default=0.3,
     show_default=True,
-    help="Its size, as a share of the spread.",
+    metavar="SHARE",
+    help="Size of the noise of the criterion denoising, as a share of the spread of the rows.",
 )
 @click.option(
     "--folds",
     type=click.IntRange(2),
     default=3,
     show_default=True,
-    help="Parts, each held out once.",
+    help="Parts of the rows, each held out once.",
 )
 @click.option(
     "--max-rows",
     type=click.IntRange(4),
     default=2000,
     show_default=True,
-    help="Compare on so many, drawn with --seed.",
+    help="Rows to compare on; from more, so many are drawn with --seed.",
 )
 @click.option("--jobs", type=int, help="Candidates side by side; -1 takes all cores.")
 @click.option("--approximation", metavar="TEXT", help="How to fit the winner, as in `mercer fit`.")

@@ -210,7 +210,7 @@ def test_rows_that_do_not_fit_their_columns_are_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_every_ending_that_is_written_is_read():
-    from mercer.io.formats import SUFFIXES as READ
+def test_every_format_that_is_written_has_an_ending_that_is_read():
+    from mercer.io.write_formats import FORMATS
 
-    assert {ending: READ[ending] for ending in SUFFIXES} == SUFFIXES
+    assert set(SUFFIXES.values()) == set(FORMATS)

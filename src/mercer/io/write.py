@@ -14,6 +14,7 @@ import numpy as np
 
 from mercer._core.atomic import sweep, written_whole
 from mercer._core.errors import DataError, InputError, nearest
+from mercer.io.formats import SUFFIXES as READ
 from mercer.io.layout import require_distinct
 from mercer.io.spool import no_room
 from mercer.io.write_formats import FORMATS
@@ -24,19 +25,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.io.write_formats import Format
 
-SUFFIXES = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".npy": "npy",
-    ".npz": "npz",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
+# What is read and can be written goes by the same endings.
+SUFFIXES = {ending: form for ending, form in READ.items() if form in FORMATS}
 
 
 class TableWriter:

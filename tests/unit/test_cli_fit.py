@@ -286,6 +286,16 @@ def test_info_tells_the_header():
     assert header["data"]["n"] == N
 
 
+def test_info_tells_the_way_back_and_why_a_kernel_was_chosen():
+    good(*FIT)
+    assert "way back" not in good("info", "m.mercer").stdout
+    good(*FIT, "--preimage", "fixed-point")
+    assert "way back    fixed-point" in good("info", "m.mercer").stdout
+    chosen = {"selection": {"reasons": ["held out rows", "error 0.3"]}}
+    save(KernelPCA(1).fit(X), "m.mercer", about=chosen)
+    assert f"chosen      held out rows\n{'':12}error 0.3" in good("info", "m.mercer").stdout
+
+
 def test_info_shows_a_strangers_control_characters_as_text():
     about = {"command": "\x1b]0;gotcha\x07", "notes": ["\x1b[2J"]}
     save(KernelPCA(1).fit(X), "m.mercer", about=about)

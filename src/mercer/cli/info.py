@@ -48,10 +48,17 @@ def _told(header: dict[str, Any], path: Path) -> str:
         ("command", str(about.get("command", "-"))),
     ]
     lines = [f"{title:<12}{text}" for title, text in rows]
-    for title, key in (("done first", "notes"), ("warnings", "warnings")):
-        lines += [f"{title if i == 0 else '':<12}{t}" for i, t in enumerate(_list(about.get(key)))]
+    lines += _block("done first", about.get("notes")) + _block("warnings", about.get("warnings"))
+    lines += _block("chosen", _dict(about.get("selection")).get("reasons"))
     lines += _evidence(_dict(header.get("evidence")))
+    back = _dict(header.get("config")).get("preimage")
+    lines += [] if back is None else [f"{'way back':<12}{back}"]
     return "\n".join(map(printable, lines))  # anybody may have written the file
+
+
+def _block(title: str, texts: Any) -> list[str]:
+    """Lines under one title, which stands before the first."""
+    return [f"{'' if i else title:<12}{text}" for i, text in enumerate(_list(texts))]
 
 
 def _dict(value: Any) -> dict[str, Any]:

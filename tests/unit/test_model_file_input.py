@@ -305,6 +305,16 @@ def test_a_forged_model_is_refused(path, name):
         load(path)
 
 
+def test_a_word_of_many_pages_is_quoted_in_a_line(path):
+    forged(path, put("RBF", "gamma", "long " * 10_000))
+    with pytest.raises(ModelFileError, match="can't be used") as caught:
+        load(path)
+    forged(path, lambda objects, *_: objects[0].__setitem__("type", "long " * 10_000))
+    with pytest.raises(ModelFileError, match="can't be used: it holds a 'long") as again:
+        load(path)
+    assert max(len(str(caught.value)), len(str(again.value))) < 1000
+
+
 def test_a_forger_who_changes_nothing_is_believed(path):
     expected = load(path).transform(X)
     forged(path, lambda *_: None)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 # From the header of a format to that of the next: a file of any older format is brought up step by step.
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+MOST_QUOTED = 400  # letters
 NEEDED = ("arrays", "config", "data", "evidence", "features", "kernel", "kind", "mercer_version")
 
 
@@ -129,9 +130,10 @@ def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any:
     except Exception as error:
         # The checksums are right, so whatever went wrong was written into the file: constructors say it in
         # their own words, and none of it is the caller's doing.
-        wrote = contents.header.get("mercer_version")
+        wrote = _short(contents.header.get("mercer_version"))
+        why = _short(str(error) or type(error).__name__)
         msg = (
-            f"The model file {os.fspath(path)} can't be used: {error or type(error).__name__}. It says that "
+            f"The model file {os.fspath(path)} can't be used: {why}. It says that "
             f"mercer {wrote} wrote it, and this is mercer {VERSION}; if that is newer, "
             "pip install --upgrade mercer."
         )
@@ -195,6 +197,12 @@ def _decoded(tree: Any, contents: Contents) -> Any:
     model = decoder.value(tree["root"])
     _require_fitted(model)
     return model
+
+
+def _short(found: Any) -> str:
+    """As it stands in the file, which may hold a word of many pages; a sentence quotes its beginning."""
+    text = str(found)
+    return text if len(text) <= MOST_QUOTED else f"{text[:MOST_QUOTED]}…"
 
 
 def _require_fitted(model: Any) -> None:

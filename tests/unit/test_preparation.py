@@ -107,6 +107,41 @@ def test_moments_do_not_depend_on_the_blocks(cuts, measured):
     np.testing.assert_allclose(moments.spread(), spread, rtol=1e-13, atol=1e-15)
 
 
+def test_the_same_rows_are_prepared_alike_to_the_last_bit_whatever_file_they_are_in(
+    measured, tmp_path, rng, monkeypatch
+):
+    monkeypatch.setattr(csv_blocks.text_blocks, "__kwdefaults__", {"block_bytes": 3000})
+    monkeypatch.setattr(learning, "CHUNK_BYTES", 5000)
+    frame = with_gaps(measured, rng)[list("abcde")]
+    frame.to_parquet(tmp_path / "t.parquet")
+    np.save(tmp_path / "t.npy", frame.to_numpy())
+    files = [filed(tmp_path, frame), tmp_path / "t.parquet", tmp_path / "t.npy"]
+    learned = [Preparation.learn(open_table(file, Reading()), impute="mean")[0] for file in files]
+    for one in learned[1:]:
+        for name in ("center", "spread", "fills"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(learned[0], name))
+
+
+def test_columns_far_from_zero_that_move_are_scaled(tmp_path, rng):
+    """However many rows there are: scikit-learn's bound would take these for constants."""
+    x = rng.standard_normal((3000, 4)) * [1.0, 1e-11, 0.0, 0.0] + [1e12, 1.0, 0.1, 1e300]
+    x[7, 2] = np.nextafter(0.1, 1.0)
+    np.save(tmp_path / "x.npy", x)
+    preparation, notes = Preparation.learn(open_table(tmp_path / "x.npy", Reading()))
+    exact = np.array(x, dtype=np.longdouble)[:, :2]
+    spread = np.sqrt(((exact - exact.mean(axis=0)) ** 2).mean(axis=0)).astype(float)
+    np.testing.assert_allclose(preparation.spread[:2], spread, rtol=1e-9)
+    assert notes == ("standardised 2 columns", "constant, only centred: 'x2', 'x3'")
+
+
+def test_large_values_whose_sum_is_none_are_not_missing(tmp_path):
+    x = np.repeat([1.7e308, -1.7e308], 1000)[:, None] * [1.0, 0.5]
+    np.save(tmp_path / "x.npy", x)
+    table = open_table(tmp_path / "x.npy", Reading())
+    preparation, _ = Preparation.learn(table, scale="none")
+    np.testing.assert_array_equal(prepared_rows(table, preparation, memory_bytes=PLENTY).rows, x)
+
+
 def test_everything_that_is_done_is_said(measured, tmp_path, rng):
     frame = with_gaps(measured, rng)
     table = open_table(filed(tmp_path, frame), Reading(columns=("a", "b", "d", "kind")))

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.errors import DataError, InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, parse_bytes
-from mercer.io.column_moments import ColumnMoments, a_value
+from mercer.io.column_moments import ColumnMoments, EvenBlocks, a_value
 from mercer.io.layout import listed, quoted
 from mercer.io.missing import Missing
 from mercer.io.preparation import Preparation
@@ -83,19 +83,26 @@ class _Seen:
     def of(cls, table: TableFile, names: tuple[str, ...], words: list[str]) -> _Seen:
         nothing = ColumnMoments.empty(np.zeros(len(names)))
         seen = cls(names, nothing, Missing(), {word: set() for word in words})
-        for chunk in table.chunks(chunk_height(table)):
+        height = chunk_height(table)
+        even = EvenBlocks(height, len(names))
+        for chunk in table.chunks(height):
             seen._add(chunk)
+            for block in even.cut(chunk.numbers):
+                seen._sum(block)
+        for block in even.rest():
+            seen._sum(block)
         return seen
 
+    def _sum(self, block: Array) -> None:
+        gaps = found if (found := np.isnan(block)).any() else None
+        # What is not finite is refused at the end.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not self.moments.count.any():
+                self.moments = ColumnMoments.empty(a_value(block, gaps))
+            self.moments = self.moments.merged(ColumnMoments.of(block, gaps, self.moments.shift))
+
     def _add(self, chunk: Chunk) -> None:
-        gaps = self.missing.add(chunk, self.names)
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # what is not finite is refused at the end
-            if self.n == 0:
-                self.moments = ColumnMoments.empty(a_value(chunk.numbers, gaps))
-            found = ColumnMoments.of(chunk.numbers, gaps, self.moments.shift)
-            self.moments = self.moments.merged(found)
+        self.missing.add(chunk, self.names)
         for name, levels in self.levels.items():
             levels.update(words := set(chunk.words[name]))
             if None in words:

@@ -25,10 +25,12 @@ class Missing:
 
     def add(self, chunk: Chunk, names: Sequence[str]) -> Flags | None:
         """Count those of a chunk; where they are, or None where there are none."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             if not np.isnan(np.sum(chunk.numbers)):  # one pass and no temporary where all is well
                 return None
         found = np.isnan(chunk.numbers)
+        if not found.any():  # sums of large values may be ∞ - ∞
+            return None
         if not self.first:
             row, j = (int(i) for i in np.argwhere(found)[0])
             self.first = f"{chunk.place(row)}, column {quoted(names[j])}"

@@ -1,4 +1,4 @@
-"""Processes started without a stdin or stdout, and what Click says: one line, and the right exit code."""
+"""Streams that are closed, names that are odd, words of Python: one line that a user can act on."""
 
 import os
 import subprocess
@@ -63,3 +63,31 @@ def test_what_is_wrong_is_told_in_one_line_that_ends_once(args, code):
     assert result.stderr.count("\n") == 1
     assert ".." not in result.stderr
     assert "?." not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["-k", "50"], "--components 50 came for 20 rows"),
+        (["--approximation", "rpcholesky(rank=100)"], "use no --approximation"),
+        (["--memory", "1kB"], "--memory allows 1 kB. Raise --memory to"),
+        (["--kernel", "poly()", "--preimage", "fixed-point"], "--preimage gradient"),
+        (["--kernel", "sigmoid(gamma=2, coef0=-1)"], "`mercer check` shows a witness"),
+    ],
+)
+def test_the_library_is_told_in_the_words_of_the_command_line(args, said):
+    told = " ".join(CliRunner().invoke(main, ["fit", "data.npy", *args]).stderr.split())
+    assert said in told
+    for python in ("n_components", "n_samples", "`memory`", "preimage=", "approximation="):
+        assert python not in told
+
+
+def test_a_name_of_two_lines_is_told_in_one():
+    result = CliRunner().invoke(main, ["fit", "data.npy", "-o", "two\nlines.mercer"])
+    assert "wrote 'two\\nlines.mercer'" in result.stderr
+
+
+def test_a_name_that_is_too_long_for_a_file_is_bad_input():
+    result = CliRunner().invoke(main, ["info", "x" * 5000])
+    assert result.exit_code == 3
+    assert result.stderr.count("\n") == 1

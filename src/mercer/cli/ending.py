@@ -12,7 +12,7 @@ import click
 
 from mercer import __version__
 from mercer._core.errors import InputError, KernelSyntaxError, MercerError
-from mercer.cli.words import printable
+from mercer.cli.words import optioned, printable
 
 SCHEMA_VERSION = 1
 
@@ -36,12 +36,12 @@ def ended(error: Exception, *, as_json: bool) -> int:
         return error.exit_code
     if isinstance(error, click.ClickException):
         kind = "usage" if isinstance(error, click.UsageError) else "failure"
-        return fail(_pointed(error), error.exit_code, kind, as_json=as_json)
+        return fail(optioned(_pointed(error)), error.exit_code, kind, as_json=as_json)
     if isinstance(error, ClosedPipe) or (isinstance(error, OSError) and error.errno == errno.EPIPE):
         close_stdout()
         return fail("The output was closed before its end.", FAILURE, "pipe", as_json=as_json)
     kind, code = _kind(error)
-    return fail(_sentence(error, kind), code, kind, as_json=as_json)
+    return fail(optioned(_sentence(error, kind)), code, kind, as_json=as_json)
 
 
 def _pointed(error: click.ClickException) -> str:

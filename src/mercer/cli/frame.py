@@ -26,7 +26,7 @@ from mercer.cli.ending import (
     USAGE,
 )
 from mercer.cli.option_types import Bytes
-from mercer.cli.words import printable
+from mercer.cli.words import optioned, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +80,7 @@ class Talk:
 
     def warn(self, text: str) -> None:
         """A line on stderr, also with --quiet; with --json it goes into the document in its place."""
-        line = " ".join(text.split())
+        line = optioned(" ".join(text.split()))
         if line in self.warnings:
             return
         self.warnings.append(line)

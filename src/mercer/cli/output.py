@@ -45,7 +45,10 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "-o") -> P
 def told_file(path: Path, *, replaced: bool) -> str:
     """What is said about a file that was written."""
     what = "replaced" if replaced else "wrote"
-    return f"{what} {path}, {format_bytes(path.stat().st_size)}"
+    name = (
+        str(path) if str(path).isprintable() else repr(str(path))
+    )  # one line, whatever it is called
+    return f"{what} {name}, {format_bytes(path.stat().st_size)}"
 
 
 def _is_same(path: Path, other: Path) -> bool:

@@ -11,3 +11,33 @@ def count(n: int, noun: str) -> str:
 def printable(text: str) -> str:
     """The text without control characters, which a terminal would obey: names in files are anybody's."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+# What the library calls by the names of Python, as the command line has it. Not a grammar: only phrases
+# that its messages really use, and a message without them passes as it is.
+OPTIONS = (
+    (r"`mercer\.check_kernel`", "`mercer check`"),
+    (r"\bn_components=None\b", "--components all"),
+    (r"\bn_components=([\w.]+\w)", r"--components \1"),
+    (r"\bNone for all components\b", "all"),
+    (r"\bfor n_samples=(\d+)", r"for \1 rows"),
+    (r"\bn_samples=(\d+)", r"there are \1 rows"),
+    (r"\bn_samples\b", "the number of rows"),
+    (r"\b(approximation|preimage)=None\b", r"no --\1"),
+    (r"\bapproximation=RPCholesky\((.*?)\)", r'--approximation "rpcholesky(\1)"'),
+    (r"\b(approximation|preimage|kernel|solver|memory)='([\w-]+)'", r"--\1 \2"),
+    (r"`(memory|preimage|approximation|refine)`", r"--\1"),
+)
+
+
+def optioned(text: str) -> str:
+    """A message of the library, with the names of options in place of those of parameters.
+
+    >>> optioned("n_components=500 came for n_samples=400. Raise `memory`, or use preimage='ridge'.")
+    '--components 500 came for 400 rows. Raise --memory, or use --preimage ridge.'
+    """
+    import re
+
+    for pattern, option in OPTIONS:
+        text = re.sub(pattern, option, text)
+    return text

@@ -167,10 +167,11 @@ def later_way_back(
     if points is None or hasattr(points, "indptr"):
         return None
     method = Gradient() if fit.is_low_rank and _suits(Gradient(), kernel) else Ridge()
-    needed = method.n_bytes(*map(int, points.shape), fit.projection.n_components)
+    m, d = (int(size) for size in points.shape)
+    needed = method.n_bytes(m, d, fit.projection.n_components)
     if needed > budget:
         msg = (
-            f"A way back from {points.shape[0]} points needs about {format_bytes(needed)}, but `memory` "
+            f"A way back from {m} points needs about {format_bytes(needed)}, but `memory` "
             f"allows {format_bytes(budget)}. Raise `memory`, or fit with `preimage`."
         )
         raise MemoryBudgetError(msg)

@@ -69,15 +69,21 @@ def read(path: Path, newest: int, *, mmap: bool = False, arrays: bool = True) ->
     return Contents(version, header, found)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _require_plain(path: Path) -> None:
     if path.is_dir():
         msg = f"{path} is a folder; a model file was needed. Name the file in it."
         raise ModelFileError(msg)
     if path.exists() and not path.is_file():
         msg = f"{path} is no plain file, and a model is read from one. Copy it to a file first."
         raise ModelFileError(msg)
+
+
+def _opened(path: Path) -> BinaryIO:
     try:
+        _require_plain(path)
         return path.open("rb")
+    except ModelFileError:  # a ValueError too, with its own sentence
+        raise
     except FileNotFoundError as error:
         msg = f"There is no model file {path}."
         raise ModelFileError(msg) from error

@@ -103,7 +103,7 @@ def test_a_newer_format_is_refused_with_what_to_upgrade(path):
 
 
 def test_an_older_format_is_brought_up_step_by_step(path, monkeypatch):
-    """A third format that calls the kind by another name, read back through two steps."""
+    """A third format that tells something else about a model, read back through two steps."""
     expected = load(path).transform(X)
 
     def second(header):
@@ -111,11 +111,11 @@ def test_an_older_format_is_brought_up_step_by_step(path, monkeypatch):
 
     def third(header):
         assert header["second"]
-        return {**header, "kind": "brought up"}
+        return {**header, "about": "brought up"}
 
     monkeypatch.setattr(model_file, "FORMAT", 3)
     monkeypatch.setattr(model_file, "UPGRADES", {1: second, 2: third})
-    assert read_header(path)["kind"] == "brought up"
+    assert read_header(path)["about"] == "brought up"
     assert np.array_equal(load(path).transform(X), expected)
 
 
@@ -302,6 +302,19 @@ FORGERIES = {
 def test_a_forged_model_is_refused(path, name):
     forged(path, FORGERIES[name])
     with pytest.raises(ModelFileError):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    {
+        "kernel": put("RBF", "gamma", 99.0),
+        "features": put("KernelPCA", "feature_names_in_", {"$names": list("xy")}, "learned"),
+    }.items(),
+)
+def test_a_model_that_is_not_what_its_header_tells_is_refused(path, name, change):
+    forged(path, change)
+    with pytest.raises(ModelFileError, match=f"its header tells {name} .*, but its model has"):
         load(path)
 
 

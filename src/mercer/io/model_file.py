@@ -17,7 +17,7 @@ from mercer.io.decode import Decoder
 from mercer.io.encode import Encoder
 from mercer.io.known_types import name_of, table
 from mercer.io.known_values import ESTIMATORS
-from mercer.io.summary import VERSION, described
+from mercer.io.summary import VERSION, described, identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,7 +196,19 @@ def _decoded(tree: Any, contents: Contents) -> Any:
         decoder.add(entry)
     model = decoder.value(tree["root"])
     _require_fitted(model)
+    _require_told(model, contents.header)
     return model
+
+
+def _require_told(model: Any, header: dict[str, Any]) -> None:
+    """Raise where the file says of its model what it is not: people go by what `mercer info` tells them."""
+    if header["mercer_version"] != VERSION:  # another may have written kernels otherwise
+        return
+    for name, found in identity(model).items():
+        if header.get(name) != found:
+            told = _short(header.get(name))
+            msg = f"its header tells {name} {told}, but its model has {_short(found)}"
+            raise ModelFileError(msg)
 
 
 def _short(found: Any) -> str:

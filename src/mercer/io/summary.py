@@ -31,20 +31,28 @@ SHOWN = 100  # numbers of a list that people are shown
 def described(model: Any, data: Any, about: Any) -> dict[str, Any]:
     """The header of a model, less what is read back from it."""
     inner = model.model if name_of(model) == "Prepared" else model
+    return {
+        "mercer_version": VERSION,
+        **identity(model),
+        "config": {name: plain(value) for name, value in inner.get_params(deep=False).items()},
+        "evidence": _evidence(inner),
+        "data": _data(inner, data),
+        "about": plain(about),
+        "versions": _versions(),
+    }
+
+
+def identity(model: Any) -> dict[str, Any]:
+    """What a model is, as `mercer info` tells it before anybody uses it."""
+    inner = model.model if name_of(model) == "Prepared" else model
     names = getattr(inner, "feature_names_in_", None)
     if inner is not model:
         names = model.preparation.features
     return {
-        "mercer_version": VERSION,
         "kind": name_of(inner),
         "prepared": inner is not model,
         "kernel": _kernel_text(inner),
-        "config": {name: plain(value) for name, value in inner.get_params(deep=False).items()},
-        "evidence": _evidence(inner),
         "features": None if names is None else [str(name) for name in names],
-        "data": _data(inner, data),
-        "about": plain(about),
-        "versions": _versions(),
     }
 
 

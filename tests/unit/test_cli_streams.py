@@ -91,3 +91,8 @@ def test_a_name_that_is_too_long_for_a_file_is_bad_input():
     result = CliRunner().invoke(main, ["info", "x" * 5000])
     assert result.exit_code == 3
     assert result.stderr.count("\n") == 1
+
+
+def test_one_component_keeps_and_two_keep():
+    for k, said in (("1", "1 component keeps "), ("2", "2 components keep ")):
+        assert said in CliRunner().invoke(main, ["fit", "data.npy", "-k", k]).stdout

@@ -194,7 +194,7 @@ class Fit:
             below = self.certificate.kind == "below"
             least, what = ("at least ", "trace at most") if below else ("about ", "trace about")
         lines = [
-            f"variance    {_count(k, 'component')} keep {least}{share:.2%} of it ({what} {self.total:.6g})",
+            f"variance    {_count(k, 'component')} {'keeps' if k == 1 else 'keep'} {least}{share:.2%} of it ({what} {self.total:.6g})",
             f"{self._error_line()}",
             f"scores      orthogonal to {self.orthogonality:.1e}",
             f"valid       {self._validity()}",

@@ -193,8 +193,9 @@ class Fit:
         if self.certificate is not None and self.trace_error != 0.0:
             below = self.certificate.kind == "below"
             least, what = ("at least ", "trace at most") if below else ("about ", "trace about")
+        verb = "keeps" if k == 1 else "keep"
         lines = [
-            f"variance    {_count(k, 'component')} {'keeps' if k == 1 else 'keep'} {least}{share:.2%} of it ({what} {self.total:.6g})",
+            f"variance    {_count(k, 'component')} {verb} {least}{share:.2%} of it ({what} {self.total:.6g})",
             f"{self._error_line()}",
             f"scores      orthogonal to {self.orthogonality:.1e}",
             f"valid       {self._validity()}",

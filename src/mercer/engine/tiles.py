@@ -21,9 +21,14 @@ WIDE_ROWS, WIDE = 256, 640
 BAND = 2  # rows of tiles that take their columns together: more would keep more rows ready
 
 
-def cached_width(itemsize: int, d: int = 0) -> int:
-    """The tile that is made fastest, of rows with d columns."""
-    return WIDE if d >= WIDE_ROWS else math.isqrt(CACHE_BYTES // itemsize)
+def cached_width(itemsize: int, d: int = 0, *, roomy: bool = True) -> int:
+    """The tile that is made fastest, of rows with d columns; without room for wide ones, one in cache."""
+    return WIDE if d >= WIDE_ROWS and roomy else math.isqrt(CACHE_BYTES // itemsize)
+
+
+def is_roomy(*, budget_bytes: int, n_threads: int, d: int) -> bool:
+    """Whether the rows of wide tiles, as many as are ready at a time, take little of the budget."""
+    return (BAND + 4) * n_threads * WIDE * d * 8 <= budget_bytes // 4
 
 
 def row_slices(n_rows: int, width: int) -> Iterator[slice]:
@@ -72,4 +77,6 @@ def square_tiling(
         raise MemoryBudgetError(msg)
     # Enough tiles to keep the threads busy, also when n is small.
     spread = max(64, -(-n_rows // (4 * n_threads)))
-    return Tiling(n_rows, max(1, min(width, cached_width(itemsize, d), spread, n_rows)))
+    roomy = is_roomy(budget_bytes=budget_bytes, n_threads=n_threads, d=d)
+    fastest = cached_width(itemsize, d, roomy=roomy)
+    return Tiling(n_rows, max(1, min(width, fastest, spread, n_rows)))

@@ -12,7 +12,7 @@ from mercer._core.status import Status
 from mercer._core.watch import Steps
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
-from mercer.engine.tiles import Tiling, cached_width
+from mercer.engine.tiles import WIDE, Tiling, cached_width
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.refusal import LAPACK_SHARE
@@ -177,7 +177,8 @@ def tiled(kernel: Kernel, x: Rows, plan: Plan, **how: Any) -> TiledGram:
     """The Gram matrix of the rows, in tiles for as many threads as BLAS may use."""
     n, n_threads = int(x.shape[0]), n_blas_threads()
     itemsize = np.dtype(how.get("dtype") or x.dtype).itemsize
-    width = min(plan.width or n, n, cached_width(itemsize, int(x.shape[1])))
+    most = plan.width or n  # where the plan has no room for wide tiles, neither has the proof
+    width = min(most, n, cached_width(itemsize, int(x.shape[1]), roomy=most >= WIDE))
     return TiledGram(kernel, x, Tiling(n, width), n_threads, **how)
 
 

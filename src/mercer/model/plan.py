@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, nearest
-from mercer.engine.tiles import cached_width, square_tiling
+from mercer.engine.tiles import cached_width, is_roomy, square_tiling
 from mercer.model.basis_room import SHARE_COMPONENTS, grown_bytes, most_components, within
 from mercer.model.budget import (
     FLOAT,
@@ -194,20 +194,25 @@ def _width(problem: Problem, *, sketch: bool) -> int:
     return square_tiling(
         problem.n,
         itemsize=4 if sketch else problem.itemsize,
-        budget_bytes=max(problem.budget_bytes // 4, 16 * problem.n_threads),  # one entry at least
+        budget_bytes=_tiles_budget(problem),
         n_threads=problem.n_threads,
         d=0 if problem.precomputed else problem.d,
     ).width
 
 
+def _tiles_budget(problem: Problem) -> int:
+    return max(problem.budget_bytes // 4, 16 * problem.n_threads)  # one entry at least
+
+
 def _tile_bytes(problem: Problem) -> int:
     if problem.precomputed:
         return 0
+    roomy = is_roomy(budget_bytes=_tiles_budget(problem), n_threads=problem.n_threads, d=problem.d)
     return tile_bytes(
         n_threads=problem.n_threads,
         itemsize=8 if problem.dense else 24,  # a sparse product comes with its indices
         d=problem.d_held,
-        width=min(problem.n, cached_width(8, problem.d)),
+        width=min(problem.n, cached_width(8, problem.d, roomy=roomy)),
     )
 
 

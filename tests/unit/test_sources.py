@@ -573,8 +573,15 @@ BAD = {
     "missing": (lambda f: f / "no.npy", r"no file or folder .*no\.npy"),
     "npy: folder": (folder_called("rows.npy"), "is a folder, where an npy file was needed"),
     "npy: empty": (written(b""), "of 0 bytes cannot be read.*np.save"),
-    "npy: garbage": (written(b"garbage" * 20), "of 140 bytes cannot be read: the magic string"),
+    "npy: garbage": (
+        written(b"garbage" * 20),
+        "of 140 bytes cannot be read: it does not begin like one",
+    ),
     "npy: half a header": (written(npy_bytes()[:40]), "of 40 bytes cannot be read"),
+    "npy: a header of gigabytes": (
+        written(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 200),
+        "of 212 bytes cannot be read: it does not begin like one, or is damaged",
+    ),
     "npy: short": (
         written(npy_bytes()[:-9]),
         r"holds 1943 bytes, but its header promises 1952: \(57, 4\) of float64",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,18 +13,18 @@ from mercer.cli.data import complete_columns, preparing_options, read_training, 
 from mercer.cli.evidence import facts, told
 from mercer.cli.fit_model import TABLES, Components, asked_for, solving_options
 from mercer.cli.fit_plan import tell_plan
-from mercer.cli.frame import plain, verb
-from mercer.cli.output import check_output, told_file
+from mercer.cli.frame import verb
+from mercer.cli.keep import keep_model
+from mercer.cli.output import check_output
 from mercer.cli.progress import watched
 from mercer.cli.weights import weight_column
-from mercer.estimators.prepared import Prepared
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer.cli.fit_model import Asked
     from mercer.cli.frame import Talk
-    from mercer.io.prepare import Preparation, Sheet
+    from mercer.io.prepare import Sheet
     from mercer.io.table import Reading
 
 EXAMPLE = """
@@ -154,7 +153,7 @@ def fit(
     if path is None:
         talk.say("nothing was written: give -o model.mercer to keep the model")
     else:
-        results["model"] = _kept(talk, path, model, preparation, sheet)
+        results["model"] = keep_model(talk, path, model, preparation, sheet)
     talk.tell(results, told(model, n=n, d=d))
     return None
 
@@ -207,24 +206,3 @@ def _checked_shape(data: str, sheet: Sheet) -> tuple[int, int]:
 def _rows_for(asked: Asked, sheet: Sheet) -> Any:
     """The rows as `fit` takes them; a kernel matrix is looked at as a whole."""
     return np.array(sheet.rows[:]) if asked.is_precomputed else sheet.rows
-
-
-# ── after ───────────────────────────────────────────────────────────────────
-def _kept(
-    talk: Talk, path: Path, model: Any, preparation: Preparation, sheet: Sheet
-) -> dict[str, Any]:
-    """Write the model with its preparation and with what a reader of the file may ask."""
-    args = (click.get_current_context().find_root().obj or {}).get("args", [])
-    about = {
-        "command": shlex.join(["mercer", *args]),
-        "options": plain(talk.params),
-        "notes": talk.notes,
-        "warnings": talk.warnings,
-    }
-    n, d = sheet.rows.shape
-    data = {"n": n, "d": d, "dtype": str(sheet.rows.dtype), "digest": sheet.digest}
-    replaced = path.exists()
-    with talk.timed("write"):
-        Prepared(preparation, model).save(path, data={**data, "digest_of": "data"}, about=about)
-    talk.say(told_file(path, replaced=replaced))
-    return {"path": str(path), "bytes": path.stat().st_size, "digest": sheet.digest}

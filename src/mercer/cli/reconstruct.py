@@ -13,7 +13,7 @@ from mercer._core.errors import InputError
 from mercer._core.memory import parse_bytes
 from mercer.cli.data import open_model, reading_options
 from mercer.cli.frame import verb
-from mercer.cli.stream import Route, send
+from mercer.cli.stream import Route, rows_out, send
 from mercer.cli.words import count
 from mercer.estimators.parts import later_way_back
 from mercer.estimators.validation import as_generator
@@ -37,12 +37,7 @@ mercer reconstruct model.mercer circles.csv -o back.csv
 @verb(example=EXAMPLE, memory=True)
 @click.argument("model")
 @click.argument("data")
-@click.option(
-    "--output",
-    "-o",
-    metavar="FILE",
-    help="Where to write: .csv, .tsv, .npy, .npz, .parquet or .arrow; CSV on stdout otherwise.",
-)
+@rows_out
 @reading_options
 def reconstruct(
     talk: Talk, *, model: str, data: str, output: str | None, reading: Reading, memory: str

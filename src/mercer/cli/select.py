@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,11 +12,11 @@ from mercer import diagnostics
 from mercer._core.errors import InputError, MercerError
 from mercer.cli.data import preparing_options, read_training, reading_options
 from mercer.cli.fit_model import TABLES, Asked, asked_for
-from mercer.cli.frame import FAILURE, OK, plain, verb
-from mercer.cli.output import check_output, told_file
+from mercer.cli.frame import FAILURE, OK, verb
+from mercer.cli.keep import keep_model
+from mercer.cli.output import check_output
 from mercer.cli.progress import watched
 from mercer.cli.select_words import facts, told, winner_options
-from mercer.estimators.prepared import Prepared
 from mercer.kernels.expression import parse_kernel
 
 if TYPE_CHECKING:
@@ -263,18 +262,4 @@ def _kept(
     except MercerError as error:
         talk.warn(f"The winner was found, but not fitted, and nothing was written: {error}")
         return None, FAILURE
-    args = (click.get_current_context().find_root().obj or {}).get("args", [])
-    about = {
-        "command": shlex.join(["mercer", *args]),
-        "options": plain(talk.params),
-        "notes": talk.notes,
-        "warnings": talk.warnings,
-        "selection": chosen,
-    }
-    n, d = sheet.rows.shape
-    data = {"n": n, "d": d, "dtype": str(sheet.rows.dtype), "digest": sheet.digest}
-    replaced = path.exists()
-    with talk.timed("write"):
-        Prepared(preparation, model).save(path, data={**data, "digest_of": "data"}, about=about)
-    talk.say(told_file(path, replaced=replaced))
-    return {"path": str(path), "bytes": path.stat().st_size, "data_sha256": sheet.digest}, OK
+    return keep_model(talk, path, model, preparation, sheet, selection=chosen), OK

@@ -29,6 +29,14 @@ CHUNK_BYTES = 64 * 2**20  # numbers of a chunk, in and out; more would not be fa
 SHARE = 16  # of the memory that is allowed: a chunk is copied a few times on its way
 
 
+rows_out = click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    help="Where to write: .csv, .tsv, .npy, .npz, .parquet or .arrow; CSV on stdout otherwise.",
+)
+
+
 @dataclass(frozen=True)
 class Route:
     """From where to where."""

@@ -9,7 +9,7 @@ import click
 from mercer._core.errors import InputError
 from mercer.cli.data import open_model, reading_options
 from mercer.cli.frame import verb
-from mercer.cli.stream import Route, send
+from mercer.cli.stream import Route, rows_out, send
 
 if TYPE_CHECKING:
     from mercer.cli.frame import Talk
@@ -25,12 +25,7 @@ mercer transform model.mercer circles.csv -o scores.csv
 @verb(example=EXAMPLE, memory=True)
 @click.argument("model")
 @click.argument("data")
-@click.option(
-    "--output",
-    "-o",
-    metavar="FILE",
-    help="Where to write: .csv, .tsv, .npy, .npz, .parquet or .arrow; CSV on stdout otherwise.",
-)
+@rows_out
 @reading_options
 def transform(
     talk: Talk, *, model: str, data: str, output: str | None, reading: Reading, memory: str

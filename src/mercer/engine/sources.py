@@ -7,7 +7,7 @@ import mmap
 import os
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -212,6 +212,17 @@ def _file_offset(x: np.memmap[Any, Any]) -> int:
     return int(begins + x.__array_interface__["data"][0] - start)
 
 
+def _require_head(file: BinaryIO, n_bytes: int) -> None:
+    """A header that promises gigabytes of itself is refused before NumPy makes room for it."""
+    start = file.read(12)
+    file.seek(0)
+    major = start[6:7]
+    length = int.from_bytes(start[8:10] if major == b"\x01" else start[8:12], "little")
+    if start[:6] != b"\x93NUMPY" or major not in (b"\x01", b"\x02", b"\x03") or length > n_bytes:
+        msg = "it does not begin like one, or is damaged"
+        raise ValueError(msg)
+
+
 def _short(error: Exception) -> str:
     text = str(error)  # NumPy quotes the header, whatever it is
     return text if len(text) <= 200 else f"{text[:200]}…"
@@ -222,6 +233,7 @@ def open_npy(path: Path, *, shown: str) -> MappedRows:
     name = f"npy file {shown!r}"
     try:
         with path.open("rb") as file:
+            _require_head(file, path.stat().st_size)
             version = np.lib.format.read_magic(file)
             old = np.lib.format.read_array_header_1_0
             read = old if version == (1, 0) else np.lib.format.read_array_header_2_0

@@ -106,27 +106,10 @@ def _cast(block: Array, dtype: Any) -> Array:
         return np.ascontiguousarray(block, dtype=dtype)
 
 
-def _require_head(path: Path, shown: str) -> None:
-    """A header that promises gigabytes of itself is refused before NumPy makes room for it."""
-    with path.open("rb") as file:
-        start = file.read(12)
-    version = start[6:8]
-    wide = version in (b"\x02\x00", b"\x03\x00")
-    length = int.from_bytes(start[8:12] if wide else start[8:10], "little")
-    known = wide or version == b"\x01\x00"
-    if start[:6] != b"\x93NUMPY" or not known or length > path.stat().st_size:
-        msg = (
-            f"NPY file {shown} can't be read: it does not begin like one, or is damaged. Write it with "
-            "np.save."
-        )
-        raise DataError(msg)
-
-
 class NpyTable(ArrayTable):
     """The rows of an NPY file, mapped for each block and let go after it."""
 
     def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
-        _require_head(path, shown)
         # Refuses objects, what is cut short, and what is not 2-D.
         self._path, self._stored = path, open_npy(path, shown=shown.strip("'"))
         stored = np.load(path, mmap_mode="r", allow_pickle=False)

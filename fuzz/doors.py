@@ -24,7 +24,7 @@ EXPRESSIONS = (
     "matern(nu=1.5, length_scale=2).on([0, 1]) + 3",
     "(cosine() + -1e-3 * laplacian(0.2)).normalised()",
     "sigmoid(gamma=2, coef0=-1)",
-    "rational_quadratic(alpha=1, gamma=0.1) - chi2()",
+    "rational_quadratic(alpha=1, length_scale=0.1) - chi2()",
 )
 TABLES = (
     "id,x,y,label\n1,0.5,1.5,a\n2,-1e-3,2,b\n3,7,8.25,a\n",

@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+LONGEST = 60  # letters of a name that it shows
+
 
 class MercerError(Exception):
     """Base of every error that mercer raises on purpose."""
@@ -96,3 +98,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
     return f"{hint}Known names: {', '.join(map(repr, names))}."
+
+
+def quoted(text: str) -> str:
+    """A text in quotes, the beginning of a long one: files may hold anything, and a message is one line.
+
+    Examples
+    --------
+    >>> quoted("x"), quoted(100 * "y")
+    ("'x'", "'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy…'")
+    """
+    return repr(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")

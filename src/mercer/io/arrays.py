@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, quoted
 from mercer.engine.rows import float_dtype, require_rows
 from mercer.engine.sources import open_npy
 from mercer.engine.tiles import row_slices
-from mercer.io.layout import quoted
 from mercer.io.table import Chunk, TableFile
 
 if TYPE_CHECKING:

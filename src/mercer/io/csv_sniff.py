@@ -8,10 +8,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, quoted
 from mercer.io.csv_blocks import LINE_BYTES, text_blocks
 from mercer.io.csv_numbers import is_missing, is_number
-from mercer.io.layout import listed, quoted
+from mercer.io.layout import listed
 from mercer.io.table import Column
 
 if TYPE_CHECKING:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, quoted
 from mercer.engine.rows import Stamp
 from mercer.engine.tiles import row_slices
 from mercer.io.csv_blocks import Feed, text_blocks
 from mercer.io.csv_numbers import PLAIN, WordError, is_missing, numbers, why_no_number
 from mercer.io.csv_sniff import csv_error, nameless, sniff
-from mercer.io.layout import quoted
 from mercer.io.table import Chunk, Column, Reading, TableFile
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, quoted
 from mercer._core.memory import format_bytes
 from mercer.engine.frames import need
 from mercer.engine.rows import Stamp
 from mercer.engine.tiles import row_slices
 from mercer.io.arrays import ArrayTable
-from mercer.io.layout import hint, quoted
+from mercer.io.layout import hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mercer.io.table import Kind, Reading
 
 SHOWN = 20  # names that an error lists
-LONGEST = 60  # letters of a name that it shows
 
 
 @dataclass(frozen=True)
@@ -66,17 +65,6 @@ def hint(name: str, names: Sequence[str]) -> str:
     close = close or difflib.get_close_matches(name, names[:5000], n=1, cutoff=0.6)
     near = f"Did you mean {quoted(close[0])}? " if close else ""
     return f"{near}Its columns are {listed(names)}."
-
-
-def quoted(text: str) -> str:
-    """A text in quotes, the beginning of a long one: files may hold anything, and a message is one line.
-
-    Examples
-    --------
-    >>> quoted("x"), quoted(100 * "y")
-    ("'x'", "'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy…'")
-    """
-    return repr(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.errors import DataError, InputError, MemoryBudgetError
+from mercer._core.errors import DataError, InputError, MemoryBudgetError, quoted
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.io.column_moments import ColumnMoments, EvenBlocks, a_value
-from mercer.io.layout import listed, quoted
+from mercer.io.layout import listed
 from mercer.io.missing import Missing
 from mercer.io.preparation import Preparation
 

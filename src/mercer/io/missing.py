@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.errors import DataError
-from mercer.io.layout import listed, quoted
+from mercer._core.errors import DataError, quoted
+from mercer.io.layout import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

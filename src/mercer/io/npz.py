@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, quoted
 from mercer._core.memory import available_bytes, format_bytes
 from mercer.engine.rows import Stamp, float_dtype
 from mercer.engine.tiles import row_slices
 from mercer.io.arrays import ArrayTable
-from mercer.io.layout import hint, listed, quoted
+from mercer.io.layout import hint, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

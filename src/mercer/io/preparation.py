@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError
-from mercer.io.layout import listed, quoted
+from mercer._core.errors import DataError, quoted
+from mercer.io.layout import listed
 from mercer.io.missing import Missing
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import inspect
 import operator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mercer._core.errors import KernelSyntaxError, nearest
+from mercer._core.errors import KernelSyntaxError, nearest, quoted
 from mercer.kernels.algebra import is_number, operand
 from mercer.kernels.base import Kernel
 from mercer.kernels.expression_tokens import fault
@@ -94,7 +94,7 @@ class Builder:
         kind = self.known.get(_plain_name(node.name.word))
         if kind is None:
             self.wrong(
-                f"Unknown {self.what} {node.name.word!r}. {nearest(node.name.word, self.names)}",
+                f"Unknown {self.what} {quoted(node.name.word)}. {nearest(node.name.word, self.names)}",
                 node.name,
             )
         positional, named = self._bound(kind.__name__, inspect.signature(kind), node.arguments)
@@ -105,7 +105,9 @@ class Builder:
         if not isinstance(target, Kernel):
             self.wrong(f"Kernels have methods, but this is {in_words(target)}.", node.target)
         if name not in METHODS:
-            self.wrong(f"A kernel has no method {name!r} here. {nearest(name, METHODS)}", node.name)
+            self.wrong(
+                f"A kernel has no method {quoted(name)} here. {nearest(name, METHODS)}", node.name
+            )
         method = getattr(target, name)
         positional, named = self._bound(f".{name}", inspect.signature(method), node.arguments)
         if name == "on" and not positional and not named:
@@ -131,7 +133,7 @@ class Builder:
             name = argument.name.word
             if name not in names:
                 hint = nearest(name, names) if names else "It has none."
-                self.wrong(f"{who} has no parameter {name!r}. {hint}", argument.name)
+                self.wrong(f"{who} has no parameter {quoted(name)}. {hint}", argument.name)
             if name in named or name in by_place[: len(positional)]:
                 self.wrong(f"{name} came twice.", argument.name)
             named[name] = self._argument(argument)

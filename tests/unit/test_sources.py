@@ -579,7 +579,7 @@ BAD = {
     ),
     "npy: half a header": (written(npy_bytes()[:40]), "of 40 bytes cannot be read"),
     "npy: a header of gigabytes": (
-        written(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 200),
+        written(b"\x93NUMPY\x01\x01\xff\xff\xff\xff" + b" " * 200),
         "of 212 bytes cannot be read: it does not begin like one, or is damaged",
     ),
     "npy: short": (

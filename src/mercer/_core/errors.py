@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-LONGEST = 60  # letters of a name that it shows
+LONGEST = 60  # letters of a text that a message quotes
 
 
 class MercerError(Exception):

@@ -212,13 +212,16 @@ def _file_offset(x: np.memmap[Any, Any]) -> int:
     return int(begins + x.__array_interface__["data"][0] - start)
 
 
+NPY_VERSIONS = (b"\x01\x00", b"\x02\x00", b"\x03\x00")
+
+
 def _require_head(file: BinaryIO, n_bytes: int) -> None:
     """A header that promises gigabytes of itself is refused before NumPy makes room for it."""
     start = file.read(12)
     file.seek(0)
-    major = start[6:7]
-    length = int.from_bytes(start[8:10] if major == b"\x01" else start[8:12], "little")
-    if start[:6] != b"\x93NUMPY" or major not in (b"\x01", b"\x02", b"\x03") or length > n_bytes:
+    version = start[6:8]
+    length = int.from_bytes(start[8:10] if version == b"\x01\x00" else start[8:12], "little")
+    if start[:6] != b"\x93NUMPY" or version not in NPY_VERSIONS or length > n_bytes:
         msg = "it does not begin like one, or is damaged"
         raise ValueError(msg)
 

@@ -18,6 +18,7 @@ Kind: TypeAlias = Literal["number", "text", "name", "sign", "end", "space", "oth
 MOST_CHARACTERS = 20_000
 # Columns of the text that are shown around the place of an error.
 SHOWN = 72
+LONGEST_MESSAGE = 500
 
 # One alternative matches at every position, and none can match in two ways: no text is slow to read.
 _TOKEN = re.compile(
@@ -96,6 +97,8 @@ def fault(message: str, text: str, start: int, end: int) -> KernelSyntaxError:
       1 + rfb()
           ^~~
     """
+    if len(message) > LONGEST_MESSAGE:  # names and texts in it may be as long as the user likes
+        message = f"{message[:LONGEST_MESSAGE]}…"
     left, right = _window(len(text), start, end)
     cut_left, cut_right = "…" if left > 0 else "", "…" if right < len(text) else ""
     line = f"{cut_left}{_printable(text[left:right])}{cut_right}"

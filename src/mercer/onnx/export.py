@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import __version__
 from mercer._core.errors import InputError, KernelError
 from mercer.engine.frames import need
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.prepared import Prepared
 from mercer.kernels.expression import kernel_text
+from mercer.model.checkpoint import VERSION
 from mercer.onnx.fitted import fitted
 from mercer.onnx.graph import IR_VERSION, OPSET, Graph
 from mercer.onnx.projection import guard, scores, statistics
@@ -185,7 +185,7 @@ def _assembled(
         ir_version=max(IR_VERSION, onnx.helper.find_min_ir_version_for([_opset(opset)])),
         opset_imports=[_opset(opset)],
         producer_name="mercer",
-        producer_version=__version__,
+        producer_version=VERSION,
     )
     onnx.helper.set_model_props(proto, facts)
     onnx.checker.check_model(proto)
@@ -201,7 +201,7 @@ def _facts(g: Graph, source: Source, preparation: Preparation | None) -> dict[st
     model, detector = source.fitted, source.detector
     names = model.names if preparation is None else preparation.features
     facts = {
-        "mercer.version": __version__,
+        "mercer.version": VERSION,
         "mercer.kernel": _kernel_text(model.kernel),
         "mercer.route": model.route,
         "mercer.precision": (DOUBLE if detector else model.precision(g.dtype)).name,

@@ -7,7 +7,7 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from mercer import __version__
+from mercer.model.checkpoint import VERSION
 from mercer.report.markup import Html, inline, joined, paragraph, tag
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def page(title: str, lede: Sequence[Any], sections: Sequence[Section], *, date: 
         tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="generator", content=f"mercer {__version__}"),
+        tag("meta", name="generator", content=f"mercer {VERSION}"),
         tag("title", title),
         # Otherwise a browser goes looking for one.
         tag("link", rel="icon", href="data:,"),
@@ -54,7 +54,7 @@ def _hash(text: str) -> str:
 
 
 def _header(title: str, lede: Sequence[Any], sections: Sequence[Section], date: str | None) -> Html:
-    made = f"Made by mercer {__version__}" + (f" on {date}." if date else ".")
+    made = f"Made by mercer {VERSION}" + (f" on {date}." if date else ".")
     links = [tag("a", section.title, href=f"#{section.id}") for section in sections]
     return tag(
         "header",

@@ -7,7 +7,7 @@ import shlex
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from mercer import __version__
+from mercer.model.checkpoint import VERSION
 from mercer.report.data_summary import training
 from mercer.report.markup import Html, grid, paragraph, tag
 from mercer.report.section import Section
@@ -72,7 +72,7 @@ def _facts(subject: Subject) -> Html:
 
 def _versions(subject: Subject) -> Html:
     """Of what the fit and the page were made with, side by side: a difference is seen at once."""
-    here = {"mercer": __version__, "python": platform.python_version()}
+    here = {"mercer": VERSION, "python": platform.python_version()}
     here |= {name: metadata.version(name) for name in PACKAGES}
     told = subject.header.get("versions")
     fitted = {"mercer": subject.header.get("mercer_version")}

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mercer._core.atomic import written_whole
 from mercer._core.errors import InputError
 from mercer.io.table import Chunk, Reading, open_table
 from mercer.io.write import SUFFIXES, open_writer
@@ -55,6 +56,16 @@ def test_what_was_written_is_read_again_to_the_last_bit(ending, scores, tmp_path
     chunk = read(path)
     assert chunk.numbers.tobytes() == scores.tobytes()
     assert (list(chunk.ids), list(chunk.labels)) == (IDS, LABELS)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_labels_that_are_true_or_false_are_written(ending, tmp_path):
+    path = tmp_path / f"t.{ending}"
+    with open_writer(path, ["x"], label_name="label") as writer:
+        writer.write(np.ones((2, 1)), None, np.array([True, False]))
+    reading = Reading() if ending == "npz" else Reading(label="label")
+    (chunk,) = open_table(path, reading).chunks(10)
+    assert list(map(str, chunk.labels)) == ["True", "False"]
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -214,3 +225,19 @@ def test_every_format_that_is_written_has_an_ending_that_is_read():
     from mercer.io.write_formats import FORMATS
 
     assert set(SUFFIXES.values()) == set(FORMATS)
+
+
+# ── what stands where a file is to go ───────────────────────────────────────
+def test_a_file_takes_over_the_permissions_of_the_one_it_replaces(scores, tmp_path):
+    path = tmp_path / "t.csv"
+    path.touch(mode=0o600)
+    write(path, scores)
+    assert (path.stat().st_mode & 0o777, path.stat().st_size > 0) == (0o600, True)
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="a device or a pipe"), written_whole(tmp_path / "pipe"):
+        pytest.fail("it was opened")
+    assert (tmp_path / "pipe").is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]

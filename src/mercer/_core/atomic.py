@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import secrets
+import stat
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
@@ -21,12 +23,17 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     """A binary file in the folder of `path` that becomes `path` when all went well, and vanishes when not.
 
     A kill, a full disk or an exception leaves the file that was there before as it was. What was written
-    is on the disk before it gets its name.
+    is on the disk before it gets its name. A file that is replaced leaves its permissions to the new one.
     """
+    if path.exists() and not path.is_file():  # the root user may replace even /dev/null
+        why = "a folder, a device or a pipe stands there, where a file was needed"
+        raise OSError(errno.EEXIST, why, str(path))
     part = part_of(path)
     try:
         with part.open("x+b") as file:
             lock(file)
+            with suppress(OSError):  # no old file, or a disk that knows no permissions
+                part.chmod(stat.S_IMODE(path.stat().st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())

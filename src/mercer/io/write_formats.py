@@ -190,15 +190,11 @@ class Parquet(Format):
         table = self._table(rows, ids, labels)
         if self._writer is None:
             self._writer = self.opened(table.schema)
-        self.put(table)
+        self._writer.write_table(table)
 
     def opened(self, schema: Any) -> Any:
         """A writer of tables of this kind."""
         return need("pyarrow.parquet", extra="parquet").ParquetWriter(self.file, schema)
-
-    def put(self, table: Any) -> None:
-        """One batch."""
-        self._writer.write_table(table)
 
     def _table(self, rows: Array, ids: Any, labels: Any) -> Any:
         columns: dict[str, Any] = {}
@@ -214,7 +210,7 @@ class Parquet(Format):
         """Whole numbers as such where the first batch has them, everything else as texts."""
         arrow = self._arrow
         if name not in self._types:
-            whole = all(isinstance(v, int) and abs(v) < 2**63 for v in values)
+            whole = all(type(v) is int and abs(v) < 2**63 for v in values)  # a bool is none
             self._types[name] = arrow.int64() if whole else arrow.string()
         if self._types[name] == arrow.string():
             values = [None if value is None else str(value) for value in values]
@@ -233,10 +229,6 @@ class Arrow(Parquet):
     def opened(self, schema: Any) -> Any:
         """A writer of tables of this kind."""
         return need("pyarrow.ipc", extra="parquet").new_file(self.file, schema)
-
-    def put(self, table: Any) -> None:
-        """One batch."""
-        self._writer.write_table(table)
 
 
 FORMATS: dict[str, type[Format]] = {

@@ -163,6 +163,16 @@ def test_everything_that_is_done_is_said(measured, tmp_path, rng):
     )
 
 
+def test_a_column_without_a_name_is_spoken_of_once(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,\n1,2,\n3,5,\n")
+    frame = pd.DataFrame({"a": [1.0, 3.0], "b": [2.0, 5.0]}, index=["u", "v"])
+    frame.to_parquet(tmp_path / "t.parquet")
+    for file in ("t.csv", "t.parquet"):
+        _, notes = Preparation.learn(open_table(tmp_path / file))
+        assert len(notes) == 2, notes
+        assert notes[1] == "standardised 2 columns"
+
+
 REFUSED = {
     "words": ("a,k\n1,u\n2,v\n", {}, r"'k' holds words \('u' in line 2\).*--one-hot"),
     "a word among numbers": ("a,k\n1,1\n2,v\n", {}, r"'v' in line 3; 1 of the 2 values looked at"),

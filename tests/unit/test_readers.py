@@ -183,15 +183,21 @@ REFUSED = {
     "text after a quote": (b'a,b\n"1"2,3\n', "line 2.*closing quote"),
     "an endless quote": (b'a,b\n"' + b"x\n" * 200_000, "line 2.*never closed"),
     "names or a row": (b"u,400\nv,1\nw,2\n", "--header if it holds.*--no-header"),
-    "a point in a decimal comma file": (b"a;b\n1,5;2\n" * 800 + b"1.000,5;2\n", "is no number"),
+    "points where commas were": (
+        b"a;b\n" + b"1,5;2\n" * 1500 + b"1.5;2\n",
+        r"'1.5' is no number \(where the comma is .*\), in line 1502",
+    ),
+    "too large, with a comma": (b"a;b\n1,5;2\n1,5e999;2\n", "is infinite.*line 3, column 'a'"),
+    "a point in a decimal comma file": (
+        b"a;b\n" + b"1,5;2\n" * 1500 + b"1.000,5;2\n",
+        r"'1.000,5' is no number \(where the comma is .*\), in line 1502",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_table_is_refused_in_one_sentence(name, tmp_path):
     data, said = REFUSED[name]
-    if name == "a point in a decimal comma file":
-        data = b"a;b\n" + b"1,5;2\n" * 1500 + b"1.000,5;2\n"
     with pytest.raises(InputError, match=said) as caught:
         read(open_table(written(tmp_path, data)))
     assert "\n" not in str(caught.value)
@@ -401,6 +407,21 @@ BAD_FILES = {
         lambda p: p.write_bytes(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 200),
         "does not begin like one",
     ),
+    "npz whose array is called otherwise": (
+        "t.npz",
+        lambda p: np.savez(p, columns_x=np.eye(2)),
+        "no array 'columns_y'. Did you mean 'columns_x'. Its arrays are 'columns_x'",
+    ),
+    "parquet with infinity": (
+        "t.parquet",
+        lambda p: pd.DataFrame({"a": np.float32([1, np.inf])}).to_parquet(p),
+        r"infinity in row 1 .counted from 0., column 'a'\. Finite",
+    ),
+    "parquet too large for float32": (
+        "t.parquet",
+        lambda p: pd.DataFrame({"a": [1.0, 1e300]}).to_parquet(p),
+        r"infinity in row 1 .*, column 'a' \(too large for --dtype float32",
+    ),
     "npy of noise": ("t.npy", lambda p: p.write_bytes(b"noise"), "np.save"),
     "npy with infinity": (
         "t.npy",
@@ -428,7 +449,8 @@ def test_files_that_are_broken_or_traps_are_refused(name, tmp_path, monkeypatch)
     monkeypatch.setattr(npz, "HARMLESS_BYTES", 2**20)
     file, make, said = BAD_FILES[name]
     make(tmp_path / file)
-    reading = Reading(dtype="float32") if "float32" in name else Reading()
+    asked = {"array": "columns_y"} if "called otherwise" in name else {}
+    reading = Reading(dtype="float32" if "float32" in name else None, **asked)
     with pytest.raises(InputError, match=said) as caught:
         read(open_table(tmp_path / file, reading))
     assert "\n" not in str(caught.value)

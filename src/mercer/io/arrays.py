@@ -64,40 +64,22 @@ class ArrayTable(TableFile):
                 "words. Give a file that has them as words, such as CSV."
             )
             raise DataError(msg)
+        names = [c.name for c in self.columns]
         for block in self._blocks(height):
             rows = slice(start, start + len(block))
             every = features == list(range(block.shape[1]))
             numbers = _cast(block if every else block[:, features], self.dtype)
-            self._require_finite(numbers, start)
-            ids = self._ids if layout.id is None else block[:, layout.id]
-            labels = self._labels if layout.label is None else block[:, layout.label]
-            yield Chunk(
-                start,
-                numbers,
-                {},
-                _part(ids, rows, beside=layout.id is None),
-                _part(labels, rows, beside=layout.label is None),
+            self._require_finite(numbers, names, start)
+            ids, labels = (
+                _part(beside, rows) if j is None else block[:, j]
+                for j, beside in ((layout.id, self._ids), (layout.label, self._labels))
             )
+            yield Chunk(start, numbers, {}, ids, labels)
             start = rows.stop
 
-    def _require_finite(self, numbers: Array, start: int) -> None:
-        """NaN is a missing value; infinity is refused."""
-        bad = np.isinf(numbers)
-        if not bad.any():
-            return
-        row, j = (int(i) for i in np.argwhere(bad)[0])
-        why = " (too large for --dtype float32?)" if self.dtype == np.float32 else ""
-        msg = (
-            f"{self.source}: infinity in row {start + row} (counted from 0), column "
-            f"{quoted(self.columns[j].name)}{why}. Finite numbers were needed: drop the row, or correct it."
-        )
-        raise DataError(msg)
 
-
-def _part(values: Any, rows: slice, *, beside: bool) -> Any:
-    if values is None or not beside:
-        return values
-    return values[rows]
+def _part(values: Any, rows: slice) -> Any:
+    return None if values is None else values[rows]
 
 
 def _cast(block: Array, dtype: Any) -> Array:
@@ -113,7 +95,6 @@ class NpyTable(ArrayTable):
         self._path, self._stored = path, open_npy(path, shown=shown.strip("'"))
         stored = np.load(path, mmap_mode="r", allow_pickle=False)
         super().__init__(f"NPY file {shown}", stored.shape, stored.dtype, reading)
-        self._plain = stored.dtype in (np.float32, np.float64) and stored.dtype.isnative
 
     def _blocks(self, height: int) -> Iterator[Array]:
         self._stored.check_unchanged()
@@ -124,7 +105,7 @@ class NpyTable(ArrayTable):
     def in_place(self) -> Any:
         mapped = np.load(self._path, mmap_mode="r", allow_pickle=False)
         every = self._layout.features == tuple(range(mapped.shape[1]))
-        return mapped if every and self._plain and mapped.dtype == self.dtype else None
+        return mapped if every and mapped.dtype == self.dtype else None
 
 
 def open_npy_table(path: Path, reading: Reading, *, shown: str) -> NpyTable:

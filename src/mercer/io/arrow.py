@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ class ArrowTable(TableFile):
             raise DataError(msg)
         self._said: list[str] = []
         super().__init__(source, schema.names, self._without_index(reading))
+        self.reading = reading  # the index has a note of its own
         self.notes += self._said
         if reading.dtype is None:
             kinds = [schema.field(j).type for j in self._layout.features if self._is_number(j)]
@@ -93,13 +95,13 @@ class ArrowTable(TableFile):
             return Column(self.names[j])
         return Column(self.names[j], "category", f"its type is {self._schema.field(j).type}")
 
+    @abstractmethod
     def _head(self, file: Path) -> tuple[Any, int | None]:
         """The schema of a file, and its number of rows if that is known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _batches(self, file: Path, names: list[str], height: int) -> Iterator[Any]:
         """Tables of these columns, of at most about `height` rows."""
-        raise NotImplementedError
 
     def chunks(self, height: int) -> Iterator[Chunk]:
         self._stamp.check(self.source)
@@ -138,14 +140,7 @@ class ArrowTable(TableFile):
                 raise DataError(msg)
         with np.errstate(over="ignore"):
             block = arrow_rows(table.select(names), self.dtype)
-        bad = np.isinf(block)
-        if bad.any():
-            row, j = (int(i) for i in np.argwhere(bad)[0])
-            msg = (
-                f"{self.source}: infinity in row {start + row} (counted from 0), column {quoted(names[j])}. "
-                "Finite numbers were needed: drop the row, or correct it."
-            )
-            raise DataError(msg)
+        self._require_finite(block, names, start)
         return block
 
     @contextmanager

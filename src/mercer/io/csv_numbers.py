@@ -95,12 +95,14 @@ def is_number(text: str, decimal: str = ".") -> bool:
     return bool(NUMBER.fullmatch(stripped) or INFINITE.fullmatch(stripped))
 
 
-def why_no_number(text: str) -> str:
+def why_no_number(text: str, decimal: str = ".") -> str:
     """What is wrong with a text where a number was needed."""
     shown = repr(text if len(text) <= 40 else f"{text[:37]}...")
     stripped = text.strip()
-    if INFINITE.fullmatch(stripped) or NUMBER.fullmatch(stripped):
+    if INFINITE.fullmatch(stripped) or (NUMBER.fullmatch(stripped) and math.isinf(float(stripped))):
         return f"{shown} is infinite as a float64"
-    if re.fullmatch(r"[+-]?\d+(?:\.\d{3})*,\d+", stripped):
+    if decimal == "," and "." in stripped:
+        return f"{shown} is no number (where the comma is the decimal mark, no point can stand)"
+    if decimal != "," and re.fullmatch(r"[+-]?\d+(?:\.\d{3})*,\d+", stripped):
         return f"{shown} is no number (with a decimal comma, say --decimal ,)"
     return f"{shown} is no number"

@@ -48,6 +48,7 @@ class CsvTable(TableFile):
         names = [column.name for column in self._dialect.columns]
         asked, notes = _without_unnamed(reading, names, self._dialect.unnamed)
         super().__init__(source, names, asked)
+        self.reading = reading  # what is left out here has a note of its own
         self.notes += [*self._dialect.notes, *notes]
         self._empty = [j for j in self._dialect.unnamed if j > 0]
 
@@ -161,9 +162,10 @@ class CsvTable(TableFile):
         try:
             return numbers(texts, self._dialect.decimal)
         except WordError as error:
+            why = why_no_number(error.text, self._dialect.decimal)
             msg = (
-                f"{self.source}: {why_no_number(error.text)}, in line {lines[error.at]}, column "
-                f"{quoted(column.name)}. {REMEDY}"
+                f"{self.source}: {why}, in line {lines[error.at]}, column {quoted(column.name)}. "
+                f"{REMEDY}"
             )
             raise DataError(msg) from None
 

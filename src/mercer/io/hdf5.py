@@ -100,7 +100,7 @@ class Hdf5Table(ArrayTable):
         if reading.array is not None:
             name = reading.array.strip("/")
             if name not in found:
-                near = hint(name, list(found)).replace("columns", "data sets")
+                near = hint(name, list(found), "data sets")
                 msg = f"{self.source} has no data set {reading.array!r}. {near}"
                 raise DataError(msg)
             return name

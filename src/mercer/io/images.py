@@ -119,8 +119,8 @@ class ImageTable(ArrayTable):
         counts = Counter(sizes)
         (common, _), *others = counts.most_common()
         if others:
-            odd = next(f for f, size in zip(self._files, sizes, strict=True) if size != common)
-            size = sizes[self._files.index(odd)]
+            both = zip(self._files, sizes, strict=True)
+            odd, size = next((file, size) for file, size in both if size != common)
             msg = (
                 f"{self.source} has images of {len(counts)} sizes: most are {common[0]}x{common[1]} pixels, "
                 f"but {_name(odd)!r} is {size[0]}x{size[1]}. Bring all to one size with --image-size "

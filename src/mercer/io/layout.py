@@ -59,12 +59,12 @@ def position(name: str, places: dict[str, int], *, source: str, named: bool, opt
     raise DataError(msg)
 
 
-def hint(name: str, names: Sequence[str]) -> str:
+def hint(name: str, names: Sequence[str], what: str = "columns") -> str:
     """The nearest name, and the names that there are."""
     close = [other for other in names if other.lower() == name.lower()]
     close = close or difflib.get_close_matches(name, names[:5000], n=1, cutoff=0.6)
     near = f"Did you mean {quoted(close[0])}? " if close else ""
-    return f"{near}Its columns are {listed(names)}."
+    return f"{near}Its {what} are {listed(names)}."
 
 
 def listed(names: Sequence[str]) -> str:

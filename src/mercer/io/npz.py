@@ -233,7 +233,7 @@ def _chosen(members: dict[str, Member], reading: Reading, source: str) -> Member
     """The array that was asked for, or the only one that has rows and columns."""
     if reading.array is not None:
         if reading.array not in members:
-            near = hint(reading.array, list(members)).replace("columns", "arrays")
+            near = hint(reading.array, list(members), "arrays")
             msg = f"{source} has no array {reading.array!r}. {near}"
             raise DataError(msg)
         return members[reading.array]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mercer._core.errors import DataError, nearest
+from mercer._core.errors import DataError, nearest, quoted
 from mercer.io.formats import FORMATS, format_of
 from mercer.io.layout import Layout, layout_of
 from mercer.io.spool import spooled
@@ -193,6 +193,19 @@ class TableFile(ABC):
 
     def _column(self, j: int) -> Column:
         return Column(self.names[j])
+
+    def _require_finite(self, numbers: Array, names: Sequence[str], start: int) -> None:
+        """NaN is a missing value; infinity is refused."""
+        bad = np.isinf(numbers)
+        if not bad.any():
+            return
+        row, j = (int(i) for i in np.argwhere(bad)[0])
+        why = " (too large for --dtype float32?)" if self.reading.dtype == "float32" else ""
+        msg = (
+            f"{self.source}: infinity in row {start + row} (counted from 0), column {quoted(names[j])}{why}. "
+            "Finite numbers were needed: drop the row, or correct it."
+        )
+        raise DataError(msg)
 
     def __repr__(self) -> str:
         n = "?" if self.n_rows is None else self.n_rows

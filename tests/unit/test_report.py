@@ -86,6 +86,7 @@ CASES = {
     "kernel": lambda: (KernelPCA(3).fit(cloud()), cloud()),
     "back": lambda: (KernelPCA(3, preimage="fixed-point").fit(cloud()), cloud()),
     "plane": lambda: (KernelPCA(8, kernel=RBF(gamma=1.0)).fit(cloud(d=2)), cloud(d=2)),
+    "columns": lambda: (KernelPCA(2, kernel=RBF("median").on([0, 2])).fit(cloud()), cloud()),
     "one": lambda: (PCA(1).fit(cloud()), cloud()),
     "whole": lambda: (PCA().fit(cloud()), cloud()),
     "low-rank": lambda: (KernelPCA(2, approximation="nystrom").fit(cloud(300)), cloud(300)),
@@ -290,6 +291,17 @@ def test_what_an_approximation_keeps_is_told_as_a_bound_wherever_it_is_told(made
     assert f" that hold {sure}{100 * kept:.1f} % of the variance" in text["all"]
     assert f"all together {sure}{100 * kept:.1f} % of the variance" in text["spectrum"]
     assert f"hold {sure}{100 * kept:.2f} % of the whole" in text["evidence"]
+
+
+def test_one_component_holds_and_several_hold(made):
+    assert "found 1 component that holds " in Page(made("one")[2]).texts["all"]
+    assert "found 3 components that hold " in Page(made("kernel")[2]).texts["all"]
+
+
+def test_a_kernel_on_some_columns_is_told_with_its_rule_and_its_columns(made):
+    text = Page(made("columns")[2]).texts["kernel"]
+    assert "kernel__gamma by the median rule" in text
+    assert "columns[0, 2][0, 2]" in text
 
 
 @pytest.mark.parametrize("share", [0.1, 0.119, 0.4])

@@ -148,7 +148,8 @@ def _lede(about: Subject) -> list[Any]:
     kept = None if fit is None else share(float(fit.explained.sum()))
     with_what = "" if _method(about) == "PCA" else f" with the kernel {kernel_text(about)}"
     text = f"{_method(about)}{with_what} found {counted(about.k, 'component')}"
-    text += "." if fit is None else f" that hold {how_sure(fit)}{kept} of the variance."
+    hold = "holds" if about.k == 1 else "hold"
+    text += "." if fit is None else f" that {hold} {how_sure(fit)}{kept} of the variance."
     chosen = selection(about)
     if chosen is not None:
         text += " The kernel was chosen by comparison on rows held out."

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from mercer.report.markup import Html, bullets, folded, grid, joined, paragraph, tag
 from mercer.report.section import Section
 from mercer.report.shown import count, counted, few, number, share
@@ -86,12 +84,7 @@ def preparation(subject: Subject) -> list[str]:
     if made is None:
         return lines
     if getattr(made, "center", None) is not None:
-        still = int(np.sum(np.asarray(made.spread) == 0)) if made.spread is not None else 0
         lines.append("Columns are standardised with the mean and the spread of the training rows")
-        if still:
-            lines.append(
-                f"{counted(still, 'column')} never changed in training and are only centred"
-            )
     elif not lines:
         lines.append("Columns are used in their own units: they were not scaled")
     if getattr(made, "fills", None) is not None:

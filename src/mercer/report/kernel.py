@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import as_kernel
 from mercer.report.markup import Html, bullets, folded, grid, joined, paragraph, tag
 from mercer.report.section import Section
 from mercer.report.shown import number
@@ -107,8 +108,6 @@ def _is_own_choice(subject: Subject) -> bool:
 
 def given_kernel(subject: Subject) -> Any:
     """The kernel that was asked for, with its rules still rules."""
-    from mercer.kernels.names import as_kernel
-
     given = getattr(subject.projector, "kernel", None)
     return as_kernel(given) if isinstance(given, str) else given
 
@@ -127,7 +126,8 @@ def _by_hand(subject: Subject) -> str:
         )
     if subject.is_precomputed:
         return "It was computed elsewhere and came as a matrix."
-    rules = [f"{name} by {RULES[v]}" for name, v in _asked(subject).items() if v in RULES]
+    texts = {name: v for name, v in _asked(subject).items() if isinstance(v, str)}
+    rules = [f"{name} by {RULES[text]}" for name, text in texts.items() if text in RULES]
     if rules:
         return f"It was not compared with others: {'; '.join(rules)}."
     return (
@@ -140,16 +140,14 @@ def _by_hand(subject: Subject) -> str:
 def selection(subject: Subject) -> Mapping[str, Any] | None:
     """What `mercer select` wrote down, where the model is its winner."""
     about = subject.header.get("about")
-    if not isinstance(about, dict):
-        return None
-    found = about.get("selection", about if "reasons" in about else None)
+    found = about.get("selection") if isinstance(about, dict) else None
     return found if isinstance(found, dict) else None
 
 
 def _by_comparison(chosen: Mapping[str, Any]) -> list[Any]:
-    reasons = chosen.get("reasons", chosen.get("reason", []))
+    reasons = chosen.get("reasons", [])
     lines = reasons if isinstance(reasons, list) else [reasons]  # a header may hold anything
-    table = chosen.get("table", chosen.get("candidates", []))
+    table = chosen.get("table", [])
     rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
     parts: list[Any] = [
         paragraph("It was chosen by comparison on rows that were held out:"),

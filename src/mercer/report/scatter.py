@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.report.cells import BINS, Cells, cells
+from mercer.report.cells import BINS, LEVELS, Cells, cells
 from mercer.report.looks import shape
 from mercer.report.markup import Html, data_block, joined, paragraph, tag
 from mercer.report.png import packed
@@ -204,7 +204,7 @@ def _data(subject: Subject, drawn: Drawn, found: dict[tuple[int, int], Cells]) -
     }
     if found:
         pairs = {f"{i},{j}": cell.data() for (i, j), cell in found.items()}
-        return {**shared, "kind": "cells", "bins": BINS, "pairs": pairs}
+        return {**shared, "kind": "cells", "bins": BINS, "levels": LEVELS, "pairs": pairs}
     called = subject.ids is not None or drawn.far > 0
     return {
         **shared,

@@ -14,7 +14,6 @@
   const frame = data.frame;
   const hidden = new Set();
   const SPACE = "http://www.w3.org/2000/svg";
-  const LEVELS = 6;
 
   // ── data ────────────────────────────────────────────────────────────────
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
@@ -129,7 +128,7 @@
     const most = Math.max(2, counts.reduce((a, c) => Math.max(a, c), 0));
     const d = {};
     places.forEach((p, i) => {
-      const level = Math.min(LEVELS - 1, Math.floor((LEVELS * Math.log(counts[i])) / Math.log(most)));
+      const level = Math.min(data.levels - 1, Math.floor((data.levels * Math.log(counts[i])) / Math.log(most)));
       const key = `${own[i]} ${level}`;
       (d[key] = d[key] || []).push(`M${p % b} ${Math.floor(p / b)}h1v1h-1z`);
     });

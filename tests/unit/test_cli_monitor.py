@@ -85,6 +85,19 @@ def test_json_is_the_table_with_the_variables_taken_apart(plant, seen):
         assert shares == pytest.approx(raising[order] / raising.sum())
 
 
+def test_names_with_per_cent_in_them_are_variables_like_any_other(plant, tmp_path):
+    for name in ("normal", "faulty"):
+        lines = (plant / f"{name}.csv").read_text().splitlines()
+        named = ["time,flow %,temperature %,pressure %,level %,power %", *lines[1:]]
+        (tmp_path / f"{name}.csv").write_text("\n".join(named))
+    model = tmp_path / "d.mercer"
+    args = ("--id", "time", "--model", "detector", "-o", model)
+    assert run("fit", tmp_path / "normal.csv", *args).exit_code == 0
+    result = run("monitor", model, tmp_path / "faulty.csv", "--json", "--top", "2")
+    alarms = json.loads(result.stdout)["results"]["alarms"]["rows"]
+    assert max(len(row["top"]) for row in alarms) == 2
+
+
 def test_a_process_in_order_ends_with_0(plant):
     result = run("monitor", plant / "d.mercer", plant / "before.csv", "--json")
     assert result.exit_code == 0

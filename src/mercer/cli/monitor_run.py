@@ -29,6 +29,7 @@ class Seen:
     named: str | None  # the column that names the rows; None: they are counted from 0
     labels: Any  # (n,) or None
     label_name: str
+    top: int  # variables that are named for an alarm, at most
 
     @property
     def time_name(self) -> str:
@@ -76,6 +77,7 @@ def monitored(detector: Any, sheet: Sheet, *, top: int) -> Seen:
         named=None if sheet.ids is None else sheet.id_name or "id",
         labels=sheet.labels,
         label_name=sheet.label_name or "label",
+        top=top,
     )
 
 
@@ -156,15 +158,16 @@ def _alarm(seen: Seen, row: int) -> dict[str, Any]:
     if seen.labels is not None:
         told["label"] = _plain(seen.labels[row])
     told |= {name: float(table[name][row]) for name in ("T2", "Q", "index")}
-    return told | {"top": _leading(seen.report, row, str(table["top"][row]))}
+    return told | {"top": _leading(seen, row)}
 
 
-def _leading(report: Monitoring, row: int, words: str) -> list[dict[str, Any]]:
+def _leading(seen: Seen, row: int) -> list[dict[str, Any]]:
     """The variables that the table names, with their shares of what raises the statistic."""
-    if report.contributions is None or not words:
+    report = seen.report
+    if report.contributions is None or not report.table["top"][row]:  # nothing was explained
         return []
     raising = np.maximum(report.contributions[np.searchsorted(report.explained, row)], 0.0)
-    most = np.argsort(-raising, kind="stable")[: words.count(" %")]
+    most = [j for j in np.argsort(-raising, kind="stable")[: seen.top] if raising[j] > 0.0]
     total = float(raising.sum())
     return [{"variable": report.names[j], "share": float(raising[j]) / total} for j in most]
 

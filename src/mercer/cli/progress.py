@@ -8,6 +8,8 @@ import sys
 from contextlib import contextmanager, redirect_stderr
 from typing import TYPE_CHECKING, Any
 
+from mercer.cli.words import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -68,8 +70,11 @@ def _nothing(done: int) -> None:
 @contextmanager
 def _written_above(talk: Talk, console: Any) -> Iterator[None]:
     """Talk goes above the line that changes, as plain text: brackets in it are not markup."""
-    before = talk.write
-    talk.write = lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def write(line: str) -> None:
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+
+    before, talk.write = talk.write, write
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from mercer.cli.config import LARGEST_BYTES
 from mercer.cli.data import Delimiter, Names, Size
 from mercer.cli.frame import Talk, plain, verb
 from mercer.cli.main import LazyGroup, main
-from mercer.cli.output import check_output
+from mercer.cli.output import check_output, replacing
 from mercer.cli.words import printable
 
 
@@ -329,6 +329,16 @@ def test_an_output_is_looked_at_before_the_work(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "link.csv"]
 
 
+def test_behind_a_link_the_file_is_replaced_and_the_link_stays(tmp_path):
+    (tmp_path / "file.png").write_bytes(b"old")
+    link = tmp_path / "link.png"
+    link.symlink_to(tmp_path / "file.png")
+    with replacing(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert (tmp_path / "file.png").read_bytes() == b"new"
+
+
 # ── progress ────────────────────────────────────────────────────────────────
 class Terminal:
     """A stderr that says it is a terminal."""
@@ -368,10 +378,12 @@ def test_on_a_terminal_lines_of_the_fit_stand_and_talk_goes_above(monkeypatch):
         assert verbose == 1
         print("KernelPCA: 5 of 9 [products]", file=sys.stderr)
         talk.say("a [note]")
+        talk.say("a column named \x1b]0;mine\x07")
     with progress.counted(talk, "rows", 3) as advance:
         advance(3)
     assert sys.stderr is terminal
     assert "a [note]" in terminal.text
+    assert "a column named �]0;mine" in terminal.text  # obeyed by no terminal
     assert "\x1b[3" not in terminal.text  # NO_COLOR
     quiet = Talk("fit", {}, as_json=False, quiet=True)
     assert not progress.on_terminal(quiet)

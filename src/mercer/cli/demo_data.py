@@ -8,8 +8,7 @@ import click
 import numpy as np
 from sklearn.datasets import make_circles
 
-from mercer.cli.output import check_output
-from mercer.cli.plot_file import opened
+from mercer.cli.output import check_output, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,5 +92,5 @@ def _write(path: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> N
     if path == "-":
         click.echo(text, nl=False)
         return
-    with opened(check_output(path, (), option="the file")) as file:
+    with replacing(check_output(path, (), option="the file")) as file:
         file.write(text.encode())

@@ -10,7 +10,7 @@ import click
 
 from mercer.cli.data import open_model, read_sheet, reading_options
 from mercer.cli.frame import verb
-from mercer.cli.output import check_output, told_file
+from mercer.cli.output import check_output, replacing, told_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,8 +131,6 @@ def _verified(talk: Talk, opened: Opened, whole: Any, asked: Asked) -> tuple[Any
 
 
 def _write(content: bytes, path: Path | None) -> None:
-    from mercer.cli.plot_file import opened
-
     if path is None:
         if sys.stdout is None:  # started without one
             msg = "The model was to go to the standard output, but it is closed. Name a file."
@@ -140,7 +138,7 @@ def _write(content: bytes, path: Path | None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    with opened(path) as file:
+    with replacing(path) as file:
         file.write(content)
 
 

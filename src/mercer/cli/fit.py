@@ -15,7 +15,7 @@ from mercer.cli.fit_model import TABLES, Components, asked_for, solving_options
 from mercer.cli.fit_plan import tell_plan
 from mercer.cli.frame import verb
 from mercer.cli.keep import keep_model
-from mercer.cli.output import check_output
+from mercer.cli.output import check_model_output, check_output
 from mercer.cli.progress import watched
 from mercer.cli.weights import weight_column
 
@@ -178,10 +178,7 @@ def _checked_paths(
         check_output(checkpoint, [data, *([output] if output else [])], option="--checkpoint")
     if output is None or dry_run:
         return None
-    if output == "-":
-        msg = "-o - came, but a model is a file of bytes. Name a file, such as model.mercer."
-        raise click.UsageError(msg)
-    return check_output(output, [data])
+    return check_model_output(output, data)
 
 
 def _weights(

@@ -13,8 +13,8 @@ from mercer.cli.data import open_model, read_sheet, reading_options
 from mercer.cli.frame import ALARM, OK, verb
 from mercer.cli.monitor_run import axis_times, monitored, named_by_time, results, summary
 from mercer.cli.option_types import OptionType
-from mercer.cli.output import check_output
-from mercer.cli.plot_file import PicturePath, new_figure, opened, save, verbatim
+from mercer.cli.output import check_output, replacing
+from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.engine.frames import need
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _write_table(talk: Talk, seen: Seen, path: Path | None) -> None:
         for piece in _pieces(seen, ","):
             click.echo(piece, nl=False)
         return
-    with opened(path) as file:
+    with replacing(path) as file:
         for piece in _pieces(seen, DELIMITERS[path.suffix.lower()]):
             file.write(piece.encode())
     talk.say(f"wrote {path}: {len(seen.report.table)} rows")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from mercer._core.atomic import part_of, sweep
+from mercer._core.atomic import part_of, sweep, written_whole
 from mercer._core.memory import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 def check_output(output: str, inputs: Iterable[str], *, option: str = "-o") -> Path:
@@ -29,7 +29,7 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "-o") -> P
     if path.exists() and not path.is_file():  # a device would be replaced by a file
         msg = f"{option} {output} is no plain file. Name one that is, or is not there yet."
         raise click.UsageError(msg)
-    part = part_of(Path(os.path.realpath(path)))  # behind a link the file is replaced, not the link
+    part = part_of(_behind(path))
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except OSError as error:
@@ -40,6 +40,30 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "-o") -> P
         part.unlink()
     sweep(path)
     return path
+
+
+def check_model_output(output: str, data: str) -> Path:
+    """The path of a model to come, if it can be written there."""
+    if output == "-":
+        msg = "-o - came, but a model is a file of bytes. Name a file, such as model.mercer."
+        raise click.UsageError(msg)
+    return check_output(output, [data])
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A binary file that becomes `path` when all went well; what fails is said of `path` itself."""
+    try:
+        with written_whole(_behind(path)) as file:
+            yield file
+    except OSError as error:
+        msg = f"{str(path)!r} can't be written: {error.strerror or error}."
+        raise OSError(msg) from error
+
+
+def _behind(path: Path) -> Path:
+    """The file that a link leads to: it is replaced, and the link stays one."""
+    return Path(os.path.realpath(path))
 
 
 def told_file(path: Path, *, replaced: bool) -> str:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-from mercer._core.atomic import written_whole
 from mercer._core.errors import nearest
 from mercer.cli.option_types import OptionType
+from mercer.cli.output import replacing
 from mercer.engine.frames import need
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import click
 
 SUFFIXES = ("png", "svg", "pdf")
@@ -69,16 +66,5 @@ def save(figure: Any, path: Path, *, dpi: int = 120) -> None:
     from matplotlib import rc_context
 
     suffix = path.suffix.lower().lstrip(".")
-    with rc_context(SALT), opened(path) as file:
+    with rc_context(SALT), replacing(path) as file:
         figure.savefig(file, format=suffix, dpi=dpi, metadata=UNDATED[suffix])
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """A binary file that becomes `path` when all went well; what fails is said of `path` itself."""
-    try:
-        with written_whole(path) as file:
-            yield file
-    except OSError as error:
-        msg = f"{str(path)!r} can't be written: {error.strerror or error}."
-        raise OSError(msg) from error

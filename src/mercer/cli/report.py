@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mercer._core.atomic import written_whole
 from mercer._core.memory import format_bytes
 from mercer.cli.data import open_model, read_sheet, reading_options
 from mercer.cli.frame import verb
-from mercer.cli.output import check_output, told_file
+from mercer.cli.output import check_output, replacing, told_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mercer.cli.data import Opened
     from mercer.cli.frame import Talk
     from mercer.io.prepare import Sheet
@@ -159,7 +159,6 @@ def _date(dated: bool) -> str | None:
 
 def _write(talk: Talk, path: Path, body: bytes) -> None:
     replaced = path.exists()
-    target = Path(os.path.realpath(path))  # behind a link the file is replaced, not the link
-    with talk.timed("write"), written_whole(target) as file:
+    with talk.timed("write"), replacing(path) as file:
         file.write(body)
     talk.say(told_file(path, replaced=replaced))

@@ -14,7 +14,7 @@ from mercer.cli.data import preparing_options, read_training, reading_options
 from mercer.cli.fit_model import TABLES, Asked, asked_for
 from mercer.cli.frame import FAILURE, OK, verb
 from mercer.cli.keep import keep_model
-from mercer.cli.output import check_output
+from mercer.cli.output import check_model_output
 from mercer.cli.progress import watched
 from mercer.cli.select_words import facts, told, winner_options
 from mercer.kernels.expression import parse_kernel
@@ -142,7 +142,7 @@ def select(
     if supervised and reading.label is None:
         msg = "--supervised came without --label: name the column that the scores are to predict."
         raise click.UsageError(msg)
-    path = _checked_output(output, data)
+    path = None if output is None else check_model_output(output, data)
     sheet, preparation = read_training(
         talk, data, reading, memory, scale=scale, impute=impute, one_hot=one_hot
     )
@@ -173,13 +173,6 @@ def _candidates(repeated: tuple[str, ...], listed: str | None) -> list[Kernel] |
         msg = '--kernels is empty. Write it as "linear(); rbf(gamma=0.5)", or leave it out.'
         raise click.UsageError(msg)
     return kernels or None
-
-
-def _checked_output(output: str | None, data: str) -> Path | None:
-    if output == "-":
-        msg = "-o - came, but a model is a file of bytes. Name a file, such as model.mercer."
-        raise click.UsageError(msg)
-    return None if output is None else check_output(output, [data])
 
 
 # ── compare ─────────────────────────────────────────────────────────────────

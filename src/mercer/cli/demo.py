@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -131,6 +132,10 @@ def _write_data(
     talk: Talk, csv: str | None, process: tuple[str, str] | None
 ) -> list[dict[str, Any]]:
     """Write the files that were asked for; their names and numbers of rows."""
+    paths = [*([] if csv is None else [csv]), *(process or ())]
+    if len({os.path.realpath(path) for path in paths}) < len(paths):
+        msg = f"{', '.join(paths)}: one of these files comes twice. Give each its own name."
+        raise click.UsageError(msg)
     written = []
     if csv is not None:
         written.append({"file": csv, "rows": write_circles(csv)})

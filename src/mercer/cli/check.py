@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 import numpy as np
-from click.core import ParameterSource
 
 from mercer import check_kernel
 from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.cli.check_words import Points, facts, matrix_facts, told, told_matrix
-from mercer.cli.data import preparing_options, reading_options
+from mercer.cli.data import preparing_options, reading_options, say_read
+from mercer.cli.flags import flagged
 from mercer.cli.frame import ALARM, OK, verb
 from mercer.diagnostics.mercer_check import MAX_ROWS
 from mercer.io.prepare import Preparation, prepared_rows
@@ -64,7 +64,7 @@ def check(
     exit code is 4 where a witness was found: points and a vector v with vᵀKv < 0, or two points with
     k(x, y) ≠ k(y, x).
     """
-    if matrix and _is_on_the_line("kernel"):
+    if matrix and flagged("kernel"):
         msg = "--kernel and --matrix came: judge a kernel on rows, or a matrix by itself."
         raise click.UsageError(msg)
     judged = None if kernel is None or matrix else parse_kernel(kernel)
@@ -79,12 +79,6 @@ def check(
         talk.tell(facts(judged, verdict), told(verdict))
         return _code(verdict)
     return _on_rows(talk, judged, data, reading, seed=seed, memory=memory, **preparing)
-
-
-def _is_on_the_line(name: str) -> bool:
-    """Whether an option was typed, and does not come from a file or from the environment."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source is ParameterSource.COMMANDLINE
 
 
 def _code(verdict: Verdict) -> int:
@@ -103,15 +97,14 @@ def _on_rows(
     memory: str,
     **preparing: Any,
 ) -> int:
+    budget = parse_bytes(memory)
     with talk.timed("read"):
         table = _of_numbers(talk, open_table(data, reading), reading, preparing["one_hot"])
-        preparation, notes = Preparation.learn(table, **preparing)
-        sheet = prepared_rows(table, preparation, memory_bytes=parse_bytes(memory))
+        preparation, notes = Preparation.learn(table, memory_bytes=budget, **preparing)
+        sheet = prepared_rows(table, preparation, memory_bytes=budget)
+    say_read(talk, table, sheet, (*notes, *sheet.notes))
     n, d = sheet.rows.shape
-    talk.say(f"read {table.source}: {n} rows, {d} features")
-    for note in (*notes, *sheet.notes):
-        talk.note(note)
-    rows, positions = _some(talk, sheet, budget=parse_bytes(memory), seed=seed)
+    rows, positions = _some(talk, sheet, budget=budget, seed=seed)
     with talk.timed("check"):
         verdict = check_kernel(kernel, rows, random_state=seed)
     scaled = preparation.center is not None

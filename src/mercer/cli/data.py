@@ -32,6 +32,7 @@ __all__ = [
     "read_sheet",
     "read_training",
     "reading_options",
+    "say_read",
 ]
 
 FORMATS = ("csv", "tsv", "npy", "npz", "images", "parquet", "arrow", "hdf5", "h5ad")
@@ -211,11 +212,12 @@ def read_training(
         notes = (*notes, "columns are not scaled")
     elif scaled_later:
         notes = (*notes, "the model standardises every column itself")
-    _say_read(talk, table, sheet, (*notes, *sheet.notes))
+    say_read(talk, table, sheet, (*notes, *sheet.notes))
     return sheet, preparation
 
 
-def _say_read(talk: Talk, table: TableFile, sheet: Sheet, notes: tuple[str, ...]) -> None:
+def say_read(talk: Talk, table: TableFile, sheet: Sheet, notes: tuple[str, ...]) -> None:
+    """How much was read, and what was done to it."""
     n, d = sheet.rows.shape
     talk.say(f"{table.source}: {count(n, 'row')}, {count(d, 'feature')}")
     for note in notes:
@@ -250,5 +252,5 @@ def read_sheet(talk: Talk, path: str, reading: Reading, opened: Opened, memory: 
     with talk.timed("read"), watched(talk, f"reading {path}"):
         table, preparation = match_table(talk, path, reading, opened)
         sheet = prepared_rows(table, preparation, memory_bytes=parse_bytes(memory))
-    _say_read(talk, table, sheet, sheet.notes)
+    say_read(talk, table, sheet, sheet.notes)
     return sheet

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.approximations import RPCholesky
-from mercer.cli.data import preparing_options, reading_options
+from mercer.cli.data import preparing_options, reading_options, say_read
 from mercer.cli.fit_model import Components, asked_for, solving_options
 from mercer.cli.frame import ALARM, OK, verb
 from mercer.io.prepare import Preparation, prepared_rows
@@ -163,10 +163,7 @@ def _rows(talk: Talk, data: str, reading: Reading, *, budget: int, **preparing: 
                     "the rows are taken as they lie in the file: scaling changes neither bytes nor seconds"
                 )
             return lying
-        preparation, notes = Preparation.learn(table, **preparing)
+        preparation, notes = Preparation.learn(table, memory_bytes=budget, **preparing)
         sheet = prepared_rows(table, preparation, memory_bytes=budget)
-    n, d = sheet.rows.shape
-    talk.say(f"read {table.source}: {n} rows, {d} features")
-    for note in (*notes, *sheet.notes):
-        talk.note(note)
+    say_read(talk, table, sheet, (*notes, *sheet.notes))
     return sheet.rows

@@ -73,8 +73,8 @@ Sizes in bytes are written as `2GB` or `512MiB`.
 
 ## What every verb prints with --json
 
-One object on stdout: `schema_version`, `mercer_version`, `command`, `params`, `timings` in seconds,
-`warnings` and `results`. Numbers that are not finite are `null`.
+One object on stdout: `schema_version`, `mercer_version`, `command`, `params`, `timings` in seconds, `notes`
+about what was done to the data, `warnings` and `results`. Numbers that are not finite are `null`.
 """
 
 

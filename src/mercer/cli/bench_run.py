@@ -73,8 +73,6 @@ def methods(n: int, k: int, gamma: float, *, memory_bytes: int, seed: int) -> li
             reason = f"it would take about {format_bytes(need)}, beyond --memory"
         elif solver == "dense" and n > DENSE_UP_TO:
             reason = f"all {n} eigenpairs take minutes; it takes part up to {DENSE_UP_TO} rows"
-        elif solver == "arpack" and k >= n:
-            reason = "ARPACK finds fewer components than there are rows"
         listed.append(Method(f"scikit-learn {solver}", _theirs(solver, k, gamma, seed), reason))
     return listed
 

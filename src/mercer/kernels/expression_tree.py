@@ -57,11 +57,6 @@ class Argument:
     name: Token | None
     value: Node
 
-    @property
-    def start(self) -> int:
-        """Where it begins."""
-        return self.value.start if self.name is None else self.name.start
-
 
 @dataclass(frozen=True)
 class Call(Node):

@@ -59,10 +59,13 @@ def _enter_model(path: Path) -> None:
     import mercer
 
     model = mercer.load(path)
-    width = getattr(model, "n_features_in_", None)
+    inner = model.model if isinstance(model, mercer.Prepared) else model
+    rows = np.zeros((2, inner.n_features_in_))
     # A model that loads must work: nothing half-right comes through the door.
-    if width and hasattr(model, "transform"):
-        model.transform(np.zeros((2, width)))
+    if isinstance(inner, mercer.KernelPCADetector):
+        model.predict(rows)
+    else:
+        model.transform(rows)
 
 
 def _enter_kernel(path: Path) -> None:
@@ -105,21 +108,26 @@ def model_seeds() -> list[bytes]:
     """Models of several routes, small."""
     import mercer
     from mercer.approximations import RPCholesky
+    from mercer.io.prepare import Preparation
     from mercer.kernels import RBF, Linear, Polynomial
 
     x = np.random.default_rng(0).standard_normal((14, 3))
+    preparation = Preparation(("a", "b", "c"), fills=x[0], center=x[1], spread=np.exp(x[2]))
     models = [
         mercer.KernelPCA(2, kernel=RBF(0.5) + 0.1 * Linear()),
         mercer.KernelPCA(2, kernel=Polynomial(2), preimage="ridge"),
         mercer.KernelPCA(2, approximation=RPCholesky(rank=6)),
         mercer.PCA(2),
         mercer.IncrementalKernelPCA(2, kernel=RBF(0.5)),
+        mercer.KernelPCADetector(2, folds=2),
     ]
+    fitted = [model.fit(x) for model in models]
+    fitted.append(mercer.Prepared(preparation, fitted[0]))  # what the command line writes
     with TemporaryDirectory() as folder:
         path = Path(folder) / "m.mercer"
         found = []
-        for model in models:
-            model.fit(x).save(path)
+        for model in fitted:
+            model.save(path)
             found.append(path.read_bytes())
     return found
 

@@ -35,7 +35,7 @@ VALUES = (
     {"$type": "KernelPCA"},
     {"$array": 0},
 )
-DEEP = 3000
+DEPTHS = (100, 900)  # lists in lists; json itself writes about a thousand
 # As float64: NaN, 0, infinity, -0.
 NUMBERS = (b"\xff" * 8, bytes(8), bytes(6) + b"\xf0\x7f", bytes(7) + b"\x80")
 
@@ -117,7 +117,7 @@ def _spoil_tree(header: dict[str, Any], donor: dict[str, Any], rng: random.Rando
         holder[rng.choice(("x", "__class__", "kernel", "shape", "$array"))] = rng.choice(VALUES)
     elif what < 0.93:
         deep: Any = 0
-        for _ in range(rng.choice((100, 900, DEEP // 30))):
+        for _ in range(rng.choice(DEPTHS)):
             deep = [deep]
         holder[key] = deep
     else:

@@ -28,8 +28,8 @@ class Outcome:
     findings: list[tuple[bytes, str]] = field(default_factory=list)
 
 
-class HangError(Exception):
-    """An input took too long."""
+class HangError(BaseException):
+    """An input took too long. No `except Exception` of the code under test may swallow it."""
 
 
 def cap_memory() -> None:
@@ -64,6 +64,8 @@ def _verdict(door: Door, path: Path) -> tuple[str, str | None]:
         message = str(error)
         poor = len(message) < 20 or len(message) > 2000
         return f"refused, {type(error).__name__}", f"poor message: {message!r}" if poor else None
+    except KeyboardInterrupt:  # whoever runs this has seen enough
+        raise
     except BaseException as error:
         return f"FOUND {type(error).__name__}", f"{type(error).__name__}: {error}"
     finally:

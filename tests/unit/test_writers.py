@@ -158,6 +158,23 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(ending, scores, tmp_pa
     assert os.listdir(tmp_path) == [path.name]
 
 
+class Full(io.BytesIO):
+    def write(self, _):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_which_disk_is_full_is_told(scores, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(Full()))
+    with pytest.raises(OSError, match="No space left") as caught:
+        write("-", scores, format="npy")
+    assert "temporary" not in str(caught.value)
+    monkeypatch.setattr("mercer.io.write_formats.tempfile.TemporaryFile", lambda **_: Full())
+    for path in (tmp_path / "t.npz", "-"):
+        with pytest.raises(OSError, match=r"^The rows of an NPZ file .* temporary folder .*TMPDIR"):
+            write(path, scores, format="npz")
+    assert os.listdir(tmp_path) == []
+
+
 def test_an_interrupt_leaves_the_old_file(scores, tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"old")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,12 @@ def spooled(form: str, pipe: Path | None = None) -> Spool:
     if pipe is None and sys.stdin is None:  # started without one
         msg = "- came, but there is no standard input: it is closed. Pipe a file into it, or name one."
         raise DataError(msg)
-    try:
-        if pipe is None:
-            return Spool(sys.stdin.buffer, f".{form}")
-        with pipe.open("rb") as stream:
+    # A pipe that can't be opened is no matter of room.
+    with nullcontext(sys.stdin.buffer) if pipe is None else pipe.open("rb") as stream:
+        try:
             return Spool(stream, f".{form}")
-    except OSError as error:
-        raise no_room(error, "What came through the pipe") from error
+        except OSError as error:
+            raise no_room(error, "What came through the pipe") from error
 
 
 def no_room(error: OSError, what: str) -> TemporaryRoomError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from mercer._core.atomic import sweep, written_whole
-from mercer._core.errors import DataError, InputError, nearest
+from mercer._core.errors import DataError, InputError, MercerError, nearest
 from mercer.io.formats import SUFFIXES as READ
 from mercer.io.layout import require_distinct
 from mercer.io.spool import no_room
@@ -193,13 +193,13 @@ def _standard_output(form: str) -> Iterator[BinaryIO]:
         yield out
         out.flush()
         return
-    try:
-        with tempfile.TemporaryFile(prefix="mercer-") as file:
+    with tempfile.TemporaryFile(prefix="mercer-") as file:
+        try:
             yield file
-            file.seek(0)
-            shutil.copyfileobj(file, out)
-            out.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise no_room(error, "What was to be written") from error
+            file.seek(0)  # the last bytes reach the disk here
+        except MercerError:  # with its own sentence
+            raise
+        except OSError as error:
+            raise no_room(error, "What was to be written") from error
+        shutil.copyfileobj(file, out)
+        out.flush()

@@ -14,6 +14,7 @@ import numpy as np
 
 from mercer.engine.frames import need
 from mercer.engine.tiles import row_slices
+from mercer.io.spool import no_room
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -148,7 +149,10 @@ class Npz(Format):
         self._words: tuple[list[Any], list[Any]] = ([], [])
 
     def write(self, rows: Array, ids: Any, labels: Any) -> None:
-        self._rows.write(np.ascontiguousarray(rows, self.dtype).tobytes())
+        try:
+            self._rows.write(np.ascontiguousarray(rows, self.dtype).tobytes())
+        except OSError as error:
+            raise no_room(error, "The rows of an NPZ file") from error
         for kept, values in zip(self._words, (ids, labels), strict=True):
             if values is not None:
                 kept.extend(_plain_values(values))

@@ -217,6 +217,14 @@ def test_missing_values_of_new_rows_are_counted_before_they_are_refused(tmp_path
         prepared_rows(table, Preparation(("a", "b")), memory_bytes=PLENTY)
 
 
+@pytest.mark.parametrize("impute", IMPUTERS)
+def test_a_file_of_words_alone_is_prepared(impute, tmp_path):
+    (tmp_path / "t.csv").write_text("k\nu\nv\n")
+    table = open_table(tmp_path / "t.csv")
+    preparation, _ = Preparation.learn(table, impute=impute, one_hot=True)
+    assert prepared_rows(table, preparation, memory_bytes=PLENTY).rows.tolist() == [[1, 0], [0, 1]]
+
+
 def test_a_median_that_would_not_fit_is_refused_and_columns_take_turns(tmp_path, measured):
     table = open_table(filed(tmp_path, measured), Reading(label="kind"))
     one_column = 2 * 8 * 500

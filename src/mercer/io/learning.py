@@ -167,16 +167,14 @@ def _fills(table: TableFile, seen: _Seen, impute: str, memory_bytes: int | None)
 
 def _medians(table: TableFile, seen: _Seen, budget: int) -> Array:
     """Of all columns, so that a column that is whole here can have gaps in new rows."""
-    p = len(seen.names)
-    needed = 2 * 8 * seen.n * min(p, max(1, budget // max(1, 16 * seen.n)))
-    if needed > budget:
+    p, each = len(seen.names), 2 * 8 * seen.n  # bytes of a column, and of the copy that is sorted
+    if p > 0 and each > budget:
         msg = (
-            f"The median of a column of {seen.n} values takes {format_bytes(16 * seen.n)} of memory, but "
+            f"The median of a column of {seen.n} values takes {format_bytes(each)} of memory, but "
             f"{format_bytes(budget)} are given. Raise --memory, or say --impute mean."
         )
         raise MemoryBudgetError(msg)
-    width = needed // (16 * seen.n)
-    medians = np.empty(p)
+    medians, width = np.empty(p), max(1, budget // each)
     for first in range(0, p, width):  # as many columns at a time as fit
         some = slice(first, min(first + width, p))
         held = np.empty((seen.n, some.stop - some.start))

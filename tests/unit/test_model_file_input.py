@@ -73,6 +73,12 @@ def test_arrays_are_checked_however_they_are_read(path, whole, mmap):
         load(path, mmap=mmap)
 
 
+def test_a_file_without_arrays_is_whole_too(tmp_path):
+    container.write(tmp_path / "m", 1, {"a": 1}, [])
+    contents = read(tmp_path / "m", 1, mmap=True)
+    assert (contents.header, contents.arrays) == ({"a": 1, "arrays": []}, [])
+
+
 # ── no model file at all ────────────────────────────────────────────────────
 def test_what_is_no_model_file_is_told_apart(tmp_path):
     with pytest.raises(ModelFileError, match="There is no model file"):
@@ -278,7 +284,11 @@ FORGERIES = {
     "number for a text": put("Plan", "route", 3),
     "status that is none": put("Status", "name", "__class__"),
     "unknown mark": put("KernelPCA", "verbose", {"$pickle": "gASV"}),
-    "two marks": put("KernelPCA", "verbose", {"a": 1}),
+    "no mark": put("KernelPCA", "verbose", {"a": 1}),
+    "two marks": put("KernelPCA", "verbose", {"$tuple": [], "$array": 0}),
+    "a number and something beside it": put(
+        "KernelPCA", "verbose", {"$scalar": "<i8", "value": 1, "more": 2}
+    ),
     "unknown parameter": put("KernelPCA", "n_jobs", 1),
     "parameter of another kind": put("KernelPCA", "kernel", {"$array": 0}),
     "unknown attribute": put("KernelPCA", "__class__", 1, "learned"),

@@ -20,14 +20,11 @@ def check_object(name: str, value: Any) -> None:
         check(value)
 
 
-def _columns(model: Any, d: int) -> bool:
-    """Whether a model is fitted; if so, it has as many columns as its parts."""
-    if "n_features_in_" not in vars(model):
-        return False
+def _columns(model: Any, d: int) -> None:
+    """A fitted model has as many columns as its parts."""
     names = vars(model).get("feature_names_in_")
     need(model.n_features_in_ == d, f"a model of {d} columns says it has {model.n_features_in_}")
     need(names is None or len(names) == d, f"a model of {d} columns has other names")
-    return True
 
 
 def _kernel_pca(model: Any) -> None:

@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -91,9 +91,8 @@ def write(path: Path, version: int, header: dict[str, Any], arrays: Sequence[Any
         slots = _placed(arrays, PROLOGUE.size + room)
     with written_whole(path) as file:
         written = [_write_array(file, s, a) for s, a in zip(slots, arrays, strict=True)]
-        file.truncate(
-            max(PROLOGUE.size + room, *(s.end for s in slots))
-        )  # the last one may be empty
+        # The last array may be empty, and there may be none.
+        file.truncate(max([PROLOGUE.size + room, *(s.end for s in slots)]))
         text = _header_bytes(header, written)
         file.seek(0)
         file.write(_prologue(version, text.ljust(room)))
@@ -151,7 +150,7 @@ def _write_array(file: BinaryIO, slot: Slot, array: Any) -> Slot:
             "the model was saved? Save again."
         )
         raise ModelFileError(msg)
-    return Slot(slot.dtype, slot.shape, slot.order, slot.offset, slot.n_bytes, seal.hexdigest())
+    return replace(slot, sha256=seal.hexdigest())
 
 
 def _blocks(array: Any, slot: Slot) -> Iterator[Any]:

@@ -69,6 +69,7 @@ class Decoder:
         mark = next((name for name in tree if name.startswith("$")), None)
         if mark not in self._MARKS:
             _wrong(f"it holds a value marked {mark!r}, which this mercer does not know")
+        _names(tree, {mark, *self._BESIDE.get(mark, ())}, set(), f"a value marked {mark!r}")
         return getattr(self, self._MARKS[mark])(tree[mark], tree)
 
     _MARKS = {  # noqa: RUF012  (a table, read only)
@@ -87,6 +88,8 @@ class Decoder:
         "$tuple": "_tuple",
     }
 
+    _BESIDE = {"$csr": ("shape", "kind"), "$scalar": ("value",)}  # noqa: RUF012  (a table, read only)
+
     # ── what stands in a tree ───────────────────────────────────────────────
     def _object(self, place: Any, _: Any) -> Any:
         if type(place) is not int or not 0 <= place < len(self._objects):
@@ -100,7 +103,6 @@ class Decoder:
         return self._arrays[slot]
 
     def _csr(self, parts: Any, tree: Any) -> Any:
-        tree = _names(tree, {"$csr", "shape", "kind"}, set(), "a sparse matrix")
         parts = _names(parts, {"data", "indices", "indptr"}, set(), "a sparse matrix")
         data, indices, indptr = (self.value(parts[n]) for n in ("data", "indices", "indptr"))
         shape = tree["shape"]
@@ -142,7 +144,7 @@ class Decoder:
         return np.dtype(text)
 
     def _scalar(self, text: Any, tree: Any) -> Any:
-        value = self.value(_names(tree, {"$scalar", "value"}, set(), "a number")["value"])
+        value = self.value(tree["value"])
         if not isinstance(value, (bool, int, float)):
             _wrong(f"{value!r} stands where a number was needed")
         return self._dtype(text, tree).type(value)

@@ -11,6 +11,7 @@ import mercer
 from mercer import PCA, KernelPCA, KernelPCADetector
 from mercer.errors import InputError
 from mercer.estimators.prepared import Prepared
+from mercer.io.model_file import read_header
 from mercer.io.prepare import Preparation
 from mercer.kernels import RBF
 
@@ -100,7 +101,9 @@ def test_a_detector_is_asked_in_raw_rows_and_answers_with_names(raw):
     seen = found.monitor(odd, top=1)
     assert seen.names == NAMES
     assert seen.alarms["top"][-1].startswith("c ")
-    with pytest.raises(InputError, match="KernelPCADetector, which has none"):
+    with pytest.raises(
+        InputError, match=r"KernelPCADetector, which has none\. It has predict, .*monitor\."
+    ):
         found.transform(raw)
 
 
@@ -118,6 +121,7 @@ def test_rows_that_do_not_fit_are_refused(prepared, rows):
 
 def test_it_is_kept_in_one_file(prepared, raw, tmp_path):
     prepared.save(tmp_path / "model.mercer", about={"by": "me"})
+    assert read_header(tmp_path / "model.mercer")["about"] == {"by": "me"}
     again = mercer.load(tmp_path / "model.mercer")
     assert isinstance(again, mercer.Prepared)
     assert again.preparation.features == NAMES

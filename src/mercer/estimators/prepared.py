@@ -10,18 +10,30 @@ from sklearn.utils.validation import check_array
 
 from mercer._core.errors import InputError
 from mercer.engine.frames import frame_package, frame_rows, require_names
+from mercer.estimators.saving import Saving
+from mercer.io.layout import listed
+from mercer.io.table import Chunk
 
 if TYPE_CHECKING:
-    import os
-
     from mercer._core.types import Array
     from mercer.estimators.detector_report import Monitoring
     from mercer.io.prepare import Preparation
-    from mercer.io.table import Chunk
+
+# What a model may be asked about rows.
+ASKED = (
+    "transform",
+    "inverse_transform",
+    "reconstruct",
+    "reconstruction_error",
+    "predict",
+    "decision_function",
+    "contributions",
+    "monitor",
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class Prepared(Saving):
     """A model of prepared rows, for rows that are not: filled, one-hot, scaled, then asked.
 
     The command line keeps its models so, because a model without its scaling is half a model. What goes
@@ -198,36 +210,19 @@ class Prepared:
         del input_features
         return self._asked("get_feature_names_out")()
 
-    def save(self, path: str | os.PathLike[str], *, data: Any = None, about: Any = None) -> None:
-        """Keep model and preparation in one file, which `mercer.load` reads.
-
-        Parameters
-        ----------
-        path : path
-            Written whole or not at all.
-        data : optional
-            What the file is to say about the training rows.
-        about : optional
-            What JSON can hold, kept in the header.
-        """
-        from mercer.io import model_file
-
-        model_file.save(self, path, data=data, about=about)
-
     def _asked(self, name: str) -> Any:
         """The method of the model, or an error that says what this model can."""
         method = getattr(self.model, name, None)
         if method is None:
             kind = type(self.model).__name__
-            msg = f"`{name}` was called, but the model is a {kind}, which has none."
+            can = ", ".join(one for one in ASKED if hasattr(self.model, one))
+            msg = f"`{name}` was called, but the model is a {kind}, which has none. It has {can}."
             raise InputError(msg)
         return method
 
 
 def _chunk(X: Any, preparation: Preparation) -> Chunk:
     """Raw rows as a reader would hand them over."""
-    from mercer.io.table import Chunk
-
     categories = [column for column, _ in preparation.categories]
     package = frame_package(X)
     if package is None:
@@ -241,7 +236,7 @@ def _chunk(X: Any, preparation: Preparation) -> Chunk:
 def _array(X: Any, preparation: Preparation, categories: list[str]) -> Array:
     if categories:
         msg = (
-            f"Rows without names came, but the columns {', '.join(map(repr, categories))} hold categories. "
+            f"Rows without names came, but the columns {listed(categories)} hold categories. "
             "Pass a data frame with the columns of the file."
         )
         raise InputError(msg)
@@ -251,7 +246,7 @@ def _array(X: Any, preparation: Preparation, categories: list[str]) -> Array:
     if rows.shape[1] != p:
         msg = (
             f"Rows of {rows.shape[1]} columns came, but the model was fitted on {p}: "
-            f"{_some(preparation.numbers)}."
+            f"{listed(preparation.numbers)}."
         )
         raise InputError(msg)
     return np.asarray(rows)
@@ -271,8 +266,3 @@ def _is_missing(value: Any) -> bool:
         return bool(value != value)  # noqa: PLR0124
     except TypeError:
         return True
-
-
-def _some(names: tuple[str, ...]) -> str:
-    shown = ", ".join(map(repr, names[:8]))
-    return shown if len(names) <= 8 else f"{shown}, …"

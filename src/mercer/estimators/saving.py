@@ -13,16 +13,24 @@ if TYPE_CHECKING:
 class Saving:
     """`save`, beside `mercer.load`."""
 
-    def save(self, path: str | os.PathLike[str], *, data: Any = None) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        data: Any = None,
+        about: dict[str, Any] | None = None,
+    ) -> None:
         """Write the fitted model to a file, in a single step: the old file or the new one, never half.
 
         Parameters
         ----------
         path : str or path-like
             The file; ``.mercer`` is the usual ending.
-        data : array-like, sparse matrix or source of rows, optional
+        data : array-like, sparse matrix or source of rows, or a dict, optional
             The training rows, of which a digest is kept, so that others can tell what the model was
-            fitted to. An exact fit keeps its rows anyhow and needs none.
+            fitted to; a dict is kept as it is. An exact fit keeps its rows anyhow and needs none.
+        about : dict, optional
+            Anything that JSON can hold, for people: who fitted it, with which command.
 
         Examples
         --------
@@ -36,4 +44,4 @@ class Saving:
         >>> np.array_equal(again.transform(X), model.transform(X))
         True
         """
-        save(self, path, data=data)
+        save(self, path, data=data, about=about)

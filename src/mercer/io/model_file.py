@@ -17,7 +17,7 @@ from mercer.io.decode import Decoder
 from mercer.io.encode import Encoder
 from mercer.io.known_types import name_of, table
 from mercer.io.known_values import ESTIMATORS
-from mercer.io.summary import VERSION, described, identity
+from mercer.io.summary import VERSION, described, identity, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,7 +179,10 @@ def _read(path: str | os.PathLike[str], *, mmap: bool, arrays: bool = True) -> C
         version += 1
     missing = [name for name in NEEDED if name not in header]
     if missing or header.get("format") != contents.format:
-        msg = f"The model file {file} is refused: its header lacks {', '.join(missing) or 'its format'}."
+        msg = (
+            f"The model file {file} is refused: its header lacks {', '.join(missing) or 'its format'}. No "
+            "mercer writes such a file."
+        )
         raise ModelFileError(msg)
     return type(contents)(version, header, contents.arrays)
 
@@ -219,7 +222,7 @@ def _short(found: Any) -> str:
 
 def _require_fitted(model: Any) -> None:
     """Raise unless it is a model that was fitted, of a type that a file may hold."""
-    inner = model.model if name_of(model) == "Prepared" else model
+    inner = unwrapped(model)
     name = name_of(inner)
     if name not in ESTIMATORS or name == "KernelCenterer":
         kind = type(inner)

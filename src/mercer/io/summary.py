@@ -30,7 +30,7 @@ SHOWN = 100  # numbers of a list that people are shown
 
 def described(model: Any, data: Any, about: Any) -> dict[str, Any]:
     """The header of a model, less what is read back from it."""
-    inner = model.model if name_of(model) == "Prepared" else model
+    inner = unwrapped(model)
     return {
         "mercer_version": VERSION,
         **identity(model),
@@ -42,9 +42,14 @@ def described(model: Any, data: Any, about: Any) -> dict[str, Any]:
     }
 
 
+def unwrapped(model: Any) -> Any:
+    """The estimator, without the preparation of its rows."""
+    return model.model if name_of(model) == "Prepared" else model
+
+
 def identity(model: Any) -> dict[str, Any]:
     """What a model is, as `mercer info` tells it before anybody uses it."""
-    inner = model.model if name_of(model) == "Prepared" else model
+    inner = unwrapped(model)
     names = getattr(inner, "feature_names_in_", None)
     if inner is not model:
         names = model.preparation.features

@@ -218,6 +218,12 @@ def test_a_size_that_is_none_is_a_usage_error(run):
         assert "4GB" in result.stderr
 
 
+def test_a_seed_is_one_that_scikit_learn_takes_too(run):
+    assert "seed=4294967295" in run("fit", "--seed", "4294967295").stdout
+    for wrong in ("4294967296", "-1"):
+        assert run("fit", "--seed", wrong).exit_code == 2
+
+
 # ── talk and documents ──────────────────────────────────────────────────────
 def test_stdout_has_the_document_alone_and_stderr_the_talk(ending):
     def do(talk):

@@ -161,7 +161,8 @@ def test_a_winner_that_can_not_be_fitted_is_still_told(data, tmp_path):
         (["--folds", "1"], 2, "folds"),
         (["-o", "-"], 2, "Name a file"),
         (["--noise", "-1", "--kernel", "linear()"], 3, "noise"),
-        (["--kernel", "rbf", "--components", "0"], 3, "0"),
+        (["--jobs", "0", "--kernel", "linear()"], 2, "all cores"),
+        (["--kernel", "rbf", "--components", "0"], 3, "--components 0 came"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(data, options, code, why):

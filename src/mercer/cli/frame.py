@@ -48,6 +48,7 @@ __all__ = [
 
 HELP = {"--help", "-h"}
 ORIGINS = "mercer.origins"
+LARGEST_SEED = 2**32 - 1  # that scikit-learn takes, with which some verbs work
 
 
 class Talk:
@@ -262,7 +263,11 @@ def _common(*, seed: bool, memory: bool) -> list[Callable[..., Any]]:
     if seed:
         options.append(
             click.option(
-                "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed."
+                "--seed",
+                type=click.IntRange(0, LARGEST_SEED),
+                default=0,
+                show_default=True,
+                help="Seed.",
             )
         )
     return options

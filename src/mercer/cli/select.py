@@ -54,6 +54,13 @@ class Counts(StringParamType):
         return [int(text) for text in texts]
 
 
+def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
+    if value == 0:
+        msg = "0 came; 1 or more were needed, or -1 for all cores."
+        raise click.BadParameter(msg, ctx, param)
+    return value
+
+
 @verb(example=EXAMPLE, seed=True, memory=True)
 @click.argument("data")
 @click.option(
@@ -103,7 +110,12 @@ class Counts(StringParamType):
     show_default=True,
     help="Rows to compare on; from more, so many are drawn with --seed.",
 )
-@click.option("--jobs", type=int, help="Candidates side by side; -1 takes all cores.")
+@click.option(
+    "--jobs",
+    type=int,
+    callback=_not_zero,
+    help="Candidates side by side; -1 takes all cores.",
+)
 @click.option("--approximation", metavar="TEXT", help="How to fit the winner, as in `mercer fit`.")
 @click.option(
     "--preimage",

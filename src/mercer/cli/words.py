@@ -18,7 +18,7 @@ def printable(text: str) -> str:
 OPTIONS = (
     (r"`mercer\.check_kernel`", "`mercer check`"),
     (r"\bn_components=None\b", "--components all"),
-    (r"\bn_components=([\w.]+\w)", r"--components \1"),
+    (r"\bn_components=([\w.]*\w)", r"--components \1"),
     (r"\bNone for all components\b", "all"),
     (r"\bfor n_samples=(\d+)", r"for \1 rows"),
     (r"\bn_samples=(\d+)", r"there are \1 rows"),

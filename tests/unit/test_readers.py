@@ -353,6 +353,15 @@ def test_what_stands_beside_the_rows_is_found_in_every_format(tmp_path, cells):
     assert table.columns[1].name == "gene 1"
 
 
+def test_cells_without_names_have_no_ids(tmp_path, cells):
+    with h5py.File(tmp_path / "t.h5ad", "w") as file:
+        file["X"] = cells
+    table = open_table(tmp_path / "t.h5ad")
+    assert (table.id_name, next(table.chunks(100)).ids) == (None, None)
+    with pytest.raises(InputError, match="no column 'kind' in obs"):
+        open_table(tmp_path / "t.h5ad", Reading(label="kind"))
+
+
 def test_a_column_of_texts_is_one_of_words_also_in_parquet(tmp_path, cells):
     frame_of(cells).to_parquet(tmp_path / "t.parquet")
     column = open_table(tmp_path / "t.parquet").columns[-1]
@@ -511,6 +520,8 @@ def test_images_of_two_sizes_are_refused_or_brought_to_one(tmp_path):
     np.testing.assert_array_equal(read(table), 7.0)
     assert "1 of 2 images brought to 4x4" in table.notes[0]
     assert next(table.chunks(10)).labels is None
+    with pytest.raises(InputError, match="no folders below it to label images by"):
+        open_table(tmp_path, Reading(image_size=(4, 4), label="who"))
 
 
 @pytest.mark.parametrize("pixels", [100, 25_000_000])

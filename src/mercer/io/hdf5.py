@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mercer.io.table import Reading
 
 RATIO, HARMLESS_BYTES = 1000, 2**30  # a file that promises a thousand times its bytes is a trap
+# What h5py raises over bytes that somebody spoilt; it promises nothing.
 BROKEN = (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError)
 
 
@@ -179,20 +180,24 @@ class H5adTable(Hdf5Table):
     def _ids(self, file: Any, reading: Reading, n: int) -> tuple[Any, str | None]:
         if reading.id is not None:
             return self._obs(file, reading.id, n)
-        return self._index(file, "obs", n), "cell"
+        ids = self._index(file, "obs", n)
+        return ids, None if ids is None else "cell"
 
     def _labels(self, file: Any, reading: Reading, n: int) -> tuple[Any, str | None]:
         return (None, None) if reading.label is None else self._obs(file, reading.label, n)
 
     def _obs(self, file: Any, name: str, n: int) -> tuple[Any, str]:
-        obs = file["obs"]
+        obs = file.get("obs", {})
         if name not in obs:
             near = hint(name, [key for key in obs if not key.startswith("_")])
             msg = f"{self.source} has no column {name!r} in obs. {near}"
             raise DataError(msg)
         values = _values(obs[name])
         if values.shape != (n,):
-            msg = f"{self.source}: obs/{name} has {values.shape} entries for {n} rows."
+            msg = (
+                f"{self.source}: 'obs/{name}' has the shape {values.shape}, but one entry for each of the "
+                f"{n} rows was needed."
+            )
             raise DataError(msg)
         return values, name
 

@@ -61,8 +61,7 @@ class ImageTable(ArrayTable):
             )
             raise DataError(msg)
         ids = _objects([_name(file) for file in self._files])
-        folders = [_name(file.parent) for file in self._files]
-        labels = _objects(folders) if set(folders) != {"."} else None
+        labels = self._folders(reading)
         names = [f"pixel_{r}_{c}" for r in range(height) for c in range(width)]
         shape = (len(self._files), height * width)
         beside = (reading.id or "file", None if labels is None else reading.label or "folder")
@@ -76,11 +75,22 @@ class ImageTable(ArrayTable):
             labels=labels,
             beside=beside,
         )
-        self._tell(sizes, colours, others, reading)
+        self._tell(sizes, colours, others)
 
-    def _tell(
-        self, sizes: list[tuple[int, int]], colours: int, others: list[str], reading: Reading
-    ) -> None:
+    def _folders(self, reading: Reading) -> Any:
+        """The folder of each image; None where all lie in one, which labels nothing."""
+        folders = [_name(file.parent) for file in self._files]
+        if set(folders) != {"."}:
+            return _objects(folders)
+        if reading.label is not None:
+            msg = (
+                f"--label {reading.label} came, but {self.source} has no folders below it to label images "
+                "by. Leave it out, or put the images of each label into a folder."
+            )
+            raise DataError(msg)
+        return None
+
+    def _tell(self, sizes: list[tuple[int, int]], colours: int, others: list[str]) -> None:
         height, width = self.image_shape or (0, 0)
         resized = sum(size != (height, width) for size in sizes)
         if resized:
@@ -93,12 +103,6 @@ class ImageTable(ArrayTable):
             )
         if others:
             self.notes.append(f"files that are no images, left out: {listed(others)}")
-        if self._labels is None and reading.label is not None:
-            msg = (
-                f"--label {reading.label} came, but {self.source} has no folders below it to label "
-                "images by."
-            )
-            raise DataError(msg)
 
     # ── sizes ───────────────────────────────────────────────────────────────
     def _heads(self) -> tuple[list[tuple[int, int]], int]:

@@ -12,7 +12,6 @@ from mercer.io.layout import listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mercer._core.types import Flags
     from mercer.io.table import Chunk
 
 
@@ -23,21 +22,20 @@ class Missing:
         self.first = ""  # "line 7, column 'x'"
         self.counts: dict[str, int] = {}  # of the columns that have any
 
-    def add(self, chunk: Chunk, names: Sequence[str]) -> Flags | None:
-        """Count those of a chunk; where they are, or None where there are none."""
+    def add(self, chunk: Chunk, names: Sequence[str]) -> None:
+        """Count those of a chunk."""
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isnan(np.sum(chunk.numbers)):  # one pass and no temporary where all is well
-                return None
+                return
         found = np.isnan(chunk.numbers)
         if not found.any():  # sums of large values may be ∞ - ∞
-            return None
+            return
         if not self.first:
             row, j = (int(i) for i in np.argwhere(found)[0])
             self.first = f"{chunk.place(row)}, column {quoted(names[j])}"
         for name, count in zip(names, found.sum(axis=0).tolist(), strict=True):
             if count:
                 self.counts[name] = self.counts.get(name, 0) + count
-        return found
 
     @property
     def total(self) -> int:

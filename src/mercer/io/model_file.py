@@ -7,6 +7,7 @@ what the saved one did, to the last bit.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,7 +185,7 @@ def _read(path: str | os.PathLike[str], *, mmap: bool, arrays: bool = True) -> C
             "mercer writes such a file."
         )
         raise ModelFileError(msg)
-    return type(contents)(version, header, contents.arrays)
+    return replace(contents, format=version, header=header)
 
 
 def _decoded(tree: Any, contents: Contents) -> Any:

@@ -70,16 +70,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, np.ndarray):
-        value = value.tolist() if value.size <= SHOWN else f"array of shape {value.shape}"
+        return plain(value.tolist()) if value.size <= SHOWN else f"array of shape {value.shape}"
     if isinstance(value, (list, tuple)):
         return [plain(part) for part in value]
     if isinstance(value, dict):
         return {str(name): plain(part) for name, part in value.items()}
-    return text_of(value) if isinstance(value, Kernel) else _told(value)
-
-
-def _told(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)
+    return text_of(value) if isinstance(value, Kernel) else repr(value)
 
 
 def text_of(kernel: Kernel) -> str:

@@ -112,7 +112,6 @@ def build(
         model_file=model_file,
         commands=tuple(commands),
         title=title,
-        date=date,
     )
     found, look = measured(about), looks(about.labels, about.n)
     sections = [

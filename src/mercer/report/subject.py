@@ -40,7 +40,6 @@ class Subject:
     model_file: str | None = None
     commands: tuple[str, ...] = ()
     title: str | None = None
-    date: str | None = None
 
     @property
     def n(self) -> int:

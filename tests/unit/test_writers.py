@@ -164,6 +164,16 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(ending, scores, tmp_pa
     assert os.listdir(tmp_path) == [path.name]
 
 
+def test_a_file_that_can_not_be_read_is_not_said_to_be_unwritten(tmp_path):
+    with (
+        pytest.raises(FileNotFoundError) as caught,
+        open_writer(tmp_path / "t.csv", NAMES),
+    ):
+        (tmp_path / "input.npy").read_bytes()
+    assert "could not be written" not in str(caught.value)
+    assert os.listdir(tmp_path) == []
+
+
 class Full(io.BytesIO):
     def write(self, _):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

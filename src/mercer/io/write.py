@@ -152,7 +152,7 @@ def _target(shown: str, form: str) -> Iterator[BinaryIO]:
             yield device
         return
     sweep(path)
-    with _explained(shown), written_whole(path) as file:
+    with _explained(shown, path), written_whole(path) as file:
         yield file
 
 
@@ -168,7 +168,7 @@ def _require_place(path: Path, shown: str) -> None:
 
 
 @contextmanager
-def _explained(shown: str) -> Iterator[None]:
+def _explained(shown: str, path: Path) -> Iterator[None]:
     """What the system says against a file, with its name and what became of the old one."""
     try:
         yield
@@ -177,6 +177,8 @@ def _explained(shown: str) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             raise  # one of ours, with its own sentence
+        if error.filename is not None and not str(error.filename).startswith(str(path)):
+            raise  # about a file that the caller was reading
         why = error.strerror or error
         msg = f"{shown!r} could not be written: {why}. What was there before is as it was."
         raise OSError(error.errno, msg) from error

@@ -480,3 +480,11 @@ def test_the_example_of_the_help_works_when_pasted(verb):
     for line in lines:
         good(*shlex.split(line)[1:])
     assert shlex.split(lines[-1])[1] == verb
+
+
+# ── options for another model ───────────────────────────────────────────────
+def test_a_configured_option_of_another_model_is_left_out_and_said_but_a_flag_is_a_mistake(folder):
+    (folder / "mercer.toml").write_text('[fit]\npreimage = "ridge"\n')
+    result = good("fit", "data.npy", "--model", "pca")
+    assert "left out: --preimage" in result.stderr
+    assert run("fit", "data.npy", "--model", "pca", "--preimage", "ridge").exit_code == 2

@@ -11,8 +11,9 @@ from click.core import ParameterSource
 from mercer._core.errors import DataError
 from mercer.cli.data import complete_columns, preparing_options, read_training, reading_options
 from mercer.cli.evidence import facts, told
-from mercer.cli.fit_model import TABLES, Components, asked_for, solving_options
+from mercer.cli.fit_model import TABLES, TAKES, Components, asked_for, solving_options
 from mercer.cli.fit_plan import tell_plan
+from mercer.cli.flags import flagged
 from mercer.cli.frame import verb
 from mercer.cli.keep import keep_model
 from mercer.cli.output import check_model_output, check_output
@@ -125,6 +126,7 @@ def fit(
     DATA is a CSV, TSV, NPY, NPZ, Parquet, Arrow or HDF5 file, a folder of images, or - for stdin. Columns
     are standardised unless --scale none is given; what was done to them is part of the model.
     """
+    options = _own(talk, kind, options)
     asked = asked_for(kind, options, seed=seed, memory=memory)
     scale = _scale_for(asked, scale)
     path = _checked_paths(data, output, options.get("checkpoint"), dry_run=dry_run)
@@ -159,6 +161,19 @@ def fit(
 
 
 # ── before ──────────────────────────────────────────────────────────────────
+def _own(talk: Talk, kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Without what mercer.toml or the environment say for other models; a flag of these is a mistake."""
+    others = {
+        name
+        for name, value in options.items()
+        if value is not None and name not in TAKES[kind] and not flagged(name)
+    }
+    if others:
+        told = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(others))
+        talk.say(f"not an option of --model {kind}, and left out: {told} (--show-config tells whence)")
+    return {name: None if name in others else value for name, value in options.items()}
+
+
 def _scale_for(asked: Asked, scale: str) -> str:
     """A kernel matrix is never scaled."""
     if not asked.is_precomputed or scale == "none":

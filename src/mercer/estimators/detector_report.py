@@ -197,7 +197,7 @@ def _leading(contributions: Array, names: Sequence[str], top: int) -> str:
     raising = np.maximum(contributions, 0.0)
     total = float(raising.sum())
     order = [j for j in np.argsort(-raising, kind="stable")[:top] if raising[j] > 0]
-    return ", ".join(f"{names[j]} {raising[j] / total:.0%}".replace("%", " %") for j in order)
+    return ", ".join(f"{names[j]} {100 * raising[j] / total:.0f} %" for j in order)
 
 
 def _times(time: Any, n: int) -> Any:

@@ -170,7 +170,9 @@ def _own(talk: Talk, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     }
     if others:
         told = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(others))
-        talk.say(f"not an option of --model {kind}, and left out: {told} (--show-config tells whence)")
+        talk.say(
+            f"not an option of --model {kind}, and left out: {told} (--show-config tells whence)"
+        )
     return {name: None if name in others else value for name, value in options.items()}
 
 

@@ -2,6 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import settings
+
+# The same examples in every run: what fails here fails for everybody.
+settings.register_profile("mercer", derandomize=True, deadline=None)
+settings.load_profile("mercer")
 
 
 def frozen(array):

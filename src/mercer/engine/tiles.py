@@ -15,20 +15,28 @@ if TYPE_CHECKING:
 # A tile that stays in a core's own cache while it is made, exponentiated and multiplied: 384 wide in
 # float64, 543 in float32. Measured, tiles of 8 MB take half as long again for each entry.
 CACHE_BYTES = 384 * 384 * 8
-# With so many columns the product of the rows is nearly all the time, and it likes wider tiles: in float64 a
-# core does 58 GF/s at this width where it does 48 at the cached one.
+# With so many columns the product of the rows is nearly all the time, and it likes wider tiles: twice the
+# cached ones, and where there are many rows and much memory in float64 wider still (58 GF/s a core, not 48).
 WIDE_ROWS, WIDE = 256, 640
 BAND = 2  # rows of tiles that take their columns together: more would keep more rows ready
 
 
-def cached_width(itemsize: int, d: int = 0, *, roomy: bool = True) -> int:
-    """The tile that is made fastest, of rows with d columns; without room for wide ones, one in cache."""
-    return WIDE if d >= WIDE_ROWS and roomy else math.isqrt(CACHE_BYTES // itemsize)
+def cached_width(itemsize: int, d: int = 0, *, roomy: bool = False) -> int:
+    """The tile that is made fastest, of rows with d columns; `roomy`: as `is_roomy` has it."""
+    if roomy:
+        return WIDE
+    return math.isqrt((2 if d >= WIDE_ROWS else 1) * CACHE_BYTES // itemsize)
 
 
-def is_roomy(*, budget_bytes: int, n_threads: int, d: int) -> bool:
-    """Whether the rows of wide tiles, as many as are ready at a time, take little of the budget."""
-    return (BAND + 4) * n_threads * WIDE * d * 8 <= budget_bytes // 4
+def is_roomy(*, n_rows: int, budget_bytes: int, n_threads: int, d: int) -> bool:
+    """Whether wide tiles are many, and the rows that are ready for them take little of the budget."""
+    few = d < WIDE_ROWS or spread(n_rows, n_threads) < WIDE
+    return not few and (BAND + 4) * n_threads * WIDE * d * 8 <= budget_bytes // 4
+
+
+def spread(n_rows: int, n_threads: int) -> int:
+    """The widest tile of which there are enough to keep the threads busy, also when n is small."""
+    return max(64, -(-n_rows // (4 * n_threads)))
 
 
 def row_slices(n_rows: int, width: int) -> Iterator[slice]:
@@ -75,8 +83,6 @@ def square_tiling(
             f"threads need {2 * itemsize * n_threads} bytes for one entry each. Raise `memory`."
         )
         raise MemoryBudgetError(msg)
-    # Enough tiles to keep the threads busy, also when n is small.
-    spread = max(64, -(-n_rows // (4 * n_threads)))
-    roomy = is_roomy(budget_bytes=budget_bytes, n_threads=n_threads, d=d)
+    roomy = is_roomy(n_rows=n_rows, budget_bytes=budget_bytes, n_threads=n_threads, d=d)
     fastest = cached_width(itemsize, d, roomy=roomy)
-    return Tiling(n_rows, max(1, min(width, fastest, spread, n_rows)))
+    return Tiling(n_rows, max(1, min(width, fastest, spread(n_rows, n_threads), n_rows)))

@@ -177,8 +177,8 @@ def tiled(kernel: Kernel, x: Rows, plan: Plan, **how: Any) -> TiledGram:
     """The Gram matrix of the rows, in tiles for as many threads as BLAS may use."""
     n, n_threads = int(x.shape[0]), n_blas_threads()
     itemsize = np.dtype(how.get("dtype") or x.dtype).itemsize
-    most = plan.width or n  # where the plan has no room for wide tiles, neither has the proof
-    width = min(most, n, cached_width(itemsize, int(x.shape[1]), roomy=most >= WIDE))
+    most, d = plan.width or n, int(x.shape[1])
+    width = min(most, n, cached_width(itemsize, d, roomy=plan.width == WIDE))
     return TiledGram(kernel, x, Tiling(n, width), n_threads, **how)
 
 

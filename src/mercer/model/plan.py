@@ -207,7 +207,12 @@ def _tiles_budget(problem: Problem) -> int:
 def _tile_bytes(problem: Problem) -> int:
     if problem.precomputed:
         return 0
-    roomy = is_roomy(budget_bytes=_tiles_budget(problem), n_threads=problem.n_threads, d=problem.d)
+    roomy = is_roomy(
+        n_rows=problem.n,
+        budget_bytes=_tiles_budget(problem),
+        n_threads=problem.n_threads,
+        d=problem.d,
+    )
     return tile_bytes(
         n_threads=problem.n_threads,
         itemsize=8 if problem.dense else 24,  # a sparse product comes with its indices

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # float64, 543 in float32. Measured, tiles of 8 MB take half as long again for each entry.
 CACHE_BYTES = 384 * 384 * 8
 # With so many columns the product of the rows is nearly all the time, and it likes wider tiles: twice the
-# cached ones, and where there are many rows and much memory in float64 wider still (a pass over 20 000 rows of
-# 784 columns took 4 s, not 4.5 to 5.5).
+# cached ones, and where there are many rows and much memory in float64 wider still (a pass over 20 000 rows
+# of 784 columns took 4 s, not 4.5 to 5.5).
 WIDE_ROWS, WIDE = 256, 640
 BAND = 2  # rows of tiles that take their columns together: more would keep more rows ready
 

@@ -11,7 +11,7 @@ from scipy import linalg
 
 from mercer._core.errors import InputError
 from mercer.engine.pairwise import squared_norms
-from mercer.kernels import RBF, Kernel, Linear
+from mercer.kernels import RBF, Kernel, Linear, Polynomial
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Preimage, Quality, quality_of
@@ -35,15 +35,17 @@ if TYPE_CHECKING:
 FIRST_ROWS, TUNING_ROWS = 600, 1500
 ALL = slice(None)
 PENALTIES = np.logspace(-12, 2, 29)
+# The γ of a Gaussian that is the same everywhere: κ is 1 plus the linear term.
+LINEAR = 0.0
 
 
 @dataclass
 class Ridge(Preimage):
     """x̂(t) = mean + Σ_i a_i κ(t, t_i), with (κ + αI)a = X - mean.
 
-    κ is a Gaussian in score space plus a linear term, so that what is linear comes back nearly exactly. Its
-    width and α are those with the least error when each row is left out in turn, among those that bring
-    scores beside those of the rows back no worse than the mean would.
+    κ is a Gaussian in score space plus a linear term, or 1 plus the linear term, so that what is linear
+    comes back nearly to rounding. Its width and α are those with the least error when each row is left out in
+    turn, among those that bring scores beside those of the rows back no worse than the mean would.
 
     Parameters
     ----------
@@ -51,7 +53,8 @@ class Ridge(Preimage):
         The penalty. Where rounding makes the system of a very small one unsolvable it is raised;
         ``preimage_.method.alpha`` says what was used.
     gamma : float or "auto", default="auto"
-        Width of the latent Gaussian, chosen together with alpha.
+        Width of the latent Gaussian, chosen together with alpha. 0 is a Gaussian without end, which is 1
+        everywhere: the way back is then linear.
     max_rows : int, default=5000
         The rows it learns from: all of them, or a seeded sample where there are more. The system is of
         that size, and its solution costs max_rows³.
@@ -77,10 +80,14 @@ class Ridge(Preimage):
     def check(self, kernel: Kernel) -> None:
         """Any kernel will do: only scores and rows are looked at."""
         del kernel
-        for name, value in (("alpha", self.alpha), ("gamma", self.gamma)):
+        knobs = (("alpha", self.alpha, ""), ("gamma", self.gamma, " (or 0: a linear way back)"))
+        for name, value, besides in knobs:
+            if value == "auto":
+                continue
             number = isinstance(value, Real) and not isinstance(value, bool)
-            if value != "auto" and not (number and 0 < value < np.inf):
-                msg = f"Ridge needs {name} > 0 or 'auto', but {name}={value!r} came."
+            linear = name == "gamma" and value == LINEAR
+            if not (number and (linear or 0 < value < np.inf)):
+                msg = f"Ridge needs {name} > 0 or 'auto'{besides}, but {name}={value!r} came."
                 raise InputError(msg)
         if not isinstance(self.max_rows, Integral) or self.max_rows < 2:
             msg = f"Ridge needs max_rows >= 2, but max_rows={self.max_rows!r} came. Use 5000 or so."
@@ -127,14 +134,19 @@ class Ridge(Preimage):
             return tried(float(self.gamma))
         # A score space is not the input space: the input kernel's gamma means nothing there.
         gamma = float(RBF().resolve(scores, rng=rng).gamma)  # type: ignore[arg-type]
+        # Where the way back is linear (a polynomial kernel with all its components), no Gaussian will do:
+        # beside one, however wide, a linear map has a share in each of κ's eigenvalues, and the share in
+        # those below the penalty is lost, 1e-10 to 1e-7 of the rows. The limit γ = 0 has k + 1 eigenvalues.
+        gammas = np.append(LINEAR, widths(gamma))
         few = slice(None, None, -(-len(x) // FIRST_ROWS))
-        first = best_width(widths(gamma), lambda g: tried(g, few))
+        first = best_width(gammas, lambda g: tried(g, few))
         if few.step == 1:
             return first
         # More rows see finer detail: narrower widths may be better still.
-        tried_again = widths(first.gamma, 1)
-        best = best_width(tried_again, tried)
-        return best if best.gamma < tried_again[-1] else narrowed(best, tried)
+        at = int(np.searchsorted(gammas, first.gamma))
+        beside = gammas[max(0, at - 1) : at + 2]
+        best = best_width(beside, tried)
+        return best if best.gamma < beside[-1] else narrowed(best, tried)
 
     def _penalties(self, spectrum: Spectrum) -> Array:
         if self.alpha != "auto":
@@ -161,9 +173,14 @@ class RidgeBack:
 
 
 def _latent(gamma: float, scores: Array) -> Kernel:
-    """Gaussian plus linear, the latter scaled to the same size."""
+    """Gaussian plus linear, the latter scaled to the same size.
+
+    The 1 that a Gaussian without end leaves is needed: rows and scores are centred with every row, so
+    without it a row that is left out is still known as minus the sum of the others.
+    """
     size = float(np.mean(squared_norms(scores)))
-    return RBF(gamma) + (1.0 / size if size > 0 else 1.0) * Linear()
+    scale = 1.0 / size if size > 0 else 1.0
+    return Polynomial(1, scale, coef0=1.0) if gamma == LINEAR else RBF(gamma) + scale * Linear()
 
 
 def _solved(kernel: Kernel, scores: Array, x: Array, alpha: float) -> tuple[Array, float]:

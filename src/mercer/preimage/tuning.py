@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SKETCH = 100
 # How much narrower the next width is, and how many are tried on either side.
 FACTOR, STEPS = 4.0, 4
-# Rows whose scores are moved, by this share of their usual length.
+# Rows whose scores are moved, each component by this share of its usual size.
 MOVED_ROWS, MOVE = 200, 0.3
 
 
@@ -110,15 +110,19 @@ def best_penalty(kernel: Kernel, gamma: float, scores: Array, x: Array, alphas: 
 
 
 def _beside(scores: Array, some: Indices) -> Array:  # (n, k) -> (m, k)
-    """These scores, moved a little in a direction of chance, the same for every width."""
-    size = np.sqrt(np.mean(scores**2))
+    """These scores, moved a little in a direction of chance, the same for every width.
+
+    Each component by a share of its own size: moved by that of the largest, the small ones would go
+    where no row lies, and a map that rightly rests on them would seem to swing.
+    """
+    size = np.sqrt(np.mean(scores**2, axis=0))  # (k,)
     noise = np.random.default_rng(0).standard_normal((len(some), scores.shape[1]))
     return np.asarray(scores[some] + MOVE * size * noise)
 
 
-def widths(gamma: float, steps: int = STEPS) -> Array:
-    """Widths around this one, `steps` on either side."""
-    return gamma * FACTOR ** np.arange(-steps, steps + 1)
+def widths(gamma: float) -> Array:
+    """Widths around this one, wide ones first."""
+    return gamma * FACTOR ** np.arange(-STEPS, STEPS + 1)
 
 
 def best_width(gammas: Array, tried: Callable[[float], Trial]) -> Trial:

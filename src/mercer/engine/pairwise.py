@@ -127,18 +127,10 @@ def _ready_tile(x: ShiftedRows, y: ShiftedRows, scale: float, limit: float) -> A
         return None
     if np.isfinite(limit) and _too_blurred(x, y, scale):
         return None
-    # [x, ‖x‖², 1] · scale [-2y, 1, ‖y‖²]: the side with fewer rows is the one that is written anew.
-    if len(x.augmented) < len(y.augmented):
-        return np.matmul(_weighted(x, scale), y.augmented.T)
-    return np.matmul(x.augmented, _weighted(y, scale).T)
-
-
-def _weighted(y: ShiftedRows, scale: float) -> Array:
-    side = np.empty_like(y.augmented)
-    np.multiply(y.rows, -2.0 * scale, out=side[:, :-2])
-    side[:, -2] = scale
-    np.multiply(y.norms, scale, out=side[:, -1])
-    return side
+    # The side with fewer rows is the one that is written anew.
+    if len(x.augmented) <= len(y.augmented):
+        return np.matmul(x.weighted(scale), y.augmented.T)
+    return np.matmul(x.augmented, y.weighted(scale).T)
 
 
 def _sparse_tile(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from mercer.engine.rows import RowSource, take_rows
-from mercer.engine.tiles import BAND
+from mercer.engine.tiles import BAND, row_slices
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Indices, Rows
 
 # Enough rows for a centre: any point near the data does.
 CENTRE_ROWS = 500
+SLICE_ROWS = 512  # at a time
 RECENT = BAND + 2  # slices of rows that are kept ready
 
 
@@ -26,19 +27,31 @@ class Shift:
 
     centre: Array  # (d,) float64
     blur: float | None = None  # None: seen from each slice
+    # Columns in which the rows differ; None: any may. The others add nothing to any distance, and in
+    # pictures they are many (the margins): every product is shorter without them.
+    columns: Indices | None = None
 
     def apply(self, x: Array, dtype: np.dtype[Any]) -> ShiftedRows:
         """Shift dense rows and round the result to `dtype`."""
-        n, d = x.shape
+        n, d = x.shape[0], x.shape[1] if self.columns is None else len(self.columns)
         augmented = np.empty((n, d + 2), dtype=dtype)
         rows = augmented[:, :-2]
-        if np.result_type(x.dtype, dtype) == x.dtype:
-            np.subtract(x, self.centre.astype(x.dtype), out=rows, casting="same_kind")
-        else:  # each float32 is a float64: shifted in the better precision
-            np.subtract(x, self.centre, out=rows)
+        # Each float32 is a float64: shifted in the better precision.
+        better = np.result_type(x.dtype, dtype) == x.dtype
+        centre = self.centre.astype(x.dtype) if better else self.centre
+        if self.columns is None:
+            np.subtract(x, centre, out=rows, casting="same_kind")
+        else:
+            for i in row_slices(
+                n, SLICE_ROWS
+            ):  # choosing columns makes a copy: of few rows at a time
+                some = np.take(x[i], self.columns, axis=1)
+                np.subtract(some, centre[self.columns], out=rows[i], casting="same_kind")
         np.einsum("id,id->i", rows, rows, out=augmented[:, -2])
         augmented[:, -1] = 1.0
-        known = Shift(self.centre, _blur(x, self.centre, dtype)) if self.blur is None else self
+        known = self
+        if self.blur is None:
+            known = replace(self, blur=_blur(*_ends(x), self.centre, np.result_type(x, dtype)))
         return ShiftedRows(augmented, x, known)
 
 
@@ -52,9 +65,10 @@ class ShiftedRows:
     once a tile.
     """
 
-    augmented: Array  # (n, d + 2)
+    augmented: Array  # (n, d + 2), or less where columns are constant
     original: Array  # (n, d): x as it came, for where a shift would lose digits
     shift: Shift  # its blur is known
+    sides: dict[float, Array] = field(default_factory=dict)  # by scale: the last one made
 
     @property
     def blur(self) -> float:
@@ -87,6 +101,21 @@ class ShiftedRows:
         if isinstance(key, tuple):
             return self.original[key].astype(self.dtype, copy=False)
         return ShiftedRows(self.augmented[key], self.original[key], self.shift)
+
+    def weighted(self, scale: float) -> Array:  # (n, d + 2)
+        """Scale · [-2x, 1, ‖x‖²]: its product with other rows is scale · ‖x - y‖².
+
+        Kept for the next tile: in the tile loop some rows meet many others in turn.
+        """
+        side = self.sides.get(scale)
+        if side is None:
+            side = np.empty_like(self.augmented)
+            np.multiply(self.rows, -2.0 * scale, out=side[:, :-2])
+            side[:, -2] = scale
+            np.multiply(self.norms, scale, out=side[:, -1])
+            self.sides.clear()
+            self.sides[scale] = side
+        return side
 
     def plain(self) -> Array:  # (n, d)
         """X itself, in the precision of the shifted rows."""
@@ -146,8 +175,10 @@ def ready_rows(x: Rows, dtype: np.dtype[Any], *, shift: bool, sliced: bool = Fal
         return SlicedRows(x, dtype, None)
     if not in_memory:
         return SlicedRows(x, dtype, Shift(_centre(x)))
-    centre = _centre(x)
-    known = Shift(centre, _blur(x, centre, dtype))
+    centre, (low, high) = _centre(x), _ends(x)
+    differ = np.flatnonzero(low != high)
+    blur = _blur(low, high, centre, np.result_type(x.dtype, dtype))
+    known = Shift(centre, blur, None if len(differ) == len(centre) else differ)
     return SlicedRows(x, dtype, known) if sliced else known.apply(x, dtype)
 
 
@@ -158,16 +189,19 @@ def _centre(x: Rows) -> Array:
     return np.asarray(np.median(some.astype(np.float64, copy=False), axis=0))
 
 
-def _blur(x: Array, centre: Array, dtype: np.dtype[Any]) -> float:
-    """Eps ‖c‖ over the columns in which x - c is not exact.
+def _ends(x: Array) -> tuple[Array, Array]:  # (n, d) -> (d,), (d,)
+    """The least and the largest value of each column."""
+    if len(x) == 0:
+        return np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    return np.min(x, axis=0).astype(np.float64), np.max(x, axis=0).astype(np.float64)
+
+
+def _blur(low: Array, high: Array, centre: Array, dtype: np.dtype[Any]) -> float:
+    """Eps ‖c‖ over the columns in which x - c is not exact, for rows between `low` and `high`.
 
     A difference is exact when neither number is more than twice the other (Sterbenz). Elsewhere it is
     rounded to about eps|c|, which matters for rows that are much nearer to each other than to c.
     """
-    if len(x) == 0:
-        return 0.0
-    low, high = (np.asarray(end(x, axis=0), dtype=np.float64) for end in (np.min, np.max))
     low, high = np.where(centre < 0, -high, low), np.where(centre < 0, -low, high)
     exact = (low >= 0.5 * np.abs(centre)) & (high <= 2.0 * np.abs(centre))
-    eps = float(np.finfo(np.result_type(x.dtype, dtype)).eps)
-    return float(eps * np.linalg.norm(np.where(exact, 0.0, centre)))
+    return float(np.finfo(dtype).eps * np.linalg.norm(np.where(exact, 0.0, centre)))

@@ -18,7 +18,7 @@ from mercer.model.projection import Projection, projection_dtype
 from mercer.model.refusal import LAPACK_SHARE
 from mercer.model.result import Fit, first_reaching, keep
 from mercer.model.space import FeatureMean
-from mercer.operators import Centred, StoredGram, TiledGram
+from mercer.operators import Centred, RoundedGram, StoredGram, TiledGram
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.solvers import EigenPairs, Lapack
 from mercer.solvers.lowend import LowEnd, low_end
@@ -110,7 +110,11 @@ def _times(fit: Fit, unit: float) -> Fit:
     pairs = fit.pairs
     spectrum = None if pairs.spectrum is None else pairs.spectrum * unit
     pairs = replace(
-        pairs, values=pairs.values * unit, products=pairs.products * unit, spectrum=spectrum
+        pairs,
+        values=pairs.values * unit,
+        products=pairs.products * unit,
+        spectrum=spectrum,
+        unseen=None if pairs.unseen is None else pairs.unseen * unit,
     )
     low = fit.low_end
     if low is not None:
@@ -139,7 +143,7 @@ def gram_operators(
     if plan.storage == "full":
         return Centred(exact.stored(), weights), None
     if plan.sketch and _fits_single(kernel, x):
-        return Centred(exact, weights), Centred(_sketch(kernel, x, plan), weights)
+        return Centred(exact, weights), Centred(_sketch(kernel, x, plan, exact), weights)
     return Centred(exact, weights), None
 
 
@@ -158,19 +162,13 @@ def _fits_single(kernel: Kernel, x: Rows) -> bool:
     return 1e6 * float(single.tiny) < largest < float(single.max) / (1e3 * int(x.shape[0]))
 
 
-def _sketch(kernel: Kernel, x: Rows, plan: Plan) -> TiledGram:
-    """K in float32, less its mean or so: neither changes HKH beyond rounding."""
+def _sketch(kernel: Kernel, x: Rows, plan: Plan, exact: TiledGram) -> TiledGram | RoundedGram:
+    """K in float32 or less, less its mean or so: neither changes HKH beyond rounding."""
     few = _few(x)
     minus = float(kernel.tile(few, few).mean())
-    return tiled(
-        kernel,
-        x,
-        plan,
-        dtype=np.float32,
-        minus=minus,
-        hold_bytes=plan.hold_bytes,
-        packed=plan.packed,
-    )
+    if plan.held >= 1.0:
+        return RoundedGram(exact, minus=minus, packed=plan.packed)
+    return tiled(kernel, x, plan, dtype=np.float32, minus=minus, hold_bytes=plan.hold_bytes)
 
 
 def tiled(kernel: Kernel, x: Rows, plan: Plan, **how: Any) -> TiledGram:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mercer._core.memory import format_bytes
 from mercer.engine.tiles import Tiling
-from mercer.operators.tiled import PACKED
+from mercer.operators.rounded import PACKED, SINGLE
 
 if TYPE_CHECKING:
     from mercer.model.problem import Problem
@@ -42,8 +42,8 @@ class Holding:
         """Why K is not simply held."""
         if self.packed:
             return (
-                "half of K does not fit in float32: its tiles are held in 16 bits, whose rounding the "
-                "float64 proof sees and corrects",
+                "half of K does not fit in float32: its tiles are held in 16 bits, whose rounding is "
+                "measured on rows in float64",
             )
         if self.share < 1.0:
             wanted, held = format_bytes(self.n_tiles * self.tile), format_bytes(self.n_bytes)
@@ -54,16 +54,18 @@ class Holding:
         return ()
 
 
-def holding(problem: Problem, *, width: int, sketch: bool, free: int, ready: int) -> Holding:
-    """The best there is room for in `free` bytes; `ready` more are free if the proof's rows are sliced."""
-    n_tiles = Tiling(problem.n, width).n_upper
-    whole = Holding(n_tiles, width * width * (4 if sketch else problem.itemsize), 0).within(free)
-    if whole.share == 1.0 or not sketch:
-        return whole
-    whole = replace(whole, sliced=True).within(free + ready)
-    # Entries of a bounded kernel are of one size, so sixteen bits hold them all. They are no gain
-    # where tiles would have to be made anew all the same: corrections cost passes.
-    packed = replace(whole, tile=width * width * PACKED, packed=True).within(free + ready)
-    if whole.share < 1.0 and packed.share == 1.0 and problem.shift_invariant:
-        return packed
-    return whole
+def holding(problem: Problem, *, width: int, itemsize: int, free: int) -> Holding:
+    """Tiles of `itemsize` bytes an entry, as many as fit in `free` bytes."""
+    return Holding(Tiling(problem.n, width).n_upper, width * width * itemsize, 0).within(free)
+
+
+def rounded_holding(problem: Problem, *, width: int, free: int, ready: int) -> Holding | None:
+    """All tiles, in float32 or else in sixteen bits; `ready` more bytes are free if rows are sliced."""
+    single = holding(problem, width=width, itemsize=SINGLE, free=free)
+    sliced = replace(single, sliced=True)
+    # Entries of a bounded kernel are of one size, so sixteen bits hold them all.
+    packed = replace(sliced, tile=width * width * PACKED, packed=True)
+    ways = [single, sliced.within(free + ready)]
+    if problem.shift_invariant:
+        ways.append(packed.within(free + ready))
+    return next((way for way in ways if way.share == 1.0), None)

@@ -18,9 +18,10 @@ from mercer.model.budget import (
     streamed_bytes,
     tile_bytes,
 )
-from mercer.model.holding import holding
+from mercer.model.holding import Holding, holding, rounded_holding
 from mercer.model.problem import Plan, Problem
 from mercer.model.refusal import LAPACK_ROWS, LAPACK_SHARE, checked
+from mercer.operators.rounded import SINGLE
 from mercer.solvers import SOLVERS, BlockKrylov, Lapack, Solver
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 TIGHT_TOL = 1e-10
 HALF_TOL = 5e-7  # what iterating on a float32 sketch reaches; below, each digit would cost a pass
+ONCE = (
+    "each tile is made once, in float64, and held rounded, which halves the memory traffic of a product; "
+    "rows in float64 show what the rounding adds to residuals"
+)
+TWICE = "float32 halves the time of making a tile; residuals are proved in float64"
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
 
 
@@ -41,7 +47,7 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
     >>> print(plan(Problem(n=10_000, d=50, n_components=20, shift_invariant=True)))
     dual route, BlockKrylov(...), half of K held as float32 tiles, proved in float64 (...), at most ...
       - n=10000 and k=20: iterating for the top k costs far less than all of LAPACK's n³
-      - float32 halves the memory traffic of each product; residuals are proved in float64
+      - each tile is made once, in float64, and held rounded, which halves the memory traffic ...
     """
     chosen = _named(solver)
     primal = _primal(problem, chosen)
@@ -180,8 +186,10 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
     if problem.costly:
         n_bytes += problem.n**2 * problem.itemsize
         reasons = (reason, "a Python function is called once a pair")
-        return Plan("dual", solver, "full", n_bytes, reasons, width=_width(problem, sketch=False))
-    return Plan("dual", solver, "none", n_bytes, (reason,), width=_width(problem, sketch=False))
+        return Plan(
+            "dual", solver, "full", n_bytes, reasons, width=_width(problem, problem.itemsize)
+        )
+    return Plan("dual", solver, "none", n_bytes, (reason,), width=_width(problem, problem.itemsize))
 
 
 def _lapack_bytes(problem: Problem, solver: Lapack) -> int:
@@ -190,10 +198,10 @@ def _lapack_bytes(problem: Problem, solver: Lapack) -> int:
     return own + _rows_bytes(problem) + _tile_bytes(problem)
 
 
-def _width(problem: Problem, *, sketch: bool) -> int:
+def _width(problem: Problem, itemsize: int) -> int:
     return square_tiling(
         problem.n,
-        itemsize=4 if sketch else problem.itemsize,
+        itemsize=itemsize,
         budget_bytes=_tiles_budget(problem),
         n_threads=problem.n_threads,
         d=0 if problem.precomputed else problem.d,
@@ -227,7 +235,7 @@ def _rows_bytes(problem: Problem, *, sketch: bool = False) -> int:
         return 0
     if not problem.dense:  # float32 rows are made float64 for the proof; slices are copies
         return 3 * problem.rows_bytes
-    size = 4 if sketch else problem.itemsize
+    size = SINGLE if sketch else problem.itemsize
     ready = ready_bytes(n=problem.n, d=problem.d, itemsize=size, in_memory=problem.in_memory)
     ready += _proof_rows_bytes(problem) if sketch else 0
     return problem.rows_bytes + problem.reading_bytes + ready
@@ -238,6 +246,30 @@ def _proof_rows_bytes(problem: Problem) -> int:
     if not problem.dense:
         return 0
     return ready_bytes(n=problem.n, d=problem.d, itemsize=FLOAT, in_memory=problem.in_memory)
+
+
+def _sketch_rows_bytes(problem: Problem) -> int:
+    """Rows made ready in float32: for tiles that are made anew in each product."""
+    if not problem.dense:
+        return 0
+    return ready_bytes(n=problem.n, d=problem.d, itemsize=SINGLE, in_memory=problem.in_memory)
+
+
+def _tiles(problem: Problem, *, sketch: bool, free: int, ready: int) -> tuple[int, Holding]:
+    """How wide tiles are and which of them are held: all if possible, made once and rounded."""
+    if not sketch:
+        width = _width(problem, problem.itemsize)
+        return width, holding(problem, width=width, itemsize=problem.itemsize, free=free)
+    width = _width(problem, FLOAT)
+    # Made in float64 alone: no rows are made ready in float32.
+    whole = rounded_holding(
+        problem, width=width, free=free + _sketch_rows_bytes(problem), ready=ready
+    )
+    if whole is not None:
+        return width, whole
+    width = _width(problem, SINGLE)
+    some = holding(problem, width=width, itemsize=SINGLE, free=free + ready)
+    return width, replace(some, sliced=ready > 0)
 
 
 def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = True) -> Plan:
@@ -261,25 +293,24 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
     double = problem.itemsize == 4
     whole = n * n * (FLOAT if double else problem.itemsize)
     if hold and n <= SMALL_ROWS and fixed + basis + whole <= problem.budget_bytes:
-        facts |= {"width": _width(problem, sketch=False), "double": double}
+        facts |= {"width": _width(problem, problem.itemsize), "double": double}
         return Plan("dual", solver, "full", fixed + basis + whole, reasons, **facts)
-    width = _width(problem, sketch=sketch)
     free = problem.budget_bytes - fixed - basis if hold else 0
+    lapack = _lapack_bytes(problem, Lapack())
+    grows = problem.k is None and problem.n_components is not None
+    if grows and lapack <= problem.budget_bytes:
+        # k grows with the share, towards LAPACK if need be: room for that.
+        free = min(free, problem.budget_bytes - lapack)
     spare = 0 if sliced else ready
-    tiles = holding(problem, width=width, sketch=sketch, free=free, ready=spare)
+    width, tiles = _tiles(problem, sketch=sketch, free=free, ready=spare)
     if sketch:
-        why = "float32 halves the memory traffic of each product; residuals are proved in float64"
-        reasons = (*reasons, why)
+        reasons = (*reasons, ONCE if tiles.share == 1.0 else TWICE)
     if hold:
         reasons = (*reasons, *tiles.reasons)
-    if tiles.sliced:
-        fixed -= spare
+    fixed -= spare if tiles.sliced else 0
+    fixed -= _sketch_rows_bytes(problem) if sketch and tiles.share == 1.0 else 0
     n_bytes = fixed + basis + tiles.n_bytes
-    if problem.k is None and problem.n_components is not None:
-        # k grows with the share, towards LAPACK if need be: room for that, or no way there.
-        lapack = _lapack_bytes(problem, Lapack())
-        if lapack <= problem.budget_bytes:
-            tiles = tiles.within(min(tiles.n_bytes, problem.budget_bytes - lapack))
+    if grows:
         held = tiles.n_bytes
         most = most_components(problem, solver, fixed + held)
         facts |= {"most_components": most, "lapack_fits": lapack + held <= problem.budget_bytes}

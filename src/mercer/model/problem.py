@@ -98,7 +98,8 @@ class Plan:
             return "K stored" if self.storage == "full" else "K formed once"
         kind = "tiles"
         if self.sketch:
-            kind = f"{'16-bit' if self.packed else 'float32'} tiles, proved in float64"
+            how = "checked" if self.held >= 1.0 else "proved"
+            kind = f"{'16-bit' if self.packed else 'float32'} tiles, {how} in float64"
         where = f"{kind} ({self.width} wide)"
         if self.held >= 1.0:
             return f"half of K held as {where}"

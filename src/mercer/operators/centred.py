@@ -8,10 +8,11 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.operators.dense import StoredGram
+from mercer.operators.rounded import RoundedGram
+from mercer.operators.tiled import TiledGram
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
-    from mercer._core.watch import State
     from mercer.operators.base import SymmetricOperator
 
 
@@ -74,13 +75,13 @@ class Centred:
             self._row_means = self.gram.matmat(self.shares[:, None])[:, 0]
         return self._row_means
 
-    def state(self) -> State:
-        """What earlier products left behind: the next one then has the same columns, and rounds alike."""
-        return {"row_means": np.empty(0) if self._row_means is None else self._row_means}
+    @property
+    def row_means_so_far(self) -> Array:
+        """Kw/Σw where a product has brought it, else an empty array: what a later run has to know."""
+        return np.empty(0) if self._row_means is None else self._row_means
 
-    def restore(self, state: State) -> None:
-        """Go on as the operator that this state was taken from."""
-        means = state["row_means"]
+    @row_means_so_far.setter
+    def row_means_so_far(self, means: Array) -> None:
         self._row_means = means if len(means) else None
 
     @property
@@ -113,6 +114,22 @@ class Centred:
         else:
             product = self.gram.matmat(v)
         return self.project(self.scaled(product))
+
+    def rounds(self, other: SymmetricOperator) -> bool:
+        """Whether this is `other` with rounded entries: its tiles are those that `other` has made."""
+        gram = self.gram
+        return (
+            isinstance(gram, RoundedGram)
+            and isinstance(other, Centred)
+            and gram.exact is other.gram
+        )
+
+    def some_rows(self, indices: Indices, v: Array) -> Array:  # (m,), (n, k) -> (m, k)
+        """(P S K S P v)[indices]: a few rows of a product, of tiles that are made as it is read."""
+        assert isinstance(self.gram, TiledGram)
+        v = self.scaled(self.project(v))
+        some = self.gram.some_rows(indices, v) - self.row_means @ v
+        return some if self.roots is None else some * self.roots[indices][:, None]
 
     def diag(self) -> Array:
         """w_i (k_ii - 2 mean_i + mean)."""

@@ -12,7 +12,6 @@ from mercer.engine.shifted import ShiftedRows, ready_rows
 from mercer.engine.threads import share_out
 from mercer.engine.tiles import Tiling, row_slices
 from mercer.operators.dense import StoredGram
-from mercer.operators.packed import PackedTile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,7 +22,40 @@ if TYPE_CHECKING:
     # Its place in the upper triangle, its rows, its columns.
     Card = tuple[int, slice, slice]
 
-PACKED = 2  # bytes of an entry in sixteen bits
+
+def over_tiles(
+    tiling: Tiling, hand: Callable[[Iterable[Card]], Any], *, n_threads: int
+) -> list[Any]:
+    """Deal out the tiles of the upper triangle, a hand a thread."""
+    cards = [(place, i, j) for place, (i, j) in enumerate(tiling.upper())]
+    return share_out(hand, cards, n_threads=n_threads)
+
+
+def tile_product(
+    tiling: Tiling,
+    tiles: Callable[[], Callable[[Card], Array]],
+    v: Array,
+    *,
+    dtype: np.dtype[Any],
+    n_threads: int,
+) -> Array:
+    """K v, each tile used for both sides of the diagonal; `tiles` gives each thread its way to a tile."""
+    rounded = np.ascontiguousarray(v, dtype=dtype)
+
+    def hand(cards: Iterable[Card]) -> Array:
+        # In the precision of the tiles: adding float32 products to a float64 sum would take a
+        # sixth of the time, and the products themselves are no better than float32.
+        out = np.zeros(v.shape, dtype=dtype)
+        tile_of = tiles()
+        for card in cards:
+            tile, (_, i, j) = tile_of(card), card
+            out[i] += tile @ rounded[j]
+            if i != j:
+                out[j] += tile.T @ rounded[i]
+        return out
+
+    parts = over_tiles(tiling, hand, n_threads=n_threads)
+    return reduce(_added, [part.astype(v.dtype, copy=False) for part in parts])
 
 
 class TiledGram:
@@ -45,8 +77,6 @@ class TiledGram:
     hold_bytes : int, default=0
         Tiles of the upper triangle are kept from the first product on while they fit in here; the
         others are made anew for each product. The result is the same, bit by bit.
-    packed : bool, default=False
-        Hold float32 tiles in sixteen bits (`PackedTile`); every product then uses what was packed.
     sliced : bool, default=False
         Make rows ready slice by slice, in each product again, instead of holding a ready copy.
     """
@@ -61,39 +91,35 @@ class TiledGram:
         dtype: Any = None,
         minus: float = 0.0,
         hold_bytes: int = 0,
-        packed: bool = False,
         sliced: bool = False,
     ) -> None:
         self.kernel, self.tiling = kernel, tiling
         self.n_threads = n_threads if kernel.parallel else 1
         self.dtype: np.dtype[Any] = np.dtype(x.dtype if dtype is None else dtype)
         self.x = ready_rows(x, self.dtype, shift=kernel.shift_invariant, sliced=sliced)
-        self.minus, self.packed = minus, packed
+        self.minus = minus
+        self.listener: Callable[[Card, Array], None] | None = None  # is shown each tile made
         self._diag: Array | None = None
-        n_held = hold_bytes // (tiling.width**2 * (PACKED if packed else self.dtype.itemsize))
-        self._held: list[Array | PackedTile | None] = [None] * min(n_held, tiling.n_upper)
+        n_held = hold_bytes // (tiling.width**2 * self.dtype.itemsize)
+        self._held: list[Array | None] = [None] * min(n_held, tiling.n_upper)
 
     @property
     def n(self) -> int:
         """Number of rows."""
         return int(self.x.shape[0])
 
-    def _tile(self, card: Card, room: Array) -> Array:
+    def tile(self, card: Card) -> Array:
         """A tile, less the constant. Whoever wants to change it takes a copy."""
         place, i, j = card
-        if place >= len(self._held):
-            return self._made(i, j)
-        held = self._held[place]
-        if held is None:
-            held = self._made(i, j)
-            if self.packed:
-                held = PackedTile.of(held, on_diagonal=i == j)
-            self._held[place] = held
-        return held.unpacked(room) if isinstance(held, PackedTile) else held
-
-    def _room(self) -> Array:
-        """Where a thread unpacks its tiles."""
-        return np.empty(self.tiling.width**2 if self.packed else 0, dtype=self.dtype)
+        held = self._held[place] if place < len(self._held) else None
+        if held is not None:
+            return held
+        tile = self._made(i, j)
+        if self.listener is not None:
+            self.listener(card, tile)
+        if place < len(self._held):
+            self._held[place] = tile
+        return tile
 
     def _made(self, i: slice, j: slice) -> Array:
         x_i = self.x[i]
@@ -104,44 +130,32 @@ class TiledGram:
             tile -= self.minus
         return tile
 
-    def _over_tiles(self, hand: Callable[[Iterable[Card]], Any]) -> list[Any]:
-        cards = [(place, i, j) for place, (i, j) in enumerate(self.tiling.upper())]
-        return share_out(hand, cards, n_threads=self.n_threads)
-
     def matmat(self, v: Array) -> Array:
         """K v, each tile used for both sides of the diagonal."""
-        rounded = np.ascontiguousarray(v, dtype=self.dtype)
+        product = tile_product(
+            self.tiling, lambda: self.tile, v, dtype=self.dtype, n_threads=self.n_threads
+        )
+        if self.listener is not None or len(self._held) == self.tiling.n_upper:
+            self.rest()
+        return product
 
-        def hand(cards: Iterable[Card]) -> Array:
-            # In the precision of the tiles: adding float32 products to a float64 sum would take a
-            # sixth of the time, and the products themselves are no better than float32.
-            out = np.zeros(v.shape, dtype=self.dtype)
-            room = self._room()
-            for card in cards:
-                tile, (_, i, j) = self._tile(card, room), card
-                out[i] += tile @ rounded[j]
-                if i != j:
-                    out[j] += tile.T @ rounded[i]
-            return out
-
-        sums = [part.astype(v.dtype, copy=False) for part in self._over_tiles(hand)]
-        if isinstance(self.x, ShiftedRows) and len(self._held) == self.tiling.n_upper:
-            self.x = self.x.sliced()  # every tile is there: the ready rows have done their work
-        return reduce(_added, sums)
+    def rest(self) -> None:
+        """Every tile has been kept: the ready rows have done their work, and are let go."""
+        if isinstance(self.x, ShiftedRows):
+            self.x = self.x.sliced()
 
     def dense(self) -> Array:
         """K as a new array, less the constant if there is one."""
         matrix = np.empty((self.n, self.n), dtype=self.dtype)
 
         def hand(cards: Iterable[Card]) -> None:
-            room = self._room()
             for card in cards:
-                tile, (_, i, j) = self._tile(card, room), card
+                tile, (_, i, j) = self.tile(card), card
                 matrix[i, j] = tile
                 if i != j:
                     matrix[j, i] = tile.T
 
-        self._over_tiles(hand)
+        over_tiles(self.tiling, hand, n_threads=self.n_threads)
         return matrix
 
     def stored(self) -> StoredGram:
@@ -169,6 +183,21 @@ class TiledGram:
 
         share_out(hand, row_slices(self.n, self.tiling.width), n_threads=self.n_threads)
         return out
+
+    def some_rows(self, indices: Indices, v: Array) -> Array:  # (m,), (n, k) -> (m, k)
+        """(K - c)[indices] @ v: a few rows of a product."""
+        chosen = take_rows(self.x, indices)
+        rounded = np.ascontiguousarray(v, dtype=self.dtype)
+
+        def hand(slices: Iterable[slice]) -> Array:
+            out = np.zeros((len(indices), v.shape[1]), dtype=self.dtype)
+            for j in slices:
+                out += self.kernel.tile(chosen, self.x[j]) @ rounded[j]
+            return out
+
+        slices = row_slices(self.n, self.tiling.width)
+        sums = reduce(_added, share_out(hand, slices, n_threads=self.n_threads))
+        return sums - self.minus * rounded.sum(axis=0)
 
     def block(self, indices: Indices) -> Array:
         """(K - c)[indices][:, indices]."""

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 class EigenPairs:
     """Eigenvalues (descending), their vectors, and the products that prove them.
 
-    ``products`` is A @ vectors for the operator A that was asked about (in a correction that a sketch has
-    multiplied, to a thousandth of what the residual may be): with it the residuals are free, so
-    evidence is never optional.
+    ``products`` is A @ vectors for the operator A that was asked about: with it the residuals are free,
+    so evidence is never optional. Where a sketch has multiplied a part of them, ``unseen`` bounds how
+    far they may be off, from rows of A that were drawn for it (below a thousandth of what the
+    residual may be, it is left out).
     """
 
     values: Array  # (k,)
@@ -33,6 +34,7 @@ class EigenPairs:
     n_products: int = 0  # block products with the operator or its sketch
     status: Status = Status.CONVERGED
     spectrum: Array | None = None  # (n,) all eigenvalues, where the solver saw them
+    unseen: Array | None = None  # (k,) how far a product may be off
 
     @classmethod
     def largest(
@@ -40,13 +42,16 @@ class EigenPairs:
     ) -> EigenPairs:
         """The k largest, sorted once, here, together, with signs fixed."""
         order = np.argsort(-values, kind="stable")[:k]
+        if facts.get("unseen") is not None:
+            facts["unseen"] = facts["unseen"][order]
         pairs = cls(values[order], vectors[:, order], products[:, order], **facts)
         return pairs.turned(fixed_signs(pairs.vectors))
 
     @property
     def residuals(self) -> Array:
         """‖A u - λ u‖ / λ₁: each eigenvalue is within residual · λ₁ of a true one."""
-        return relative_residuals(self.values, self.vectors, self.products)
+        seen = relative_residuals(self.values, self.vectors, self.products)
+        return seen if self.unseen is None else seen + self.unseen / largest_size(self.values)
 
     def first(self, k: int) -> EigenPairs:
         """The first k of them."""
@@ -55,6 +60,7 @@ class EigenPairs:
             values=self.values[:k],
             vectors=self.vectors[:, :k],
             products=self.products[:, :k],
+            unseen=None if self.unseen is None else self.unseen[:k],
         )
 
     def turned(self, signs: Array) -> EigenPairs:
@@ -77,19 +83,24 @@ def fixed_signs(vectors: Array) -> Array:
     return np.where(vectors[top, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
 
+def largest_size(values: Array) -> float:
+    """The largest |λ|, or one where there is none: what residuals are relative to."""
+    return float(np.max(np.abs(values), initial=0.0)) or 1.0
+
+
 def allowed_residuals(values: Array, tol: float, floor: float = 0.0) -> Array:
     """How large the residual of each pair may be, relative to λ₁.
 
     tol, but no more than a thousandth of the pair's own eigenvalue: with less a component far below
     the first would pass without being an eigenvector of anything. Rounding sets the floor.
     """
-    scale = float(np.max(np.abs(values), initial=0.0)) or 1.0
+    scale = largest_size(values)
     return np.maximum(np.minimum(tol, 1e-3 * np.abs(values) / scale), floor)
 
 
 def relative_residuals(values: Array, vectors: Array, products: Array) -> Array:
     """‖A u - λ u‖ / λ₁ of each pair, without overflow or underflow on the way."""
-    scale = float(np.max(np.abs(values), initial=0.0)) or 1.0
+    scale = largest_size(values)
     return np.asarray(np.linalg.norm((products - vectors * values) / scale, axis=0))
 
 

@@ -32,6 +32,7 @@ class KrylovBasis:
         self.projected = np.zeros((room, room))
         self.size = 0
         self.n_products = 0
+        self.restarted = False  # since then the first columns are no longer the first block
         self._last = slice(0, 0)  # the block that was multiplied last
         self._next: Array = np.empty((n, 0))  # W
         self._coupling: Array = np.empty((0, 0))  # B
@@ -57,6 +58,7 @@ class KrylovBasis:
             "coupling": self._coupling,
             "last": [self._last.start, self._last.stop],
             "n_products": self.n_products,
+            "restarted": self.restarted,
             "scale": self._scale,
             "room": self.vectors.shape[1],
         }
@@ -69,6 +71,7 @@ class KrylovBasis:
         basis.vectors[:, :size] = state["vectors"]
         basis.projected[:size, :size] = state["projected"]
         basis.size, basis.n_products = size, state["n_products"]
+        basis.restarted = state["restarted"]
         basis._last, basis._scale = slice(*state["last"]), state["scale"]
         basis._next, basis._coupling = state["next"], state["coupling"]
         return basis
@@ -153,6 +156,7 @@ class KrylovBasis:
 
     def restart(self, keep: int) -> None:
         """Thick restart: the leading Ritz vectors become the basis, and the open block stays."""
+        self.restarted = True
         values, coordinates = self.ritz(keep)
         self.vectors[:, :keep] = self.q @ coordinates
         self.projected[:] = 0.0

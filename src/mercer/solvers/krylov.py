@@ -17,6 +17,7 @@ from mercer.solvers.base import EigenPairs, Solver
 from mercer.solvers.basis import KrylovBasis
 from mercer.solvers.refine import MAX_REFINEMENTS, refine
 from mercer.solvers.run import KrylovRun, Looks
+from mercer.solvers.spot import spot_checked
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -124,18 +125,28 @@ class BlockKrylov(Solver):
         start: Array | None,
         watch: Watch,
     ) -> EigenPairs:
-        """Iterate on `work`, prove (and where it takes little, refine) on `operator`."""
+        """Iterate on `work`, prove (and where it takes little, refine) on `operator`.
+
+        Where both have the same tiles to make, the operator makes them: its first product is exact, all
+        others are corrections of it, and a few rows show whether their rounding matters.
+        """
+        shares_tiles = isinstance(work, Centred) and work.rounds(operator)
         tol = self.tol if work is operator else max(self.tol, SKETCH_TOL)
+        tol = max(0.5 * tol, SKETCH_TOL) if shares_tiles else tol  # the rest is room for rounding
         state = watch.resume()
         if state is None:
             run = self._begun(work, k, tol, rng=rng, start=start)
-            run.basis.multiply(work)
+            run.basis.multiply(operator if shares_tiles else work)
         else:
             run = KrylovRun.resumed(state, tol)
             rng.bit_generator.state = state["rng"]
-            if isinstance(work, Centred):
-                work.restore(state)
-        status = self._iterate(run, work, k, rng=rng, watch=watch)
+            _restore(state, operator, work)
+        status = self._iterate(run, operator, work, k, rng=rng, watch=watch)
+        if shares_tiles and status is Status.CONVERGED and not run.basis.restarted:
+            assert isinstance(operator, Centred)
+            pairs = spot_checked(operator, run.basis, k, tol=self.tol, rng=rng)
+            if pairs.status.ok:
+                return pairs
         # Who is asked to stop proves what there is, and no more.
         most = 0 if status is Status.STOPPED else MAX_REFINEMENTS
         sketch = None if work is operator else work
@@ -190,6 +201,7 @@ class BlockKrylov(Solver):
         self,
         run: KrylovRun,
         operator: SymmetricOperator,
+        work: SymmetricOperator,
         k: int,
         *,
         rng: np.random.Generator,
@@ -198,7 +210,7 @@ class BlockKrylov(Solver):
         """Product after product, until every residual is within the tolerance."""
         basis, block = run.basis, self.width(k, operator.n)
         while True:
-            watch.keep(lambda: _state(run, operator, rng))
+            watch.keep(lambda: _state(run, operator, work, rng))
             if basis.n_products >= self.max_products:
                 return Status.MAX_PRODUCTS
             ended = self._advance(run, k, block, rng=rng)
@@ -209,7 +221,7 @@ class BlockKrylov(Solver):
             if basis.size + basis.next_width > run.room:
                 basis.restart(min(k + block // 2, basis.size))
             basis.extend()
-            basis.multiply(operator)
+            basis.multiply(work)
 
     def _advance(
         self, run: KrylovRun, k: int, block: int, *, rng: np.random.Generator
@@ -262,10 +274,23 @@ class BlockKrylov(Solver):
         return np.concatenate([stirred, random[:, :2]], axis=1)
 
 
-def _state(run: KrylovRun, operator: SymmetricOperator, rng: np.random.Generator) -> State:
+def _state(
+    run: KrylovRun, operator: SymmetricOperator, work: SymmetricOperator, rng: np.random.Generator
+) -> State:
     """All that a later call needs to go on as this one would have."""
-    own = operator.state() if isinstance(operator, Centred) else {}
+    own = {
+        name: who.row_means_so_far
+        for name, who in (("means", operator), ("work_means", work))
+        if isinstance(who, Centred)
+    }
     return {**run.state(), **own, "rng": rng.bit_generator.state}
+
+
+def _restore(state: State, operator: SymmetricOperator, work: SymmetricOperator) -> None:
+    """Both operators as they were: their next products have the same columns, and round alike."""
+    for name, who in (("means", operator), ("work_means", work)):
+        if isinstance(who, Centred):
+            who.row_means_so_far = state[name]
 
 
 def _stirred(start: Array, *, rng: np.random.Generator) -> Array:

@@ -81,11 +81,11 @@ def refine(
 
 def _excess(operator: SymmetricOperator, values: Array, u: Array, p: Array, tol: float) -> float:
     """The largest residual over what it may be: at most one when every pair is right."""
-    allowed = allowed_residuals(values, tol, _floor(operator, values))
+    allowed = allowed_residuals(values, tol, rounding_floor(operator, values))
     return float(np.max(relative_residuals(values, u, p) / allowed, initial=0.0))
 
 
-def _floor(operator: SymmetricOperator, values: Array) -> float:
+def rounding_floor(operator: SymmetricOperator, values: Array) -> float:
     """The residual that rounding in the operator's own precision leaves."""
     means = getattr(operator, "row_means", None)
     scale = float(np.max(np.abs(values), initial=0.0))

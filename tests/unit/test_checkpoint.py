@@ -254,12 +254,12 @@ def test_two_runs_of_one_fit_may_share_a_file(tmp_path):
 
 def test_a_newer_format_is_refused(saved, monkeypatch):
     path, _, state = saved
-    monkeypatch.setattr("mercer.model.checkpoint.FORMAT", 2)
+    monkeypatch.setattr("mercer.model.checkpoint.FORMAT", 3)
     newer = path.with_name("newer.ckpt")
     eager(newer).keep(lambda: state)
     monkeypatch.undo()
     content = newer.read_bytes()
-    refused(newer, content, "has format 2, of mercer .*which reads format 1")
+    refused(newer, content, "has format 3, of mercer .*which reads format 2")
 
 
 def test_the_header_says_who_wrote_it(saved):

@@ -26,17 +26,22 @@ CASES = {
     "plain": (3, np.float64, False, "auto"),
     "narrow block": (9, np.float64, False, BlockKrylov(tol=1e-8, block=2, max_basis=14)),
     "weighted float32": (3, np.float32, True, BlockKrylov(tol=1e-5)),
+    "all tiles held": (3, np.float64, False, "auto"),
 }
 
 
 def fit(case, path, *callbacks, seed=0):
-    """Matrix-free: K would take 32 MB, of which half has to do, and there is room for neither."""
+    """Matrix-free: K would take 32 MB, of which half has to do, and there is room for neither.
+
+    But for one case: there its tiles are held, and have to be made again as they were.
+    """
     _, dtype, weighted, solver = CASES[case]
     rng = np.random.default_rng(7)
-    x = rng.standard_normal((2000, 6)).astype(dtype)
-    weights = rng.integers(1, 4, 2000).astype(float) if weighted else None
+    n, memory = (3200, "60MB") if case == "all tiles held" else (2000, "16MB")
+    x = rng.standard_normal((n, 6)).astype(dtype)
+    weights = rng.integers(1, 4, n).astype(float) if weighted else None
     model = mercer.KernelPCA(
-        3, kernel=RBF(0.05), solver=solver, memory="16MB", checkpoint=path, random_state=seed
+        3, kernel=RBF(0.05), solver=solver, memory=memory, checkpoint=path, random_state=seed
     )
     if callbacks:
         model.set_callbacks(*callbacks)
@@ -127,6 +132,19 @@ def test_a_killed_fit_ends_where_it_would_have_ended(tmp_path, monkeypatch, case
     # is not exact: some tiles are held from product to product.)
     saved = CASES[case][0] if how == "every" else 1
     assert n_fresh - len(tiles) > 0.7 * n_fresh * saved / fresh.fit_.pairs.n_products
+
+
+@pytest.mark.parametrize("how", ["every", "seldom"])
+def test_held_tiles_are_made_again_as_they_were(tmp_path, how):
+    path = tmp_path / "fit.ckpt"
+    killed("all tiles held", path, how)
+    fresh, fresh_scores = fit("all tiles held", None)
+    assert fresh.plan_.sketch
+    assert fresh.plan_.held == 1.0
+    assert fresh.fit_.pairs.unseen is not None
+    resumed, scores = fit("all tiles held", path)
+    assert_same(results(resumed, scores), results(fresh, fresh_scores))
+    assert resumed.fit_.pairs.n_products == fresh.fit_.pairs.n_products
 
 
 def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(tmp_path):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Enough rows for a centre: any point near the data does.
 CENTRE_ROWS = 500
-SLICE_ROWS = 512  # at a time
+SLICE_ROWS = 128  # at a time
 RECENT = BAND + 2  # slices of rows that are kept ready
 
 
@@ -146,15 +146,20 @@ class SlicedRows:
         if not isinstance(key, slice) or key.step is not None:
             return self._read(key)
         place = key.start, key.stop
+        # Threads come to the same columns at once: one makes them ready, and the others wait for it.
         with self.lock:
             rows = self.recent.pop(place, None)
-        if rows is None:
-            rows = self._read(key)  # by two threads at once at worst
-        with self.lock:
+            if rows is None:
+                rows = self._read(key)
             self.recent[place] = rows
             while len(self.recent) > RECENT:
                 del self.recent[next(iter(self.recent))]
         return rows
+
+    def forget(self) -> None:
+        """Let go of the slices that are ready."""
+        with self.lock:
+            self.recent.clear()
 
     def _read(self, key: Any) -> Any:
         rows = self.x[key]

@@ -151,7 +151,7 @@ class KernelPCA(Inverse):
         >>> from mercer import KernelPCA
         >>> X = np.random.default_rng(0).standard_normal((4000, 5))
         >>> print(KernelPCA(3, memory="200MB").plan(X))  # doctest: +ELLIPSIS
-        dual route, BlockKrylov(...), half of K held as float32 tiles, proved in float64 (...), ...
+        dual route, BlockKrylov(...), half of K held as float32 tiles, checked in float64 (...), ...
         """
         return make_task(self, X, sample_weight).forecast()
 
@@ -183,6 +183,9 @@ class KernelPCA(Inverse):
                 weights=came.weights,
                 watch=watch,
             )
+        if task.borrows:
+            rows = rows.copy() if fit.keeps_points or method is not None else rows
+            fit = fit.with_points(rows)
         if isinstance(task.came.rows, RowSource):
             task.came.rows.check_unchanged()
         back = None

@@ -52,6 +52,9 @@ class Task:
     plan: Plan
     rng: np.random.Generator
     loads: bool = False  # whether rows of a source are read into memory
+    borrows: bool = (
+        False  # whether rows are the caller's, and a model that keeps them needs its own
+    )
 
     @property
     def components(self) -> int:
@@ -95,9 +98,11 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
     """Check what came, resolve the kernel, and plan."""
     kernel, approximation = as_kernel(model.kernel), named_approximation(model.approximation)
     rng = as_generator(model.random_state)
-    # A copy: an exact model keeps these rows, and the caller may change his.
+    # An exact model keeps these rows, and the caller may change his: they are copied at the end of the fit,
+    # when its tiles are gone; before it where a function of the user's own might write into them.
     exact = approximation is None or approximation.refine > 0
-    copy = exact and not kernel.is_precomputed
+    keeps = exact and not kernel.is_precomputed
+    copy = keeps and not kernel.parallel
     came = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
     if kernel.is_precomputed:
         came = replace(came, rows=check_square(came.rows))
@@ -118,7 +123,7 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
         itemsize=came.rows.dtype.itemsize,
         budget_bytes=budget,
         n_threads=n_blas_threads() if kernel.parallel else 1,
-        rows_bytes=came.n_bytes if loads or (copy and came.in_memory) else 0,
+        rows_bytes=came.n_bytes if loads or (keeps and came.in_memory) else 0,
         from_source=not came.in_memory and not loads,
         reading_bytes=came.reading_bytes,
         in_memory=came.in_memory or loads,
@@ -132,8 +137,11 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
     if approximation is None:
         # The rows themselves are centred and multiplied there, on the cheaper side.
         choose = plan_linear if isinstance(kernel, Linear) else plan
-        return Task(kernel, came, asked, choose(problem, model.solver), rng, loads)
-    return Task(kernel, came, asked, plan_approximation(problem, approximation), rng, loads)
+        chosen = choose(problem, model.solver)
+    else:
+        chosen = plan_approximation(problem, approximation)
+    borrows = keeps and came.in_memory and not copy
+    return Task(kernel, came, asked, chosen, rng, loads=loads, borrows=borrows)
 
 
 def _require_rank(approximation: Approximation, asked: int | float | None, n: int) -> None:

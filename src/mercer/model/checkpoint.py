@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer._core.watch import State
 
-FORMAT = 1
+FORMAT = 2
 
 # A state is offered after every product. A kill costs no more than the work since the last one written;
 # writing takes at most 1/20 of the time.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from mercer._core.errors import (
     UnconvergedWarning,
 )
 from mercer._core.status import Status
+from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Rows
     from mercer.model.certificate import Certificate
     from mercer.model.problem import Plan
     from mercer.model.projection import Projection
@@ -46,6 +47,19 @@ class Fit:
     mean: FeatureMean  # of the training rows, in feature space
     roots: Array | None = None  # (n,) √w, where the rows carry weights
     certificate: Certificate | None = None  # of an approximation; None: the pairs are of K itself
+
+    @property
+    def keeps_points(self) -> bool:
+        """Whether the projection needs rows that it was fitted to."""
+        return isinstance(self.projection.sections, KernelSections)
+
+    def with_points(self, points: Rows) -> Fit:
+        """The same fit on the same rows, wherever they lie now."""
+        sections = self.projection.sections
+        if not isinstance(sections, KernelSections):
+            return self
+        moved = replace(self.projection, sections=replace(sections, points=points))
+        return replace(self, projection=moved)
 
     @property
     def eigenvalues(self) -> Array:

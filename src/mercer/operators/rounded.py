@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,22 +40,28 @@ class RoundedGram:
     def __init__(self, exact: TiledGram, *, minus: float = 0.0, packed: bool = False) -> None:
         self.exact, self.minus, self.packed = exact, minus, packed
         self.dtype: np.dtype[Any] = np.dtype(np.float32)
-        self._held: list[Array | PackedTile | None] = [None] * exact.tiling.n_upper
-        exact.listener = self._keep
+        n_tiles, entries = exact.tiling.n_upper, exact.tiling.width**2
+        # One array for all tiles: were each its own, the heap would keep the holes between them.
+        self._pool = np.empty((n_tiles, entries), dtype=np.uint16 if packed else self.dtype)
+        self._held: list[Array | PackedTile | None] = [None] * n_tiles
+        exact.listener = _shown_to(self)
 
     @property
     def n(self) -> int:
         """Number of rows."""
         return self.exact.n
 
-    def _keep(self, card: Card, tile: Array) -> None:
+    def keep(self, card: Card, tile: Array) -> None:
+        """Round and hold a tile, unless it is held already."""
         place, i, j = card
-        if self._held[place] is None:
-            rounded = np.empty(tile.shape, dtype=self.dtype)
-            np.subtract(tile, self.minus, out=rounded, casting="same_kind")
-            self._held[place] = (
-                PackedTile.of(rounded, on_diagonal=i == j) if self.packed else rounded
-            )
+        if self._held[place] is not None:
+            return
+        room = self._pool[place, : tile.size].reshape(tile.shape)
+        if self.packed:
+            rounded = np.subtract(tile, self.minus, dtype=self.dtype, casting="same_kind")
+            self._held[place] = PackedTile.of(rounded, on_diagonal=i == j, codes=room)
+        else:
+            self._held[place] = np.subtract(tile, self.minus, out=room, casting="same_kind")
 
     def _tiles(self) -> Callable[[Card], Array]:
         """A thread's way to the tiles: it has room of its own to unpack them."""
@@ -63,7 +70,7 @@ class RoundedGram:
         def tile(card: Card) -> Array:
             place = card[0]
             if self._held[place] is None:
-                self.exact.tile(card)  # shows it to `_keep`
+                self.exact.tile(card)  # shows it to `keep`
             held = self._held[place]
             assert held is not None
             return held.unpacked(room) if isinstance(held, PackedTile) else held
@@ -97,3 +104,18 @@ class RoundedGram:
 
     def __repr__(self) -> str:
         return f"RoundedGram({self.exact!r}, {'16 bits' if self.packed else self.dtype})"
+
+
+def _shown_to(gram: RoundedGram) -> Callable[[Card, Array], None]:
+    """Hands tiles on to `gram` as long as somebody else has a use for it.
+
+    By a weak reference: each of the two would else keep the other alive, and all tiles with them.
+    """
+    listener = weakref.ref(gram)
+
+    def show(card: Card, tile: Array) -> None:
+        found = listener()
+        if found is not None:
+            found.keep(card, tile)
+
+    return show

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.engine.rows import take_rows
-from mercer.engine.shifted import ShiftedRows, ready_rows
+from mercer.engine.shifted import ShiftedRows, SlicedRows, ready_rows
 from mercer.engine.threads import share_out
 from mercer.engine.tiles import Tiling, row_slices
 from mercer.operators.dense import StoredGram
@@ -143,6 +143,12 @@ class TiledGram:
         """Every tile has been kept: the ready rows have done their work, and are let go."""
         if isinstance(self.x, ShiftedRows):
             self.x = self.x.sliced()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Slices that are ready are of use within a pass, not between two."""
+        if isinstance(self.x, SlicedRows):
+            self.x.forget()
 
     def dense(self) -> Array:
         """K as a new array, less the constant if there is one."""
@@ -167,6 +173,7 @@ class TiledGram:
         if self._diag is None:  # rows may have to be read for it
             slices = row_slices(self.n, self.tiling.width)
             self._diag = np.concatenate([self.kernel.tile_diag(self.x[i]) for i in slices])
+            self._forget()
         return self._diag
 
     def cross(self, indices: Indices, v: Array) -> Array:
@@ -182,6 +189,7 @@ class TiledGram:
                 out[i] -= shift
 
         share_out(hand, row_slices(self.n, self.tiling.width), n_threads=self.n_threads)
+        self._forget()
         return out
 
     def some_rows(self, indices: Indices, v: Array) -> Array:  # (m,), (n, k) -> (m, k)
@@ -197,6 +205,7 @@ class TiledGram:
 
         slices = row_slices(self.n, self.tiling.width)
         sums = reduce(_added, share_out(hand, slices, n_threads=self.n_threads))
+        self._forget()
         return sums - self.minus * rounded.sum(axis=0)
 
     def block(self, indices: Indices) -> Array:

@@ -267,7 +267,7 @@ class BlockKrylov(Solver):
         chosen = np.sort(rng.choice(n, m, replace=False))
         _, vectors = np.linalg.eigh(operator.block(chosen))
         landmark = operator.cross(chosen, vectors[:, -(block - 2) :])  # (n, block - 2)
-        landmark = landmark.astype(np.float64)
+        landmark = landmark.astype(np.float64, copy=False)
         # To the size of the random columns, whatever that of the kernel: none is dropped beside others.
         size = float(np.max(np.abs(landmark), initial=0.0))
         stirred = _stirred(landmark / size if size > 0 else landmark, rng=rng)

@@ -17,6 +17,7 @@ from mercer._core.errors import (
 )
 from mercer._core.status import Status
 from mercer.operators.sections import KernelSections
+from mercer.solvers.spot import ROWS as SPOT_ROWS
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -223,7 +224,8 @@ class Fit:
             return f"left out    {self.certificate}"
         status = self.pairs.status
         ended = "converged" if status is Status.CONVERGED else status.value
-        return f"residuals   ‖K̃u - λu‖/λ₁ at most {np.max(self.residuals):.1e}; {ended}"
+        seen = "" if self.pairs.unseen is None else f" (rounding seen on {SPOT_ROWS} rows)"
+        return f"residuals   ‖K̃u - λu‖/λ₁ at most {np.max(self.residuals):.1e}{seen}; {ended}"
 
     def _work(self) -> str:
         if self.is_low_rank:

@@ -56,10 +56,12 @@ def one_line(subject: Subject) -> str:
         )
     worst = float(np.max(fit.residuals))
     matrix = "matrix" if subject.kernel is None else "kernel matrix"
-    return (
-        f"Each eigenvalue is within {power_of_ten(worst)} of a true one, in units of the largest: a product "
-        f"with the {matrix} at the end of the fit proves it."
+    within = (
+        f"Each eigenvalue is within {power_of_ten(worst)} of a true one, in units of the largest"
     )
+    if fit.pairs.unseen is None:
+        return f"{within}: a product with the {matrix} at the end of the fit proves it."
+    return f"{within}: rows of the {matrix}, drawn at random at the end of the fit, confirm it."
 
 
 def how_sure(fit: Fit) -> str:

@@ -32,7 +32,7 @@ class KrylovBasis:
         self.projected = np.zeros((room, room))
         self.size = 0
         self.n_products = 0
-        self.restarted = False  # since then the first columns are no longer the first block
+        self.n_exact = 0  # leading columns whose products outrank those of later columns
         self._last = slice(0, 0)  # the block that was multiplied last
         self._next: Array = np.empty((n, 0))  # W
         self._coupling: Array = np.empty((0, 0))  # B
@@ -58,7 +58,7 @@ class KrylovBasis:
             "coupling": self._coupling,
             "last": [self._last.start, self._last.stop],
             "n_products": self.n_products,
-            "restarted": self.restarted,
+            "n_exact": self.n_exact,
             "scale": self._scale,
             "room": self.vectors.shape[1],
         }
@@ -71,7 +71,7 @@ class KrylovBasis:
         basis.vectors[:, :size] = state["vectors"]
         basis.projected[:size, :size] = state["projected"]
         basis.size, basis.n_products = size, state["n_products"]
-        basis.restarted = state["restarted"]
+        basis.n_exact = state["n_exact"]
         basis._last, basis._scale = slice(*state["last"]), state["scale"]
         basis._next, basis._coupling = state["next"], state["coupling"]
         return basis
@@ -86,9 +86,12 @@ class KrylovBasis:
 
     def extend(self) -> None:
         """Take the open block into the basis: it is multiplied next."""
-        self._last = slice(self.size, self.size + self.next_width)
+        before, self._last = self._last, slice(self.size, self.size + self.next_width)
         self.vectors[:, self._last] = self._next
         self.size = self._last.stop
+        if self.n_exact:
+            self.projected[self._last, before] = self._coupling
+            self.projected[before, self._last] = self._coupling.T
         self._ritz = None
 
     def inject(self, width: int, *, rng: np.random.Generator) -> None:
@@ -117,6 +120,8 @@ class KrylovBasis:
         product -= self.q @ inside
         last = self._last
         inside[last] = 0.5 * (inside[last] + inside[last].T)
+        # A is symmetric: what exact products say of these columns is better than what theirs say.
+        inside[: self.n_exact] = self.projected[: self.n_exact, last]
         self.projected[: self.size, last] = inside
         self.projected[last, : self.size] = inside.T
         block, coupling = _orthonormal(product, drop=10.0 * EPS * self._scale)
@@ -156,7 +161,7 @@ class KrylovBasis:
 
     def restart(self, keep: int) -> None:
         """Thick restart: the leading Ritz vectors become the basis, and the open block stays."""
-        self.restarted = True
+        self.n_exact = 0  # the first columns are no longer the first block
         values, coordinates = self.ritz(keep)
         self.vectors[:, :keep] = self.q @ coordinates
         self.projected[:] = 0.0

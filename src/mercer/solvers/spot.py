@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from mercer.solvers.basis import KrylovBasis
 
 ROWS = 256  # a tenth or so of what is looked for, for a percent of a product
-TWICE = (
-    2.0  # what the rows show is told twice over: the truth then is more in one draw of a thousand
-)
+LARGEST = 4  # rows of each vector that are looked at in any case
+TWICE = 2.0  # what the rows show is told twice over, for what they may have missed
 # Of its own eigenvalue, what may be missing in the product of a pair: scores are products over √λ, so
 # this is how far those of the fit may be from those of `transform`, however small a component is.
 SCORES = 1e-5
@@ -54,15 +53,21 @@ def _unseen(
 ) -> Array:
     """‖A u - products‖ for each column, twice as much to be safe, from a sample of rows.
 
-    A third of the rows is drawn evenly. The others go where the vectors are, by their squares and by
-    their sizes: an eigenvector that lives on a dozen rows has its rounding there and on their neighbours,
-    and an even draw would never meet them. Each row counts by one over its chance, so that the mean is
-    the sum over all rows.
+    The rows where a vector is largest are always looked at. Of the others a third is drawn evenly, and two go
+    where the vectors are, by their squares and by their sizes: an eigenvector that lives on a dozen rows has
+    its rounding there and on their neighbours, and an even draw would never meet them. Each row that is
+    drawn counts by one over its chance, so that the mean is the sum over all rows.
     """
     n, k = u.shape
+    if n <= ROWS + LARGEST * k:  # few enough to look at them all
+        return TWICE * np.linalg.norm(operator.some_rows(np.arange(n), u) - products, axis=0)
     sizes = np.abs(u)
+    largest = np.unique(np.argpartition(sizes, n - LARGEST, axis=0)[n - LARGEST :])
     chances = 1.0 / n + (sizes**2).sum(axis=1) / k + (sizes / sizes.sum(axis=0)).sum(axis=1) / k
+    chances[largest] = 0.0
     chances /= chances.sum()
-    rows = rng.choice(n, ROWS, p=chances)
+    drawn = rng.choice(n, ROWS, p=chances)
+    rows = np.concatenate([largest, drawn])
     gap = operator.some_rows(rows, u) - products[rows]  # (m, k)
-    return np.asarray(TWICE * np.sqrt(np.mean(gap**2 / chances[rows, None], axis=0)))
+    counts = np.concatenate([np.ones(len(largest)), 1.0 / (ROWS * chances[drawn])])
+    return np.asarray(TWICE * np.sqrt(counts @ gap**2))

@@ -231,3 +231,12 @@ def test_tiles_are_gone_with_their_operators(cloud):
         exact.matmat(np.ones((len(cloud), 1)))  # nobody listens any more
     finally:
         gc.enable()
+
+
+def test_no_slice_of_rows_outlives_a_pass(cloud, rng):
+    """Two operators over rows of a file would else hold the slices of both."""
+    gram = TiledGram(VALID["rbf"], cloud, Tiling(len(cloud), 16), sliced=True)
+    gram.matmat(rng.standard_normal((len(cloud), 2)))
+    assert not gram.x.recent
+    gram.dense()
+    assert not gram.x.recent

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from mercer import PCA, KernelPCA
 from mercer._core.errors import MemoryBudgetError
@@ -107,6 +108,18 @@ def test_sparse_rows_stay_within_the_plan():
     model = KernelPCA(5, kernel="cosine", memory="220MB")
     peak = peak_of(lambda: model.fit(x))
     assert peak <= model.plan_.n_bytes <= 220e6
+
+
+@pytest.mark.parametrize("memory", ["120MB", "150MB"])
+def test_wide_rows_of_a_file_stay_within_the_plan_on_one_thread(memory, tmp_path):
+    """The slices that are ready are as many on one thread as on eight."""
+    x = np.random.default_rng(3).standard_normal((3300, 1500))
+    np.save(tmp_path / "rows.npy", x)
+    del x
+    model = KernelPCA(3, kernel=RBF(3e-4), memory=memory)
+    with threadpool_limits(1):
+        peak = peak_of(lambda: model.fit(tmp_path / "rows.npy"))
+    assert peak <= model.plan_.n_bytes <= parse_bytes(memory)
 
 
 def test_a_budget_that_holds_no_tile_is_refused_with_ways_out():

@@ -178,3 +178,16 @@ def test_a_block_that_was_asked_for_stays():
         50_000, 50, 20, itemsize=4, budget_bytes=340_000_000, n_threads=2, shift_invariant=True
     )
     assert plan(problem, BlockKrylov(block=20)).solver.block == 20
+
+
+@pytest.mark.parametrize("itemsize", [8, 4])
+def test_more_memory_takes_no_way_out(itemsize):
+    """Tiles that are held leave room for LAPACK, where a share of the variance may need it."""
+    n, d = 3500, 500
+    problem = Problem(n, d, 0.9, itemsize, shift_invariant=True, rows_bytes=n * d * itemsize)
+    chosen = [plan(replace(problem, budget_bytes=mb * 10**6)) for mb in range(600, 1100, 5)]
+    fits = [one.lapack_fits for one in chosen]
+    assert fits == sorted(fits)
+    assert fits[0] is False
+    lapack = plan(replace(problem, n_components=None)).n_bytes  # that it takes alone
+    assert fits.index(True) == 1 + int((lapack - 600e6) // 5e6)

@@ -5,6 +5,8 @@ Everything is named, nothing is measured here; a test holds every bound against 
 
 from __future__ import annotations
 
+from mercer.engine.shifted import RECENT
+
 FLOAT = 8  # vectors and small problems are float64 on every route
 TILES_A_THREAD = 3  # a tile, one temporary of its size, and the rows it is made of
 # Sections of one slice of rows: large enough for the product to run at speed, small beside the model.
@@ -35,10 +37,15 @@ def ready_bytes(*, n: int, d: int, itemsize: int, in_memory: bool) -> int:
     return n * (d + 2) * itemsize if in_memory else 0
 
 
-def tile_bytes(*, n_threads: int, itemsize: int, d: int, width: int) -> int:
-    """The live tiles of all threads, and the rows they are made of."""
-    tile = width * width * itemsize
-    return n_threads * (TILES_A_THREAD * tile + 6 * width * (d + 2) * FLOAT) + SMALL
+def tile_bytes(*, n_threads: int, itemsize: int, d: int, width: int, in_memory: bool) -> int:
+    """The live tiles of all threads, and the rows they are made of.
+
+    A thread is at two slices of rows. Those of a file are there as they were read, as they are ready and
+    weighted, and the slices read last stay for the next tile, whoever makes it.
+    """
+    tile, rows = width * width * itemsize, width * (d + 2) * FLOAT
+    recent = 0 if in_memory else 3 * (RECENT - 1) * rows
+    return n_threads * (TILES_A_THREAD * tile + 2 * 3 * rows) + recent + SMALL
 
 
 def krylov_bytes(*, n: int, k: int, block: int, room: int, n_threads: int) -> int:

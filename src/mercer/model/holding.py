@@ -59,8 +59,13 @@ def holding(problem: Problem, *, width: int, itemsize: int, free: int) -> Holdin
     return Holding(Tiling(problem.n, width).n_upper, width * width * itemsize, 0).within(free)
 
 
-def rounded_holding(problem: Problem, *, width: int, free: int, ready: int) -> Holding | None:
-    """All tiles, in float32 or else in sixteen bits; `ready` more bytes are free if rows are sliced."""
+def rounded_holding(
+    problem: Problem, *, width: int, free: int, ready: int, most: int
+) -> Holding | None:
+    """All tiles, in float32 or else in sixteen bits, in at most `most` bytes.
+
+    `ready` more bytes than `free` are there if rows are sliced.
+    """
     single = holding(problem, width=width, itemsize=SINGLE, free=free)
     sliced = replace(single, sliced=True)
     # Entries of a bounded kernel are of one size, so sixteen bits hold them all.
@@ -68,4 +73,4 @@ def rounded_holding(problem: Problem, *, width: int, free: int, ready: int) -> H
     ways = [single, sliced.within(free + ready)]
     if problem.shift_invariant:
         ways.append(packed.within(free + ready))
-    return next((way for way in ways if way.share == 1.0), None)
+    return next((way for way in ways if way.share == 1.0 and way.n_bytes <= most), None)

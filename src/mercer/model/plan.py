@@ -83,11 +83,6 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
             n_bytes=n_bytes,
             reasons=reasons,
             approximation=chosen,
-            sketch=False,
-            hold_bytes=0,
-            held=0.0,
-            packed=False,
-            sliced=False,
         ),
         problem,
     )
@@ -226,6 +221,7 @@ def _tile_bytes(problem: Problem) -> int:
         itemsize=8 if problem.dense else 24,  # a sparse product comes with its indices
         d=problem.d_held,
         width=min(problem.n, cached_width(8, problem.d, roomy=roomy)),
+        in_memory=problem.in_memory,
     )
 
 
@@ -255,26 +251,32 @@ def _sketch_rows_bytes(problem: Problem) -> int:
     return ready_bytes(n=problem.n, d=problem.d, itemsize=SINGLE, in_memory=problem.in_memory)
 
 
-def _tiles(problem: Problem, *, sketch: bool, free: int, ready: int) -> tuple[int, Holding]:
-    """How wide tiles are and which of them are held: all if possible, made once and rounded."""
+def _tiles(
+    problem: Problem, *, sketch: bool, free: int, ready: int, most: int
+) -> tuple[int, Holding]:
+    """How wide tiles are and which of them are held: all if possible, made once and rounded.
+
+    `ready` more bytes than `free` are there if rows are sliced, but tiles never take more than `most`.
+    """
     if not sketch:
         width = _width(problem, problem.itemsize)
-        return width, holding(problem, width=width, itemsize=problem.itemsize, free=free)
+        room = min(free, most)
+        return width, holding(problem, width=width, itemsize=problem.itemsize, free=room)
     width = _width(problem, FLOAT)
     # Made in float64 alone: no rows are made ready in float32.
     whole = rounded_holding(
-        problem, width=width, free=free + _sketch_rows_bytes(problem), ready=ready
+        problem, width=width, free=free + _sketch_rows_bytes(problem), ready=ready, most=most
     )
     if whole is not None:
         return width, whole
     width = _width(problem, SINGLE)
-    some = holding(problem, width=width, itemsize=SINGLE, free=free + ready)
+    some = holding(problem, width=width, itemsize=SINGLE, free=min(free + ready, most))
     return width, replace(some, sliced=ready > 0)
 
 
 def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = True) -> Plan:
     n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.n_components else problem.n)
-    sketch = _sketches(problem, solver)
+    sketch = hold and _sketches(problem, solver)
     fixed = _rows_bytes(problem, sketch=sketch) + _tile_bytes(problem)
     ready = _proof_rows_bytes(problem) if sketch else 0
     asked, (solver, basis, reasons) = solver, within(problem, solver, k, fixed)
@@ -298,11 +300,10 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
     free = problem.budget_bytes - fixed - basis if hold else 0
     lapack = _lapack_bytes(problem, Lapack())
     grows = problem.k is None and problem.n_components is not None
-    if grows and lapack <= problem.budget_bytes:
-        # k grows with the share, towards LAPACK if need be: room for that.
-        free = min(free, problem.budget_bytes - lapack)
-    spare = 0 if sliced else ready
-    width, tiles = _tiles(problem, sketch=sketch, free=free, ready=spare)
+    # k grows with the share, towards LAPACK if need be: room for that.
+    spared = lapack if grows and lapack <= problem.budget_bytes else 0
+    spare, left = 0 if sliced else ready, problem.budget_bytes - spared
+    width, tiles = _tiles(problem, sketch=sketch, free=free, ready=spare, most=left)
     if sketch:
         reasons = (*reasons, ONCE if tiles.share == 1.0 else TWICE)
     if hold:

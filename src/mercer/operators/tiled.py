@@ -137,6 +137,8 @@ class TiledGram:
         )
         if self.listener is not None or len(self._held) == self.tiling.n_upper:
             self.rest()
+        else:
+            self._forget()
         return product
 
     def rest(self) -> None:
@@ -162,6 +164,7 @@ class TiledGram:
                     matrix[j, i] = tile.T
 
         over_tiles(self.tiling, hand, n_threads=self.n_threads)
+        self._forget()
         return matrix
 
     def stored(self) -> StoredGram:

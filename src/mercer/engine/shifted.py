@@ -105,7 +105,7 @@ class ShiftedRows:
     def weighted(self, scale: float) -> Array:  # (n, d + 2)
         """Scale · [-2x, 1, ‖x‖²]: its product with other rows is scale · ‖x - y‖².
 
-        Kept for the next tile: in the tile loop some rows meet many others in turn.
+        Kept for the next tile, as these rows are where they are slices: some meet many others in turn.
         """
         side = self.sides.get(scale)
         if side is None:

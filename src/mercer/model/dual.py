@@ -153,7 +153,7 @@ def _few(x: Rows) -> Rows:
 
 
 def _fits_single(kernel: Kernel, x: Rows) -> bool:
-    """Whether float32 holds the kernel's values: a sketch is of a shift-invariant kernel, hence bounded."""
+    """Whether float32 holds the kernel's values, from some rows: a kernel of distances is bounded."""
     few = _few(x).astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         largest = float(np.max(np.abs(kernel.tile(few, few))))

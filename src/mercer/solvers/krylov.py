@@ -144,7 +144,7 @@ class BlockKrylov(Solver):
             rng.bit_generator.state = state["rng"]
             _restore(state, operator, work)
         status = self._iterate(run, operator, work, k, rng=rng, watch=watch)
-        if shares_tiles and status is Status.CONVERGED and run.basis.n_exact > 0:
+        if shares_tiles and status is Status.CONVERGED:
             assert isinstance(operator, Centred)
             pairs = spot_checked(operator, run.basis, k, tol=self.tol, rng=rng)
             if pairs.status.ok:

@@ -30,9 +30,9 @@ def spot_checked(
     """Ritz pairs of a basis whose first block the operator itself has multiplied, and a sketch the others.
 
     With u = Q₁s₁ + Q₂s₂ the product A Q₁ is exact, and that of Q₂ is off by E Q₂ for a sketch A - E. When
-    the first block is near the vectors sought, s₂ is short: E s₂ is a rounding error of a correction.
-    Its size is not assumed but seen, on rows of A u that are computed for it. Status.STAGNATED
-    means that it is too large, and that the pairs are to be proved with a whole product.
+    the first block is near the vectors sought, s₂ is short: E Q₂s₂ is a rounding error of a correction (of
+    all of u after a restart). Its size is not assumed but seen, on rows of A u that are computed for it.
+    Status.STAGNATED means that it is too large, and that a whole product is to prove the pairs.
     """
     values, coordinates = basis.ritz(k)
     u, products = basis.q @ coordinates, basis.images(coordinates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -259,7 +260,8 @@ class Power(Unary):
 
     def check_parameters(self) -> None:
         """The exponent is a positive whole number: only then is a power of a kernel a kernel."""
-        if not is_number(self.exponent) or self.exponent != int(self.exponent) or self.exponent < 1:
+        p, most = self.exponent, sys.float_info.max
+        if not (is_number(p) and 1 <= p <= most and p % 1 == 0):
             msg = f"k ** p needs a whole p ≥ 1, but p={self.exponent!r} came."
             raise KernelError(msg)
         super().check_parameters()

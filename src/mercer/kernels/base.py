@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from abc import ABC, abstractmethod
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -302,10 +303,12 @@ def _stack(x: Rows, y: Rows) -> Rows:
 
 
 def _is_finite(value: Any) -> bool:
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
-        value, bool
-    )
-    return number and bool(np.isfinite(value))
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number of Python's has no largest: 10**400 is no float
+        return False
 
 
 def positive(name: str, value: Any, *, kernel: str, hint: str = "") -> None:

@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## make .venv, install, fit circles and moons, write pictures to out/
-	$(BIN)/mercer demo --out out
+	$(BIN)/mercer demo --out out $(ARGS)
 
 lint: $(STAMP)  ## style, types and layers
 	$(BIN)/ruff check .

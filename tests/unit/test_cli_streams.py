@@ -96,3 +96,18 @@ def test_a_name_that_is_too_long_for_a_file_is_bad_input():
 def test_one_component_keeps_and_two_keep():
     for k, said in (("1", "1 component keeps "), ("2", "2 components keep ")):
         assert said in CliRunner().invoke(main, ["fit", "data.npy", "-k", k]).stdout
+
+
+def test_a_sound_model_of_the_wrong_kind_is_wrong_usage_in_every_verb():
+    args = ["fit", "data.npy", "--model", "detector", "-k", "1", "-o", "d.mercer"]
+    assert CliRunner().invoke(main, args).exit_code == 0
+    for words in (
+        "transform d.mercer data.npy",
+        "reconstruct d.mercer data.npy",
+        "plot scores d.mercer data.npy -o s.png",
+        "monitor m.mercer data.npy",
+        "plot chart m.mercer data.npy -o c.png",
+    ):
+        result = CliRunner().invoke(main, words.split())
+        assert result.exit_code == 2, (words, result.stderr)
+        assert result.stderr.count("\n") == 1

@@ -9,7 +9,6 @@ import click
 import numpy as np
 
 from mercer import IncrementalKernelPCA, KernelPCA
-from mercer._core.errors import InputError
 from mercer._core.memory import parse_bytes
 from mercer.cli.data import open_model, reading_options
 from mercer.cli.frame import verb
@@ -68,11 +67,11 @@ def _find_way_back(talk: Talk, opened: Opened, memory: str) -> None:
     """Give the model a way back, if it has none; raise with what to do where none can be found."""
     if opened.is_detector:
         msg = f"{opened.path} is a detector. Fit with --model kpca --preimage ridge to reconstruct."
-        raise InputError(msg)
+        raise click.UsageError(msg)
     kernel = getattr(opened.model, "kernel_", None)
     if kernel is not None and kernel.is_precomputed:
         msg = f"{opened.path} was fitted to kernel values: it never saw rows that it could lead back to."
-        raise InputError(msg)
+        raise click.UsageError(msg)
     # scikit-learn's drop-in says by another name whether it has one.
     has = getattr(opened.model, "preimage", getattr(opened.model, "fit_inverse_transform", True))
     if has is not None and has is not False:
@@ -83,7 +82,7 @@ def _find_way_back(talk: Talk, opened: Opened, memory: str) -> None:
             f"{opened.path} knows no way back from scores to rows, and no rows to learn one from. Fit it "
             f"with one: {command} --preimage ridge"
         )
-        raise InputError(msg)
+        raise click.UsageError(msg)
 
 
 def _learned(talk: Talk, opened: Opened, memory: str) -> bool:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mercer._core.errors import InputError
 from mercer.cli.data import open_model, reading_options
 from mercer.cli.frame import verb
 from mercer.cli.stream import Route, rows_out, send
@@ -40,7 +39,7 @@ def transform(
             f"{model} is a detector, which judges rows and gives no scores. Use mercer monitor {model} "
             f"{data}."
         )
-        raise InputError(msg)
+        raise click.UsageError(msg)
     route = Route.of(talk, opened, data=data, output=output, reading=reading, memory=memory)
     names = [str(name) for name in opened.model.get_feature_names_out()]
     results = send(

@@ -1,5 +1,8 @@
 """Laws of kernel PCA on every route: the projection, its evidence, and what others compute."""
 
+import sys
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -18,6 +21,7 @@ from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer._core.errors import (
     FlatSpectrumWarning,
     IndefiniteKernelWarning,
+    MercerWarning,
     RankWarning,
     UnconvergedWarning,
 )
@@ -218,6 +222,35 @@ def test_a_share_of_a_large_problem_grows_k(rng):
     shares = model.explained_variance_ratio_
     assert shares.sum() >= 0.9 > shares[:-1].sum()
     assert isinstance(model.plan_.solver, BlockKrylov)
+
+
+J = np.arange(1, 700)  # the centred matrix of 700 rows has one eigenvalue less
+SPECTRA = {
+    "flat": np.ones(699),
+    "slow": J**-0.5,
+    "fast": 0.9**J,
+    "a cliff": np.where(J <= 40, 1.0, 1e-3),
+    "a cliff, then slow": np.where(J <= 20, 1.0, 0.2 * J**-0.3),
+    "few": np.where(J <= 30, 1.0 / J, 0.0),
+    "indefinite": np.where(J <= 600, J**-1.0, -1e-4),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SPECTRA))
+def test_a_share_is_reached_by_the_fewest_whatever_the_spectrum(name, rng, monkeypatch):
+    # As above 3000 rows: up to n/12 components by iterating.
+    monkeypatch.setattr(sys.modules["mercer.model.refusal"], "SMALL_ROWS", 100)
+    values = SPECTRA[name]
+    q = np.linalg.qr(np.column_stack([np.ones(700), rng.standard_normal((700, 699))]))[0][:, 1:]
+    matrix = (q * values) @ q.T
+    for share in (0.2, 0.6, 0.9, 0.99):
+        model = mercer.KernelPCA(share, kernel="precomputed", solver=BlockKrylov(tol=1e-10))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MercerWarning)  # not all are kernels
+            model.fit(matrix)
+        least = int(np.argmax(np.cumsum(values) >= share * values.sum() * (1.0 - 1e-9))) + 1
+        assert len(model.eigenvalues_) == least
+        np.testing.assert_allclose(model.eigenvalues_, values[:least], rtol=0, atol=1e-9)
 
 
 def test_the_ratio_is_of_the_true_trace_and_all_of_them_sum_to_one(data):

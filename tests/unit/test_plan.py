@@ -61,6 +61,12 @@ def test_tolerance_follows_precision_and_cost():
     assert plan(Problem(2000, 5, 20, itemsize=4)).solver.tol == 1e-6
 
 
+@pytest.mark.parametrize(("n", "most"), [(3000, 120), (3600, 300), (12_000, 1000)])
+def test_few_components_are_iterated_for_and_many_left_to_lapack(n, most):
+    assert isinstance(plan(Problem(n, 5, most)).solver, BlockKrylov)
+    assert isinstance(plan(Problem(n, 5, most + 1)).solver, Lapack)
+
+
 def test_what_was_asked_for_is_used():
     solver = BlockKrylov(tol=1e-3)
     assert plan(Problem(100, 5, 2), solver).solver == solver

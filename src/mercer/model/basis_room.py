@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mercer.model.budget import FLOAT, krylov_bytes
+from mercer.model.refusal import lapack_share
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:
@@ -78,19 +79,18 @@ def _own_bytes(problem: Problem, solver: BlockKrylov, k: int) -> int:
 
 
 def grown_bytes(problem: Problem, solver: Solver, k: int) -> int:
-    """With k components that were started from k/2 of them: the first block is as wide."""
-    if not isinstance(solver, BlockKrylov):
-        return _own_bytes(problem, BlockKrylov(), k)
-    width = max(solver.width(k, problem.n), k // 2 + 2)
-    room = max(solver.room(k, problem.n), k + 2 * width)
-    return krylov_bytes(n=problem.n, k=k, block=width, room=room, n_threads=problem.n_threads)
+    """What a run for k components holds."""
+    return _own_bytes(problem, solver if isinstance(solver, BlockKrylov) else BlockKrylov(), k)
 
 
 def most_components(problem: Problem, solver: Solver, fixed: int) -> int:
     """Components whose blocks fit, when a share of the variance makes their number grow."""
     if not isinstance(solver, BlockKrylov):
         return problem.n
-    k = SHARE_COMPONENTS
-    while k < problem.n and fixed + grown_bytes(problem, solver, 2 * k) <= problem.budget_bytes:
-        k *= 2
+    k, most = SHARE_COMPONENTS, problem.n // lapack_share(problem.n)
+    while k < most:
+        more = min(2 * k, most)
+        if fixed + grown_bytes(problem, solver, more) > problem.budget_bytes:
+            break
+        k = more
     return k

@@ -15,7 +15,7 @@ from mercer.engine.threads import n_blas_threads
 from mercer.engine.tiles import WIDE, Tiling, cached_width
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
-from mercer.model.refusal import LAPACK_SHARE
+from mercer.model.refusal import lapack_share
 from mercer.model.result import Fit, first_reaching, keep
 from mercer.model.space import FeatureMean
 from mercer.operators import Centred, RoundedGram, StoredGram, TiledGram
@@ -205,14 +205,12 @@ def _grow(
     rng: np.random.Generator,
     watch: Watch,
 ) -> tuple[EigenPairs, float]:
-    """Double k until the share of the variance is reached; go to LAPACK when k nears n."""
-    n, k = operator.n, 16
-    start: Array | None = None
-    spent = 0
-    while k <= min(n // LAPACK_SHARE, plan.most_components):
-        pairs = plan.solver(
-            operator, k, rng=rng, sketch=sketch, start=start, watch=Steps(watch, spent)
-        )
+    """Let k grow until the share of the variance is reached; go to LAPACK when it nears n."""
+    n, spent = operator.n, 0
+    most = max(1, min(n // lapack_share(n), plan.most_components))
+    k = min(16, most)
+    while True:  # each time anew: vectors to start from would make blocks as wide as they are many
+        pairs = plan.solver(operator, k, rng=rng, sketch=sketch, watch=Steps(watch, spent))
         spent += pairs.n_products
         total = operator.trace()
         if pairs.status is Status.STOPPED:
@@ -220,16 +218,35 @@ def _grow(
         if pairs.values.sum() >= share * total:
             count = first_reaching(pairs.values, share * total)
             return replace(pairs.first(count), n_products=spent), total
-        start, k = pairs.vectors, 2 * k
+        expected = _expected(pairs.values, share * total, n)
+        if k == most or (plan.lapack_fits and expected > most):
+            break
+        k = min(max(2 * k, int(1.1 * expected)), most)
     if not plan.lapack_fits:
         msg = (
-            f"{share:.1%} of the variance takes more than {k // 2} components, and `memory` does not "
+            f"{share:.1%} of the variance takes more than {k} components, and `memory` does not "
             f"hold the {n} x {n} problem of finding all. Ask for a smaller share or a number of "
             "components, raise `memory`, or use a wider kernel."
         )
         raise MemoryBudgetError(msg)
     pairs = Lapack()(operator, n, rng=rng)
     return replace(pairs, n_products=spent + pairs.n_products), operator.trace()
+
+
+def _expected(values: Array, goal: float, n: int) -> int:
+    """Components whose eigenvalues sum to the goal if they go on falling as they did, as j to the -p.
+
+    p is the least of those of the last half, quarter and eighth of them: beyond a cliff they may fall more
+    slowly, and to expect too few costs less than to give up.
+    """
+    k, last = len(values), float(values[-1])
+    if last <= 0.0:
+        return n
+    before = [k - k // part for part in (2, 4, 8) if k >= part]
+    p = min((np.log(values[j - 1] / last) / np.log(k / j) for j in before), default=0.0)
+    later = last * (np.arange(k + 1, n + 1) / k) ** -p
+    reached = int(np.searchsorted(np.cumsum(later), goal - float(values.sum())))
+    return min(n, k + 1 + reached)
 
 
 def _low_end(

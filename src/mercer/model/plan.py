@@ -20,15 +20,13 @@ from mercer.model.budget import (
 )
 from mercer.model.holding import Holding, holding, rounded_holding
 from mercer.model.problem import Plan, Problem
-from mercer.model.refusal import LAPACK_ROWS, LAPACK_SHARE, checked
+from mercer.model.refusal import LAPACK_ROWS, SMALL_ROWS, SMALL_SHARE, checked, lapack_share
 from mercer.operators.rounded import SINGLE
 from mercer.solvers import SOLVERS, BlockKrylov, Lapack, Solver
 
 if TYPE_CHECKING:
     from mercer.approximations import Approximation
 
-# Measured on two cores; where each rule stops paying is flat, so round numbers do.
-SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 TIGHT_TOL = 1e-10
 HALF_TOL = 5e-7  # what iterating on a float32 sketch reaches; below, each digit would cost a pass
 ONCE = (
@@ -133,7 +131,7 @@ def _primal(problem: Problem, chosen: Solver | None) -> Plan | None:
     m, n = problem.map_dimension, problem.n
     if m is None or m >= n:
         return None
-    few = problem.k is not None and problem.k < n // LAPACK_SHARE
+    few = problem.k is not None and problem.k < n // SMALL_SHARE
     if few and m**2 > n * (problem.d + PRODUCT_COLUMNS) and n > LAPACK_ROWS:
         return None  # the map is smaller than n, but its covariance costs more than the products
     k = problem.k or m
@@ -149,7 +147,7 @@ def _primal(problem: Problem, chosen: Solver | None) -> Plan | None:
 
 def _small_solver(problem: Problem, size: int) -> Solver:
     k = problem.k
-    if k is None or size <= 2 * LAPACK_ROWS or k > size // LAPACK_SHARE:
+    if k is None or size <= 2 * LAPACK_ROWS or k > size // SMALL_SHARE:
         return Lapack()
     return BlockKrylov(tol=TIGHT_TOL)
 
@@ -164,11 +162,9 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
         if n <= SMALL_ROWS:
             return Lapack(), f"a share of the variance was asked for, and n={n} is small"
         return BlockKrylov(), "a share of the variance was asked for: k grows until it is reached"
-    if k > n // LAPACK_SHARE:
-        return (
-            Lapack(),
-            f"k={k} is more than n/{LAPACK_SHARE}: a Krylov basis would grow towards K itself",
-        )
+    share = lapack_share(n)
+    if k > n // share:
+        return Lapack(), f"k={k} is more than n/{share}: a Krylov basis would grow towards K itself"
     reason = f"n={n} and k={k}: iterating for the top k costs far less than all of LAPACK's n³"
     # In single precision rounding is all that is left below 1e-6.
     tight = n <= SMALL_ROWS and problem.itemsize == 8

@@ -25,7 +25,7 @@ from mercer._core.errors import (
     RankWarning,
     UnconvergedWarning,
 )
-from mercer.kernels import RBF, Linear, Polynomial, Sigmoid
+from mercer.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
 from mercer.model import Plan, fit_kernel_pca
 from mercer.solvers import BlockKrylov, Lapack
 
@@ -222,6 +222,20 @@ def test_a_share_of_a_large_problem_grows_k(rng):
     shares = model.explained_variance_ratio_
     assert shares.sum() >= 0.9 > shares[:-1].sum()
     assert isinstance(model.plan_.solver, BlockKrylov)
+
+
+@pytest.mark.parametrize("n", [60, 700, 3100])  # LAPACK, a stored matrix, tiles
+@pytest.mark.parametrize("kernel", [RBF(1e-6), Laplacian(1e-6)], ids=["rbf", "laplacian"])
+def test_a_wide_kernel_of_float32_rows_is_solved_in_float64(kernel, n, rng):
+    x, new = (rng.standard_normal((m, 4)).astype(np.float32) for m in (n, 20))
+    single = mercer.KernelPCA(3, kernel=kernel).fit(x)
+    exact = mercer.KernelPCA(3, kernel=kernel).fit(x.astype(np.float64))
+    np.testing.assert_allclose(single.eigenvalues_, exact.eigenvalues_, rtol=1e-6)
+    scores = exact.transform(new.astype(np.float64))
+    assert single.transform(new).dtype == np.float32
+    np.testing.assert_allclose(
+        single.transform(new), scores, rtol=0, atol=1e-5 * np.abs(scores).max()
+    )
 
 
 J = np.arange(1, 700)  # the centred matrix of 700 rows has one eigenvalue less

@@ -84,6 +84,14 @@ def test_single_precision_is_proved_in_double():
     assert plan(Problem(9000, 5, 20, itemsize=4)).sketch
 
 
+@pytest.mark.parametrize(("n", "double"), [(300, True), (3000, True), (3001, False)])
+def test_a_small_matrix_of_single_precision_is_solved_in_double_where_it_fits(n, double):
+    problem = Problem(n, 5, None, itemsize=4)
+    assert plan(problem).double == double
+    tight = plan(replace(problem, budget_bytes=plan(problem).n_bytes - 1)) if double else None
+    assert tight is None or not tight.double
+
+
 @pytest.mark.parametrize("budget", [13 * 10**7, 2 * 10**8, 4 * 10**8, 10**9])
 def test_tiles_are_held_as_far_as_memory_goes(budget):
     problem = Problem(20_000, 50, 20, budget_bytes=budget, shift_invariant=True)

@@ -19,7 +19,7 @@ from mercer.model.budget import (
     tile_bytes,
 )
 from mercer.model.holding import Holding, holding, rounded_holding
-from mercer.model.problem import Plan, Problem
+from mercer.model.problem import Plan, Problem, Storage
 from mercer.model.refusal import LAPACK_ROWS, SMALL_ROWS, SMALL_SHARE, checked, lapack_share
 from mercer.operators.rounded import SINGLE
 from mercer.solvers import SOLVERS, BlockKrylov, Lapack, Solver
@@ -173,14 +173,24 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
 
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
-    n_bytes = _lapack_bytes(problem, solver)
+    # K of a few float32 rows is solved in float64 where that fits: the eigenvalues of a wide kernel are
+    # far below its entries, and drown in their rounding.
+    wide = replace(problem, itemsize=FLOAT)
+    double = problem.itemsize < FLOAT and problem.n <= SMALL_ROWS and not problem.precomputed
+    double = double and _lapack_bytes(wide, solver) + _function_bytes(wide) <= problem.budget_bytes
+    problem = wide if double else problem
+    n_bytes = _lapack_bytes(problem, solver) + _function_bytes(problem)
+    reasons: tuple[str, ...] = (reason,)
     if problem.costly:
-        n_bytes += problem.n**2 * problem.itemsize
-        reasons = (reason, "a Python function is called once a pair")
-        return Plan(
-            "dual", solver, "full", n_bytes, reasons, width=_width(problem, problem.itemsize)
-        )
-    return Plan("dual", solver, "none", n_bytes, (reason,), width=_width(problem, problem.itemsize))
+        reasons = (*reasons, "a Python function is called once a pair")
+    storage: Storage = "full" if problem.costly else "none"
+    width = _width(problem, problem.itemsize)
+    return Plan("dual", solver, storage, n_bytes, reasons, width=width, double=double)
+
+
+def _function_bytes(problem: Problem) -> int:
+    """K of a Python function, which is held: no entry is computed twice."""
+    return problem.n**2 * problem.itemsize if problem.costly else 0
 
 
 def _lapack_bytes(problem: Problem, solver: Lapack) -> int:

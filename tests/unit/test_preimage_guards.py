@@ -5,11 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_swiss_roll
 from sklearn.decomposition import PCA as Reference
 
 from conftest import frozen
-from mercer import KernelPCA
+from mercer import IncrementalKernelPCA, KernelPCA
 from mercer.errors import InputError, PreimageWarning
 from mercer.kernels import RBF, Linear, Polynomial
 from mercer.plots import levels
@@ -42,17 +43,40 @@ def test_points_that_leave_the_data_are_counted(roll):
     assert f"residual is {worst:.3g} of" in str(told[0].message)
 
 
-def test_distances_that_no_point_has_give_the_nearest_row(roll):
-    train, noisy = roll
-    model = KernelPCA(4, kernel=RBF(0.1), preimage=Distances(n_neighbours=4))
+FLAT = {
+    "exact": KernelPCA(8, kernel=RBF(0.1), preimage="distances"),
+    "cubic": KernelPCA(8, kernel=Polynomial(3), preimage="distances"),
+    "stream": IncrementalKernelPCA(8, kernel=Polynomial(3), preimage="distances"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(FLAT))
+@pytest.mark.parametrize("seed", range(4))
+def test_distances_that_no_point_has_lead_no_farther_than_the_nearest_row(name, seed):
+    # Rows near a plane: across it neighbours hardly differ, and what distances say of it is noise.
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 5)) + 0.1 * rng.normal(
+        size=(200, 5)
+    )
+    model = clone(FLAT[name]).fit(x[:150])
+    scores, near = model.transform(x[150:]).astype(np.float64), model.preimage_.back.near
+    found = model.preimage_(scores)
+    nearest = near.points(near.nearest(scores, 1))[:, 0]
+    residuals = model.preimage_.residuals
+    assert np.all(residuals(scores, found) <= residuals(scores, nearest) * (1 + 1e-9))
+    error, of_nearest = (np.mean((points - x[150:]) ** 2) for points in (found, nearest))
+    assert error < 1.1 * of_nearest
+    assert np.max(np.abs(found)) < 1.5 * np.max(np.abs(x))
+
+
+def test_points_beyond_the_data_give_the_nearest_row(roll):
+    train, _ = roll
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PreimageWarning)  # of a fit that is no better than the mean
-        model.fit(train)
-    model.reconstruct(noisy)  # no point is far
-    back = model.preimage_.back
+        model = KernelPCA(4, kernel=RBF(0.1), preimage=Distances(n_neighbours=4)).fit(train)
     far, nearest = train.mean(axis=0) + 1e3 * np.eye(3), train[:3]
-    np.testing.assert_array_equal(back._held(far, nearest), nearest)
-    np.testing.assert_array_equal(back._held(train[3:6], nearest), train[3:6])
+    best = model.preimage_.back._best(model.transform(nearest), far[:, None], nearest[:, None])
+    np.testing.assert_array_equal(best, nearest)
 
 
 CASES = [
@@ -77,7 +101,7 @@ def test_no_score_is_too_large(name, kernel, size, x):
 def test_a_way_back_no_better_than_the_mean_is_told(rng):
     x = rng.standard_normal((100, 30))
     with pytest.warns(PreimageWarning, match="no better than always saying the mean") as told:
-        model = KernelPCA(2, kernel=RBF(0.05), preimage="distances").fit(x)
+        model = KernelPCA(2, kernel=RBF(0.05), preimage=Distances(n_neighbours=2)).fit(x)
     assert model.preimage_.quality.error >= model.preimage_.quality.error_of_mean
     assert told[0].filename == __file__
 

@@ -33,8 +33,9 @@ class Distances(Preimage):
 
     For a kernel f(‖x - z‖²), f tells the input distance from ‖ψ - φ(z)‖²; for an invertible function of
     x·z, the dot products tell it. The point with these distances is found by least squares in the span of
-    the neighbours (Gower 1968). No iteration, and no start that could be a bad one. Where distances that
-    no point has put it far outside of the data, the nearest row is the answer.
+    the neighbours (Gower 1968). No iteration, and no start that could be a bad one. Distances that no point
+    has may put it anywhere along directions in which the neighbours hardly differ: of this point, those
+    with fewer of their main directions, and the nearest row, the one whose image is nearest to ψ is taken.
 
     Parameters
     ----------
@@ -70,8 +71,8 @@ class Distances(Preimage):
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """Examples, and a slice of targets against all of them and beside their neighbours."""
         rows = min(n, self.max_rows)
-        one = self.n_neighbours * max(d, k)
-        return 8 * (rows * (d + k + 2) + 2 * n * (k + 1) + 6 * max(SLICE_NUMBERS, rows, one))
+        one = (self.n_neighbours + 2) * max(d, k)
+        return 8 * (rows * (d + k + 2) + 2 * n * (k + 1) + 9 * max(SLICE_NUMBERS, rows, one))
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
@@ -114,19 +115,22 @@ class DistancesBack:
         """Points, (b, d); rows in `skip` are nobody's neighbours."""
         d, k = int(self.near.rows.shape[1]), scores.shape[1]
         points, count = np.empty((len(scores), d)), self.method.n_neighbours
-        height = max(1, SLICE_NUMBERS // max(self.n_rows, count * max(d, k)))
+        height = max(1, SLICE_NUMBERS // max(self.n_rows, (count + 2) * max(d, k)))
         for i in row_slices(len(scores), height):
             chosen = self.near.nearest(scores[i], count, None if skip is None else skip[i])
             z, squares = self.near.points(chosen), self._input_distances(scores[i], chosen)
-            points[i] = self._held(np.array(list(map(_located, z, squares))), z[:, 0])
+            points[i] = self._best(scores[i], np.array(list(map(_located, z, squares))), z[:, :1])
         return points
 
-    def _held(self, points: Array, nearest: Array) -> Array:  # (b, d), (b, d) -> (b, d)
-        """The points, or the nearest row where one has left the data; a linear map may go anywhere."""
-        if _is_linear(self.kernel):
-            return points
-        left = squared_norms(points - self.centre) > (LEFT * self.radius) ** 2
-        return np.where(left[:, None], nearest, points)
+    def _best(self, t: Array, found: Array, nearest: Array) -> Array:
+        """Of the points found, (b, m, d), and the nearest row, (b, 1, d), the one nearest to ψ, (b, d)."""
+        if _is_linear(self.kernel):  # these distances agree, and a linear map may go anywhere
+            return np.asarray(found[:, -1])
+        left = np.square(found - self.centre).sum(axis=2) > (LEFT * self.radius) ** 2
+        found = np.concatenate([nearest, np.where(left[:, :, None], nearest, found)], axis=1)
+        b, m, d = found.shape
+        far = self.space.distances(found.reshape(b * m, d), np.repeat(t, m, axis=0)).reshape(b, m)
+        return np.asarray(found[np.arange(b), np.argmin(far, axis=1)])
 
     def _input_distances(self, t: Array, chosen: Indices) -> Array:  # (b, k), (b, q) -> (b, q)
         """‖x - z‖² for each neighbour z, as its value with ψ tells it; inf where it tells nothing."""
@@ -166,18 +170,24 @@ def _own(examples: Examples) -> Array:  # (n,)
     return examples.space.mean_products(examples.rows)
 
 
-def _located(z: Array, squares: Array) -> Array:  # (q, d), (q,) -> (d,)
-    """The point with these squared distances to the rows z, in their span, by least squares."""
+def _located(z: Array, squares: Array) -> Array:  # (q, d), (q,) -> (m + 1, d)
+    """Points with these squared distances to the rows z, by least squares in more and more of their span.
+
+    The first is their mean, the last uses every direction in which they spread, m = min(q, d) at most.
+    """
+    m = min(z.shape)
     usable = np.isfinite(squares)
     if np.sum(usable) < 2:
-        return np.asarray(z[0])
+        return np.repeat(z[:1], m + 1, axis=0)
     z, squares = z[usable], squares[usable]
     mean = z.mean(axis=0)
     left, sizes, right = np.linalg.svd(z - mean, full_matrices=False)
     keep = sizes > FLAT * sizes[0]
-    if not np.any(keep):
-        return np.asarray(mean)
     # ‖x - z_i‖² - ‖z_i - mean‖² is the same for all i but for -2 (x - mean)·(z_i - mean) (Gower).
     half = 0.5 * (squared_norms(z - mean) - squares)
     half -= half.mean()
-    return np.asarray(mean + right[keep].T @ ((left[:, keep].T @ half) / sizes[keep]))
+    steps = np.zeros((m + 1, z.shape[1]))
+    steps[0] = mean
+    along = (left[:, keep].T @ half) / sizes[keep]
+    steps[1 : 1 + len(along)] = along[:, None] * right[keep]
+    return np.asarray(np.cumsum(steps, axis=0))

@@ -9,6 +9,7 @@ import pytest
 from markets.kernels import VALID
 from mercer import KernelPCA
 from mercer.engine.tiles import Tiling
+from mercer.errors import RankWarning
 from mercer.kernels import RBF
 from mercer.model import Plan, fit_kernel_pca
 from mercer.operators import Centred, RoundedGram, TiledGram
@@ -240,3 +241,11 @@ def test_no_slice_of_rows_outlives_a_pass(cloud, rng):
     assert not gram.x.recent
     gram.dense()
     assert not gram.x.recent
+
+
+@pytest.mark.parametrize("k", [160, 240])
+def test_more_components_than_there_are_take_no_more_products(k, rng):
+    x = rng.standard_normal((150, 6))[rng.integers(0, 150, 3012)]
+    with pytest.warns(RankWarning, match="only 149"):
+        model = KernelPCA(k, kernel=RBF(0.3)).fit(x)
+    assert model.fit_.pairs.n_products < 20

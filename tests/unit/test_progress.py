@@ -15,10 +15,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from mercer import KernelPCA
+from mercer._core.status import Status
 from mercer._core.watch import BLIND
-from mercer.errors import InputError
+from mercer.errors import InputError, UnconvergedWarning
 from mercer.estimators import progress
 from mercer.estimators.progress import CallbackSupport, Teller, announced, watching
+from mercer.kernels import RBF
 from mercer.model.checkpoint import Checkpoint
 
 
@@ -242,6 +245,17 @@ class Recorder:
 
     def names(self, kind):
         return [event[1] for event in self.events if event[0] == kind]
+
+
+@pytest.mark.parametrize("at", [4, 5, 6, 7])  # in the midst of a stage, and at its last step
+def test_a_stop_holds_in_every_stage_of_a_share(at, rng):
+    x = rng.standard_normal((3100, 5))
+    model = KernelPCA(0.97, kernel=RBF(0.2), random_state=0)
+    model.set_callbacks(Recorder(stop_at=f"{at} products"))
+    with pytest.warns(UnconvergedWarning):
+        model.fit(x)
+    assert model.fit_.pairs.status is Status.STOPPED
+    assert model.fit_.pairs.n_products <= at + 1
 
 
 class Everywhere(Recorder):

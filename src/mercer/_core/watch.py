@@ -55,6 +55,26 @@ class Blind:
 BLIND = Blind()
 
 
+class Asked:
+    """Looks on for somebody else, and remembers whether he asked to stop: a stage may end at that step."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch, self.stop = watch, False
+
+    def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
+        """As he says."""
+        self.stop = self._watch.step(done, expected, what, residual) or self.stop
+        return self.stop
+
+    def resume(self) -> State | None:
+        """His."""
+        return self._watch.resume()
+
+    def keep(self, state: Callable[[], State]) -> None:
+        """His."""
+        self._watch.keep(state)
+
+
 class Steps:
     """Looks on for somebody else, but resumes and keeps nothing: for work in several stages."""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.status import Status
-from mercer._core.watch import Steps
+from mercer._core.watch import Asked, Steps
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
 from mercer.engine.tiles import WIDE, Tiling, cached_width
@@ -206,22 +206,24 @@ def _grow(
     watch: Watch,
 ) -> tuple[EigenPairs, float]:
     """Let k grow until the share of the variance is reached; go to LAPACK when it nears n."""
-    n, spent = operator.n, 0
+    n, spent, watch = operator.n, 0, Asked(watch)
     most = max(1, min(n // lapack_share(n), plan.most_components))
-    k = min(16, most)
+    k, least = min(16, most), 1
     while True:  # each time anew: vectors to start from would make blocks as wide as they are many
         pairs = plan.solver(operator, k, rng=rng, sketch=sketch, watch=Steps(watch, spent))
         spent += pairs.n_products
         total = operator.trace()
-        if pairs.status is Status.STOPPED:
-            return replace(pairs, n_products=spent), total
         if pairs.values.sum() >= share * total:
             count = first_reaching(pairs.values, share * total)
             return replace(pairs.first(count), n_products=spent), total
+        if watch.stop:
+            return replace(pairs, n_products=spent, status=Status.STOPPED), total
         expected = _expected(pairs.values, share * total, n)
-        if k == most or (plan.lapack_fits and expected > most):
+        if k == most or (plan.lapack_fits and expected is not None and expected > most):
             break
-        k = min(max(2 * k, int(1.1 * expected)), most)
+        wanted = 2 * k if expected is None else int(1.1 * expected) + 4
+        # Forecasts may fail by little each time: at least twice what was too few two stages ago.
+        k, least = min(max(wanted, least), most), 2 * k
     if not plan.lapack_fits:
         msg = (
             f"{share:.1%} of the variance takes more than {k} components, and `memory` does not "
@@ -233,20 +235,20 @@ def _grow(
     return replace(pairs, n_products=spent + pairs.n_products), operator.trace()
 
 
-def _expected(values: Array, goal: float, n: int) -> int:
+def _expected(values: Array, goal: float, n: int) -> int | None:
     """Components whose eigenvalues sum to the goal if they go on falling as they did, as j to the -p.
 
-    p is the least of those of the last half, quarter and eighth of them: beyond a cliff they may fall more
-    slowly, and to expect too few costs less than to give up.
+    p is the least of those of the last half, quarter and eighth of them: there may be a cliff among them, and
+    to expect too few costs less than to give up. None where no number would do: this is a cliff.
     """
     k, last = len(values), float(values[-1])
     if last <= 0.0:
-        return n
+        return None
     before = [k - k // part for part in (2, 4, 8) if k >= part]
     p = min((np.log(values[j - 1] / last) / np.log(k / j) for j in before), default=0.0)
     later = last * (np.arange(k + 1, n + 1) / k) ** -p
     reached = int(np.searchsorted(np.cumsum(later), goal - float(values.sum())))
-    return min(n, k + 1 + reached)
+    return None if reached == len(later) else k + 1 + reached
 
 
 def _low_end(

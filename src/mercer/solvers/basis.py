@@ -49,6 +49,12 @@ class KrylovBasis:
         """Columns that the next block brings."""
         return self._next.shape[1]
 
+    def is_spent(self, tol: float) -> bool:
+        """Whether the next block is nothing beside the eigenvalues: it is rounding, or not there."""
+        size = float(np.linalg.norm(self._coupling))
+        largest = float(np.max(np.abs(np.diagonal(self.projected)[: self.size]), initial=0.0))
+        return self.next_width == 0 or size <= tol * largest
+
     def state(self) -> dict[str, Any]:
         """All that `restored` needs to go on from here; views, not copies."""
         return {

@@ -231,8 +231,10 @@ class BlockKrylov(Solver):
         """After a product: look at the residuals when that is due; say when it is over."""
         basis, looks = run.basis, run.looks
         product, exhausted = basis.n_products, basis.next_width == 0
-        if basis.size < k and exhausted:
-            basis.inject(block, rng=rng)
+        if basis.size < k and basis.is_spent(looks.tol):
+            basis.inject(
+                block, rng=rng
+            )  # fewer than k have a value: any vectors will do for the others
         elif basis.size >= k and (exhausted or looks.is_due(product)):
             values = basis.ritz(k)[0]
             worst = looks.tol * basis.excess(k, looks.tol)

@@ -324,6 +324,11 @@ def test_impossible_parameters_are_refused(kernel, says, cloud):
         kernel(cloud)
 
 
+@pytest.mark.parametrize("p", [3, 3.0, np.float32(3), np.int8(3), np.float16(3)])
+def test_a_power_is_a_whole_number_of_any_type(p, cloud):
+    np.testing.assert_allclose((Linear() ** p)(cloud), Linear()(cloud) ** 3, rtol=1e-12)
+
+
 def test_unknown_name_is_answered_with_the_nearest():
     with pytest.raises(KernelError, match="Did you mean 'rbf'"):
         as_kernel("rfb")

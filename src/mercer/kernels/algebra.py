@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.kernels.base import Kernel, finite
+from mercer.kernels.base import Kernel, finite, is_whole
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -260,8 +259,7 @@ class Power(Unary):
 
     def check_parameters(self) -> None:
         """The exponent is a positive whole number: only then is a power of a kernel a kernel."""
-        p, most = self.exponent, sys.float_info.max
-        if not (is_number(p) and 1 <= p <= most and p % 1 == 0):
+        if not (is_number(self.exponent) and is_whole(self.exponent)):
             msg = f"k ** p needs a whole p ≥ 1, but p={self.exponent!r} came."
             raise KernelError(msg)
         super().check_parameters()

@@ -311,6 +311,11 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
+def is_whole(value: Any) -> bool:
+    """Whether a number is 1, 2, 3, …, and no more than a float can hold."""
+    return _is_finite(value) and value >= 1 and value % 1 == 0
+
+
 def positive(name: str, value: Any, *, kernel: str, hint: str = "") -> None:
     """Raise unless `value` is a positive finite number."""
     if not _is_finite(value) or value <= 0:

@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 
 from conftest import frozen
 from mercer import PCA, KernelPCA, KernelPCADetector
-from mercer._core.errors import DetectorWarning
+from mercer._core.errors import DetectorWarning, InputError
 from mercer.kernels import RBF
 from mercer.model.limits import approximate_limits, box_limit, f_limit
 from mercer.model.statistics import Gauge, Statistics
@@ -57,7 +57,35 @@ def test_a_row_too_large_for_single_precision_is_an_alarm():
     np.testing.assert_array_equal(detector.predict(x[:2] * 1e30), -1)
 
 
+def test_numbers_that_single_precision_cannot_hold():
+    x = rows(120)
+    detector = KernelPCADetector().fit(x.astype(np.float32))
+    far = x[:2].copy()
+    far[1, 2] = 1e200
+    assert detector.predict(far)[1] == -1
+    model = KernelPCA(2).fit(x.astype(np.float32))
+    for ask in (model.transform, model.reconstruction_error):
+        with pytest.raises(InputError, match="1e\\+200 in row 1, column 2, which float32"):
+            ask(far)
+
+
 # ── contributions ───────────────────────────────────────────────────────────
+@pytest.mark.parametrize("kernel", ["auto", "rbf"])
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e12, 1e15])
+def test_a_sensor_far_out_is_named_by_sums_that_are_right(kernel, size):
+    x = rows(200)
+    detector = KernelPCADetector(2, kernel=kernel).fit(x)
+    far = x[:1].copy()
+    far[0, 2] = size
+    parts = detector.contributions(far, "Q")
+    start = detector.baselines_ * detector.spread_ + detector.center_
+    near = np.min(
+        np.abs(parts.sum() - (detector.statistics(far)["Q"] - detector.statistics(start)["Q"]))
+    )
+    assert near < 1e-5 * abs(parts.sum())
+    assert detector.monitor(far).table["top"][0].startswith("x2")
+
+
 @pytest.mark.parametrize("scale", [True, False])
 def test_on_a_ring_the_moved_sensor_leads(scale):
     x, _ = ring(600)

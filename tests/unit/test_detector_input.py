@@ -46,6 +46,8 @@ REFUSED = {
         "limits='approximate' came",
     ),
     "folds in words": ({"folds": "five"}, "splitter"),
+    "a model and a kernel": ({"model": KernelPCA(2), "kernel": RBF(1.0)}, "kernel=RBF.* a `model`"),
+    "a model and memory": ({"model": PCA(2), "memory": "1GB"}, "memory='1GB' and a `model`"),
     "a foreign model": ({"model": TheirPCA()}, "model=PCA"),
     "precomputed": ({"kernel": "precomputed"}, "precomputed"),
     "more components than rows": ({"n_components": 121}, "n_components=121"),
@@ -231,3 +233,26 @@ def test_contributions_refuse_an_unknown_statistic(detector, faulty):
 
 def test_public():
     assert mercer.KernelPCADetector is KernelPCADetector
+
+
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+def test_the_index_of_a_frame_tells_the_time(zone):
+    frame = pd.DataFrame(X, columns=list("abc"))
+    frame.index = pd.date_range("2024-03-01", periods=len(frame), freq="h", tz=zone)
+    detector = KernelPCADetector(2).fit(frame[:100])
+    seen = detector.monitor(frame[100:])
+    assert str(seen.table["time"][0]).startswith("2024-03-05T04:00:00")
+    assert seen.table["time"].dtype.kind == "M"
+    np.testing.assert_array_equal(
+        detector.monitor(frame[100:], time=range(20)).table["time"], range(20)
+    )
+    plain = detector.monitor(frame[100:].reset_index(drop=True))
+    np.testing.assert_array_equal(plain.table["time"], range(20))
+
+
+def test_times_among_the_variables_are_named():
+    frame = pd.DataFrame({"at": pd.date_range("2024-03-01", periods=9), "a": range(9)})
+    with pytest.raises(InputError, match=r"times, in column 0 \('at'\)"):
+        KernelPCADetector(1).fit(frame)
+    with pytest.raises(InputError, match="times, in column 0"):
+        KernelPCA(1).fit(np.arange(8).reshape(4, 2).astype("M8[s]"))

@@ -23,7 +23,13 @@ from mercer.estimators.detector_parts import (
     tell_gaps,
     tell_still,
 )
-from mercer.estimators.detector_report import Monitoring, check_top, named_columns, report
+from mercer.estimators.detector_report import (
+    Monitoring,
+    check_top,
+    index_times,
+    named_columns,
+    report,
+)
 from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
 from mercer.estimators.saving import Saving
 from mercer.model.statistics import Gauge
@@ -278,7 +284,7 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         X : array-like of shape (b, d), or a source of rows
             In the order of time.
         time : array-like of shape (b,), optional
-            When each row was taken; 0, 1, 2, … otherwise.
+            When each row was taken; the index of a data frame where it has times, 0, 1, 2, … otherwise.
         names : sequence of d strings, optional
             Names of the variables; those of the data frame that `fit` saw, or ``x0``, ``x1``, … otherwise.
         top : int, default=3
@@ -305,7 +311,7 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
             self.limits_,
             index=index,
             index_limit=-self.offset_,
-            time=time,
+            time=index_times(X) if time is None else time,
             names=named_columns(self, names),
             explained=asked,
             contributions=shares,
@@ -317,7 +323,8 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
     def _rows(self, X: Any) -> Array:
         """New rows: checked, in memory and scaled."""
         check_is_fitted(self)
-        rows: Rows = new_rows(self, X, self._dtype)
+        # A reading that float32 can't hold is an alarm like others, and no reason to judge no row.
+        rows: Rows = new_rows(self, X, self._dtype, clip=True)
         if isinstance(rows, RowSource):
             rows = in_memory(rows).astype(self._dtype, copy=False)
         refuse_sparse(rows)

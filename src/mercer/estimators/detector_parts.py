@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from inspect import signature
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -154,8 +155,8 @@ def tell_gaps(gap: Array) -> None:
     if np.any(bad):
         msg = (
             f"The contributions of {int(bad.sum())} of {len(bad)} rows miss their sum by up to "
-            f"{float(np.max(gap)):.1%} of it: the kernel changes too fast on the way to those rows. "
-            "Use a wider or a smoother kernel."
+            f"{float(np.max(gap)):.1%} of it: the kernel changes too fast on the way to those rows, or they "
+            "lie too far out. Look at the readings themselves, or use a wider or a smoother kernel."
         )
         warnings.warn(msg, DetectorWarning, stacklevel=users_level())
 
@@ -178,6 +179,7 @@ def chosen_model(detector: Any, x: Array) -> Projector:
                 "Pass an object, such as model=PCA(0.95)."
             )
             raise InputError(msg)
+        _refuse_both(detector)
         model: Projector = clone(given)
         if "preimage" in model.get_params(deep=False):  # a way back is never asked for
             model.set_params(preimage=None)
@@ -196,6 +198,19 @@ def chosen_model(detector: Any, x: Array) -> Projector:
         )
         raise InputError(msg)
     return model
+
+
+def _refuse_both(detector: Any) -> None:
+    """A model brings its own knobs: those that were set beside it would be forgotten in silence.
+
+    Not so `n_components`, which scikit-learn's checks set on every estimator that has it.
+    """
+    usual = signature(type(detector)).parameters
+    for name in ("kernel", "approximation", "memory"):
+        value, default = getattr(detector, name), usual[name].default
+        if value is not default and not (isinstance(value, type(default)) and value == default):
+            msg = f"{name}={value!r} and a `model` came, which has its own. Set it there, or leave one out."
+            raise InputError(msg)
 
 
 def clone_part(part: Any) -> Any:

@@ -210,6 +210,15 @@ def _times(time: Any, n: int) -> Any:
     return times
 
 
+def index_times(X: Any) -> Any:
+    """The times in the index of a data frame, by its own clock; None where it has none."""
+    index: Any = getattr(X, "index", None)
+    if getattr(getattr(index, "dtype", None), "kind", "") != "M":
+        return None
+    local = index.tz_localize(None) if getattr(index, "tz", None) is not None else index
+    return local.to_numpy()
+
+
 def named_columns(detector: Any, names: Any) -> list[str]:
     """Names that were given, those of the data frame of the fit, or x0, x1, …"""
     d = int(detector.n_features_in_)

@@ -12,7 +12,7 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer.engine.rows import RowSource, row_blocks
 from mercer.engine.sources import as_source, in_memory
-from mercer.estimators.validation import check_rows, check_weights, remember_columns
+from mercer.estimators.validation import cast, check_rows, check_weights, remember_columns
 from mercer.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -108,12 +108,12 @@ def _without_weightless(came: Training, *, pairwise: bool) -> Training:
     return replace(came, rows=rows, weights=None if np.all(weights == 1.0) else weights, kept=kept)
 
 
-def new_rows(estimator: Any, X: Any, dtype: np.dtype[Any]) -> Rows:
-    """Rows to project, checked against those of the fit and of their dtype."""
+def new_rows(estimator: Any, X: Any, dtype: np.dtype[Any], *, clip: bool = False) -> Rows:
+    """Rows to project, checked against those of the fit and of their dtype; `clip` as `cast` has it."""
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
     source = None if pairwise and isinstance(X, np.ndarray) else _named_source(estimator, X)
     if source is None:
-        return check_rows(estimator, X, reset=False).astype(dtype, copy=False)
+        return cast(check_rows(estimator, X, reset=False), dtype, clip=clip)
     if source.shape[1] != estimator.n_features_in_:
         msg = (
             f"{source!r} has {source.shape[1]} columns, but {type(estimator).__name__} was fitted on "

@@ -50,6 +50,15 @@ def remember_columns(estimator: Any, X: Any) -> None:
 
 
 def _refuse_text(X: Any) -> None:
+    kinds = enumerate(getattr(X, "dtypes", [getattr(X, "dtype", None)]))
+    timed = [j for j, dtype in kinds if getattr(dtype, "kind", "") in ("M", "m")]
+    if timed:
+        column = _column(timed[0], getattr(X, "columns", None))
+        msg = (
+            f"X holds times, in column {column}. Numbers were needed: drop that column, make it the index, "
+            "or count the seconds from a start."
+        )
+        raise InputError(msg)
     array = X.to_numpy() if hasattr(X, "to_numpy") else X
     array = array if sparse.issparse(array) else np.asarray(array)
     if getattr(array.dtype, "kind", "") not in "OUS" or array.ndim != 2:
@@ -77,10 +86,29 @@ def _require_finite(x: Rows, names: Any) -> None:
         return
     value, row, column, count = found
     what = "NaN" if np.isnan(value) else f"infinity ({value})"
+    fill = " (SimpleImputer)" if np.isnan(value) else ""
     msg = (
         f"Input X contains {what}: first in row {row}, column {_column(column, names)}, "
-        f"{count} such value(s) in all. Kernels need finite numbers: drop those rows, or fill them in "
-        "(SimpleImputer)."
+        f"{count} such value(s) in all. Kernels need finite numbers: drop those rows, or fill them in{fill}."
+    )
+    raise InputError(msg)
+
+
+def cast(x: Rows, dtype: np.dtype[Any], *, clip: bool = False) -> Rows:
+    """The rows in the precision of the fit; what that can't hold is refused, or made the largest it can."""
+    if x.dtype.itemsize <= dtype.itemsize:
+        return x.astype(dtype, copy=False)
+    with np.errstate(over="ignore"):
+        rows = x.astype(dtype)
+    found = first_bad(rows)
+    if found is None:
+        return rows
+    if clip and not sparse.issparse(rows):
+        return np.nan_to_num(rows, copy=False)
+    _, row, column, count = found
+    msg = (
+        f"X has {x[row, column]:.3g} in row {row}, column {column}, which {dtype}, the precision of the rows "
+        f"of the fit, can't hold ({count} such value(s) in all). Fit to float64 rows, or scale the columns."
     )
     raise InputError(msg)
 

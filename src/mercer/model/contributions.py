@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from mercer.model.statistics import Gauge
 
 NODES = 16  # Gauss-Legendre points in each part of the path
-MOST_PARTS = 64
+# Where the path is cut, in turn until the sum is right. The last is the finer the nearer to its start: on the
+# way to a row far out a kernel does all its changing within the first steps.
+CUTS = (
+    *(np.linspace(0.0, 1.0, parts + 1) for parts in (1, 2, 4, 8, 16, 32, 64)),
+    np.append(0.0, 2.0 ** np.arange(-63.0, 1.0)),
+)
 COMPLETE = 1e-6  # of what the contributions have to sum to
 ROUNDINGS = 4.0  # a gap of so many times the rounding is none
 # Numbers that a slice of points on the path may hold against all sections.
@@ -64,27 +69,32 @@ def integrated_gradients(
     c_d = (x_d - z_d) ∫₀¹ ∂f/∂x_d(z + u(x - z)) du. Of a quadratic form x'Mx around z = 0 this is x_d (Mx)_d,
     the complete decomposition that is known for linear PCA; it needs nothing but slopes, so it is there for
     every kernel that has them. The path is cut in two, four, … parts for rows whose sum is not right yet:
-    a narrow kernel changes within a short stretch of it. ``width`` is the number of sections.
+    a narrow kernel changes within a short stretch of it. The best that was found is kept. ``width`` is the
+    number of sections.
     """
     target = value(x) - value(start)  # (b,)
     found, gap = np.empty(x.shape), np.full(len(x), np.inf)
-    left, parts = np.arange(len(x)), 1
+    left = np.arange(len(x))
     scale = np.maximum(np.abs(target), np.finfo(np.float64).tiny)
-    while len(left) and parts <= MOST_PARTS:
-        found[left] = _along(slope, x[left], start[left], parts, width)
-        gap[left] = np.abs(found[left].sum(axis=1) - target[left])
-        left, parts = left[gap[left] > COMPLETE * scale[left]], 2 * parts
+    for cuts in CUTS:
+        better = _along(slope, x[left], start[left], cuts, width)
+        missed = np.abs(better.sum(axis=1) - target[left])
+        nearer = missed < gap[left]
+        found[left[nearer]], gap[left[nearer]] = better[nearer], missed[nearer]
+        left = left[gap[left] > COMPLETE * scale[left]]
+        if len(left) == 0:
+            break
     return found, gap
 
 
 def _along(
-    slope: Callable[[Array], Array], x: Array, origin: Array, parts: int, width: int
+    slope: Callable[[Array], Array], x: Array, origin: Array, cuts: Array, width: int
 ) -> Array:
-    """(x - z) times the mean slope on the way from z to x."""
+    """(x - z) times the mean slope on the way from z to x, which is cut at these shares of it."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    start = np.arange(parts)[:, None]
-    u = ((start + 0.5 * (nodes + 1.0)) / parts).ravel()  # (g,) in (0, 1)
-    w = np.tile(0.5 * weights / parts, parts)  # (g,), summing to 1
+    lengths = np.diff(cuts)[:, None]
+    u = (cuts[:-1, None] + lengths * 0.5 * (nodes + 1.0)).ravel()  # (g,) in (0, 1)
+    w = (0.5 * weights * lengths).ravel()  # (g,), summing to 1
     out = np.empty(x.shape)
     for i in row_slices(len(x), max(1, SLICE_NUMBERS // (NODES * max(width, x.shape[1])))):
         step = x[i] - origin[i]  # (b, d)

@@ -488,3 +488,12 @@ def test_widths_are_their_definitions(cloud):
 
     best = table["eigenvalues"]["gamma"]
     assert leading(best) > max(leading(best / 2), leading(best * 2))
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e-90, 1e90, 1e140])
+def test_the_winner_does_not_depend_on_the_unit(unit, rng):
+    x = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 4)) + 0.1 * rng.normal(size=(60, 4))
+    plain, other = (mercer.select(u * x, ["linear", "rbf"], folds=3) for u in (1.0, unit))
+    assert type(other.best_kernel_) is type(plain.best_kernel_)
+    for column in ("error", "standard_error"):
+        np.testing.assert_allclose(other.table_[column] / unit, plain.table_[column], rtol=1e-3)

@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA as Reference
 
 from conftest import frozen
 from mercer import IncrementalKernelPCA, KernelPCA
-from mercer.errors import InputError, PreimageWarning
+from mercer.errors import InputError, KernelError, PreimageWarning
 from mercer.kernels import RBF, Linear, Polynomial
 from mercer.plots import levels
 from mercer.preimage import Distances, Gradient, Ridge
@@ -146,3 +146,23 @@ def test_a_model_is_no_transform(x):
     for first, second in ((x[:, :2], model), (model.transform, x[:, :2])):
         with pytest.raises(InputError, match=r"levels\(X, model.transform\)"):
             levels(first, second)
+
+
+@pytest.mark.parametrize("unit", [2.0**-300, 2.0**490])
+def test_ridge_does_not_depend_on_the_unit_of_the_rows(unit, x):
+    kernel = RBF(0.3)
+    model = KernelPCA(4, kernel="precomputed", preimage=Ridge(rows=x)).fit(kernel(x))
+    other = KernelPCA(4, kernel="precomputed", preimage=Ridge(rows=unit * x)).fit(kernel(x))
+    scores = model.transform(kernel(x[:9], x))
+    np.testing.assert_array_equal(
+        other.inverse_transform(scores), unit * model.inverse_transform(scores)
+    )
+    assert other.preimage_.quality.error == unit * model.preimage_.quality.error
+
+
+@pytest.mark.parametrize("name", ["ridge", "fixed-point", "distances", "gradient"])
+def test_rows_too_large_to_be_squared_are_refused(name, x):
+    with pytest.raises((InputError, KernelError), match="too large to be squared"):
+        KernelPCA(3, preimage=name).fit(x * 1e306)
+    with pytest.raises(InputError, match=r"as large as .*too large to be squared"):
+        KernelPCA(3, kernel="precomputed", preimage=Ridge(rows=x * 1e306)).fit(RBF(0.3)(x))

@@ -73,8 +73,10 @@ def without_repeats(outcomes: list[Outcome]) -> list[Outcome]:
 
 def _standard_error(losses: Array) -> float:
     """Of the mean; nothing where one loss is all there is."""
-    n = len(losses)
-    return float(np.std(losses, ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    n, unit = len(losses), float(np.max(np.abs(losses), initial=0.0))
+    if n < 2 or not 0.0 < unit < np.inf:
+        return 0.0
+    return unit * float(np.std(losses / unit, ddof=1) / np.sqrt(n))  # squares of squares overflow
 
 
 def _preference(outcome: Outcome) -> tuple[int, int, float, float]:

@@ -115,13 +115,14 @@ def gamma_from(
     rule: Any, x: Rows, *, weights: Array | None, from_median: Callable[[], float]
 ) -> float:
     """The number behind a rule; ``None`` means 1/d, as scikit-learn's kernels have it."""
-    if rule == "median":
-        gamma = from_median()
-    elif rule == "scale":
-        spread = variance(x, weights)
-        gamma = 1.0 / (x.shape[1] * spread) if spread > 0 else 1.0
-    else:
-        gamma = 1.0 / float(x.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+        if rule == "median":
+            gamma = from_median()
+        elif rule == "scale":
+            spread = variance(x, weights)
+            gamma = 1.0 / (x.shape[1] * spread) if spread > 0 else 1.0
+        else:
+            gamma = 1.0 / float(x.shape[1])
     if not 0.0 < gamma < np.inf:
         msg = (
             f"gamma={rule!r} gives {gamma} on these data: distances between rows are too small or too "

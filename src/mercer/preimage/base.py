@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
+from mercer._core.errors import InputError
 from mercer._core.knobs import Knobs
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
@@ -136,13 +137,21 @@ class Preimage(Knobs, ABC):
         some = self.sample(len(examples), rng=rng)
         if some is not None:
             examples = replace(examples, scores=examples.scores[some], rows=examples.rows[some])
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre, radius = extent(examples.rows)
+        if not np.isfinite(radius):
+            largest = float(np.max(np.abs(examples.rows)))
+            msg = (
+                f"X has entries as large as {largest:.3g}, too large to be squared: a way back measures "
+                "distances between rows. Scale the columns."
+            )
+            raise InputError(msg)
         chosen, back, quality = self._learn(examples, rng=rng)
         length = np.nan
         if examples.space is not None:
             few = examples.rows[:: max(1, len(examples) // FEW)]
             length = float(np.mean(examples.space.lengths(few)))
         reach = float(np.sqrt(np.max(squared_norms(examples.scores))))
-        centre, radius = extent(examples.rows)
         return FittedPreimage(chosen, back, quality, examples.space, reach, length, centre, radius)
 
     @abstractmethod

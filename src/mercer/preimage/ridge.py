@@ -107,19 +107,22 @@ class Ridge(Preimage):
         scores, x = examples.scores, examples.rows.astype(np.float64)
         mean = x.mean(axis=0)
         x -= mean
+        unit = float(2.0 ** min(np.frexp(np.max(np.abs(x), initial=0.0))[1], 1023))
+        x /= unit  # a power of two, so that nothing rounds: squares of the errors neither overflow nor vanish
         some = np.sort(rng.permutation(len(x))[:TUNING_ROWS])
         best = self._best(scores, scores[some], sketched(x[some], rng=rng), rng=rng)
         missed = best.spectrum.left_out(x[some], np.array([best.alpha]))[0]
         few = some[:: max(1, len(some) // FEW)]
-        guesses = (x[few] + mean) - missed[:: max(1, len(some) // FEW)]
-        quality = quality_of(examples, guesses, few, error=float(np.sqrt(np.mean(missed**2))))
+        guesses = unit * (x[few] - missed[:: max(1, len(some) // FEW)]) + mean
+        error = unit * float(np.sqrt(np.mean(missed**2)))
+        quality = quality_of(examples, guesses, few, error=error)
         kernel, alpha = _latent(best.gamma, scores), best.alpha
         if len(some) == len(x):  # decomposed already: nothing of order n³ is done twice
             coef = best.spectrum.coef(x, alpha)
         else:
             coef, alpha = _solved(kernel, scores, x, alpha)
         # In float64 whatever x is: with a small penalty the coefficients are large and cancel.
-        projection = Projection(KernelSections(kernel, scores), coef, -mean)
+        projection = Projection(KernelSections(kernel, scores), unit * coef, -mean)
         chosen = replace(self, alpha=alpha, gamma=best.gamma, rows=None)
         return chosen, RidgeBack(projection), quality
 

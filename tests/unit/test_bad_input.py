@@ -6,8 +6,10 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import mercer
-from mercer._core.errors import KernelError, MemoryBudgetError
+from mercer._core.errors import InputError, KernelError, MemoryBudgetError
 from mercer._core.memory import parse_bytes
+from mercer.approximations import Nystrom
+from mercer.diagnostics import symptoms
 from mercer.kernels import RBF, Polynomial
 from mercer.preimage import Ridge
 
@@ -207,6 +209,26 @@ def test_a_tight_budget_is_met_without_storing_the_matrix(rng):
     assert (roomy.plan_.storage, tight.plan_.storage) == ("full", "tiles")
     assert tight.plan_.held < 1.0
     np.testing.assert_allclose(tight.eigenvalues_, roomy.eigenvalues_, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda x: symptoms(x, RBF(1.0)), r"a kernel came, RBF\(gamma=1.0\). Look at the order"),
+        (lambda x: mercer.select(RBF(1.0), x), "Look at the order"),
+        (lambda x: mercer.KernelPCA(2, approximation=Nystrom).fit(x), r"Write Nystrom\(...\)"),
+        (lambda x: mercer.KernelPCA(2, preimage=Ridge).fit(x), r"Write Ridge\(...\)"),
+        (lambda x: mercer.KernelPCA(2, kernel="rbf(gamma=2)").fit(x), "parse_kernel"),
+        (
+            lambda x: mercer.KernelPCA(2, preimage="ridge").fit(x).inverse_transform([[0, np.nan]]),
+            "scores contains NaN: first in row 0, column 1",
+        ),
+        (lambda x: mercer.KernelPCA(2).fit(np.where(x > 1, np.inf, x)), r"or fill them in\.$"),
+    ],
+)
+def test_a_slip_is_answered_with_what_to_write(ask, says, rng):
+    with pytest.raises((InputError, KernelError), match=says):
+        ask(rng.standard_normal((20, 3)))
 
 
 def test_a_bad_kernel_parameter_by_name_is_answered():

@@ -117,7 +117,7 @@ def test_a_precomputed_kernel_needs_rows(x):
     with pytest.raises(InputError, match=r"preimage=Ridge\(rows=X\)"):
         model.inverse_transform(np.zeros((1, 2)))
     for name in sorted(PREIMAGES):
-        with pytest.raises(InputError, match=r"hand them over with Ridge\(rows=X\)"):
+        with pytest.raises(InputError, match=r"use preimage=Ridge\(rows=X\)"):
             KernelPCA(2, kernel="precomputed", preimage=name).fit(gram)
 
 

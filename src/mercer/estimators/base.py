@@ -14,6 +14,7 @@ from mercer.engine.rows import RowSource
 from mercer.estimators.door import check_kernel_rows, check_out, new_rows
 from mercer.estimators.progress import CallbackSupport, announced
 from mercer.estimators.saving import Saving
+from mercer.estimators.validation import require_finite
 from mercer.model.space import FeatureSpace
 from mercer.model.statistics import score_variances
 
@@ -195,7 +196,8 @@ class Projector(
     def _scores(self, X: Any) -> Array:
         """Scores that somebody wants taken back, checked."""
         check_is_fitted(self)
-        scores = check_array(X, dtype=[np.float64, np.float32])
+        scores = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        require_finite(scores, None, what="The array of scores")
         k = self.n_components_
         if scores.shape[1] != k:
             msg = f"Scores of {scores.shape[1]} components came, but this model has {k}."

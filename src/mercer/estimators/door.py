@@ -73,6 +73,9 @@ def training_rows(
     estimator: Any, X: Any, sample_weight: Any, *, copy: bool, pairwise: bool = False
 ) -> Training:
     """The rows of X that count, checked. With ``copy`` the caller may change his array later."""
+    if isinstance(X, Kernel):
+        msg = f"Rows were needed, but a kernel came, {X!r}. Look at the order of the arguments."
+        raise InputError(msg)
     # A kernel matrix has to be symmetric, which only the whole of it shows: a memory map is an array there.
     source = None if pairwise and isinstance(X, np.ndarray) else as_source(X)
     if source is not None:

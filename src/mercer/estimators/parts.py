@@ -37,6 +37,9 @@ def _named(what: str, given: Any, kind: type[Any], known: dict[str, Any]) -> Any
             return known[given]()
         msg = f"Unknown {what} {given!r}. {nearest(given, known)}"
         raise InputError(msg)
+    if isinstance(given, type):
+        msg = f"The class {given.__name__} came as {what}; an object was needed. Write {given.__name__}(...)."
+        raise InputError(msg)
     msg = (
         f"{what} must be None, a name or an object, but a {type(given).__name__} came. "
         f"{nearest('', known)}"
@@ -70,7 +73,7 @@ def refuse_preimage(
     if handed is None and (kernel.is_precomputed or came.is_sparse):
         why = "the rows are sparse; use X.toarray()"
         if kernel.is_precomputed:
-            why = "the kernel is precomputed, so the rows are not known; hand them over with Ridge(rows=X)"
+            why = "the kernel is precomputed, so the rows are not known; use preimage=Ridge(rows=X)"
         msg = f"preimage={method!r} was asked for, but {why}, or use preimage=None."
         raise InputError(msg)
     method.check(kernel)

@@ -38,7 +38,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, copy: bool = False) -> Ro
     )
     if sparse.issparse(x):
         x = sparse.csr_array(x)
-    _require_finite(x, getattr(X, "columns", None))
+    require_finite(x, getattr(X, "columns", None))
     if not reset:
         validate_data(estimator, X, reset=False, skip_check_array=True)  # columns as at fit
     return x
@@ -80,15 +80,16 @@ def _column(j: int, names: Any) -> str:
     return str(j) if names is None else f"{j} ({names[j]!r})"
 
 
-def _require_finite(x: Rows, names: Any) -> None:
+def require_finite(x: Rows, names: Any, *, what: str = "Input X") -> None:
+    """Raise with the place of the first NaN or infinity."""
     found = first_bad(x)
     if found is None:
         return
     value, row, column, count = found
-    what = "NaN" if np.isnan(value) else f"infinity ({value})"
+    which = "NaN" if np.isnan(value) else f"infinity ({value})"
     fill = " (SimpleImputer)" if np.isnan(value) else ""
     msg = (
-        f"Input X contains {what}: first in row {row}, column {_column(column, names)}, "
+        f"{what} contains {which}: first in row {row}, column {_column(column, names)}, "
         f"{count} such value(s) in all. Kernels need finite numbers: drop those rows, or fill them in{fill}."
     )
     raise InputError(msg)

@@ -40,6 +40,8 @@ def as_kernel(kernel: Any) -> Kernel:
     if isinstance(kernel, str):
         if kernel not in KERNELS:
             msg = f"Unknown kernel {kernel!r}. {nearest(kernel, KERNELS)}"
+            if "(" in kernel:  # as at the command line
+                msg = f"{kernel!r} is no name. Read it with mercer.kernels.expression.parse_kernel first."
             raise KernelError(msg)
         return KERNELS[kernel]()
     if isinstance(kernel, type):

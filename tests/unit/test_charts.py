@@ -117,3 +117,15 @@ def test_bars_of_several_rows_are_their_mean():
 def test_bars_refuse(arguments, words):
     with pytest.raises(InputError, match=words):
         plots.contribution_bars(*arguments)
+
+
+def test_infinite_statistics_are_marked_on_top():
+    axes = plots.control_charts(
+        [1.0, np.inf, 3.0], [0.1, 0.2, 0.3], t2_limit=2.0, q_limit=1.0, fig=Figure()
+    )
+    marked = {line.get_label(): line.get_xydata() for line in axes[0].get_lines()}
+    np.testing.assert_array_equal(marked["infinite"], [[1.0, 6.0]])
+    np.testing.assert_array_equal(marked["alarm"], [[2.0, 3.0]])
+    np.testing.assert_array_equal(marked["normal"], [[0.0, 1.0]])
+    assert "infinite" in [text.get_text() for text in axes[0].get_legend().get_texts()]
+    assert "infinite" not in [line.get_label() for line in axes[1].get_lines()]

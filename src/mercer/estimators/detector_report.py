@@ -109,6 +109,8 @@ class Monitoring:
     def plot(self, fault_at: Any = None, fig: Any = None) -> Any:
         """Control charts of T² and Q over time.
 
+        The lines stand where alarms begin: at the limit of T², or of Q, times that of the index.
+
         Parameters
         ----------
         fault_at : a time, optional
@@ -129,8 +131,8 @@ class Monitoring:
             lines[name] if self.statistic in ("combined", name) else None for name in ("T2", "Q")
         )
         return charts.control_charts(
-            _drawable(t["T2"], lines["T2"]),
-            _drawable(t["Q"], lines["Q"]),
+            t["T2"],
+            t["Q"],
             t2_limit=t2_line,
             q_limit=q_line,
             alarms=t["alarm"],
@@ -144,13 +146,6 @@ class Monitoring:
 
     def __repr__(self) -> str:
         return f"Monitoring({len(self.table)} rows, {int(self.table['alarm'].sum())} alarms)"
-
-
-def _drawable(values: Array, limit: float) -> Array:
-    """Infinite values as a little more than any other: a chart ends somewhere."""
-    finite = np.isfinite(values)
-    most = max(float(np.max(values, where=finite, initial=0.0)), limit)
-    return np.where(finite, values, 2.0 * most)
 
 
 def alarm_runs(alarm: Flags) -> list[tuple[int, int]]:

@@ -34,7 +34,7 @@ def control_charts(
 ) -> AxesArray:
     """T² above Q over time, each with its limit, alarms in another colour.
 
-    The scale is logarithmic where values go far beyond the limit.
+    The scale is logarithmic where values go far beyond the limit; infinite ones are triangles on top.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def control_charts(
     ['T²', 'Q']
     """
     values = {"t2": t2, "q": q}
-    read = {name: _checks.finite(name, v, ndim=1, shape="(n,)") for name, v in values.items()}
+    read = {name: _statistic(name, v) for name, v in values.items()}
     n = len(read["t2"])
     when: Any = np.arange(n) if time is None else np.asarray(time)
     marked: Any = None if alarms is None else np.asarray(alarms, dtype=bool)
@@ -89,16 +89,32 @@ def control_charts(
     return axes
 
 
+def _statistic(name: str, values: Any) -> Array:
+    """Numbers, or infinity for a row whose statistic overflows."""
+    array = np.asarray(values)
+    beyond = array == np.inf
+    finite = _checks.finite(name, np.where(beyond, 0.0, array), ndim=1, shape="(n,)")
+    return np.where(beyond, np.inf, finite)
+
+
 def _chart(ax: Axes, when: Any, values: Array, limit: float | None, marked: Any) -> None:
     _axes.tidy(ax)
     line = np.inf if limit is None else limit
     above = values > line if marked is None else marked
+    beyond = np.isinf(values)
+    if np.any(beyond):  # a chart ends somewhere
+        top = 2.0 * max(float(values[~beyond].max(initial=0.0)), limit or 1.0)
+        values, above = np.where(beyond, top, values), above & ~beyond
     usual = float(np.median(values)) if limit is None else limit
     log = float(values.max()) > WIDE_RANGE * usual and float(values.min()) > 0.0
     ax.plot(when, values, color=_axes.FAINT, linewidth=0.8, zorder=1)
     style: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 2.5}
-    ax.plot(when[~above], values[~above], color=NORMAL, label="normal", **style)
+    below = ~above & ~beyond
+    ax.plot(when[below], values[below], color=NORMAL, label="normal", **style)
     ax.plot(when[above], values[above], color=ALARM, label="alarm", zorder=3, **style)
+    if np.any(beyond):
+        style |= {"marker": "^", "markersize": 6}
+        ax.plot(when[beyond], values[beyond], color=ALARM, label="infinite", zorder=3, **style)
     if limit is not None:
         ax.axhline(limit, color=_axes.INK, linewidth=1, linestyle="--", label="limit")
     if log:

@@ -103,3 +103,18 @@ def test_the_callers_arrays_stay_as_they_are():
     select(mine, kernels, n_components=2, y=Y.copy())
     np.testing.assert_array_equal(mine, X)
     assert kernels == ["linear", "rbf"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (lambda n: np.ones(n, dtype=int), "All 40 labels in y are 1"),
+        (
+            lambda n: [f"row {i}" for i in range(n)],
+            "40 classes in 40 rows, none with a row for each of 3",
+        ),
+    ],
+)
+def test_labels_that_tell_nothing_apart_are_refused(labels, says, rng):
+    with pytest.raises(InputError, match=says):
+        select(rng.standard_normal((40, 2)), ["rbf"], y=labels(40), folds=3)

@@ -26,6 +26,7 @@ OPTIONS = (
     (r"\b(approximation|preimage)=None\b", r"no --\1"),
     (r"\bapproximation=RPCholesky\((.*?)\)", r'--approximation "rpcholesky(\1)"'),
     (r"\b(approximation|preimage|kernel|solver|memory)='([\w-]+)'", r"--\1 \2"),
+    (r"(--preimage [\w-]+) or '([\w-]+)'", r"\1 or \2"),
     (r"`(memory|preimage|approximation|refine)`", r"--\1"),
 )
 

@@ -128,6 +128,8 @@ def check_folds(
             )
             raise InputError(msg)
         stratified = judge is not None and is_classifier(judge)
+        if stratified and y is not None:
+            _check_classes(y, int(folds))
         kind = StratifiedKFold if stratified else KFold
         folds = kind(int(folds), shuffle=True, random_state=seed)
     elif not (hasattr(folds, "split") or np.iterable(folds)) or isinstance(folds, str):
@@ -145,6 +147,20 @@ def check_folds(
             "splitter that needs none."
         )
         raise InputError(msg) from error
+
+
+def _check_classes(y: Array, folds: int) -> None:
+    """There are several, and enough rows of one of them for all folds."""
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) < 2:
+        msg = f"All {len(y)} labels in y are {classes[0]!s}, and a judge needs two classes. Or leave y out."
+        raise InputError(msg)
+    if int(counts.max()) < folds:
+        msg = (
+            f"y has {len(classes)} classes in {len(y)} rows, none with a row for each of {folds} folds. Are "
+            "they labels? Lower `folds`, or give numbers, which are predicted as amounts."
+        )
+        raise InputError(msg)
 
 
 def _check_pairs(pairs: list[Any], m: int, n: int) -> list[tuple[Indices, Indices]]:

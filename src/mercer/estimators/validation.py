@@ -13,10 +13,13 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError
 from mercer.engine.rows import first_bad
+from mercer.engine.tiles import row_slices
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.model import Fit
+
+SLICE_NUMBERS = 2**20  # of a kernel matrix that are compared at a time
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, copy: bool = False) -> Rows:
@@ -144,21 +147,24 @@ def check_square(x: Rows) -> Array:
         )
         raise InputError(msg)
     largest, gap, where = float(max(x.max(), -x.min())), 0.0, (0, 0)
-    for start in range(0, n, 1024):  # slices: no second n x n array for the check
-        part = np.abs(x[start : start + 1024] - x[:, start : start + 1024].T)
+    for i in row_slices(n, max(1, SLICE_NUMBERS // n)):  # no second n x n array for the check
+        part = x[i] - x[:, i].T
+        np.abs(part, out=part)
         if part.max() > gap:
             at = np.unravel_index(int(np.argmax(part)), part.shape)
-            gap, where = float(part.max()), (int(at[0]) + start, int(at[1]))
+            gap, where = float(part.max()), (int(at[0]) + i.start, int(at[1]))
     if gap == 0.0:
         return np.asarray(x)
     if gap > 100.0 * np.finfo(x.dtype).eps * largest:
-        i, j = where
+        row, column = where
         msg = (
-            f"The precomputed kernel matrix is not symmetric: K[{i}, {j}] = {x[i, j]:.6g} but "
-            f"K[{j}, {i}] = {x[j, i]:.6g}. Pass (K + K.T) / 2 if that is what you mean."
+            f"The precomputed kernel matrix is not symmetric: K[{row}, {column}] = {x[row, column]:.6g} but "
+            f"K[{column}, {row}] = {x[column, row]:.6g}. Pass (K + K.T) / 2 if that is what you mean."
         )
         raise InputError(msg)
-    return 0.5 * (x + x.T)
+    even = x + x.T
+    even *= 0.5
+    return np.asarray(even)
 
 
 def check_weights(sample_weight: Any, n: int) -> Array | None:

@@ -153,7 +153,8 @@ def require_variance(values: Array, cut: float) -> None:
         raise KernelError(msg)
     msg = (
         "The data have zero variance in feature space: all rows map to one point, so there is no "
-        "component to find. Check that the rows differ, and that the kernel has not saturated "
-        "(a sigmoid or polynomial with a large gamma, an RBF with a tiny one)."
+        "component to find. Check that the rows differ, by more than 1e-150 (scale the columns otherwise), "
+        "and that the kernel has not saturated (a sigmoid or polynomial with a large gamma, an RBF with a "
+        "tiny one)."
     )
     raise ZeroVarianceError(msg)

@@ -131,7 +131,7 @@ def _primal(problem: Problem, chosen: Solver | None) -> Plan | None:
     m, n = problem.map_dimension, problem.n
     if m is None or m >= n:
         return None
-    few = problem.k is not None and problem.k < n // SMALL_SHARE
+    few = problem.k is not None and problem.k <= n // lapack_share(n)
     if few and m**2 > n * (problem.d + PRODUCT_COLUMNS) and n > LAPACK_ROWS:
         return None  # the map is smaller than n, but its covariance costs more than the products
     k = problem.k or m

@@ -31,6 +31,20 @@ GRID = {
     "many features": (3500, 500, "f8", "120MB", {"kernel": RBF(1e-5), "n_components": 5}),
     "many components": (4000, 10, "f8", "170MB", {"kernel": RBF(0.3), "n_components": 120}),
     "a share": (4000, 10, "f8", "200MB", {"kernel": RBF(0.02), "n_components": 0.8}),
+    "a share, stored": (
+        2000,
+        10,
+        "f8",
+        "400MB",
+        {"kernel": RBF(0.3), "n_components": 0.9, "solver": BlockKrylov()},
+    ),
+    "a twelfth of the components": (
+        4000,
+        10,
+        "f8",
+        "340MB",
+        {"kernel": RBF(0.3), "n_components": 333},
+    ),
     "tight": (
         4000,
         20,
@@ -92,6 +106,20 @@ def test_peak_is_within_the_plan_and_the_plan_within_the_budget(case, weighted):
     model = KernelPCA(memory=memory, **knobs)
     peak = peak_of(lambda: model.fit(x, sample_weight=weights))
     assert peak <= model.plan_.n_bytes <= parse_bytes(memory)
+
+
+@pytest.mark.parametrize("k", [8, 0.5, 0.99])
+@pytest.mark.parametrize("even", [True, False])
+def test_a_kernel_matrix_stays_within_the_plan(even, k):
+    """One that is symmetric within rounding only is copied, to be made even."""
+    x = np.random.default_rng(3).standard_normal((1500, 6))
+    matrix = RBF(0.05)(x)
+    matrix = 0.5 * (matrix + matrix.T) if even else matrix * (1 + 1e-15 * np.tri(len(matrix)))
+    KernelPCA(2, kernel="precomputed").fit(matrix[:50, :50])
+    model = KernelPCA(k, kernel="precomputed", solver=BlockKrylov(), memory="250MB")
+    peak = peak_of(lambda: model.fit(matrix))
+    assert (peak > matrix.nbytes) or even
+    assert peak <= model.plan_.n_bytes <= 250e6
 
 
 @pytest.mark.parametrize(("n", "d"), [(5000, 100), (200, 4000)])

@@ -104,8 +104,10 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
     keeps = exact and not kernel.is_precomputed
     copy = keeps and not kernel.parallel
     came = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
+    given = came.rows
     if kernel.is_precomputed:
-        came = replace(came, rows=check_square(came.rows))
+        came = replace(came, rows=check_square(given))
+    copied = came.rows is not given  # a matrix that was symmetric within rounding only
     asked = check_n_components(model.n_components, came.n)
     if approximation is not None:
         if isinstance(model.approximation, str):  # its rank is ours, not the caller's
@@ -123,7 +125,7 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
         itemsize=came.rows.dtype.itemsize,
         budget_bytes=budget,
         n_threads=n_blas_threads() if kernel.parallel else 1,
-        rows_bytes=came.n_bytes if loads or (keeps and came.in_memory) else 0,
+        rows_bytes=came.n_bytes if copied or loads or (keeps and came.in_memory) else 0,
         from_source=not came.in_memory and not loads,
         reading_bytes=came.reading_bytes,
         in_memory=came.in_memory or loads,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.model import Fit
 
-SLICE_NUMBERS = 2**20  # of a kernel matrix that are compared at a time
+SLICE_NUMBERS = 2**18  # of a kernel matrix that are compared at a time
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, copy: bool = False) -> Rows:

@@ -234,7 +234,7 @@ def _tile_bytes(problem: Problem) -> int:
 def _rows_bytes(problem: Problem, *, sketch: bool = False) -> int:
     """The model's own rows, and those made ready for tiles: once in float64, once for a sketch."""
     if problem.precomputed:
-        return 0
+        return problem.rows_bytes
     if not problem.dense:  # float32 rows are made float64 for the proof; slices are copies
         return 3 * problem.rows_bytes
     size = SINGLE if sketch else problem.itemsize
@@ -281,7 +281,7 @@ def _tiles(
 
 
 def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = True) -> Plan:
-    n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.n_components else problem.n)
+    n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.is_share else problem.n)
     sketch = hold and _sketches(problem, solver)
     fixed = _rows_bytes(problem, sketch=sketch) + _tile_bytes(problem)
     ready = _proof_rows_bytes(problem) if sketch else 0
@@ -291,23 +291,21 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
         fixed -= ready
         solver, basis, reasons = within(problem, asked, k, fixed)
     reasons = (reason, *reasons)
-    fits = _lapack_bytes(problem, Lapack()) <= problem.budget_bytes
-    most = most_components(problem, solver, fixed)
-    facts: dict[str, Any] = {"lapack_fits": fits, "most_components": most}
     if problem.precomputed:
         reasons = (*reasons, "K is the caller's own matrix")
-        return Plan("dual", solver, "full", fixed + basis, reasons, **facts)
+        n_bytes, facts = _grown(problem, solver, fixed, basis)
+        return Plan("dual", solver, "full", n_bytes, reasons, **facts)
     # Rows in float32 are multiplied in float64: K is small here, and residuals are to be true.
     double = problem.itemsize == 4
     whole = n * n * (FLOAT if double else problem.itemsize)
     if hold and n <= SMALL_ROWS and fixed + basis + whole <= problem.budget_bytes:
+        n_bytes, facts = _grown(problem, solver, fixed, basis, held=whole)
         facts |= {"width": _width(problem, problem.itemsize), "double": double}
-        return Plan("dual", solver, "full", fixed + basis + whole, reasons, **facts)
+        return Plan("dual", solver, "full", n_bytes, reasons, **facts)
     free = problem.budget_bytes - fixed - basis if hold else 0
     lapack = _lapack_bytes(problem, Lapack())
-    grows = problem.k is None and problem.n_components is not None
     # k grows with the share, towards LAPACK if need be: room for that.
-    spared = lapack if grows and lapack <= problem.budget_bytes else 0
+    spared = lapack if problem.is_share and lapack <= problem.budget_bytes else 0
     spare, left = 0 if sliced else ready, problem.budget_bytes - spared
     width, tiles = _tiles(problem, sketch=sketch, free=free, ready=spare, most=left)
     if sketch:
@@ -316,16 +314,23 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
         reasons = (*reasons, *tiles.reasons)
     fixed -= spare if tiles.sliced else 0
     fixed -= _sketch_rows_bytes(problem) if sketch and tiles.share == 1.0 else 0
-    n_bytes = fixed + basis + tiles.n_bytes
-    if grows:
-        held = tiles.n_bytes
-        most = most_components(problem, solver, fixed + held)
-        facts |= {"most_components": most, "lapack_fits": lapack + held <= problem.budget_bytes}
-        grown = fixed + held + grown_bytes(problem, solver, most)
-        n_bytes = max(grown, lapack + held if facts["lapack_fits"] else 0)
+    n_bytes, facts = _grown(problem, solver, fixed, basis, held=tiles.n_bytes)
     facts |= {"width": width, "sketch": sketch, "packed": tiles.packed}
     facts |= {"hold_bytes": tiles.n_bytes, "held": tiles.share, "sliced": sliced or tiles.sliced}
     return Plan("dual", solver, "tiles", n_bytes, reasons, **facts)
+
+
+def _grown(
+    problem: Problem, solver: Solver, fixed: int, basis: int, *, held: int = 0
+) -> tuple[int, dict[str, Any]]:
+    """The most that a fit holds, and how far k may grow where a share of the variance was asked for."""
+    if not problem.is_share:
+        return fixed + held + basis, {}
+    lapack = _lapack_bytes(problem, Lapack()) + held
+    fits = lapack <= problem.budget_bytes
+    most = most_components(problem, solver, fixed + held)
+    n_bytes = max(fixed + held + grown_bytes(problem, solver, most), lapack if fits else 0)
+    return n_bytes, {"lapack_fits": fits, "most_components": most}
 
 
 def _sketches(problem: Problem, solver: Solver) -> bool:

@@ -49,6 +49,11 @@ class Problem:
         """Components asked for, where that is a number."""
         return self.n_components if isinstance(self.n_components, int) else None
 
+    @property
+    def is_share(self) -> bool:
+        """Whether a share of the variance was asked for: the number of components is found on the way."""
+        return self.n_components is not None and self.k is None
+
 
 @dataclass(frozen=True)
 class Plan:

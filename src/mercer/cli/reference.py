@@ -37,7 +37,7 @@ EXIT = """\
 |---:|---|
 | 0 | done |
 | 1 | failed: a file can't be written, memory does not suffice, a package is missing |
-| 2 | wrong usage: an unknown option, a kernel that can't be read |
+| 2 | wrong usage: an unknown option, a kernel that can't be read, a model of another kind |
 | 3 | bad or unreadable data, or a damaged model file |
 | 4 | a check failed: `check` found no kernel, `monitor` an alarm, `plan` too little memory |
 | 130 | interrupted |

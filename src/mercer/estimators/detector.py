@@ -270,12 +270,7 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         return self._own(self._explained(rows, which))
 
     def monitor(
-        self,
-        X: Any,
-        time: Any = None,
-        names: Any = None,
-        top: int = 3,
-        explain: str = "alarms",
+        self, X: Any, time: Any = None, names: Any = None, top: int = 3, explain: str = "alarms"
     ) -> Monitoring:
         """A report on rows of a process: statistics, limits, alarms and the variables behind them.
 

@@ -14,6 +14,7 @@ from conftest import frozen
 from mercer import PCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning, InputError
 from mercer.kernels import RBF
+from mercer.model.contributions import integrated_gradients
 from mercer.model.limits import approximate_limits, box_limit, f_limit
 from mercer.model.statistics import Gauge, Statistics
 
@@ -57,12 +58,14 @@ def test_a_row_too_large_for_single_precision_is_an_alarm():
     np.testing.assert_array_equal(detector.predict(x[:2] * 1e30), -1)
 
 
-def test_numbers_that_single_precision_cannot_hold():
+def test_numbers_that_single_precision_cannot_hold(tmp_path):
     x = rows(120)
     detector = KernelPCADetector().fit(x.astype(np.float32))
     far = x[:2].copy()
     far[1, 2] = 1e200
-    assert detector.predict(far)[1] == -1
+    np.save(tmp_path / "far.npy", far)
+    for rows_ in (far, tmp_path / "far.npy"):
+        assert detector.predict(rows_)[1] == -1
     model = KernelPCA(2).fit(x.astype(np.float32))
     for ask in (model.transform, model.reconstruction_error):
         with pytest.raises(InputError, match="1e\\+200 in row 1, column 2, which float32"):
@@ -235,3 +238,12 @@ def test_only_a_limit_that_makes_alarms_is_drawn(statistic):
     drawn = [any(line.get_label() == "limit" for line in ax.get_lines()) for ax in axes]
     assert drawn == [statistic in ("T2", "combined"), statistic in ("Q", "combined")]
     assert "limit" in [text.get_text() for text in axes[0].get_legend().get_texts()]
+
+
+def test_contributions_that_no_cut_can_sum_are_no_numbers():
+    rows_ = np.ones((2, 3))
+    found, gap = integrated_gradients(
+        lambda x: np.full(len(x), np.nan), np.zeros_like, rows_, np.zeros((2, 3)), width=3
+    )
+    assert np.all(np.isnan(found))
+    assert np.all(np.isinf(gap))

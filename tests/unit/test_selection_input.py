@@ -109,6 +109,7 @@ def test_the_callers_arrays_stay_as_they_are():
     ("labels", "says"),
     [
         (lambda n: np.ones(n, dtype=int), "All 40 labels in y are 1"),
+        (lambda n: np.arange(n) == 3, "All labels in y but 1 are alike"),
         (
             lambda n: [f"row {i}" for i in range(n)],
             "40 classes in 40 rows, none with a row for each of 3",

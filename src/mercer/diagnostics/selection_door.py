@@ -151,7 +151,11 @@ def check_folds(
 
 def _check_classes(y: Array, folds: int) -> None:
     """There are several, and enough rows of one of them for all folds."""
-    classes, counts = np.unique(y, return_counts=True)
+    try:
+        classes, counts = np.unique(y, return_counts=True)
+    except TypeError as error:
+        msg = f"y mixes labels that can't be compared: {error}. Make all of them texts, or numbers."
+        raise InputError(msg) from error
     if len(classes) < 2:
         msg = f"All {len(y)} labels in y are {classes[0]!s}, and a judge needs two classes. Or leave y out."
         raise InputError(msg)
@@ -160,6 +164,9 @@ def _check_classes(y: Array, folds: int) -> None:
             f"y has {len(classes)} classes in {len(y)} rows, none with a row for each of {folds} folds. Are "
             "they labels? Lower `folds`, or give numbers, which are predicted as amounts."
         )
+        raise InputError(msg)
+    if np.sort(counts)[-2] < 2:
+        msg = f"All labels in y but {len(classes) - 1} are alike, and a judge needs rows of two classes."
         raise InputError(msg)
 
 

@@ -32,6 +32,7 @@ from mercer.estimators.detector_report import (
 )
 from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
 from mercer.estimators.saving import Saving
+from mercer.estimators.validation import cast
 from mercer.model.statistics import Gauge
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         X : array-like of shape (b, d), or a source of rows
             In the order of time.
         time : array-like of shape (b,), optional
-            When each row was taken; the index of a data frame where it has times, 0, 1, 2, … otherwise.
+            When each row was taken; otherwise the DatetimeIndex of a data frame, or 0, 1, 2, …
         names : sequence of d strings, optional
             Names of the variables; those of the data frame that `fit` saw, or ``x0``, ``x1``, … otherwise.
         top : int, default=3
@@ -321,7 +322,7 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         # A reading that float32 can't hold is an alarm like others, and no reason to judge no row.
         rows: Rows = new_rows(self, X, self._dtype, clip=True)
         if isinstance(rows, RowSource):
-            rows = in_memory(rows).astype(self._dtype, copy=False)
+            rows = cast(in_memory(rows), self._dtype, clip=True)
         refuse_sparse(rows)
         scaled = self._scale(rows)
         kernel = getattr(self.model_, "kernel_", None)

@@ -73,9 +73,7 @@ def training_rows(
     estimator: Any, X: Any, sample_weight: Any, *, copy: bool, pairwise: bool = False
 ) -> Training:
     """The rows of X that count, checked. With ``copy`` the caller may change his array later."""
-    if isinstance(X, Kernel):
-        msg = f"Rows were needed, but a kernel came, {X!r}. Look at the order of the arguments."
-        raise InputError(msg)
+    _refuse_kernel(X)
     # A kernel matrix has to be symmetric, which only the whole of it shows: a memory map is an array there.
     source = None if pairwise and isinstance(X, np.ndarray) else as_source(X)
     if source is not None:
@@ -92,6 +90,12 @@ def training_rows(
     rows = check_rows(estimator, X, reset=True, copy=copy)
     came = Training(rows, check_weights(sample_weight, int(rows.shape[0])))
     return came if came.weights is None else _without_weightless(came, pairwise=pairwise)
+
+
+def _refuse_kernel(X: Any) -> None:
+    if isinstance(X, Kernel):
+        msg = f"Rows were needed, but a kernel came, {X!r}. Look at the order of the arguments."
+        raise InputError(msg)
 
 
 def loaded(came: Training) -> Training:
@@ -113,6 +117,7 @@ def _without_weightless(came: Training, *, pairwise: bool) -> Training:
 
 def new_rows(estimator: Any, X: Any, dtype: np.dtype[Any], *, clip: bool = False) -> Rows:
     """Rows to project, checked against those of the fit and of their dtype; `clip` as `cast` has it."""
+    _refuse_kernel(X)
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
     source = None if pairwise and isinstance(X, np.ndarray) else _named_source(estimator, X)
     if source is None:

@@ -53,8 +53,12 @@ def remember_columns(estimator: Any, X: Any) -> None:
 
 
 def _refuse_text(X: Any) -> None:
-    kinds = enumerate(getattr(X, "dtypes", [getattr(X, "dtype", None)]))
-    timed = [j for j, dtype in kinds if getattr(dtype, "kind", "") in ("M", "m")]
+    dtypes = (
+        getattr(X, "dtypes", ()) if getattr(X, "ndim", 2) == 2 else ()
+    )  # of a frame, not a series
+    timed = [j for j, dtype in enumerate(dtypes) if _is_time(dtype)]
+    if not timed and not sparse.issparse(X) and _is_time(getattr(np.asarray(X), "dtype", None)):
+        timed = [0]
     if timed:
         column = _column(timed[0], getattr(X, "columns", None))
         msg = (
@@ -79,6 +83,11 @@ def _refuse_text(X: Any) -> None:
                 raise InputError(msg) from None
 
 
+def _is_time(dtype: Any) -> bool:
+    """Of NumPy and pandas, or of polars."""
+    return getattr(dtype, "kind", "") in ("M", "m") or getattr(dtype, "is_temporal", bool)()
+
+
 def _column(j: int, names: Any) -> str:
     return str(j) if names is None else f"{j} ({names[j]!r})"
 
@@ -93,7 +102,7 @@ def require_finite(x: Rows, names: Any, *, what: str = "Input X") -> None:
     fill = " (SimpleImputer)" if np.isnan(value) else ""
     msg = (
         f"{what} contains {which}: first in row {row}, column {_column(column, names)}, "
-        f"{count} such value(s) in all. Kernels need finite numbers: drop those rows, or fill them in{fill}."
+        f"{count} such value(s) in all. Finite numbers are needed: drop those rows, or fill them in{fill}."
     )
     raise InputError(msg)
 

@@ -73,7 +73,7 @@ def integrated_gradients(
     number of sections.
     """
     target = value(x) - value(start)  # (b,)
-    found, gap = np.empty(x.shape), np.full(len(x), np.inf)
+    found, gap = np.full(x.shape, np.nan), np.full(len(x), np.inf)
     left = np.arange(len(x))
     scale = np.maximum(np.abs(target), np.finfo(np.float64).tiny)
     for cuts in CUTS:

@@ -208,7 +208,7 @@ def _grow(
     """Let k grow until the share of the variance is reached; go to LAPACK when it nears n."""
     n, spent, watch = operator.n, 0, Asked(watch)
     most = max(1, min(n // lapack_share(n), plan.most_components))
-    k, least = min(16, most), 1
+    k, twice_before = min(16, most), 1
     while True:  # each time anew: vectors to start from would make blocks as wide as they are many
         pairs = plan.solver(operator, k, rng=rng, sketch=sketch, watch=Steps(watch, spent))
         spent += pairs.n_products
@@ -223,7 +223,7 @@ def _grow(
             break
         wanted = 2 * k if expected is None else int(1.1 * expected) + 4
         # Forecasts may fail by little each time: at least twice what was too few two stages ago.
-        k, least = min(max(wanted, least), most), 2 * k
+        k, twice_before = min(max(wanted, twice_before), most), 2 * k
     if not plan.lapack_fits:
         msg = (
             f"{share:.1%} of the variance takes more than {k} components, and `memory` does not "

@@ -299,7 +299,8 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
     double = problem.itemsize == 4
     whole = n * n * (FLOAT if double else problem.itemsize)
     if hold and n <= SMALL_ROWS and fixed + basis + whole <= problem.budget_bytes:
-        n_bytes, facts = _grown(problem, solver, fixed, basis, held=whole)
+        wide = replace(problem, itemsize=FLOAT) if double else problem
+        n_bytes, facts = _grown(wide, solver, fixed, basis, held=whole)
         facts |= {"width": _width(problem, problem.itemsize), "double": double}
         return Plan("dual", solver, "full", n_bytes, reasons, **facts)
     free = problem.budget_bytes - fixed - basis if hold else 0

@@ -92,8 +92,9 @@ def control_charts(
 def _statistic(name: str, values: Any) -> Array:
     """Numbers, or infinity for a row whose statistic overflows."""
     array = np.asarray(values)
-    beyond = array == np.inf
-    finite = _checks.finite(name, np.where(beyond, 0.0, array), ndim=1, shape="(n,)")
+    beyond = np.isposinf(array) if array.dtype.kind == "f" else np.zeros(array.shape, dtype=bool)
+    known = np.where(beyond, 0.0, array) if np.any(beyond) else array
+    finite = _checks.finite(name, known, ndim=1, shape="(n,)")
     return np.where(beyond, np.inf, finite)
 
 
@@ -103,7 +104,7 @@ def _chart(ax: Axes, when: Any, values: Array, limit: float | None, marked: Any)
     above = values > line if marked is None else marked
     beyond = np.isinf(values)
     if np.any(beyond):  # a chart ends somewhere
-        top = 2.0 * max(float(values[~beyond].max(initial=0.0)), limit or 1.0)
+        top = 2.0 * min(max(float(values[~beyond].max(initial=0.0)), limit or 1.0), 1e300)
         values, above = np.where(beyond, top, values), above & ~beyond
     usual = float(np.median(values)) if limit is None else limit
     log = float(values.max()) > WIDE_RANGE * usual and float(values.min()) > 0.0

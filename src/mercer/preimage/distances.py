@@ -35,7 +35,8 @@ class Distances(Preimage):
     x·z, the dot products tell it. The point with these distances is found by least squares in the span of
     the neighbours (Gower 1968). No iteration, and no start that could be a bad one. Distances that no point
     has may put it anywhere along directions in which the neighbours hardly differ: of this point, those
-    with fewer of their main directions, and the nearest row, the one whose image is nearest to ψ is taken.
+    with fewer of their main directions, and the row with the nearest scores, the one whose image is nearest
+    to ψ is taken.
 
     Parameters
     ----------

@@ -232,9 +232,8 @@ class BlockKrylov(Solver):
         basis, looks = run.basis, run.looks
         product, exhausted = basis.n_products, basis.next_width == 0
         if basis.size < k and basis.is_spent(looks.tol):
-            basis.inject(
-                block, rng=rng
-            )  # fewer than k have a value: any vectors will do for the others
+            # Fewer than k have an eigenvalue to speak of: any vectors will do for the others.
+            basis.inject(block, rng=rng)
         elif basis.size >= k and (exhausted or looks.is_due(product)):
             values = basis.ritz(k)[0]
             worst = looks.tol * basis.excess(k, looks.tol)

@@ -68,6 +68,8 @@ def test_numbers_that_single_precision_cannot_hold(tmp_path):
         assert detector.predict(rows_)[1] == -1
     model = KernelPCA(2).fit(x.astype(np.float32))
     for ask in (model.transform, model.reconstruction_error):
+        with pytest.raises(InputError, match="1e\\+200 in row 1, column 2"):
+            ask(tmp_path / "far.npy")
         with pytest.raises(InputError, match="1e\\+200 in row 1, column 2, which float32"):
             ask(far)
 

@@ -32,7 +32,6 @@ from mercer.estimators.detector_report import (
 )
 from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
 from mercer.estimators.saving import Saving
-from mercer.estimators.validation import cast
 from mercer.model.statistics import Gauge
 
 if TYPE_CHECKING:
@@ -322,7 +321,7 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         # A reading that float32 can't hold is an alarm like others, and no reason to judge no row.
         rows: Rows = new_rows(self, X, self._dtype, clip=True)
         if isinstance(rows, RowSource):
-            rows = cast(in_memory(rows), self._dtype, clip=True)
+            rows = in_memory(rows).astype(self._dtype, copy=False)
         refuse_sparse(rows)
         scaled = self._scale(rows)
         kernel = getattr(self.model_, "kernel_", None)

@@ -16,6 +16,8 @@ from mercer.estimators.validation import cast, check_rows, check_weights, rememb
 from mercer.kernels import Kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mercer._core.types import Array, Indices, Rows
 
 CHECKED_BYTES = 16 * 2**20
@@ -128,7 +130,29 @@ def new_rows(estimator: Any, X: Any, dtype: np.dtype[Any], *, clip: bool = False
             f"{estimator.n_features_in_}. Give the same features in the same order."
         )
         raise InputError(msg)
-    return source
+    wider = source.dtype.itemsize > dtype.itemsize
+    return CastRows(source, dtype, clip=clip) if wider else source
+
+
+class CastRows(RowSource):
+    """Rows that are read a slice at a time, in the precision of the fit."""
+
+    def __init__(self, source: RowSource, dtype: np.dtype[Any], *, clip: bool) -> None:
+        self.source, self.dtype, self.clip = source, dtype, clip
+        self.shape, self.name, self.random_access = source.shape, source.name, source.random_access
+
+    def __getitem__(self, key: slice | Indices) -> Rows:
+        return cast(self.source[key], self.dtype, clip=self.clip)
+
+    def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
+        for i, block in self.source.blocks(height):
+            yield i, cast(block, self.dtype, clip=self.clip, first=i.start)
+
+    def resident_bytes(self, height: int) -> int:
+        return self.source.resident_bytes(height)
+
+    def check_unchanged(self) -> None:
+        self.source.check_unchanged()
 
 
 def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:

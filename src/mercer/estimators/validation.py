@@ -107,8 +107,11 @@ def require_finite(x: Rows, names: Any, *, what: str = "Input X") -> None:
     raise InputError(msg)
 
 
-def cast(x: Rows, dtype: np.dtype[Any], *, clip: bool = False) -> Rows:
-    """The rows in the precision of the fit; what that can't hold is refused, or made the largest it can."""
+def cast(x: Rows, dtype: np.dtype[Any], *, clip: bool = False, first: int = 0) -> Rows:
+    """The rows in the precision of the fit; what that can't hold is refused, or made the largest it can.
+
+    ``first`` is the number of the first row, for words.
+    """
     if x.dtype.itemsize <= dtype.itemsize:
         return x.astype(dtype, copy=False)
     with np.errstate(over="ignore"):
@@ -120,8 +123,8 @@ def cast(x: Rows, dtype: np.dtype[Any], *, clip: bool = False) -> Rows:
         return np.nan_to_num(rows, copy=False)
     _, row, column, count = found
     msg = (
-        f"X has {x[row, column]:.3g} in row {row}, column {column}, which {dtype}, the precision of the rows "
-        f"of the fit, can't hold ({count} such value(s) in all). Fit to float64 rows, or scale the columns."
+        f"X has {x[row, column]:.3g} in row {first + row}, column {column}, which {dtype}, the precision of "
+        f"the fit, can't hold ({count} such value(s) in all). Fit to float64 rows, or scale the columns."
     )
     raise InputError(msg)
 

@@ -55,36 +55,21 @@ class Blind:
 BLIND = Blind()
 
 
-class Asked:
-    """Looks on for somebody else, and remembers whether he asked to stop: a stage may end at that step."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch, self.stop = watch, False
-
-    def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """As he says."""
-        self.stop = self._watch.step(done, expected, what, residual) or self.stop
-        return self.stop
-
-    def resume(self) -> State | None:
-        """His."""
-        return self._watch.resume()
-
-    def keep(self, state: Callable[[], State]) -> None:
-        """His."""
-        self._watch.keep(state)
-
-
 class Steps:
-    """Looks on for somebody else, but resumes and keeps nothing: for work in several stages."""
+    """Looks on for somebody else, but resumes and keeps nothing: for work in several stages.
+
+    Remembers whether he asked to `stop`: at the last step of a stage its work is done, that of others not.
+    """
 
     def __init__(self, watch: Watch, before: int) -> None:
-        self._watch, self._before = watch, before
+        self._watch, self._before, self.stop = watch, before, False
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         """The steps of this stage, on top of those made before."""
         total = None if expected is None else self._before + expected
-        return self._watch.step(self._before + done, total, what, residual)
+        asked = self._watch.step(self._before + done, total, what, residual)
+        self.stop = self.stop or asked
+        return asked
 
     def resume(self) -> State | None:
         """Nothing to resume."""

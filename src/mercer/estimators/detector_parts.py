@@ -206,7 +206,9 @@ def _refuse_both(detector: Any) -> None:
     Not so `n_components`, which scikit-learn's checks set on every estimator that has it.
     """
     usual = signature(type(detector)).parameters
-    for name in {"kernel", "approximation", "memory"} & set(usual):  # a subclass may have others
+    for name in ("kernel", "approximation", "memory"):
+        if name not in usual:  # a subclass may have others
+            continue
         value, default = getattr(detector, name), usual[name].default
         if value is not default and not (isinstance(value, type(default)) and value == default):
             msg = f"{name}={value!r} and a `model` came, which has its own. Set it there, or leave one out."

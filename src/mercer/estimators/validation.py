@@ -53,12 +53,11 @@ def remember_columns(estimator: Any, X: Any) -> None:
 
 
 def _refuse_text(X: Any) -> None:
-    dtypes = (
-        getattr(X, "dtypes", ()) if getattr(X, "ndim", 2) == 2 else ()
-    )  # of a frame, not a series
+    array = X.to_numpy() if hasattr(X, "to_numpy") else X
+    array = array if sparse.issparse(array) else np.asarray(array)
+    # Those of the columns of a frame; a series has one dtype, by the same name.
+    dtypes = X.dtypes if hasattr(X, "dtypes") and array.ndim == 2 else [array.dtype]
     timed = [j for j, dtype in enumerate(dtypes) if _is_time(dtype)]
-    if not timed and not sparse.issparse(X) and _is_time(getattr(np.asarray(X), "dtype", None)):
-        timed = [0]
     if timed:
         column = _column(timed[0], getattr(X, "columns", None))
         msg = (
@@ -66,8 +65,6 @@ def _refuse_text(X: Any) -> None:
             "or count the seconds from a start."
         )
         raise InputError(msg)
-    array = X.to_numpy() if hasattr(X, "to_numpy") else X
-    array = array if sparse.issparse(array) else np.asarray(array)
     if getattr(array.dtype, "kind", "") not in "OUS" or array.ndim != 2:
         return
     for (i, j), value in np.ndenumerate(array):

@@ -259,7 +259,7 @@ class Power(Unary):
 
     def check_parameters(self) -> None:
         """The exponent is a positive whole number: only then is a power of a kernel a kernel."""
-        if not (is_number(self.exponent) and is_whole(self.exponent)):
+        if not is_whole(self.exponent):
             msg = f"k ** p needs a whole p ≥ 1, but p={self.exponent!r} came."
             raise KernelError(msg)
         super().check_parameters()

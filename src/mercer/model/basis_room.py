@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mercer.model.borders import lapack_share
 from mercer.model.budget import FLOAT, krylov_bytes
-from mercer.model.refusal import lapack_share
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def within(
     if not isinstance(
         solver, BlockKrylov
     ):  # a solver of the user's own: what it holds is not known
-        return solver, _own_bytes(problem, BlockKrylov(), k), ()
-    needed = _own_bytes(problem, solver, k)
+        return solver, run_bytes(problem, solver, k), ()
+    needed = run_bytes(problem, solver, k)
     spare = problem.budget_bytes - fixed
     if needed <= spare:
         return solver, needed, ()
@@ -37,7 +37,7 @@ def within(
     if not shorter:  # the refusal names what the least would take
         block = _blocks(solver, k, problem.n)[-1]
         least = replace(solver, block=block, max_basis=k + 2 * block)
-        return least, _own_bytes(problem, least, k), ()
+        return least, run_bytes(problem, least, k), ()
     # The widest block of which the basis holds a few; a basis of two blocks hardly converges.
     enough = [
         found
@@ -49,7 +49,7 @@ def within(
         f"the Krylov basis restarts at {short.max_basis} columns, in blocks of {short.block}, to stay within "
         "`memory`"
     )
-    return short, _own_bytes(problem, short, k), (why,)
+    return short, run_bytes(problem, short, k), (why,)
 
 
 def _blocks(solver: BlockKrylov, k: int, n: int) -> list[int]:
@@ -63,7 +63,7 @@ def _shorter(
 ) -> BlockKrylov | None:
     """The solver with this block and the longest basis that fits; None when not even two blocks do."""
     short = replace(solver, block=block, max_basis=k + 2 * block)
-    left = spare - _own_bytes(problem, short, k)
+    left = spare - run_bytes(problem, short, k)
     if left < 0:
         return None
     most = solver.max_basis or k + 8 * block
@@ -71,16 +71,12 @@ def _shorter(
     return replace(short, max_basis=int(room))
 
 
-def _own_bytes(problem: Problem, solver: BlockKrylov, k: int) -> int:
-    n = problem.n
+def run_bytes(problem: Problem, solver: Solver, k: int) -> int:
+    """What a run for k components holds; what one of the user's own does is not known, and taken for ours."""
+    n, known = problem.n, solver if isinstance(solver, BlockKrylov) else BlockKrylov()
     return krylov_bytes(
-        n=n, k=k, block=solver.width(k, n), room=solver.room(k, n), n_threads=problem.n_threads
+        n=n, k=k, block=known.width(k, n), room=known.room(k, n), n_threads=problem.n_threads
     )
-
-
-def grown_bytes(problem: Problem, solver: Solver, k: int) -> int:
-    """What a run for k components holds."""
-    return _own_bytes(problem, solver if isinstance(solver, BlockKrylov) else BlockKrylov(), k)
 
 
 def most_components(problem: Problem, solver: Solver, fixed: int) -> int:
@@ -90,7 +86,7 @@ def most_components(problem: Problem, solver: Solver, fixed: int) -> int:
     k, most = SHARE_COMPONENTS, problem.n // lapack_share(problem.n)
     while k < most:
         more = min(2 * k, most)
-        if fixed + grown_bytes(problem, solver, more) > problem.budget_bytes:
+        if fixed + run_bytes(problem, solver, more) > problem.budget_bytes:
             break
         k = more
     return k

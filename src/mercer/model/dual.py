@@ -9,13 +9,13 @@ import numpy as np
 
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.status import Status
-from mercer._core.watch import Asked, Steps
+from mercer._core.watch import Steps
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
 from mercer.engine.tiles import WIDE, Tiling, cached_width
+from mercer.model.borders import lapack_share
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
-from mercer.model.refusal import lapack_share
 from mercer.model.result import Fit, first_reaching, keep
 from mercer.model.space import FeatureMean
 from mercer.operators import Centred, RoundedGram, StoredGram, TiledGram
@@ -206,17 +206,18 @@ def _grow(
     watch: Watch,
 ) -> tuple[EigenPairs, float]:
     """Let k grow until the share of the variance is reached; go to LAPACK when it nears n."""
-    n, spent, watch = operator.n, 0, Asked(watch)
+    n, spent = operator.n, 0
     most = max(1, min(n // lapack_share(n), plan.most_components))
     k, twice_before = min(16, most), 1
     while True:  # each time anew: vectors to start from would make blocks as wide as they are many
-        pairs = plan.solver(operator, k, rng=rng, sketch=sketch, watch=Steps(watch, spent))
+        stage = Steps(watch, spent)
+        pairs = plan.solver(operator, k, rng=rng, sketch=sketch, watch=stage)
         spent += pairs.n_products
         total = operator.trace()
         if pairs.values.sum() >= share * total:
             count = first_reaching(pairs.values, share * total)
             return replace(pairs.first(count), n_products=spent), total
-        if watch.stop:
+        if stage.stop:
             return replace(pairs, n_products=spent, status=Status.STOPPED), total
         expected = _expected(pairs.values, share * total, n)
         if k == most or (plan.lapack_fits and expected is not None and expected > most):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, nearest
 from mercer.engine.tiles import cached_width, is_roomy, square_tiling
-from mercer.model.basis_room import SHARE_COMPONENTS, grown_bytes, most_components, within
+from mercer.model.basis_room import SHARE_COMPONENTS, most_components, run_bytes, within
+from mercer.model.borders import LAPACK_ROWS, SMALL_ROWS, SMALL_SHARE, lapack_share
 from mercer.model.budget import (
     FLOAT,
     SMALL,
@@ -20,7 +21,7 @@ from mercer.model.budget import (
 )
 from mercer.model.holding import Holding, holding, rounded_holding
 from mercer.model.problem import Plan, Problem, Storage
-from mercer.model.refusal import LAPACK_ROWS, SMALL_ROWS, SMALL_SHARE, checked, lapack_share
+from mercer.model.refusal import checked
 from mercer.operators.rounded import SINGLE
 from mercer.solvers import SOLVERS, BlockKrylov, Lapack, Solver
 
@@ -330,7 +331,7 @@ def _grown(
     lapack = _lapack_bytes(problem, Lapack()) + held
     fits = lapack <= problem.budget_bytes
     most = most_components(problem, solver, fixed + held)
-    n_bytes = max(fixed + held + grown_bytes(problem, solver, most), lapack if fits else 0)
+    n_bytes = max(fixed + held + run_bytes(problem, solver, most), lapack if fits else 0)
     return n_bytes, {"lapack_fits": fits, "most_components": most}
 
 

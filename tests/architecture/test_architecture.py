@@ -71,7 +71,7 @@ def test_every_module_says_what_it_is():
 
 
 def test_files_stay_small():
-    long = {p.name: n for p in ROOT.rglob("*.py") if (n := len(p.read_text().splitlines())) > 350}
+    long = {p.name: n for p in ROOT.rglob("*.py") if (n := len(p.read_text().splitlines())) > 400}
     assert not long
 
 

@@ -31,7 +31,7 @@ from mercer.estimators.saving import Saving
 from mercer.estimators.validation import as_generator
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.base import as_rows
-from mercer.model import Plan, Problem, fit_kernel_pca, gram_operators, plan
+from mercer.model import Plan, Problem, fit_kernel_pca, fits_single, gram_operators, plan
 from mercer.model.projection import Projection
 from mercer.operators import minus_mean
 from mercer.operators.sections import GivenSections, KernelSections
@@ -243,6 +243,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
             shift_invariant=kernel.shift_invariant and not hasattr(x, "indptr"),
             precomputed=kernel.is_precomputed,
             costly=not kernel.parallel,
+            fits_single=fits_single(kernel, x),
         )
         chosen = plan(problem, Lapack(subset=k < n // 2) if dense else "auto")
         if isinstance(chosen.solver, Lapack):

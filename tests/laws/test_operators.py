@@ -5,7 +5,8 @@ import pytest
 
 from markets.kernels import VALID
 from mercer._core.errors import MemoryBudgetError
-from mercer.engine.tiles import Tiling, square_tiling
+from mercer.engine import tall
+from mercer.engine.tiles import Tiling, paying_threads, square_tiling
 from mercer.kernels import Custom
 from mercer.operators import Centred, RoundedGram, StoredGram, TiledGram
 from mercer.operators.packed import PackedTile
@@ -256,3 +257,41 @@ def test_weights_centre_at_the_weighted_mean(make, kernel, cloud, rng):
     means = kernel(cloud) @ weights / weights.sum()
     np.testing.assert_allclose(operator.row_means, means, atol=1e-13 * scale)
     assert operator.trace() == pytest.approx(np.trace(reference), abs=1e-12 * scale)
+
+
+@pytest.mark.parametrize("itemsize", [4, 8])
+@pytest.mark.parametrize("cores", [1, 2, 8, 16, 64])
+@pytest.mark.parametrize("n", [300, 1000, 5000, 20_000, 100_000])
+def test_no_tile_is_so_narrow_that_threads_wait_for_the_interpreter(n, cores, itemsize):
+    """Work on a tile, w², has to grow with the queue of T threads; and each of them needs tiles."""
+    n_threads = paying_threads(n, cores)
+    tiling = square_tiling(n, itemsize=itemsize, budget_bytes=10**10, n_threads=n_threads)
+    assert 1 <= n_threads <= cores
+    assert n_threads == 1 or tiling.width**2 * itemsize >= 190**2 * 8 * n_threads
+    assert n_threads == 1 or tiling.n_upper >= 1.5 * n_threads
+
+
+@pytest.mark.parametrize("budget", [10**6, 10**8, 10**9])
+def test_a_small_budget_has_fewer_threads_rather_than_narrow_tiles(budget):
+    n_threads = paying_threads(10**6, 64, budget_bytes=budget)
+    width = square_tiling(10**6, itemsize=8, budget_bytes=budget, n_threads=n_threads).width
+    assert n_threads <= 2 or width >= 190 * np.sqrt(n_threads)
+    assert paying_threads(10**6, 64, budget_bytes=4 * budget) >= n_threads
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+@pytest.mark.parametrize("shape", [(7, 3), (5000, 40)])
+def test_tall_products_on_threads_are_those_of_numpy(monkeypatch, shape, n_threads):
+    monkeypatch.setattr(tall, "n_blas_threads", lambda: n_threads)
+    monkeypatch.setattr(tall, "FLOPS_A_THREAD", 1)
+    rng = np.random.default_rng(0)
+    a, b = np.asfortranarray(rng.standard_normal(shape)), rng.standard_normal((shape[0], 6))
+    c = rng.standard_normal((shape[1], 6))
+    # Sums of n products in any order differ by at most n eps of the sum of their sizes.
+    room = shape[0] * np.finfo(float).eps
+    np.testing.assert_array_less(abs(tall.inner(a, b) - a.T @ b), room * (abs(a).T @ abs(b)))
+    np.testing.assert_array_less(abs(tall.times(a, c) - a @ c), room * (abs(a) @ abs(c)))
+    left = b.copy()
+    tall.subtract(left, a, c)
+    np.testing.assert_array_less(abs(left - (b - a @ c)), room * (abs(b) + abs(a) @ abs(c)))
+    assert np.array_equal(tall.inner(a, b), tall.inner(a, b))

@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from mercer import KernelPCA
 from mercer._core.errors import MemoryBudgetError
 from mercer.approximations import RPCholesky
-from mercer.model import Problem, plan, plan_approximation, plan_linear
+from mercer.kernels import RBF
+from mercer.model import Problem, dual, plan, plan_approximation, plan_linear
+from mercer.model.dual import tiled
 from mercer.solvers import BlockKrylov, Lapack
 
 GB = 10**9
@@ -205,3 +209,61 @@ def test_more_memory_takes_no_way_out(itemsize):
     assert fits[0] is False
     lapack = plan(replace(problem, n_components=None)).n_bytes  # that it takes alone
     assert fits.index(True) == 1 + int((lapack - 600e6) // 5e6)
+
+
+@pytest.mark.parametrize("itemsize", [8, 4])
+def test_values_beyond_float32_are_held_in_float64(itemsize):
+    """Whether float32 holds the kernel's values is known before planning: the plan is what runs."""
+    problem = Problem(
+        5000, 50, 20, itemsize=itemsize, n_threads=2, shift_invariant=True, fits_single=False
+    )
+    found = plan(problem)
+    assert not found.sketch
+    assert found.held == 1.0
+    assert found.double == (itemsize == 4)
+    assert found.hold_bytes >= 5000 * 5001 // 2 * 8
+    assert "float32" not in str(found)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_kernel_beyond_float32_is_fitted_as_planned(monkeypatch, dtype):
+    x = np.random.default_rng(0).standard_normal((3100, 3)).astype(dtype)
+    kernel = 1e60 * RBF(gamma=0.5)
+    model = KernelPCA(3, kernel=kernel, random_state=0)
+    built = []
+    monkeypatch.setattr(dual, "tiled", lambda *a, **k: built.append(tiled(*a, **k)) or built[-1])
+    planned = model.plan(x)
+    model.fit(x)
+    (gram,) = built
+    assert gram.dtype == np.float64
+    assert gram.tiling.width == planned.width
+    assert gram.n_threads == planned.n_threads == model.plan_.n_threads
+    assert len(gram._held) == gram.tiling.n_upper  # all tiles, as the plan says
+    assert str(model.plan_) == "\n".join(
+        str(planned).splitlines()[:1] + str(planned).splitlines()[2:]
+    )
+    usual = KernelPCA(3, kernel=RBF(gamma=0.5), random_state=0).fit(x)
+    np.testing.assert_allclose(model.fit_.eigenvalues / 1e60, usual.fit_.eigenvalues, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("megabytes", "least"), [(100_000, 16), (1000, 8), (500, 2)])
+def test_threads_do_not_take_the_room_of_the_basis(megabytes, least):
+    """16 sums of 100 000 x 33 numbers are 420 MB: fewer threads, rather than a basis that restarts."""
+    problem = Problem(
+        100_000,
+        50,
+        20,
+        itemsize=4,
+        budget_bytes=megabytes * 10**6,
+        n_threads=16,
+        shift_invariant=True,
+        rows_bytes=20_000_000,
+    )
+    found, two = plan(problem), plan(replace(problem, n_threads=2))
+    assert found.n_threads >= least
+    assert found.n_bytes <= problem.budget_bytes
+    longest = two.solver.room(20, problem.n)
+    assert found.solver.room(20, problem.n) >= min(
+        longest, 20 + 5 * 32
+    )  # five whole blocks, or as on two
+    assert ("of 16 threads" in str(found)) == (found.n_threads < 16)

@@ -21,11 +21,19 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
+@lru_cache(maxsize=1)
+def _allowed() -> int:
+    """Cores that the quota of a container (cgroup) and LOKY_MAX_CPU_COUNT leave to this process."""
+    import joblib  # scikit-learn has it loaded by the time a model is fitted
+
+    return int(joblib.cpu_count())
+
+
 def cpu_count() -> int:
     """Cores this process may run on."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return min(len(os.sched_getaffinity(0)), _allowed())
+    return _allowed()
 
 
 @lru_cache(maxsize=1)

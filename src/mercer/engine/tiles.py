@@ -19,14 +19,33 @@ CACHE_BYTES = 384 * 384 * 8
 # cached ones, and where there are many rows and much memory in float64 wider still (a pass over 20 000 rows
 # of 784 columns took 4 s, not 4.5 to 5.5).
 WIDE_ROWS, WIDE = 256, 640
+# Between the calls on a tile a thread waits for the interpreter's lock. A tile's work grows with its area,
+# the queue with the number of threads T, so tiles are at least LOCK_WIDTH·√T wide: on 16 cores a pass over
+# 20 000 rows took 5.5 s in tiles of 128 on 16 threads, 2.0 s on two, and 0.23 s in tiles of 768 on 16.
+LOCK_WIDTH = 192  # in float64; a float32 tile is made in half the time
+# Of such tiles there are enough for one thread for each so many rows; more threads wait for the last tile.
+ROWS_A_THREAD = 512
 BAND = 2  # rows of tiles that take their columns together: more would keep more rows ready
 
 
-def cached_width(itemsize: int, d: int = 0, *, roomy: bool = False) -> int:
+def paying_threads(n_rows: int, most: int, *, budget_bytes: int = 2**63) -> int:
+    """The number of threads, at most `most`, that shortens a pass over the tiles of n rows.
+
+    More of them than have tiles of `lock_width` in the budget, two float64 arrays a thread, only wait.
+    """
+    wide_enough = math.isqrt(budget_bytes // (2 * 8 * LOCK_WIDTH**2))
+    return max(1, min(most, -(-n_rows // ROWS_A_THREAD), max(2, wide_enough)))
+
+
+def lock_width(itemsize: int, n_threads: int) -> int:
+    """The least width of a tile that keeps T threads at work rather than waiting for the lock."""
+    return math.isqrt(LOCK_WIDTH**2 * n_threads * 8 // itemsize) if n_threads > 1 else 1
+
+
+def cached_width(itemsize: int, d: int = 0, *, roomy: bool = False, n_threads: int = 1) -> int:
     """The tile that is made fastest, of rows with d columns; `roomy`: as `is_roomy` has it."""
-    if roomy:
-        return WIDE
-    return math.isqrt((2 if d >= WIDE_ROWS else 1) * CACHE_BYTES // itemsize)
+    cached = math.isqrt((2 if d >= WIDE_ROWS else 1) * CACHE_BYTES // itemsize)
+    return max(WIDE if roomy else cached, lock_width(itemsize, n_threads))
 
 
 def is_roomy(*, n_rows: int, budget_bytes: int, n_threads: int, d: int) -> bool:
@@ -36,8 +55,11 @@ def is_roomy(*, n_rows: int, budget_bytes: int, n_threads: int, d: int) -> bool:
 
 
 def spread(n_rows: int, n_threads: int) -> int:
-    """The widest tile of which there are enough to keep the threads busy, also when n is small."""
-    return max(64, -(-n_rows // (4 * n_threads)))
+    """The widest tile of which there are enough to keep the threads busy, also when n is small.
+
+    n/w rows of tiles have n²/2w² on or above the diagonal: eight a thread.
+    """
+    return max(64, math.ceil(n_rows / (4 * math.sqrt(n_threads))))
 
 
 def row_slices(n_rows: int, width: int) -> Iterator[slice]:
@@ -85,5 +107,6 @@ def square_tiling(
         )
         raise MemoryBudgetError(msg)
     roomy = is_roomy(n_rows=n_rows, budget_bytes=budget_bytes, n_threads=n_threads, d=d)
-    fastest = cached_width(itemsize, d, roomy=roomy)
-    return Tiling(n_rows, max(1, min(width, fastest, spread(n_rows, n_threads), n_rows)))
+    fastest = cached_width(itemsize, d, roomy=roomy, n_threads=n_threads)
+    enough = max(spread(n_rows, n_threads), lock_width(itemsize, n_threads))
+    return Tiling(n_rows, max(1, min(width, fastest, enough, n_rows)))

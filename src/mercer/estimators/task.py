@@ -22,7 +22,7 @@ from mercer.estimators.validation import (
     users_level,
 )
 from mercer.kernels import Chi2, Laplacian, Linear, as_kernel
-from mercer.model import Plan, Problem, plan, plan_approximation, plan_linear
+from mercer.model import Plan, Problem, fits_single, plan, plan_approximation, plan_linear
 from mercer.model.basis_room import SHARE_COMPONENTS
 from mercer.model.checkpoint import digest, fingerprint
 from mercer.model.forecast import forecast
@@ -118,6 +118,8 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
     kernel = kernel.resolve(came.rows, rng=rng, weights=came.weights)
     budget = parse_bytes(model.memory)
     loads = exact and _loads(kernel, came, budget)
+    # Rows of batches that are not loaded are read once, for an explicit map: no entry of K is made.
+    forms_k = approximation is None and (came.in_memory or loads or came.rows.random_access)
     problem = Problem(
         n=came.n,
         d=came.d,
@@ -135,6 +137,7 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
         shift_invariant=kernel.shift_invariant and not came.is_sparse,
         precomputed=kernel.is_precomputed,
         costly=not kernel.parallel,
+        fits_single=not forms_k or fits_single(kernel, came.rows),
     )
     if approximation is None:
         # The rows themselves are centred and multiplied there, on the cheaper side.

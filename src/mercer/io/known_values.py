@@ -75,8 +75,8 @@ _MODEL = {
         "mercer.model.problem:Plan",
         "route: text; solver: Solver; storage: text; n_bytes: int; reasons: texts; lapack_fits: bool; "
         "most_components: int; width: int; sketch: bool; double: bool; hold_bytes: int; held: number; "
-        "packed: bool; sliced: bool; approximation: none|Approximation; n_products: none|int; "
-        "seconds: none|number",
+        "packed: bool; sliced: bool; n_threads?: int; approximation: none|Approximation; "
+        "n_products: none|int; seconds: none|number",
     ),
     "Projection": _of(
         "mercer.model.projection:Projection",

@@ -79,6 +79,14 @@ def run_bytes(problem: Problem, solver: Solver, k: int) -> int:
     )
 
 
+def useful_columns(problem: Problem, *, asked: Solver, found: Solver) -> int:
+    """Columns of the basis of `found`, as far as more of them save products: a few blocks of `asked`."""
+    if not isinstance(asked, BlockKrylov) or not isinstance(found, BlockKrylov):
+        return 0
+    n, k = problem.n, problem.k or SHARE_COMPONENTS
+    return min(found.room(k, n), k + FEW_BLOCKS * asked.width(k, n))
+
+
 def most_components(problem: Problem, solver: Solver, fixed: int) -> int:
     """Components whose blocks fit, when a share of the variance makes their number grow."""
     if not isinstance(solver, BlockKrylov):

@@ -13,7 +13,7 @@ from mercer._core.watch import Steps
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
 from mercer.engine.tiles import WIDE, Tiling, cached_width
-from mercer.model.borders import lapack_share
+from mercer.model.borders import SMALL_ROWS, lapack_share
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
@@ -135,16 +135,13 @@ def gram_operators(
 ) -> tuple[Centred, Centred | None]:
     """HKH as planned, and its float32 sketch where the plan has one."""
     if kernel.is_precomputed:
-        return Centred(StoredGram(x, n_blas_threads()), weights), None
-    if plan.sketch or plan.double:
+        return Centred(StoredGram(x, plan.n_threads or n_blas_threads()), weights), None
+    if plan.sketch:
         exact = tiled(kernel, x, plan, dtype=np.float64, sliced=plan.sliced)
-    else:
-        exact = tiled(kernel, x, plan, hold_bytes=plan.hold_bytes)
-    if plan.storage == "full":
-        return Centred(exact.stored(), weights), None
-    if plan.sketch and _fits_single(kernel, x):
         return Centred(exact, weights), Centred(_sketch(kernel, x, plan, exact), weights)
-    return Centred(exact, weights), None
+    dtype = np.float64 if plan.double else None
+    exact = tiled(kernel, x, plan, dtype=dtype, hold_bytes=plan.hold_bytes)
+    return Centred(exact.stored() if plan.storage == "full" else exact, weights), None
 
 
 def _few(x: Rows) -> Rows:
@@ -152,8 +149,14 @@ def _few(x: Rows) -> Rows:
     return take_rows(x, np.unique(np.linspace(0, n - 1, 100).astype(np.intp)))
 
 
-def _fits_single(kernel: Kernel, x: Rows) -> bool:
-    """Whether float32 holds the kernel's values, from some rows: a kernel of distances is bounded."""
+def fits_single(kernel: Kernel, x: Rows) -> bool:
+    """Whether float32 holds the kernel's values, from some rows: a kernel of distances is bounded.
+
+    Asked before planning: K is made, held and multiplied otherwise where it does not. Of few rows K is
+    made in float64 in any case, and the values of a user's function and of a matrix are what they are.
+    """
+    if int(x.shape[0]) <= SMALL_ROWS or kernel.is_precomputed or not kernel.parallel:
+        return True
     few = _few(x).astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         largest = float(np.max(np.abs(kernel.tile(few, few))))
@@ -172,11 +175,12 @@ def _sketch(kernel: Kernel, x: Rows, plan: Plan, exact: TiledGram) -> TiledGram 
 
 
 def tiled(kernel: Kernel, x: Rows, plan: Plan, **how: Any) -> TiledGram:
-    """The Gram matrix of the rows, in tiles for as many threads as BLAS may use."""
-    n, n_threads = int(x.shape[0]), n_blas_threads()
+    """The Gram matrix of the rows, in tiles for the threads of the plan."""
+    n, n_threads = int(x.shape[0]), plan.n_threads or n_blas_threads()
     itemsize = np.dtype(how.get("dtype") or x.dtype).itemsize
     most, d = plan.width or n, int(x.shape[1])
-    width = min(most, n, cached_width(itemsize, d, roomy=plan.width == WIDE))
+    fastest = cached_width(itemsize, d, roomy=plan.width == WIDE, n_threads=n_threads)
+    width = min(most, n, fastest)
     return TiledGram(kernel, x, Tiling(n, width), n_threads, **how)
 
 

@@ -49,14 +49,14 @@ def _krylov(plan: Plan, solver: BlockKrylov, kernel: Kernel, x: Rows, k: int) ->
         n_products, proofs = plan.approximation.refine, 0
     if kernel.is_precomputed:
         return n_products, n_products * 2.0 * n * n * columns * _second_a_flop(x.dtype)
-    itemsize = 4 if plan.sketch else x.dtype.itemsize
+    itemsize = 4 if plan.sketch else 8 if plan.double else x.dtype.itemsize
     made, used = _tile_seconds(kernel, x, f"f{itemsize}", columns)
     first = made + used
     again = used + (1.0 - (plan.held if plan.storage == "tiles" else 1.0)) * made
     proof = sum(_tile_seconds(kernel, x, "f8", columns)) if plan.sketch else again
     if plan.sketch and plan.held >= 1.0:  # the first product makes all tiles, and is the exact one
         first, proofs = proof, 0
-    entries = 0.5 * n * n / (n_blas_threads() if kernel.parallel else 1)
+    entries = 0.5 * n * n / (plan.n_threads or n_blas_threads() if kernel.parallel else 1)
     seconds = entries * (first + (n_products - 1) * again)
     basis = 8.0 * n * columns * solver.room(k, n) * n_products * _second_a_flop(np.dtype("f8"))
     return n_products + proofs, seconds + proofs * entries * proof + basis

@@ -7,8 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, nearest
-from mercer.engine.tiles import cached_width, is_roomy, square_tiling
-from mercer.model.basis_room import SHARE_COMPONENTS, most_components, run_bytes, within
+from mercer.engine.tiles import cached_width, is_roomy, paying_threads, square_tiling
+from mercer.model.basis_room import (
+    SHARE_COMPONENTS,
+    most_components,
+    run_bytes,
+    useful_columns,
+    within,
+)
 from mercer.model.borders import LAPACK_ROWS, SMALL_ROWS, SMALL_SHARE, lapack_share
 from mercer.model.budget import (
     FLOAT,
@@ -35,6 +41,7 @@ ONCE = (
     "rows in float64 show what the rounding adds to residuals"
 )
 TWICE = "float32 halves the time of making a tile; residuals are proved in float64"
+TILES_SHARE = 4  # live tiles take at most this part of the budget
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
 
 
@@ -48,6 +55,7 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
       - n=10000 and k=20: iterating for the top k costs far less than all of LAPACK's n³
       - each tile is made once, in float64, and held rounded, which halves the memory traffic ...
     """
+    problem = _on_threads(problem)
     chosen = _named(solver)
     primal = _primal(problem, chosen)
     if primal is not None:
@@ -63,7 +71,7 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
 
 def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     """An approximation was asked for: memory for its passes, and for exact ones if it is refined."""
-    chosen = copy(approximation)
+    problem, chosen = _on_threads(problem), copy(approximation)
     shape = problem.n, problem.d_held
     n_bytes = chosen.n_bytes(shape, problem.itemsize) + problem.reading_bytes
     reasons: tuple[str, ...] = (f"approximation={chosen!r} was asked for",)
@@ -85,6 +93,14 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
         ),
         problem,
     )
+
+
+def _on_threads(problem: Problem) -> Problem:
+    """The problem with no more threads than pay for so many rows, in so much memory."""
+    n_threads = paying_threads(
+        problem.n, problem.n_threads, budget_bytes=problem.budget_bytes // TILES_SHARE
+    )
+    return replace(problem, n_threads=n_threads)
 
 
 def _named(solver: str | Solver) -> Solver | None:
@@ -186,7 +202,16 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
         reasons = (*reasons, "a Python function is called once a pair")
     storage: Storage = "full" if problem.costly else "none"
     width = _width(problem, problem.itemsize)
-    return Plan("dual", solver, storage, n_bytes, reasons, width=width, double=double)
+    return Plan(
+        "dual",
+        solver,
+        storage,
+        n_bytes,
+        reasons,
+        width=width,
+        double=double,
+        n_threads=problem.n_threads,
+    )
 
 
 def _function_bytes(problem: Problem) -> int:
@@ -211,7 +236,8 @@ def _width(problem: Problem, itemsize: int) -> int:
 
 
 def _tiles_budget(problem: Problem) -> int:
-    return max(problem.budget_bytes // 4, 16 * problem.n_threads)  # one entry at least
+    # One entry at least.
+    return max(problem.budget_bytes // TILES_SHARE, 16 * problem.n_threads)
 
 
 def _tile_bytes(problem: Problem) -> int:
@@ -227,7 +253,7 @@ def _tile_bytes(problem: Problem) -> int:
         n_threads=problem.n_threads,
         itemsize=8 if problem.dense else 24,  # a sparse product comes with its indices
         d=problem.d_held,
-        width=min(problem.n, cached_width(8, problem.d, roomy=roomy)),
+        width=min(problem.n, cached_width(8, problem.d, roomy=roomy, n_threads=problem.n_threads)),
         in_memory=problem.in_memory,
     )
 
@@ -282,8 +308,41 @@ def _tiles(
 
 
 def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = True) -> Plan:
+    """On as many threads as leave room for the whole basis and, where that can be, for all tiles.
+
+    Each thread has a sum of its own, (n, block), and tiles of its own. In a tight budget they would take the
+    room of the basis, whose restarts cost products, or of tiles, which are then made anew.
+    """
+    most = problem.n_threads
+    counts = [most >> halved for halved in range(most.bit_length())]  # most, most/2, …, 1
+    plans = [
+        _krylov_on(replace(problem, n_threads=count), solver, reason, hold=hold) for count in counts
+    ]
+
+    def merits(found: Plan) -> tuple[int, int, bool, bool, int]:
+        missing = min(problem.budget_bytes - found.n_bytes, 0)  # a refusal names the least there is
+        if found.n_threads == 1:  # half of the speed of two: only where nothing else fits
+            return missing, 0, False, False, 1
+        all_tiles = found.storage != "tiles" or found.held == 1.0
+        columns = useful_columns(problem, asked=solver, found=found.solver)
+        return missing, columns, all_tiles, not found.packed, found.n_threads
+
+    best = max(plans, key=merits)
+    if best.n_threads == most:
+        return best
+    why = (
+        f"{best.n_threads} of {most} threads: the sums and tiles of more would not fit in `memory`"
+    )
+    return replace(best, reasons=(*best.reasons, why))
+
+
+def _krylov_on(problem: Problem, solver: Solver, reason: str, *, hold: bool) -> Plan:
+    """The same on a given number of threads."""
     n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.is_share else problem.n)
     sketch = hold and _sketches(problem, solver)
+    # Values that float32 can't hold are made in float64, whatever the rows are.
+    wide = hold and not problem.fits_single and problem.itemsize < FLOAT
+    problem = replace(problem, itemsize=FLOAT) if wide else problem
     fixed = _rows_bytes(problem, sketch=sketch) + _tile_bytes(problem)
     ready = _proof_rows_bytes(problem) if sketch else 0
     asked, (solver, basis, reasons) = solver, within(problem, solver, k, fixed)
@@ -295,14 +354,16 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
     if problem.precomputed:
         reasons = (*reasons, "K is the caller's own matrix")
         n_bytes, facts = _grown(problem, solver, fixed, basis)
+        facts |= {"n_threads": problem.n_threads}
         return Plan("dual", solver, "full", n_bytes, reasons, **facts)
     # Rows in float32 are multiplied in float64: K is small here, and residuals are to be true.
-    double = problem.itemsize == 4
+    double = wide or problem.itemsize == 4
     whole = n * n * (FLOAT if double else problem.itemsize)
     if hold and n <= SMALL_ROWS and fixed + basis + whole <= problem.budget_bytes:
-        wide = replace(problem, itemsize=FLOAT) if double else problem
-        n_bytes, facts = _grown(wide, solver, fixed, basis, held=whole)
+        held = replace(problem, itemsize=FLOAT) if double else problem
+        n_bytes, facts = _grown(held, solver, fixed, basis, held=whole)
         facts |= {"width": _width(problem, problem.itemsize), "double": double}
+        facts |= {"n_threads": problem.n_threads}
         return Plan("dual", solver, "full", n_bytes, reasons, **facts)
     free = problem.budget_bytes - fixed - basis if hold else 0
     lapack = _lapack_bytes(problem, Lapack())
@@ -318,6 +379,7 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
     fixed -= _sketch_rows_bytes(problem) if sketch and tiles.share == 1.0 else 0
     n_bytes, facts = _grown(problem, solver, fixed, basis, held=tiles.n_bytes)
     facts |= {"width": width, "sketch": sketch, "packed": tiles.packed}
+    facts |= {"double": wide, "n_threads": problem.n_threads}
     facts |= {"hold_bytes": tiles.n_bytes, "held": tiles.share, "sliced": sliced or tiles.sliced}
     return Plan("dual", solver, "tiles", n_bytes, reasons, **facts)
 
@@ -339,8 +401,8 @@ def _sketches(problem: Problem, solver: Solver) -> bool:
     """Whether products iterate on float32 tiles, to be proved in float64."""
     if problem.precomputed or problem.n <= SMALL_ROWS or not isinstance(solver, BlockKrylov):
         return False
-    if problem.costly:  # no entry of a user's function is computed twice, if memory allows
-        return False
+    if problem.costly or not problem.fits_single:
+        return False  # no entry of a user's function is computed twice, if memory allows
     if problem.itemsize == 4:
         return True
     return problem.shift_invariant and problem.dense and solver.tol >= HALF_TOL

@@ -38,6 +38,7 @@ class Problem:
     precomputed: bool = False
     linear: bool = False  # PCA itself: there is no kernel to approximate
     costly: bool = False  # a user's Python function: no entry is computed twice
+    fits_single: bool = True  # float32 holds the kernel's values on these rows
 
     @property
     def d_held(self) -> int:
@@ -76,6 +77,7 @@ class Plan:
     held: float = 0.0  # the share of all tiles that hold_bytes are
     packed: bool = False  # tiles are held in sixteen bits
     sliced: bool = False  # the proof makes its rows ready slice by slice
+    n_threads: int = 0  # that make tiles; 0: not decided here
     approximation: Approximation | None = None
     # What a calibration adds (`mercer.model.forecast`).
     n_products: int | None = None

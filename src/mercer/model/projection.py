@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from mercer.operators.sections import Sections
 
 
+# What a thread should have to do: ten rows against 10 000 points took 81 ms on 16 threads, 7 on two.
+ROWS_A_THREAD, ENTRIES_A_THREAD = 64, 2**18
 # Scores may be off by this much of their spread.
 SCORE_ROUNDING = 1e-4
 
@@ -52,13 +54,20 @@ class Projection:
         """Scores of the rows x, slice by slice; into `out` where it is given."""
         if out is None:
             out = np.empty((x.shape[0], self.n_components), dtype=self.coef.dtype)
-        n_threads = n_blas_threads() if self.sections.parallel else 1
+        n_threads = self._n_threads(int(x.shape[0]))
         width = min(self.sections.width, POINTS)
         height = max(1, min(4096, SLICE_BYTES // (width * self.coef.itemsize * n_threads)))
         for i, block in row_blocks(x, height * n_threads):
             block = block.astype(self.coef.dtype, copy=False)  # noqa: PLW2901  (as the model's points)
             self._fill(block, out[i], -(-block.shape[0] // n_threads), n_threads)
         return out
+
+    def _n_threads(self, b: int) -> int:
+        """As many as have entries enough to make; each of them makes the points ready for its own rows."""
+        if not self.sections.parallel:
+            return 1
+        paying = min(b // ROWS_A_THREAD, b * self.sections.width // ENTRIES_A_THREAD)
+        return max(1, min(n_blas_threads(), paying))
 
     def _fill(self, x: Rows, out: Array, height: int, n_threads: int) -> None:
         def hand(slices: Iterable[slice]) -> None:

@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.engine.threads import share_out
-from mercer.engine.tiles import row_slices
+from mercer.engine.tiles import paying_threads, row_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mercer._core.types import Array, Indices
-
-
-# Below, starting threads takes as long as the product.
-THREADED_ROWS = 1500
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +46,7 @@ class StoredGram:
             for i in slices:
                 np.matmul(self.matrix[i], rounded, out=product[i])
 
-        n_threads = self.n_threads if self.n >= THREADED_ROWS else 1
+        n_threads = paying_threads(self.n, self.n_threads)
         share_out(hand, row_slices(self.n, -(-self.n // n_threads)), n_threads=n_threads)
         return product.astype(v.dtype, copy=False)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer.engine import tall
 from mercer.solvers.base import allowed_residuals
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class KrylovBasis:
         fresh: Array = rng.standard_normal((n, max(0, min(width, n - self.size, room - self.size))))
         fresh, _ = _orthonormal(fresh, drop=0.0)
         for drop in (1e-8, 0.05):
-            fresh -= self.q @ (self.q.T @ fresh)
+            tall.subtract(fresh, self.q, tall.inner(self.q, fresh))
             fresh, _ = _orthonormal(fresh, drop=drop)
         # No product has led there: A Q = Q T but for what the old block showed, which is forgotten.
         self._next, self._coupling = fresh, np.zeros((fresh.shape[1], self._coupling.shape[1]))
@@ -122,8 +123,8 @@ class KrylovBasis:
             raise KernelError(msg)
         self.n_products += 1
         self._scale = max(self._scale, _size(product))
-        inside = self.q.T @ product  # (size, b)
-        product -= self.q @ inside
+        inside = tall.inner(self.q, product)  # (size, b)
+        tall.subtract(product, self.q, inside)
         last = self._last
         inside[last] = 0.5 * (inside[last] + inside[last].T)
         # A is symmetric: what exact products say of these columns is better than what theirs say.
@@ -133,7 +134,7 @@ class KrylovBasis:
         block, coupling = _orthonormal(product, drop=10.0 * EPS * self._scale)
         if block.shape[1]:
             # Once is not enough (Kahan): what is left of Q grew when the block was normalised.
-            block -= self.q @ (self.q.T @ block)
+            tall.subtract(block, self.q, tall.inner(self.q, block))
             block, again = _orthonormal(block, drop=0.05)
             coupling = again @ coupling
         self._next, self._coupling = block, coupling
@@ -149,7 +150,7 @@ class KrylovBasis:
         """A Q s = Q T s + W B s_last: after a multiplication, without another."""
         inside = self.projected[: self.size, : self.size] @ coordinates
         outside = self._coupling @ coordinates[self._last]
-        return np.asarray(self.q @ inside + self._next @ outside)
+        return np.asarray(tall.times(self.q, inside) + self._next @ outside)
 
     def estimates(self, k: int) -> Array:
         """Relative residuals of the first k Ritz pairs."""
@@ -169,7 +170,7 @@ class KrylovBasis:
         """Thick restart: the leading Ritz vectors become the basis, and the open block stays."""
         self.n_exact = 0  # the first columns are no longer the first block
         values, coordinates = self.ritz(keep)
-        self.vectors[:, :keep] = self.q @ coordinates
+        self.vectors[:, :keep] = tall.times(self.q, coordinates)
         self.projected[:] = 0.0
         self.projected[np.arange(keep), np.arange(keep)] = values
         self.size = keep
@@ -192,12 +193,12 @@ def _size(block: Array) -> float:
 
 def _orthonormal_unit(block: Array, *, drop: float) -> tuple[Array, Array]:
     try:
-        upper = np.linalg.cholesky(block.T @ block).T
+        upper = np.linalg.cholesky(tall.inner(block, block)).T
         pivots = np.abs(np.diagonal(upper))
         # Cholesky squares the condition number: on a mild block WᵀW = I to 1e-8, which a second
         # call brings to rounding, and the two are still several times faster than QR.
         if pivots.min() > max(1e-4 * pivots.max(), 10.0 * drop):
-            return block @ np.linalg.inv(upper), upper
+            return tall.times(block, np.linalg.inv(upper)), upper
     except np.linalg.LinAlgError:
         pass
     q, upper = np.linalg.qr(block)

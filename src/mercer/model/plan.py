@@ -314,7 +314,7 @@ def _krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = 
     room of the basis, whose restarts cost products, or of tiles, which are then made anew.
     """
     most = problem.n_threads
-    counts = [most >> halved for halved in range(most.bit_length())]  # most, most/2, …, 1
+    counts = {most, *(2**j for j in range(most.bit_length()))}  # such as 14, 8, 4, 2, 1
     plans = [
         _krylov_on(replace(problem, n_threads=count), solver, reason, hold=hold) for count in counts
     ]

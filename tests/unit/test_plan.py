@@ -266,4 +266,4 @@ def test_threads_do_not_take_the_room_of_the_basis(megabytes, least):
     assert found.solver.room(20, problem.n) >= min(
         longest, 20 + 5 * 32
     )  # five whole blocks, or as on two
-    assert ("of 16 threads" in str(found)) == (found.n_threads < 16)
+    assert ("threads: the sums" in str(found)) == (found.n_threads < 14)

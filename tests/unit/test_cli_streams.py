@@ -68,7 +68,7 @@ def test_what_is_wrong_is_told_in_one_line_that_ends_once(args, code):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["-k", "50"], "--components 50 came for 20 rows"),
+        (["-k", "50"], "--components must be an integer from 1 to 20 (the number of rows)"),
         (["--approximation", "rpcholesky(rank=100)"], "use no --approximation"),
         (["--memory", "1kB"], "--memory allows 1 kB. Raise --memory to"),
         (["--kernel", "poly()", "--preimage", "fixed-point"], "--preimage gradient"),

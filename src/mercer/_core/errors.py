@@ -14,6 +14,10 @@ class InputError(MercerError, ValueError):
     """An argument or a data set cannot be used as it is."""
 
 
+class ParameterError(InputError):
+    """A parameter has an impossible value; the data have no part in it, or only by their size."""
+
+
 class KernelError(InputError):
     """A kernel is misused, or a kernel function returned something that is no kernel value."""
 

@@ -99,7 +99,7 @@ def _on_rows(
 ) -> int:
     budget = parse_bytes(memory)
     with talk.timed("read"):
-        table = _of_numbers(talk, open_table(data, reading), reading, preparing["one_hot"])
+        table = open_table(data, reading)
         preparation, notes = Preparation.learn(table, memory_bytes=budget, **preparing)
         sheet = prepared_rows(table, preparation, memory_bytes=budget)
     say_read(talk, table, sheet, (*notes, *sheet.notes))
@@ -111,18 +111,6 @@ def _on_rows(
     points = Points.of(verdict, rows, positions, sheet, scaled=scaled)
     talk.tell({**facts(kernel, verdict, points), "n": n, "d": d}, told(verdict, points))
     return _code(verdict)
-
-
-def _of_numbers(talk: Talk, table: TableFile, reading: Reading, one_hot: bool) -> TableFile:
-    """A judgement of a kernel needs no labels: columns of words are left out, which is said."""
-    words = [column.name for column in table.columns if column.kind != "number"]
-    numbers = [column for column in table.columns if column.kind == "number"]
-    if one_hot or reading.columns is not None or not words or not numbers:
-        return table
-    talk.note(
-        f"left out, for they hold words: {', '.join(words)} (--one-hot turns them into numbers)"
-    )
-    return table.select(numbers)
 
 
 def _some(talk: Talk, sheet: Sheet, *, budget: int, seed: int) -> tuple[Array, Indices]:

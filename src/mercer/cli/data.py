@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mercer._core.errors import DataError
 from mercer._core.memory import parse_bytes
 from mercer.cli.option_types import Delimiter, Names, Size
 from mercer.cli.progress import watched
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from mercer._core.types import Array
     from mercer.cli.frame import Talk
     from mercer.io.prepare import Preparation, Sheet
     from mercer.io.table import Reading, TableFile
@@ -32,6 +34,7 @@ __all__ = [
     "read_sheet",
     "read_training",
     "reading_options",
+    "require_two_rows",
     "say_read",
 ]
 
@@ -192,6 +195,7 @@ def read_training(
     impute: str | None = None,
     one_hot: bool = False,
     scaled_later: bool = False,
+    weights: Array | None = None,
 ) -> tuple[Sheet, Preparation]:
     """Rows to fit to, and what was learned to prepare them; what was done to them is said.
 
@@ -205,7 +209,12 @@ def read_training(
         table = open_table(path, reading)
         now = "none" if scaled_later else scale
         preparation, notes = Preparation.learn(
-            table, scale=now, impute=impute, one_hot=one_hot, memory_bytes=budget
+            table,
+            scale=now,
+            impute=impute,
+            one_hot=one_hot,
+            memory_bytes=budget,
+            weights=weights,
         )
         sheet = prepared_rows(table, preparation, memory_bytes=budget)
     if scale == "none":
@@ -213,7 +222,15 @@ def read_training(
     elif scaled_later:
         notes = (*notes, "the model standardises every column itself")
     say_read(talk, table, sheet, (*notes, *sheet.notes))
+    require_two_rows(path, int(sheet.rows.shape[0]))
     return sheet, preparation
+
+
+def require_two_rows(path: str, n: int) -> None:
+    """Raise where there is no variance to speak of, for want of rows."""
+    if n < 2:
+        msg = f"{path} must have at least 2 rows, of which the variance is taken; got {n}."
+        raise DataError(msg)
 
 
 def say_read(talk: Talk, table: TableFile, sheet: Sheet, notes: tuple[str, ...]) -> None:

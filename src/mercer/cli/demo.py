@@ -118,6 +118,8 @@ def demo(talk: Talk, out: Path | None, csv: str | None, process: tuple[str, str]
     with threadpool_limits(limits=1):
         rows, drawn = zip(*(_fit(case) for case in CASES), strict=True)
     pictures, failure = _draw_all(out, drawn)
+    if failure is not None and talk.as_json:  # one document, a result or an error
+        raise failure
     talk.tell(_results(rows, pictures, written), _as_table(rows))
     for row in rows:
         for note in row.notes:

@@ -6,23 +6,43 @@ import errno
 import io
 import json
 import os
+import signal
 import sys
+import threading
 
 import click
 
 from mercer import __version__
-from mercer._core.errors import InputError, KernelSyntaxError, MercerError
+from mercer._core.errors import InputError, KernelSyntaxError, MercerError, ParameterError
 from mercer.cli.words import optioned, printable
 
 SCHEMA_VERSION = 1
 
-# 2 is Click's own; 130 is 128 + SIGINT, as shells have it.
-OK, FAILURE, USAGE, BAD_DATA, ALARM, INTERRUPTED = 0, 1, 2, 3, 4, 130
+# 2 is Click's own; 130 is 128 + SIGINT and 143 is 128 + SIGTERM, as shells have it.
+OK, FAILURE, USAGE, BAD_DATA, ALARM, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 UNEXPECTED = "{kind}: {error}. This was not foreseen: run again with --debug for the traceback."
 
 
 class ClosedPipe(Exception):
     """Whoever read our output has seen enough."""
+
+
+class Terminated(BaseException):
+    """SIGTERM: like Ctrl-C it passes through everything, so that files half written are taken away."""
+
+
+def end_on_sigterm() -> None:
+    """Let a SIGTERM end the work as Ctrl-C does, not in the middle of a file."""
+    if threading.current_thread() is not threading.main_thread():  # no other may set a handler
+        return
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # the program around us has its own
+        return
+
+    def end(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends it at once
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def ended(error: Exception, *, as_json: bool) -> int:
@@ -70,8 +90,12 @@ def _sentence(error: Exception, kind: str) -> str:
 def _kind(error: Exception) -> tuple[str, int]:
     if isinstance(error, KernelSyntaxError):
         return "kernel", USAGE
+    if isinstance(error, ParameterError):
+        return "usage", USAGE
     if isinstance(error, InputError):
         return "data", BAD_DATA
+    if isinstance(error, PermissionError) and not isinstance(error, MercerError):
+        return "file", BAD_DATA if error.filename is not None else FAILURE
     if isinstance(error, MercerError):
         return "failure", FAILURE
     if isinstance(error, MemoryError):

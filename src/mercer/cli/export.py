@@ -83,7 +83,8 @@ def export(
     if path is None:  # stdout has the graph
         talk.say(text)
     else:
-        talk.tell({"out": out, **results}, f"{told_file(path, replaced=replaced)}: {text}")
+        talk.say(f"{told_file(path, replaced=replaced)}: {text}")
+        talk.tell({"out": out, **results})
 
 
 def _whole(opened: Opened) -> Any:

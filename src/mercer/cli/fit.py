@@ -8,7 +8,6 @@ import click
 import numpy as np
 from click.core import ParameterSource
 
-from mercer._core.errors import DataError
 from mercer.cli.data import complete_columns, preparing_options, read_training, reading_options
 from mercer.cli.evidence import facts, told
 from mercer.cli.fit_model import TABLES, TAKES, Components, asked_for, solving_options
@@ -141,8 +140,9 @@ def fit(
         one_hot=one_hot,
         # The limits of a detector come from rows that were held out of the scaling too.
         scaled_later=kind == "detector",
+        weights=weights.get("sample_weight"),
     )
-    n, d = _checked_shape(data, sheet)
+    n, d = sheet.rows.shape
     with watched(talk, "fitting") as verbose:
         model = asked.estimator(n, verbose=verbose, scale=scale == "standard")
         if dry_run:
@@ -205,16 +205,8 @@ def _weights(
     if column is None:
         return reading, {}
     reading, weights = weight_column(data, reading, column)
-    talk.note(f"rows count as often as column {column!r} says; scaling and filling count each once")
+    talk.note(f"rows count as often as column {column!r} says, in scaling and filling too")
     return reading, {"sample_weight": weights}
-
-
-def _checked_shape(data: str, sheet: Sheet) -> tuple[int, int]:
-    n, d = sheet.rows.shape
-    if n < 2:
-        msg = f"{data} has {n} row, and a fit needs 2 at least, of which the variance is taken."
-        raise DataError(msg)
-    return n, d
 
 
 def _rows_for(asked: Asked, sheet: Sheet) -> Any:

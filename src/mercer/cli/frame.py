@@ -24,6 +24,7 @@ from mercer.cli.ending import (
     OK,
     SCHEMA_VERSION,
     USAGE,
+    wants,
 )
 from mercer.cli.option_types import Bytes
 from mercer.cli.words import optioned, printable
@@ -70,8 +71,8 @@ class Talk:
         self._begun = time.perf_counter()
 
     def say(self, text: str) -> None:
-        """A line on stderr, unless --quiet."""
-        if not self.quiet:
+        """A line on stderr, unless --quiet; with --json stderr is kept for one JSON document of an error."""
+        if not self.quiet and not self.as_json:
             self.write(text)
 
     def note(self, text: str) -> None:
@@ -152,6 +153,9 @@ class Verb(click.Command):
         """What was not given as a flag or in the environment is looked for in the file of options."""
         if not ctx.resilient_parsing and not HELP & set(args):
             self._look_up(ctx)
+        required = [p for p in self.params if p.required] if wants(args, "--show-config") else []
+        for param in required:  # nothing is read or written: no argument is needed
+            param.required = False
         try:
             return super().parse_args(ctx, args)
         except click.BadParameter as error:
@@ -160,6 +164,9 @@ class Verb(click.Command):
                 raise
             told = f"{error.message} It stands in {where}."
             raise click.BadParameter(told, ctx, error.param, error.param_hint) from error
+        finally:
+            for param in required:
+                param.required = True
 
     def _look_up(self, ctx: click.Context) -> None:
         root = ctx.find_root()

@@ -13,7 +13,15 @@ from click.shell_completion import CompletionItem
 
 from mercer import __version__
 from mercer._core.errors import nearest
-from mercer.cli.ending import ClosedPipe, ended, wants
+from mercer.cli.ending import (
+    TERMINATED,
+    ClosedPipe,
+    Terminated,
+    end_on_sigterm,
+    ended,
+    fail,
+    wants,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,6 +117,7 @@ class LazyGroup(click.Group):
         state = extra.setdefault("obj", {})
         state.update(args=given, json=wants(given, "--json"), debug=wants(given, "--debug"))
         try:
+            end_on_sigterm()
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             if sys.stdout is not None:  # a process may be started without one
                 sys.stdout.flush()
@@ -116,6 +125,8 @@ class LazyGroup(click.Group):
             if state["debug"] and not isinstance(error, click.exceptions.Exit):
                 traceback.print_exc()
             code = ended(error, as_json=state["json"])
+        except Terminated:  # what was being written has been taken away on the way here
+            code = fail("Terminated.", TERMINATED, "terminated", as_json=state["json"])
         sys.exit(code if isinstance(code, int) else 0)
 
 

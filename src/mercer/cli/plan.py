@@ -11,7 +11,7 @@ from sklearn.base import clone
 from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.approximations import RPCholesky
-from mercer.cli.data import preparing_options, reading_options, say_read
+from mercer.cli.data import preparing_options, reading_options, require_two_rows, say_read
 from mercer.cli.fit_model import Components, asked_for, solving_options
 from mercer.cli.frame import ALARM, OK, verb
 from mercer.io.prepare import Preparation, prepared_rows
@@ -77,6 +77,7 @@ def plan(
         impute=impute,
         one_hot=one_hot,
     )
+    require_two_rows(data, int(rows.shape[0]))
     model = asked.estimator(int(rows.shape[0]), verbose=0, scale=False)
     with talk.timed("plan"):
         answer = Answer.of(model, rows)

@@ -9,6 +9,7 @@ import click
 import numpy as np
 
 from mercer._core.errors import DataError, nearest
+from mercer.estimators.validation import check_weights
 from mercer.io.table import open_table
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 HEIGHT = 2**16  # rows at a time
 
 
-def weight_column(path: str, reading: Reading, column: str) -> tuple[Reading, Array]:
-    """How to read the features without that column, and its numbers."""
+def weight_column(path: str, reading: Reading, column: str) -> tuple[Reading, Array | None]:
+    """How to read the features without that column, and its numbers; None where all are 1."""
     if path == "-":
         msg = (
             "--weights reads the file twice, and a pipe can be read once. Write the data to a file."
@@ -35,4 +36,4 @@ def weight_column(path: str, reading: Reading, column: str) -> tuple[Reading, Ar
         msg = f"{table.source}: column {column!r} holds words, and weights are numbers."
         raise DataError(msg)
     weights = np.concatenate([chunk.numbers[:, 0] for chunk in alone.chunks(HEIGHT)])
-    return replace(reading, columns=features), weights
+    return replace(reading, columns=features), check_weights(weights, len(weights))

@@ -17,10 +17,11 @@ def printable(text: str) -> str:
 # that its messages really use, and a message without them passes as it is.
 OPTIONS = (
     (r"`mercer\.check_kernel`", "`mercer check`"),
+    (r"\bn_components must\b", "--components must"),
     (r"\bn_components=None\b", "--components all"),
     (r"\bn_components=([\w.]*\w)", r"--components \1"),
     (r"\bNone for all components\b", "all"),
-    (r"\bfor n_samples=(\d+)", r"for \1 rows"),
+    (r"\(n_samples\)", "(the number of rows)"),
     (r"\bn_samples=(\d+)", r"there are \1 rows"),
     (r"\bn_samples\b", "the number of rows"),
     (r"\b(approximation|preimage)=None\b", r"no --\1"),
@@ -34,8 +35,8 @@ OPTIONS = (
 def optioned(text: str) -> str:
     """A message of the library, with the names of options in place of those of parameters.
 
-    >>> optioned("n_components=500 came for n_samples=400. Raise `memory`, or use preimage='ridge'.")
-    '--components 500 came for 400 rows. Raise --memory, or use --preimage ridge.'
+    >>> optioned("n_components must be 1 to 400 (n_samples). Raise `memory`, or use preimage='ridge'.")
+    '--components must be 1 to 400 (the number of rows). Raise --memory, or use --preimage ridge.'
     """
     import re
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, ParameterError
 from mercer.engine.rows import first_bad
 from mercer.engine.tiles import row_slices
 
@@ -137,10 +137,10 @@ def check_n_components(n_components: Any, n: int, of: str = "n_samples") -> int 
         elif isinstance(n_components, Real) and 0.0 < float(n_components) <= 1.0:
             return float(n_components)
     msg = (
-        f"n_components={n_components!r} came for {of}={n}. Needed: a whole number from 1 to {n}, "
-        "a share of the variance in (0, 1] such as 0.95, or None for all components."
+        f"n_components must be an integer from 1 to {n} ({of}), a share of the variance in (0, 1] such as "
+        f"0.95, or None for all components; got {n_components!r}."
     )
-    raise InputError(msg)
+    raise ParameterError(msg)
 
 
 def check_square(x: Rows) -> Array:

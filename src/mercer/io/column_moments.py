@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """c = Σ1, δ = Σ(x - s)/c and S = Σ(x - s - δ)² of each column about a fixed shift s, in float64.
+    """c = Σw, δ = Σw(x - s)/c and S = Σw(x - s - δ)² of each column about a fixed shift s, in float64.
 
     Blocks are centred before they are squared and merged by the rule of Chan, Golub & LeVeque (1979), so
     that nothing cancels. What is merged are distances from a value of the column itself: their rounding is
@@ -34,11 +34,20 @@ class ColumnMoments:
         return cls(shift, np.zeros(p), np.zeros(p), np.zeros(p))
 
     @classmethod
-    def of(cls, block: Array, missing: Flags | None, shift: Array) -> ColumnMoments:  # (b, p)
-        """Of one block of rows."""
+    def of(
+        cls, block: Array, missing: Flags | None, shift: Array, weights: Array | None = None
+    ) -> ColumnMoments:  # (b, p), (b, p), (p,), (b,)
+        """Moments of one block of rows; a row of weight w counts w times."""
         x = block.astype(np.float64, copy=False) - shift
+        if weights is not None:
+            present = np.ones(x.shape, dtype=bool) if missing is None else ~missing
+            w = np.where(present, weights[:, None], 0.0)  # (b, p)
+            x = np.where(w > 0.0, x, 0.0)
+            count = w.sum(axis=0)
+            offset = np.einsum("ij,ij->j", w, x) / _divisor(count)
+            return cls(shift, count, offset, np.einsum("ij,ij->j", w, (x - offset) ** 2))
         if missing is None:
-            count: Array = np.full(x.shape[1], float(len(x)))
+            count = np.full(x.shape[1], float(len(x)))
             offset = x.mean(axis=0)
             centred = x - offset
         else:
@@ -51,13 +60,13 @@ class ColumnMoments:
     def merged(self, other: ColumnMoments) -> ColumnMoments:
         """Of both sets of rows together; the shift is the same in both."""
         count = self.count + other.count
-        share = other.count / np.maximum(count, 1.0)
+        share = other.count / _divisor(count)
         gap = other.offset - self.offset
         squares = self.squares + other.squares + self.count * share * gap**2
         return ColumnMoments(self.shift, count, self.offset + share * gap, squares)
 
-    def filled(self, values: Array, n: int) -> ColumnMoments:  # (p,)
-        """As if each missing one of n entries of a column were its value in `values`."""
+    def filled(self, values: Array, n: float) -> ColumnMoments:  # (p,)
+        """As if what is missing of a weight of n in a column were its value in `values`."""
         none = np.zeros(len(values))
         return self.merged(ColumnMoments(self.shift, n - self.count, values - self.shift, none))
 
@@ -68,7 +77,7 @@ class ColumnMoments:
 
     def spread(self) -> Array:
         """The population standard deviation."""
-        return np.sqrt(self.squares / np.maximum(self.count, 1.0))
+        return np.sqrt(self.squares / _divisor(self.count))
 
     def is_constant(self) -> Flags:
         """Columns whose deviations are no more than the rounding of their own values.
@@ -77,6 +86,11 @@ class ColumnMoments:
         zero that moves by a thousand roundings does move.
         """
         return self.spread() <= 4.0 * np.finfo(np.float64).eps * np.abs(self.mean)
+
+
+def _divisor(count: Array) -> Array:
+    """The count, or one where it is zero."""
+    return np.where(count > 0.0, count, 1.0)
 
 
 class EvenBlocks:

@@ -28,7 +28,13 @@ def chunk_height(table: TableFile) -> int:
 
 
 def learn(
-    table: TableFile, *, scale: str, impute: str | None, one_hot: bool, memory_bytes: int | None
+    table: TableFile,
+    *,
+    scale: str,
+    impute: str | None,
+    one_hot: bool,
+    memory_bytes: int | None,
+    weights: Array | None,
 ) -> tuple[Preparation, tuple[str, ...]]:
     """See `Preparation.learn`."""
     _require_known("scale", scale, ("standard", "none"))
@@ -42,7 +48,7 @@ def learn(
     fills = center = spread = None
     levels: list[tuple[str, tuple[str, ...]]] = []
     if words or impute is not None or scale == "standard":
-        seen = _Seen.of(table, names, words)
+        seen = _Seen.of(table, names, words, weights)
         if impute is None:
             seen.missing.refuse(table.source)
         else:
@@ -52,7 +58,7 @@ def learn(
         notes += [f"one-hot: {quoted(name)} as {len(found)} columns" for name, found in levels]
         if scale == "standard":
             n_hot = sum(len(found) for _, found in levels)
-            moments = seen.moments if fills is None else seen.moments.filled(fills, seen.n)
+            moments = seen.moments if fills is None else seen.moments.filled(fills, seen.weight)
             center, spread, said = _scaling(moments, names, n_hot)
             notes += said
     notes += table.fresh_notes()
@@ -77,12 +83,16 @@ class _Seen:
     moments: ColumnMoments
     missing: Missing
     levels: dict[str, set[str]]
-    n: int = 0
+    weights: Array | None  # (n,)
+    n: int = 0  # rows read
+    n_summed: int = 0  # of these, rows in the moments
 
     @classmethod
-    def of(cls, table: TableFile, names: tuple[str, ...], words: list[str]) -> _Seen:
+    def of(
+        cls, table: TableFile, names: tuple[str, ...], words: list[str], weights: Array | None
+    ) -> _Seen:
         nothing = ColumnMoments.empty(np.zeros(len(names)))
-        seen = cls(names, nothing, Missing(), {word: set() for word in words})
+        seen = cls(names, nothing, Missing(), {word: set() for word in words}, weights)
         height = chunk_height(table)
         even = EvenBlocks(height, len(names))
         for chunk in table.chunks(height):
@@ -93,13 +103,22 @@ class _Seen:
             seen._sum(block)
         return seen
 
+    @property
+    def weight(self) -> float:
+        """The weight of all rows: their number where all count alike."""
+        return float(self.n) if self.weights is None else float(self.weights.sum())
+
     def _sum(self, block: Array) -> None:
+        place = slice(self.n_summed, self.n_summed + len(block))
+        self.n_summed = place.stop
+        weights = None if self.weights is None else self.weights[place]
         gaps = found if (found := np.isnan(block)).any() else None
         # What is not finite is refused at the end.
         with np.errstate(over="ignore", invalid="ignore"):
             if not self.moments.count.any():
                 self.moments = ColumnMoments.empty(a_value(block, gaps))
-            self.moments = self.moments.merged(ColumnMoments.of(block, gaps, self.moments.shift))
+            here = ColumnMoments.of(block, gaps, self.moments.shift, weights)
+            self.moments = self.moments.merged(here)
 
     def _add(self, chunk: Chunk) -> None:
         self.missing.add(chunk, self.names)
@@ -167,7 +186,8 @@ def _fills(table: TableFile, seen: _Seen, impute: str, memory_bytes: int | None)
 
 def _medians(table: TableFile, seen: _Seen, budget: int) -> Array:
     """Of all columns, so that a column that is whole here can have gaps in new rows."""
-    p, each = len(seen.names), 2 * 8 * seen.n  # bytes of a column, and of the copy that is sorted
+    # Bytes of a column, and of the copy that is sorted; with weights of their order and sums too.
+    p, each = len(seen.names), (2 if seen.weights is None else 5) * 8 * seen.n
     if p > 0 and each > budget:
         msg = (
             f"The median of a column of {seen.n} values takes {format_bytes(each)} of memory, but "
@@ -180,8 +200,25 @@ def _medians(table: TableFile, seen: _Seen, budget: int) -> Array:
         held = np.empty((seen.n, some.stop - some.start))
         for chunk in table.chunks(chunk_height(table)):
             held[chunk.start : chunk.start + len(chunk)] = chunk.numbers[:, some]
-        medians[some] = np.nanmedian(held, axis=0, overwrite_input=True)
+        if seen.weights is None:
+            medians[some] = np.nanmedian(held, axis=0, overwrite_input=True)
+        else:
+            medians[some] = [_weighted_median(column, seen.weights) for column in held.T]
     return medians
+
+
+def _weighted_median(column: Array, weights: Array) -> float:
+    """The median of the values that are there, each as often as its weight says.
+
+    The mean of the first values at which half of the weight is reached and passed: for whole weights that
+    is the median of the repeated values.
+    """
+    order = np.argsort(column)[: int(np.sum(~np.isnan(column)))]  # NaN comes last
+    reached = np.cumsum(weights[order])
+    half = 0.5 * reached[-1]
+    low, high = (np.searchsorted(reached, half, side=side) for side in ("left", "right"))
+    values = column[order]
+    return float(0.5 * (values[low] + values[min(int(high), len(values) - 1)]))
 
 
 def _imputed(table: TableFile, missing: Missing, impute: str) -> list[str]:

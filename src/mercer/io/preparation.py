@@ -66,6 +66,7 @@ class Preparation:
         impute: str | None = None,
         one_hot: bool = False,
         memory_bytes: int | None = None,
+        weights: Array | None = None,
     ) -> tuple[Preparation, tuple[str, ...]]:
         r"""What the rows of a file need, and what there is to say about it.
 
@@ -81,6 +82,8 @@ class Preparation:
             Whether columns of words become columns of 0 and 1; they are refused otherwise.
         memory_bytes : int, optional
             What medians may use.
+        weights : (n,) array, optional
+            How often each row counts in means, medians and standard deviations.
 
         Returns
         -------
@@ -104,7 +107,14 @@ class Preparation:
         """
         from mercer.io.learning import learn  # which builds on this module
 
-        return learn(table, scale=scale, impute=impute, one_hot=one_hot, memory_bytes=memory_bytes)
+        return learn(
+            table,
+            scale=scale,
+            impute=impute,
+            one_hot=one_hot,
+            memory_bytes=memory_bytes,
+            weights=weights,
+        )
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError, KernelError
+from mercer._core.errors import InputError, KernelError, ParameterError
 from mercer.engine.frames import need
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.prepared import Prepared
@@ -116,8 +116,8 @@ def checked_opset(opset: int | None) -> int:
     if opset is None:
         return OPSET
     if not isinstance(opset, int) or isinstance(opset, bool) or not OPSET <= opset <= newest:
-        msg = f"opset={opset!r} came, but a whole number from {OPSET} to {newest} was needed."
-        raise InputError(msg)
+        msg = f"opset must be an integer from {OPSET} to {newest}; got {opset!r}."
+        raise ParameterError(msg)
     return opset
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from mercer._core.errors import InputError
 from mercer.engine.rows import RowSource
 from mercer.estimators.door import check_kernel_rows, check_out, new_rows
+from mercer.estimators.form import Form
 from mercer.estimators.progress import CallbackSupport, announced
 from mercer.estimators.saving import Saving
 from mercer.estimators.validation import require_finite
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 
 class Projector(
+    Form,
     Saving,
     CallbackSupport,  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]

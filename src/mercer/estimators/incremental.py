@@ -12,6 +12,15 @@ from mercer._core.errors import ZeroVarianceError
 from mercer._core.status import Status
 from mercer._core.watch import BLIND
 from mercer.estimators.door import remember, training_rows
+from mercer.estimators.elsewhere import (
+    STREAM_WORDS,
+    advice,
+    fixed,
+    needless,
+    of_kernel,
+    of_parts,
+    of_preimage,
+)
 from mercer.estimators.inverse import Inverse
 from mercer.estimators.parts import named_preimage, refuse_stream_preimage, way_back
 from mercer.estimators.progress import watching
@@ -134,6 +143,17 @@ class IncrementalKernelPCA(Inverse):
         self.batch_size = batch_size
         self.verbose = verbose
         self.random_state = random_state
+
+    @classmethod
+    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
+        rules = (
+            fixed(STREAM_WORDS),
+            of_kernel,
+            of_preimage,
+            needless,
+            of_parts("kernel", "preimage"),
+        )
+        return advice(rules, cls._get_param_names(), unknown, given)
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:

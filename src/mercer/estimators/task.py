@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning
 from mercer._core.memory import format_seconds, parse_bytes
+from mercer.approximations import APPROXIMATIONS
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
 from mercer.estimators.door import Training, check_kernel_rows, training_rows
@@ -110,7 +111,8 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
     copied = came.rows is not given  # a matrix that was symmetric within rounding only
     asked = check_n_components(model.n_components, came.n)
     if approximation is not None:
-        if isinstance(model.approximation, str):  # its rank is ours, not the caller's
+        named = isinstance(model.approximation, str) and model.approximation in APPROXIMATIONS
+        if named:  # its rank is ours, not the caller's
             approximation = approximation.at_most(came.n)
         approximation.check(kernel, (came.n, came.d))
         _require_rank(approximation, asked, came.n)

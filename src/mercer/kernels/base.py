@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, KernelError, NoFiniteMapError
+from mercer._core.errors import InputError, KernelError, NoFiniteMapError, nearest
+from mercer._core.spelling import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,10 @@ class Kernel(ABC):
     concrete with `resolve`, and then only `tile` and `tile_diag` are called: pure mathematics on
     rows that somebody else has checked.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        spelled(cls)
 
     # Tiles of a kernel written in NumPy may run side by side; those of a user's function may not.
     parallel: ClassVar[bool] = True
@@ -128,10 +133,9 @@ class Kernel(ABC):
         for key, value in params.items():
             name, _, rest = key.partition("__")
             if name not in self._param_names():
-                msg = (
-                    f"{type(self).__name__} has no parameter {name!r}. "
-                    f"It has: {', '.join(self._param_names()) or 'none'}."
-                )
+                known = self._param_names()
+                hint = nearest(name, known) if known else "It has none."
+                msg = f"{type(self).__name__} has no parameter {name!r}. {hint}"
                 raise KernelError(msg)
             if rest:
                 getattr(self, name).set_params(**{rest: value})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, nearest
 from mercer.engine.tiles import cached_width, is_roomy, square_tiling
+from mercer.kernels.expression import parse_call
 from mercer.model.basis_room import SHARE_COMPONENTS, most_components, run_bytes, within
 from mercer.model.borders import LAPACK_ROWS, SMALL_ROWS, SMALL_SHARE, lapack_share
 from mercer.model.budget import (
@@ -48,7 +49,7 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
       - n=10000 and k=20: iterating for the top k costs far less than all of LAPACK's n³
       - each tile is made once, in float64, and held rounded, which halves the memory traffic ...
     """
-    chosen = _named(solver)
+    chosen = named_solver(solver)
     primal = _primal(problem, chosen)
     if primal is not None:
         return checked(primal, problem)
@@ -87,7 +88,8 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     )
 
 
-def _named(solver: str | Solver) -> Solver | None:
+def named_solver(solver: str | Solver) -> Solver | None:
+    """A solver, or the one behind a name or a call such as ``krylov(tol=1e-8)``; None for ``"auto"``."""
     if isinstance(solver, Solver):
         solver.check()
         return copy(solver)  # the plan is a record: the caller may turn his solver's knobs later
@@ -96,6 +98,8 @@ def _named(solver: str | Solver) -> Solver | None:
             return None
         if solver in SOLVERS:
             return SOLVERS[solver]()
+        if "(" in solver:
+            return named_solver(parse_call(solver, SOLVERS, what="solver"))
         msg = f"Unknown solver {solver!r}. {nearest(solver, ['auto', *SOLVERS])}"
         raise InputError(msg)
     msg = (
@@ -108,7 +112,7 @@ def _named(solver: str | Solver) -> Solver | None:
 def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
     """PCA itself: the d x d covariance or the n x n dot products, whichever is smaller."""
     n, d = problem.n, problem.d
-    chosen = _named(solver) or _small_solver(problem, min(n, d))
+    chosen = named_solver(solver) or _small_solver(problem, min(n, d))
     m = min(n, d)
     k = problem.k or m
     n_bytes = problem.itemsize * n * d + FLOAT * (5 * m * m + 3 * d * k + 4 * n * k) + SMALL

@@ -56,7 +56,8 @@ class IncrementalKernelPCA(Inverse):
     kernel : str, Kernel or callable, default="rbf"
         As in `KernelPCA`, but not ``"precomputed"``. A parameter that depends on data, such as
         ``gamma="median"``, is read off the first batch and then stays: give a number where the first
-        batch may not look like the rest.
+        batch may not look like the rest. While all rows are one point they tell no width, and none is
+        needed, since there is no component either; it is read off them and the first batch that differs.
     preimage : str, Preimage or None, default=None
         How to come back to input space, as in `KernelPCA`; it is learned from the landmarks, when
         somebody asks for it. Landmarks are spread out, not typical: `"gradient"` and

@@ -15,7 +15,7 @@ from mercer.kernels.base import positive
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Flags, Indices, Rows
 
 Distances: TypeAlias = "Callable[[Rows, Rows], Array]"
 
@@ -27,6 +27,12 @@ BLOCK_ENTRIES = 2**20
 
 # Above, float64 does not tell a whole number from the next.
 WHOLE = 2.0**53
+
+# Standard deviations below this share of the mean are rounding.
+ROUNDING = 8.0 * np.finfo(np.float64).eps
+
+# A width where none can be told: all rows are one point, and any width gives the same matrix, of ones.
+ALIKE = 1.0
 
 RULES = ("median", "scale", "1/d")
 _HINT = " or one of 'median', 'scale', '1/d'"
@@ -57,13 +63,50 @@ def median_distance(
     `MEDIAN_ROWS` seeded draws with replacement.
     """
     rows = _sample(x, weights, rng=rng)
+    if not np.any(
+        _unlike(rows, rows[:1])
+    ):  # by chance, where most rows are one point: look at all of them
+        rows = _with_unlike(x, rows[:1], weights, rng=rng)
+        if rows.shape[0] == 1:
+            return ALIKE
     rows = rows.astype(np.float64)  # few enough, and squares of float32 may not fit
     pairs = distances(rows, rows)[np.triu_indices(rows.shape[0], k=1)]
-    if not np.any(pairs > 0):
-        return 1.0  # all rows alike: any width gives the same (constant) matrix
+    if not np.any(pairs > 0):  # they differ by less than what can be squared
+        return ALIKE
     median = float(np.median(pairs))
     # More than half of the pairs coincide (counts, categories): ask those that do not.
     return median if median > 0 else float(np.median(pairs[pairs > 0]))
+
+
+def _unlike(x: Rows, point: Rows) -> Flags:  # (n, d), (1, d) -> (n,)
+    """Which rows are not this one, number by number: a distance of equal sparse rows may be rounding."""
+    if not sparse.issparse(x):
+        return np.asarray(np.any(x != point, axis=1))
+    x, point = (sparse.csr_array(rows, copy=True) for rows in (x, point))
+    for rows in (x, point):
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+    same = np.diff(x.indptr) == point.nnz
+    same &= np.all(x[:, point.indices].toarray() == point.data, axis=1)
+    return np.asarray(~same)
+
+
+def _with_unlike(x: Rows, point: Rows, weights: Array | None, *, rng: np.random.Generator) -> Rows:
+    """A point, and at most `MEDIAN_ROWS` seeded rows that are not it; a row of weight w counts w times."""
+    parts = [
+        np.flatnonzero(_unlike(block, point)) + i.start
+        for i, block in row_blocks(x, max(1, BLOCK_ENTRIES // max(1, int(x.shape[1]))))
+    ]
+    places = np.concatenate(parts)
+    if weights is not None:
+        places = places[weights[places] > 0]
+    if not len(places):
+        return point
+    others = _sample(places[:, None], None if weights is None else weights[places], rng=rng)
+    found = take_rows(x, others[:, 0])
+    if sparse.issparse(point):
+        return sparse.csr_array(sparse.vstack([point, found]))
+    return np.concatenate([point, found])
 
 
 def _sample(x: Rows, weights: Array | None, *, rng: np.random.Generator) -> Rows:
@@ -94,7 +137,9 @@ def variance(x: Rows, weights: Array | None = None) -> float:
     for i, block in row_blocks(x, max(1, BLOCK_ENTRIES // max(1, int(x.shape[1])))):
         w = np.ones(block.shape[0]) if weights is None else weights[i]
         seen = seen.merged(_entry_moments(block, w))
-    return float(seen.scatter[0, 0]) / seen.weight
+    spread = float(seen.scatter[0, 0]) / seen.weight
+    # Entries that are all one number, such as 0.1, have a mean that is rounded, and so a variance.
+    return spread if spread > (ROUNDING * float(seen.mean[0])) ** 2 else 0.0
 
 
 def _entry_moments(block: Rows, weights: Array) -> Moments:
@@ -120,7 +165,7 @@ def gamma_from(
             gamma = from_median()
         elif rule == "scale":
             spread = variance(x, weights)
-            gamma = 1.0 / (x.shape[1] * spread) if spread > 0 else 1.0
+            gamma = 1.0 / (x.shape[1] * spread) if spread > 0 else ALIKE
         else:
             gamma = 1.0 / float(x.shape[1])
     if not 0.0 < gamma < np.inf:

@@ -63,19 +63,16 @@ def median_distance(
     `MEDIAN_ROWS` seeded draws with replacement.
     """
     rows = _sample(x, weights, rng=rng)
-    if not np.any(
-        _unlike(rows, rows[:1])
-    ):  # by chance, where most rows are one point: look at all of them
+    rare = not np.any(_unlike(rows, rows[:1]))
+    if rare:  # all rows, or most of them, are one point: look for others among all
         rows = _with_unlike(x, rows[:1], weights, rng=rng)
-        if rows.shape[0] == 1:
-            return ALIKE
     rows = rows.astype(np.float64)  # few enough, and squares of float32 may not fit
     pairs = distances(rows, rows)[np.triu_indices(rows.shape[0], k=1)]
-    if not np.any(pairs > 0):  # they differ by less than what can be squared
+    if not np.any(pairs > 0):
         return ALIKE
     median = float(np.median(pairs))
     # More than half of the pairs coincide (counts, categories): ask those that do not.
-    return median if median > 0 else float(np.median(pairs[pairs > 0]))
+    return float(np.median(pairs[pairs > 0])) if rare or median == 0 else median
 
 
 def _unlike(x: Rows, point: Rows) -> Flags:  # (n, d), (1, d) -> (n,)

@@ -76,7 +76,7 @@ class Projector(
         """
         del y
         fit = self._fit(X, sample_weight)
-        if fit.is_low_rank or _has_light_rows(sample_weight):
+        if fit.is_low_rank or has_light_rows(sample_weight):
             return self.transform(X)
         return fit.scores.astype(self._dtype, copy=False)
 
@@ -212,7 +212,8 @@ class Projector(
 LIGHT = 1e-6
 
 
-def _has_light_rows(sample_weight: Any) -> bool:
+def has_light_rows(sample_weight: Any) -> bool:
+    """Whether some rows count so little beside others that their scores have to be projected."""
     if sample_weight is None:
         return False
     weights = np.asarray(sample_weight, dtype=np.float64)

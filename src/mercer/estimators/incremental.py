@@ -161,7 +161,7 @@ class IncrementalKernelPCA(Inverse):
         rules = stream_rules(self)
         came = training_rows(self, X, sample_weight, copy=False)
         with watching(self, verbose=self.verbose, checkpoint=None, fingerprint=dict) as watch:
-            stream = read(self, None, came.rows, came.weights, rules=rules, watch=watch)
+            stream = read(self, None, came.rows, came.weights, rules=rules, watch=watch, like=X)
         refuse_stream_preimage(named_preimage(self.preimage), stream)
         fit = self._solved(stream)
         n = came.n if came.weights is None else int(np.count_nonzero(came.weights))
@@ -190,7 +190,7 @@ class IncrementalKernelPCA(Inverse):
         rules, past = stream_rules(self), self.__dict__.get("stream_")
         rows = batch_rows(self, X, past)
         weights = batch_weights(sample_weight, int(rows.shape[0]))
-        stream = read(self, past, rows, weights, rules=rules, watch=BLIND)
+        stream = read(self, past, rows, weights, rules=rules, watch=BLIND, like=X)
         refuse_stream_preimage(named_preimage(self.preimage), stream)
         self._record(stream, X, rows, None)
         return self

@@ -23,6 +23,7 @@ from mercer.estimators.validation import (
     users_level,
 )
 from mercer.kernels import as_kernel
+from mercer.kernels.base import as_given
 from mercer.model.incremental import Rules, Stream
 
 if TYPE_CHECKING:
@@ -92,8 +93,12 @@ def read(
     *,
     rules: Rules,
     watch: Watch,
+    like: Any = None,
 ) -> Stream:
-    """The stream after these rows; nothing of the model has changed yet."""
+    """The stream after these rows; nothing of the model has changed yet.
+
+    ``like`` is what the user handed over: a function as a kernel sees rows of that kind.
+    """
     stream = past
     if past is not None:
         _require_same_kernel(model, past)
@@ -103,9 +108,9 @@ def read(
             block, w = block[np.flatnonzero(w)], w[w > 0]  # noqa: PLW2901
         if block.shape[0]:
             if stream is None:
-                stream = _start(model, block, w)
+                stream = _start(model, block, w, like)
             elif _waits(model, stream):
-                stream = _restarted(model, stream, block, w, rules)
+                stream = _restarted(model, stream, block, w, rules=rules, like=like)
             check_kernel_rows(stream.dictionary.kernel, block)
             stream = stream.absorbed(block.astype(stream.dtype, copy=False), w, rules)
         if watch.step(i.stop, int(x.shape[0]), "rows", None):
@@ -132,7 +137,7 @@ def _require_same_kernel(model: Any, past: Stream) -> None:
             raise InputError(msg)
 
 
-def _start(model: Any, rows: Rows, weights: Array | None) -> Stream:
+def _start(model: Any, rows: Rows, weights: Array | None, like: Any) -> Stream:
     kernel = as_kernel(model.kernel)
     if kernel.is_precomputed:
         msg = (
@@ -142,7 +147,8 @@ def _start(model: Any, rows: Rows, weights: Array | None) -> Stream:
         raise InputError(msg)
     rng = as_generator(model.random_state)
     kernel.check_rows(rows)
-    resolved = kernel.resolve(rows, rng=rng, weights=weights)
+    seen = rows if kernel.parallel else as_given(like, rows)
+    resolved = kernel.resolve(seen, rng=rng, weights=weights)
     return Stream.start(resolved, rows, seed=int(rng.integers(2**32)))
 
 
@@ -168,7 +174,7 @@ def _numbers(kernel: Kernel) -> list[float]:
 
 
 def _restarted(
-    model: Any, stream: Stream, rows: Rows, weights: Array | None, rules: Rules
+    model: Any, stream: Stream, rows: Rows, weights: Array | None, *, rules: Rules, like: Any
 ) -> Stream:
     """The stream of the one point so far, with the width that it and the next rows tell together.
 
@@ -181,7 +187,8 @@ def _restarted(
     counts = np.append(past, np.ones(int(rows.shape[0])) if weights is None else weights)
     kernel, rng = as_kernel(model.kernel), as_generator(model.random_state)
     kernel.check_rows(rows)
-    resolved = kernel.resolve(pool, rng=rng, weights=counts)
+    seen = pool if kernel.parallel else as_given(like, pool)
+    resolved = kernel.resolve(seen, rng=rng, weights=counts)
     if pool.shape[0] == 2 and repr(resolved) != repr(stream.dictionary.kernel):
         msg = (
             f"{kernel!r} takes its width from the first rows that differ, and those are two: the width "

@@ -23,6 +23,7 @@ from mercer.estimators.validation import (
     users_level,
 )
 from mercer.kernels import Chi2, Laplacian, Linear, as_kernel
+from mercer.kernels.base import as_given
 from mercer.model import Plan, Problem, plan, plan_approximation, plan_linear
 from mercer.model.basis_room import SHARE_COMPONENTS
 from mercer.model.checkpoint import digest, fingerprint
@@ -117,7 +118,9 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
         approximation.check(kernel, (came.n, came.d))
         _require_rank(approximation, asked, came.n)
     check_kernel_rows(kernel, came.rows)
-    kernel = kernel.resolve(came.rows, rng=rng, weights=came.weights)
+    # A function of the user's own is handed rows of the kind that came.
+    seen = came.rows if kernel.parallel else as_given(X, came.rows)
+    kernel = kernel.resolve(seen, rng=rng, weights=came.weights)
     budget = parse_bytes(model.memory)
     loads = exact and _loads(kernel, came, budget)
     problem = Problem(

@@ -93,9 +93,9 @@ class Kernel(ABC):
             raise KernelError(msg)
         x, y = _common_dtype(x, y)
         kernel = self
-        if self.is_data_dependent:
+        if self.is_data_dependent or (isinstance(X, sparse.spmatrix) and not self.parallel):
             pool = x if Y is None or self.is_precomputed else _stack(x, y)
-            kernel = self.resolve(pool, rng=np.random.default_rng(0))
+            kernel = self.resolve(as_given(X, pool), rng=np.random.default_rng(0))
         else:
             self.check_parameters()
         kernel.check_rows(x)
@@ -293,6 +293,11 @@ def as_rows(X: Any) -> Rows:
             msg = f"Numbers were needed, but the array has dtype {x.dtype}: {error}."
             raise InputError(msg) from error
     return x
+
+
+def as_given(X: Any, rows: Rows) -> Rows:
+    """The rows of X as X is: a csr_matrix where it was a sparse matrix of the old kind."""
+    return sparse.csr_matrix(rows) if isinstance(X, sparse.spmatrix) else rows
 
 
 def _common_dtype(x: Rows, y: Rows) -> tuple[Rows, Rows]:

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.decomposition import KernelPCA as SklearnKernelPCA
@@ -17,7 +18,7 @@ import mercer
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.errors import InputError, KernelError, KernelSyntaxError, UnknownParameterError
-from mercer.kernels import RBF, Linear, Polynomial, Sigmoid
+from mercer.kernels import RBF, Custom, Linear, Polynomial, Sigmoid
 from mercer.preimage import Ridge
 from mercer.solvers import BlockKrylov, Lapack
 
@@ -311,3 +312,43 @@ def test_a_bound_function_is_a_kernel(x):
     model = KernelPCA(2, kernel=partial(_bound, a=2.0)).fit(x)
     twin = SklearnKernelPCA(2, kernel=_bound, kernel_params={"a": 2.0}).fit(x)
     np.testing.assert_allclose(model.eigenvalues_, twin.eigenvalues_, rtol=1e-10)
+
+
+def _matrix_product(u, v):
+    """Of sparse matrices; to sparse arrays ``*`` is a product of entries, which have another shape."""
+    return (u * v.T).toarray()
+
+
+@pytest.mark.parametrize("given", [sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix])
+def test_a_function_sees_sparse_rows_of_the_kind_that_was_given(given, x):
+    """The linear kernel, written for csr_matrix, is the reference: it fails on anything else."""
+    rows, exact = given(x), KernelPCA(2, kernel="linear").fit(x)
+    for kernel in (_matrix_product, Custom(_matrix_product, form="matrices")):
+        for model in (
+            KernelPCA(2, kernel=kernel),
+            KernelPCA(2, kernel=kernel, approximation="rpcholesky"),
+            IncrementalKernelPCA(2, kernel=kernel),
+        ):
+            model.fit(rows)
+            np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_, rtol=1e-6)
+            scores = model.transform(rows)
+            np.testing.assert_allclose(np.abs(scores), np.abs(exact.transform(x)), atol=1e-6)
+            # What the fit has seen stays, whatever is transformed.
+            np.testing.assert_allclose(model.transform(sparse.csr_array(x)), scores, atol=1e-10)
+    both = KernelPCA(2, kernel=Custom(_matrix_product) + 0.5 * RBF()).fit(rows)
+    twin = KernelPCA(2, kernel=Linear() + 0.5 * RBF()).fit(x)
+    np.testing.assert_allclose(both.eigenvalues_, twin.eigenvalues_, rtol=1e-10)
+    np.testing.assert_allclose(Custom(_matrix_product)(rows), x @ x.T, atol=1e-12)
+    again = pickle.loads(pickle.dumps(KernelPCA(2, kernel=_matrix_product).fit(rows)))
+    np.testing.assert_allclose(np.abs(again.transform(rows)), np.abs(exact.transform(x)), atol=1e-6)
+
+
+def test_a_function_sees_sparse_arrays_where_those_were_given(x):
+    kinds = set()
+
+    def kernel(u, v):
+        kinds.add(type(u))
+        return (u @ v.T).toarray()
+
+    KernelPCA(2, kernel=kernel).fit(sparse.csc_array(x)).transform(sparse.csr_array(x))
+    assert kinds == {sparse.csr_array}

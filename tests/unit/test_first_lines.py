@@ -3,6 +3,7 @@
 import inspect
 import pickle
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ import mercer
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.errors import InputError, KernelError, KernelSyntaxError, UnknownParameterError
-from mercer.kernels import RBF, Custom, Linear, Polynomial, Sigmoid
+from mercer.kernels import KERNELS, RBF, Custom, Linear, Polynomial, Sigmoid
 from mercer.preimage import Ridge
 from mercer.solvers import BlockKrylov, Lapack
 
@@ -352,3 +353,12 @@ def test_a_function_sees_sparse_arrays_where_those_were_given(x):
 
     KernelPCA(2, kernel=kernel).fit(sparse.csc_array(x)).transform(sparse.csr_array(x))
     assert kinds == {sparse.csr_array}
+
+
+def test_the_defaults_of_every_kernel_are_documented():
+    page = (Path(__file__).parents[2] / "docs" / "choosing.md").read_text(encoding="utf-8")
+    for name, kind in KERNELS.items():
+        row = next(
+            line for line in page.splitlines() if line.startswith("|") and f'`"{name}"`' in line
+        )
+        assert f"`{kind()!r}`" in row

@@ -114,6 +114,9 @@ WRONG = {
     "RBF": (lambda: RBF(gama=2), "Did you mean 'gamma'"),
     "Ridge": (lambda: Ridge(alfa=2), "Did you mean 'alpha'"),
     "BlockKrylov": (lambda: BlockKrylov(tolerance=1e-3), "Did you mean 'tol'"),
+    "fit": (lambda: PCA().fit([[0.0], [1.0]], sample_weights=[1, 2]), "mean 'sample_weight'"),
+    "transform": (lambda: KernelPCA().transform([[0.0]], output=None), "Did you mean 'out'"),
+    "monitor": (lambda: KernelPCADetector().monitor([[0.0]], tme=[0]), "Did you mean 'time'"),
     "select": (lambda: mercer.select([[0.0], [1.0]], critrion="x"), "Did you mean 'criterion'"),
     "check_kernel": (lambda: mercer.check_kernel("rbf", random_stat=0), "'random_state'"),
 }

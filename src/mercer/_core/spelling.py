@@ -15,7 +15,7 @@ Thing = TypeVar("Thing", bound="Callable[..., Any]")
 
 
 def spelled(thing: Thing) -> Thing:
-    """A function, or a class and its constructor, whose wrong arguments are told in words.
+    """A function or a method, or a class and its constructor, whose wrong arguments are told in words.
 
     The signature stays as it is for people and programs, since `functools.wraps` leaves the way to it. A
     class may know more than the nearest name: its classmethod ``_elsewhere(unknown, given)`` is handed the
@@ -33,16 +33,17 @@ def spelled(thing: Thing) -> Thing:
     names: 'gamma', 'x'.
     """
     if not isinstance(thing, type):
-        return _checked(thing, thing.__name__, skip=0)
+        return _checked(thing, thing.__name__)
     if "__init__" in vars(thing):
-        made = _checked(thing.__init__, thing.__name__, skip=1)  # type: ignore[misc]
+        made = _checked(thing.__init__, thing.__name__, makes=True)  # type: ignore[misc]
         thing.__init__ = made  # type: ignore[misc]
     return thing
 
 
-def _checked(function: Any, owner: str, *, skip: int) -> Any:
-    """The function, behind a look at the names and the number of its arguments; `self` is skipped."""
+def _checked(function: Any, owner: str, *, makes: bool = False) -> Any:
+    """The function, behind a look at the names and the number of its arguments, `self` aside."""
     parameters = list(inspect.signature(function).parameters.values())
+    skip = 1 if parameters and parameters[0].name == "self" else 0
     kinds = {p.kind for p in parameters}
     if inspect.Parameter.VAR_KEYWORD in kinds or inspect.Parameter.VAR_POSITIONAL in kinds:
         return function  # a subclass that hands on what it does not know
@@ -53,7 +54,7 @@ def _checked(function: Any, owner: str, *, skip: int) -> Any:
     @wraps(function)
     def checked(*args: Any, **given: Any) -> Any:
         if not given.keys() <= known:
-            cls = type(args[0]) if skip else None
+            cls = type(args[0]) if makes else None
             raise UnknownParameterError(unknown_words(owner, names, given, cls))
         if len(args) > n_places:
             raise UnknownParameterError(_too_many(owner, names, args[skip:], n_places - skip))

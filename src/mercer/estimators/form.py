@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from mercer._core.errors import InputError, UnknownParameterError
@@ -38,6 +39,9 @@ class Form:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         spelled(cls)
+        for name, method in vars(cls).copy().items():  # fit(X, sample_weights=w), as well
+            if inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, spelled(method))
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the parts as ``kernel__gamma`` or ``solver__tol``.

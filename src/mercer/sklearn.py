@@ -63,7 +63,8 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
     ``"dense"`` is LAPACK, the others let mercer's planner choose between LAPACK and block Krylov.
     Krylov iterates to the precision of the data, or to `tol` where ``"arpack"`` is given one. If it
     does not get there, LAPACK takes over, or, where the matrix does not fit into memory, a
-    `ConvergenceWarning` tells how far it got. What was done is in ``plan_``.
+    `ConvergenceWarning` tells how far it got. What was done is in ``plan_``. Beyond scikit-learn's, `fit` and
+    `fit_transform` take ``sample_weight``.
 
     Examples
     --------

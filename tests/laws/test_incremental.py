@@ -14,7 +14,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import frozen
-from mercer import IncrementalKernelPCA
+from mercer import IncrementalKernelPCA, load
 from mercer._core.errors import (
     InputError,
     KernelError,
@@ -438,6 +438,15 @@ def test_rows_that_are_one_point_tell_no_width_and_the_next_do(kernel, as_rows):
     # From then on it stays.
     before = repr(waited.kernel_)
     assert repr(waited.partial_fit(as_rows(1e-3 * later)).kernel_) == before
+
+
+def test_a_stream_that_waits_for_its_width_can_be_saved(tmp_path):
+    model = IncrementalKernelPCA(2, kernel="rbf").partial_fit(np.full((4, 2), 0.1))
+    model.save(tmp_path / "m.mercer")
+    later = np.random.default_rng(5).standard_normal((20, 2)) * 30
+    again = load(tmp_path / "m.mercer").partial_fit(later)
+    assert again.kernel_.gamma == model.partial_fit(later).kernel_.gamma < 0.01
+    assert again.n_samples_seen_ == 24
 
 
 def test_a_width_of_one_that_rows_have_told_stays():

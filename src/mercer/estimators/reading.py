@@ -158,8 +158,10 @@ STILL = 1e-9
 
 def _waits(model: Any, stream: Stream) -> bool:
     """Whether a width is to be read off rows, but all of them so far are one point and tell none."""
+    if stream.dictionary.size != 1:
+        return False
     kernel, point = as_kernel(model.kernel), stream.dictionary.points
-    if stream.dictionary.size != 1 or not _reads_spread(kernel):
+    if not _reads_spread(kernel):
         return False
     moved = float(stream.moments.scatter[0, 0]) + stream.error
     if moved > STILL * stream.trace:

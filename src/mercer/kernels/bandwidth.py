@@ -9,6 +9,7 @@ from scipy import sparse
 
 from mercer._core.errors import KernelError, nearest
 from mercer.engine.moments import Moments
+from mercer.engine.pairwise import dense
 from mercer.engine.rows import row_blocks, take_rows
 from mercer.kernels.base import positive
 
@@ -27,9 +28,6 @@ BLOCK_ENTRIES = 2**20
 
 # Above, float64 does not tell a whole number from the next.
 WHOLE = 2.0**53
-
-# Standard deviations below this share of the mean are rounding.
-ROUNDING = 8.0 * np.finfo(np.float64).eps
 
 # A width where none can be told: all rows are one point, and any width gives the same matrix, of ones.
 ALIKE = 1.0
@@ -129,28 +127,32 @@ def _weighted_positions(weights: Array, *, rng: np.random.Generator) -> Indices:
 
 
 def variance(x: Rows, weights: Array | None = None) -> float:
-    """Variance of all entries, as in scikit-learn's gamma='scale'; a row of weight w counts w times."""
+    """Variance of all entries, as in scikit-learn's gamma='scale'; a row of weight w counts w times.
+
+    It is taken about one of the entries, which changes nothing but rounding: entries that are all one number,
+    such as 0.1, have a variance of 0 then, and not that of a rounded mean.
+    """
+    some = 0 if weights is None else int(np.argmax(weights > 0))
+    origin = float(dense(x[some : some + 1])[0, 0])
     seen = Moments.empty(1)
     for i, block in row_blocks(x, max(1, BLOCK_ENTRIES // max(1, int(x.shape[1])))):
         w = np.ones(block.shape[0]) if weights is None else weights[i]
-        seen = seen.merged(_entry_moments(block, w))
-    spread = float(seen.scatter[0, 0]) / seen.weight
-    # Entries that are all one number, such as 0.1, have a mean that is rounded, and so a variance.
-    return spread if spread > (ROUNDING * float(seen.mean[0])) ** 2 else 0.0
+        seen = seen.merged(_entry_moments(block, w, origin))
+    return float(seen.scatter[0, 0]) / seen.weight
 
 
-def _entry_moments(block: Rows, weights: Array) -> Moments:
-    """Of all entries of a block; those that a sparse block leaves out are zeros."""
+def _entry_moments(block: Rows, weights: Array, origin: float) -> Moments:
+    """Of all entries of a block, less `origin`; those that a sparse block leaves out are zeros."""
     if not sparse.issparse(block):
-        return _column_moments(block, np.repeat(weights, block.shape[1]))
+        return _column_moments(block, np.repeat(weights, block.shape[1]), origin)
     n_stored = np.diff(block.indptr)
-    stored = _column_moments(block.data, np.repeat(weights, n_stored))
+    stored = _column_moments(block.data, np.repeat(weights, n_stored), origin)
     left_out = float(weights @ (block.shape[1] - n_stored))
-    return stored.merged(Moments(left_out, np.zeros(1), np.zeros((1, 1))))
+    return stored.merged(Moments(left_out, np.array([-origin]), np.zeros((1, 1))))
 
 
-def _column_moments(values: Array, weights: Array) -> Moments:
-    return Moments.of(values.astype(np.float64, copy=False).reshape(-1, 1), weights)
+def _column_moments(values: Array, weights: Array, origin: float) -> Moments:
+    return Moments.of(values.astype(np.float64, copy=False).reshape(-1, 1) - origin, weights)
 
 
 def gamma_from(

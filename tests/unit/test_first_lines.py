@@ -56,7 +56,7 @@ SKLEARN = [
     ({"remove_zero_eig": True}, "Leave remove_zero_eig out"),
     ({"fit_inverse_transform": True}, "preimage='ridge'"),
     ({"fit_inverse_transform": True, "alpha": 0.1}, "preimage=Ridge(alpha=0.1)"),
-    ({"fit_inverse_transform": False}, "Leave it out"),
+    ({"fit_inverse_transform": False}, "Leave fit_inverse_transform out"),
     ({"copy_X": False}, "Leave copy_X out: rows are never changed"),
     ({"n_jobs": -1}, "threadpoolctl.threadpool_limits"),
 ]

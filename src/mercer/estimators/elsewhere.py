@@ -14,7 +14,7 @@ from mercer.preimage import PREIMAGES
 from mercer.solvers import SOLVERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 Values = dict[str, Any]
 
@@ -54,7 +54,9 @@ _EIGEN_SOLVERS = {
     "randomized": "krylov",
 }  # fmt: skip
 # Names that mean something in estimators of a kind, here or elsewhere.
-_NO_SPACE = "a stream solves a problem of the size of its dictionary: leave it out"
+_SMALL = (
+    "A stream solves a problem of the size of its dictionary, with nothing to choose: leave it out."
+)
 PCA_WORDS = {
     "kernel": "Its kernel is the dot product: use KernelPCA(kernel={}).",
     "whiten": "Divide the scores by np.sqrt(explained_variance_), or put a StandardScaler behind: "
@@ -66,8 +68,8 @@ STREAM_WORDS = {
     "memory": "max_landmarks and batch_size bound the memory: m² + bm numbers, whatever the number of rows.",
     "n_landmarks": "Write max_landmarks={}.",
     "rank": "Write max_landmarks={}.",
-    "solver": f"There is nothing to choose: {_NO_SPACE}.",
-    "eigen_solver": f"There is nothing to choose: {_NO_SPACE}.",
+    "solver": _SMALL,
+    "eigen_solver": _SMALL,
     "whiten": "Divide the scores by np.sqrt(explained_variance_).",
 }
 _INSIDE = "Give it to the model inside: model=KernelPCA({}={{}})."
@@ -95,7 +97,7 @@ def of_kernel(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
         function = getattr(asked, "__name__", "function").replace("<lambda>", "function")
         if names:
             how = f"kernel=functools.partial({function}, {_listed(values)})"
-            yield names, f"Bind {_it(names)} to the function: {how}."
+            yield names, f"Bind {_named(sorted(names))} to the function: {how}."
         return
     if "kernel_params" in unknown:
         yield (
@@ -117,10 +119,10 @@ def of_kernel(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
     taken = set() if kind is None else set(_parameters(kind))
     idle = {name: unknown[name] for name in wanted if name not in taken}
     if idle and asked is not None and asked.children:
-        yield set(idle), f"Write {_it(idle)} into a kernel inside {asked!r}."
+        yield set(idle), f"Write {_named(idle)} into a kernel inside {asked!r}."
     elif idle:
         whose = kind.__name__ if asked is None and kind is not None else type(asked).__name__
-        yield set(idle), f"{whose} has no {' and no '.join(idle)}: leave {_it(idle)} out."
+        yield set(idle), f"{whose} has no {' and no '.join(idle)}: leave {_named(idle)} out."
 
 
 def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Iterable[tuple[set[str], str]]:
@@ -135,11 +137,9 @@ def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Iterable[tuple[
     if kind is RBF:
         name = "rbf"
     text = f"{name}({listed})"
-    yield (
-        {n for n in unknown if n in usual},
-        f"Write {_it(unknown.keys() & usual.keys())} into the kernel: kernel={kind.__name__}({listed}) of "
-        f"mercer.kernels, or kernel={text!r}{why}.",
-    )
+    names = [n for n in unknown if n in usual]
+    how = f"kernel={kind.__name__}({listed}) of mercer.kernels, or kernel={text!r}{why}"
+    yield set(names), f"Write {_named(names)} into the kernel: {how}."
 
 
 def of_solver(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
@@ -157,9 +157,9 @@ def of_solver(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
     }
     if name == "krylov" and knobs:
         how = f"solver=BlockKrylov({_listed(knobs)}) of mercer.solvers"
-        yield names, f"Write {_it(names)} into the solver: {how}."
+        yield names, f"Write {_named(sorted(names))} into the solver: {how}."
     elif name == "krylov" and names <= {"tol", "max_iter"}:  # tol=0, max_iter=None
-        yield names, f"Leave {_it(names)} out: solver='auto' has limits of its own."
+        yield names, f"Leave {_named(sorted(names))} out: solver='auto' has limits of its own."
     else:
         yield names, f"Write solver={name!r}."
 
@@ -175,7 +175,10 @@ def of_preimage(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]
         where = " of mercer.preimage" if "alpha" in unknown else ""
         yield names, f"Write preimage={how}{where}."
     else:
-        yield names, f"Leave {_it(names)} out: without `preimage` there is no inverse_transform."
+        yield (
+            names,
+            f"Leave {_named(sorted(names))} out: without `preimage` there is no inverse_transform.",
+        )
 
 
 def of_parts(*parts: str) -> Callable[[Values, Values], Iterable[tuple[set[str], str]]]:
@@ -269,5 +272,6 @@ def _shown(value: Any) -> str:
     return repr(value) if plain and len(repr(value)) < LONGEST else "…"
 
 
-def _it(names: Collection[str]) -> str:
-    return "it" if len(names) == 1 else "them"
+def _named(names: Iterable[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

@@ -26,6 +26,7 @@ from mercer._core.errors import (
     RankWarning,
     SelectionWarning,
     UnconvergedWarning,
+    UnknownParameterError,
     ZeroVarianceError,
 )
 
@@ -49,5 +50,6 @@ __all__ = [
     "RankWarning",
     "SelectionWarning",
     "UnconvergedWarning",
+    "UnknownParameterError",
     "ZeroVarianceError",
 ]

@@ -14,6 +14,10 @@ class InputError(MercerError, ValueError):
     """An argument or a data set cannot be used as it is."""
 
 
+class UnknownParameterError(InputError, TypeError):
+    """An argument that the signature does not have; the message has the nearest, or where the knob lives."""
+
+
 class KernelError(InputError):
     """A kernel is misused, or a kernel function returned something that is no kernel value."""
 

@@ -27,6 +27,7 @@ from mercer._core.errors import (
     RankWarning,
     SelectionWarning,
     UnconvergedWarning,
+    UnknownParameterError,
     ZeroVarianceError,
 )
 
@@ -51,5 +52,6 @@ __all__ = [
     "RankWarning",
     "SelectionWarning",
     "UnconvergedWarning",
+    "UnknownParameterError",
     "ZeroVarianceError",
 ]

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy import linalg, sparse
 from sklearn.base import _fit_context
 from sklearn.decomposition import KernelPCA as _Reference
 from sklearn.exceptions import ConvergenceWarning
@@ -27,10 +28,11 @@ from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted, va
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.memory import parse_bytes
 from mercer.engine.threads import n_blas_threads
+from mercer.estimators.base import has_light_rows
 from mercer.estimators.saving import Saving
-from mercer.estimators.validation import as_generator
+from mercer.estimators.validation import as_generator, check_weights
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
-from mercer.kernels.base import as_rows
+from mercer.kernels.base import as_given, as_rows
 from mercer.model import Plan, Problem, fit_kernel_pca, fits_single, gram_operators, plan
 from mercer.model.projection import Projection
 from mercer.operators import minus_mean
@@ -61,7 +63,8 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
     ``"dense"`` is LAPACK, the others let mercer's planner choose between LAPACK and block Krylov.
     Krylov iterates to the precision of the data, or to `tol` where ``"arpack"`` is given one. If it
     does not get there, LAPACK takes over, or, where the matrix does not fit into memory, a
-    `ConvergenceWarning` tells how far it got. What was done is in ``plan_``.
+    `ConvergenceWarning` tells how far it got. What was done is in ``plan_``. Beyond scikit-learn's, `fit` and
+    `fit_transform` take ``sample_weight``.
 
     Examples
     --------
@@ -73,13 +76,16 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
     """
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model from data in X.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts, which scikit-learn's own has not: 2 is a row that is there twice, 0
+            one that is not there. ``eigenvectors_`` has the entries that a repeated row would have, once.
 
         Returns
         -------
@@ -90,28 +96,34 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
             msg = "Cannot fit_inverse_transform with a precomputed kernel."
             raise ValueError(msg)
         X = validate_data(self, X, accept_sparse="csr", copy=self.copy_X)
+        weights = check_weights(sample_weight, X.shape[0])
         self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
         self.X_fit_ = X
-        self._fit_pairs(as_rows(X))
+        self._fit_pairs(self._rows(X), weights)
         if self.fit_inverse_transform:
-            self._fit_inverse_transform(self.eigenvectors_ * np.sqrt(self.eigenvalues_), X)
+            scores = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
+            if weights is None or sparse.issparse(X):  # which scikit-learn refuses
+                self._fit_inverse_transform(scores, X)
+            else:
+                self._fit_weighted_inverse(scores, X, weights)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Array:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit the model from data in X and transform X.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : ignored
-        **params : passed to fit
+        sample_weight : array-like of shape (n_samples,), optional
+            As in `fit`; rows of weight 0 get scores too.
 
         Returns
         -------
         X_new : ndarray of shape (n_samples, n_components)
         """
         del y
-        self.fit(X, **params)
+        self.fit(X, sample_weight=sample_weight)
         # The pre-image, if any, was learned in `fit`: once.
         return np.asarray(self.eigenvectors_ * np.sqrt(self.eigenvalues_))
 
@@ -128,33 +140,37 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)
-        return self._projection(as_rows(X).astype(self._projection.coef.dtype, copy=False))
+        return self._projection(self._rows(X).astype(self._projection.coef.dtype, copy=False))
+
+    def _rows(self, X: Any) -> Rows:
+        """Rows of floats; to a function they are what scikit-learn hands it, a csr_matrix for one."""
+        return as_given(X, as_rows(X)) if callable(self.kernel) else as_rows(X)
 
     # ── on the spine ────────────────────────────────────────────────────────
-    def _fit_pairs(self, x: Rows) -> None:
+    def _fit_pairs(self, x: Rows, weights: Array | None) -> None:
         kernel = self._kernel()
         if kernel.is_precomputed:
             if x.shape[0] != x.shape[1]:
                 shape = f"{x.shape[0]}x{x.shape[1]}"
                 msg = f"Precomputed kernel matrix must be square. Input is a {shape} matrix."
                 raise ValueError(msg)
-            given, x = x, _symmetric(x)
+            given, x = x, _symmetric(x, weights)
         rng = as_generator(self.random_state)
         n = int(x.shape[0])
         k = n if self.n_components is None else min(n, int(self.n_components))
         self.plan_ = self._plan(kernel, x, k)
         if self.plan_.route == "primal":
-            values, vectors, means = self._primal_pairs(kernel, x, k, rng)
+            values, vectors, means = self._primal_pairs(kernel, x, k, rng, weights)
         else:
-            values, vectors, means = self._dual_pairs(kernel, x, k, rng)
+            values, vectors, means = self._dual_pairs(kernel, x, k, rng, weights)
         if kernel.is_precomputed:
-            means = given.mean(axis=0)
-        self._finish(kernel, x, values, vectors, means)
+            x, means = given, np.average(given, axis=0, weights=weights)
+        self._finish(kernel, x, values, vectors, means=means, weights=weights)
 
     def _dual_pairs(
-        self, kernel: Kernel, x: Rows, k: int, rng: np.random.Generator
+        self, kernel: Kernel, x: Rows, k: int, rng: np.random.Generator, weights: Array | None
     ) -> tuple[Array, Array, Array]:
-        operator, sketch = gram_operators(kernel, x, self.plan_)
+        operator, sketch = gram_operators(kernel, x, self.plan_, weights)
         pairs = self.plan_.solver(operator, k, rng=rng, sketch=sketch)
         pairs = pairs if pairs.status.ok else self._rescued(operator, pairs, k, rng)
         if self.eigen_solver == "randomized" and kernel.why_valid() is None:
@@ -186,28 +202,48 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         self.plan_ = replace(self.plan_, solver=solver, reasons=reasons)
 
     def _primal_pairs(
-        self, kernel: Kernel, x: Rows, k: int, rng: np.random.Generator
+        self, kernel: Kernel, x: Rows, k: int, rng: np.random.Generator, weights: Array | None
     ) -> tuple[Array, Array, Array]:
         """Eigenpairs through the explicit map, completed up to k where scikit-learn keeps zeros."""
+
+        def found() -> EigenPairs:
+            return fit_kernel_pca(kernel, x, k, plan=self.plan_, rng=rng, weights=weights).pairs
+
         try:
-            pairs = fit_kernel_pca(kernel, x, k, plan=self.plan_, rng=rng).pairs
+            pairs = found()
             if not pairs.status.ok:  # the m x m covariance is there already, so LAPACK fits
                 self._take_over(Lapack())
-                pairs = fit_kernel_pca(kernel, x, k, plan=self.plan_, rng=rng).pairs
+                pairs = found()
             values, vectors = pairs.values, pairs.vectors
         except ZeroVarianceError:  # scikit-learn's answer is zeros; H1 = 0 is one it can start from
             values, vectors = np.zeros(1), np.full((x.shape[0], 1), x.shape[0] ** -0.5)
         if len(values) < k and not self._drops_zeros():
             values, vectors = np.pad(values, (0, k - len(values))), _completed(vectors, k, rng)
         features = kernel.feature_map(int(x.shape[1]))(x)
-        means = features @ features.mean(axis=0)  # K1/n = Φ(Φᵀ1/n)
+        means = features @ _average(features, weights)  # Kw/Σw = Φ(Φᵀw/Σw)
         return values, vectors, np.asarray(means)
 
     def _drops_zeros(self) -> bool:
         return self.remove_zero_eig or self.n_components is None
 
-    def _finish(self, kernel: Kernel, x: Rows, values: Array, vectors: Array, means: Array) -> None:
+    def _finish(
+        self,
+        kernel: Kernel,
+        x: Rows,
+        values: Array,
+        vectors: Array,
+        *,
+        means: Array,
+        weights: Array | None,
+    ) -> None:
         """scikit-learn's own clean-up of eigenvalues and signs, then the projection."""
+        if (
+            weights is not None
+        ):  # the eigenvectors carry √w; copies of a row have the entry without it
+            there = (weights > 0)[:, None]
+            vectors = np.divide(
+                vectors, np.sqrt(weights)[:, None], where=there, out=np.zeros_like(vectors)
+            )
         dtype = x.dtype
         values = _check_psd_eigenvalues(values.astype(dtype), enable_warnings=False)
         vectors, _ = svd_flip(u=vectors.astype(dtype), v=None)
@@ -215,17 +251,31 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
             vectors, values = vectors[:, values > 0], values[values > 0]
         self.eigenvalues_, self.eigenvectors_ = values, vectors
         scale = np.sqrt(values, where=values > 0, out=np.full(len(values), np.inf, dtype=dtype))
-        coef = minus_mean(vectors / scale)  # zero for the null space
+        coef = _centred(vectors / scale, weights)  # zero for the null space
         offset = (means.astype(np.float64) @ coef.astype(np.float64)).astype(dtype)
         sections = (
             GivenSections(len(vectors)) if kernel.is_precomputed else KernelSections(kernel, x)
         )
         self._projection = Projection(sections, coef, offset)
+        if has_light_rows(weights):  # their entries are rounding, or none: scores are not
+            scores = self._projection(x)
+            self.eigenvectors_ = np.divide(
+                scores, np.sqrt(values), where=values > 0, out=np.zeros_like(scores)
+            )
         # What tools that read the fitted model look for.
         self._centerer = KernelCenterer().set_output(transform="default")
         self._centerer.K_fit_rows_ = means.astype(dtype)
-        self._centerer.K_fit_all_ = means.astype(dtype).mean()
+        self._centerer.K_fit_all_ = np.average(means, weights=weights).astype(dtype)
         self._centerer.n_features_in_ = len(vectors)
+
+    def _fit_weighted_inverse(self, scores: Array, X: Array, weights: Array) -> None:
+        """Kernel ridge regression of weighted rows, (K + αW⁻¹)a = X: what repeated rows would give."""
+        there = np.flatnonzero(weights)
+        system = self._get_kernel(scores[there])
+        system[np.diag_indices_from(system)] += self.alpha / weights[there]
+        self.dual_coef_ = np.zeros(X.shape, dtype=X.dtype)
+        self.dual_coef_[there] = linalg.solve(system, X[there], assume_a="pos", overwrite_a=True)
+        self.X_transformed_fit_ = scores
 
     def _plan(self, kernel: Kernel, x: Rows, k: int) -> Plan:
         n, d = int(x.shape[0]), int(x.shape[1])
@@ -297,10 +347,28 @@ def _completed(vectors: Array, k: int, rng: np.random.Generator) -> Array:
     return np.concatenate([vectors, np.linalg.qr(block)[0][:, rank:]], axis=1)
 
 
-def _symmetric(x: Array) -> Array:
+def _average(rows: Rows, weights: Array | None) -> Array:
+    """Mean of the rows, each as often as it counts."""
+    if weights is None:
+        return np.asarray(rows.mean(axis=0))
+    return np.asarray((weights / weights.sum()) @ rows)
+
+
+def _centred(vectors: Array, weights: Array | None) -> Array:
+    """W(I - 1wᵀ/Σw)v: coefficients that sum to zero."""
+    if weights is None:
+        return minus_mean(vectors)
+    return ((vectors - _average(vectors, weights)) * weights[:, None]).astype(vectors.dtype)
+
+
+def _symmetric(x: Array, weights: Array | None) -> Array:
     """scikit-learn accepts any square matrix: it centres it, and its LAPACK reads one triangle."""
     if np.array_equal(x, x.T):
         return x
-    centred = KernelCenterer().fit(x).transform(x)
+    if weights is None:
+        centred = KernelCenterer().fit(x).transform(x)
+    else:
+        across = x - _average(x, weights)
+        centred = across - _average(across.T, weights)[:, None]
     lower = np.tril(centred)
     return np.asarray(lower + np.tril(centred, -1).T)

@@ -14,7 +14,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import frozen
-from mercer import IncrementalKernelPCA
+from mercer import IncrementalKernelPCA, load
 from mercer._core.errors import (
     InputError,
     KernelError,
@@ -22,7 +22,16 @@ from mercer._core.errors import (
     RankWarning,
     ZeroVarianceError,
 )
-from mercer.kernels import RBF, Custom, GaussianProcess, Laplacian, Linear, Polynomial, Sigmoid
+from mercer.kernels import (
+    RBF,
+    Custom,
+    GaussianProcess,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    Sigmoid,
+)
 from mercer.model.batch import row_weights, stream_bytes
 from mercer.model.dictionary import Dictionary, squares
 from mercer.model.incremental import Rules, Stream, second_moment
@@ -392,13 +401,60 @@ def test_one_row_at_a_time():
     assert model.n_samples_seen_ == 80
 
 
-def test_a_width_that_one_row_can_not_give_is_told():
+def test_a_width_that_only_two_rows_tell_is_told():
     row = np.ones((1, 3))
-    with pytest.warns(MercerWarning, match="first batch, which is one row"):
-        model = IncrementalKernelPCA(kernel="rbf").partial_fit(row)
-    assert model.kernel_.gamma == 0.5
+    model = IncrementalKernelPCA(kernel="rbf").partial_fit(row)
+    with pytest.warns(MercerWarning, match="first rows that differ, and those are two"):
+        model.partial_fit(3 * row)
+    assert model.kernel_.gamma == pytest.approx(1 / 24)  # σ² = 12
     for kernel in (RBF(0.3), RBF(sigma=2.0), "linear", Polynomial(2, gamma="1/d")):
         IncrementalKernelPCA(kernel=kernel).partial_fit(row)  # warnings are errors
+
+
+SPREAD = [RBF(), RBF("scale"), Laplacian(), Matern(), RBF() + 0.5 * Linear()]
+
+
+@pytest.mark.parametrize("kernel", SPREAD, ids=repr)
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_rows_that_are_one_point_tell_no_width_and_the_next_do(kernel, as_rows):
+    """However many equal rows come first, in however many batches: the width is that of all together."""
+    rng = np.random.default_rng(3)
+    still, later = np.tile([0.1, 0.1, 0.3, 0.1], (6, 1)), 40 + 20 * rng.standard_normal((30, 4))
+    first = IncrementalKernelPCA(2, kernel=kernel).partial_fit(
+        as_rows(np.concatenate([still, later]))
+    )
+    waited = IncrementalKernelPCA(2, kernel=kernel)
+    for batch in (still[:1], still[1:3], still[3:], later):
+        assert not hasattr(waited, "eigenvalues_")
+        waited.partial_fit(as_rows(batch))
+    in_blocks = IncrementalKernelPCA(2, kernel=kernel, batch_size=6).fit(
+        as_rows(np.concatenate([still, later[:6]]))
+    )
+    np.testing.assert_allclose(waited.kernel_(later), first.kernel_(later), rtol=1e-9)
+    assert waited.n_samples_seen_ == first.n_samples_seen_ == 36
+    np.testing.assert_allclose(waited.eigenvalues_, first.eigenvalues_, rtol=1e-3)
+    told = kernel.resolve(np.concatenate([still, later[:6]]), rng=np.random.default_rng(0))
+    np.testing.assert_allclose(in_blocks.kernel_(later), told(later), rtol=1e-9)
+    # From then on it stays.
+    before = repr(waited.kernel_)
+    assert repr(waited.partial_fit(as_rows(1e-3 * later)).kernel_) == before
+
+
+def test_a_stream_that_waits_for_its_width_can_be_saved(tmp_path):
+    model = IncrementalKernelPCA(2, kernel="rbf").partial_fit(np.full((4, 2), 0.1))
+    model.save(tmp_path / "m.mercer")
+    later = np.random.default_rng(5).standard_normal((20, 2)) * 30
+    again = load(tmp_path / "m.mercer").partial_fit(later)
+    assert again.kernel_.gamma == model.partial_fit(later).kernel_.gamma < 0.01
+    assert again.n_samples_seen_ == 24
+
+
+def test_a_width_of_one_that_rows_have_told_stays():
+    """A median distance of exactly 1 looks like no width at all, also with a dictionary of one point."""
+    model = IncrementalKernelPCA(1, kernel="rbf", max_landmarks=1)
+    model.partial_fit([[0.0], [1.0]])
+    assert model.kernel_.gamma == 0.5
+    assert model.partial_fit([[50.0], [90.0]]).kernel_.gamma == 0.5
 
 
 def test_without_variance_there_is_no_component_yet():

@@ -284,6 +284,32 @@ def test_median_of_data_with_many_copies_is_not_zero(rng):
     assert np.isfinite(RBF().resolve(x, rng=rng).gamma)
 
 
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_one_row_among_thousands_of_copies_gives_the_width(as_rows, rng):
+    """A sample of a thousand rows hardly ever holds it: then all rows are looked at."""
+    x = np.tile([0.1, 0.2], (20_000, 1))
+    x[777] += [3.0, 4.0]
+    weights = np.ones(len(x))
+    weights[777] = 3.0
+    for w in (None, weights):
+        found = RBF().resolve(as_rows(x), rng=rng, weights=w)
+        assert found.gamma == pytest.approx(0.5 / 25)
+        assert Matern().resolve(as_rows(x), rng=rng, weights=w).length_scale == pytest.approx(5)
+        assert Laplacian().resolve(as_rows(x), rng=rng, weights=w).gamma == pytest.approx(1 / 7)
+    weights[777] = 0.0  # not there
+    assert RBF().resolve(as_rows(x), rng=rng, weights=weights).gamma == 0.5
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_copies_of_one_row_have_a_width_of_one_and_not_of_rounding(as_rows, rng):
+    for d in (1, 3, 7, 30):
+        row = 10.0 ** rng.uniform(-3, 3, d) * rng.standard_normal(d)
+        x = as_rows(np.tile(row, (50, 1)))
+        assert RBF().resolve(x, rng=rng).gamma == 0.5
+        assert Matern().resolve(x, rng=rng).length_scale == 1.0
+        assert RBF("scale").resolve(as_rows(np.full((50, d), 0.1)), rng=rng).gamma == 1.0
+
+
 # ── bad input ───────────────────────────────────────────────────────────────
 @pytest.mark.parametrize(
     ("kernel", "says"),

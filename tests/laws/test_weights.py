@@ -13,6 +13,7 @@ from conftest import frozen
 from markets.kernels import VALID
 from mercer._core.errors import InputError, KernelError, ZeroVarianceError
 from mercer._core.watch import Blind
+from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.engine.rows import RowSource
 from mercer.kernels import (
     RBF,
@@ -659,3 +660,43 @@ def test_the_same_fit_from_the_model_layer(rows):
     np.testing.assert_allclose(fit.roots**2, w, rtol=1e-14)
     assert fit.rank_bound == 6
     np.testing.assert_allclose(fit.scores, fit.projection(rows), atol=1e-10)
+
+
+# ── every way to fit ─────────────────────────────────────────────────────────
+def _streamed(x, weights):
+    model = mercer.IncrementalKernelPCA(3, kernel=RBF(0.3), max_landmarks=60, tol=0.0)
+    for i in (slice(0, 7), slice(7, 25), slice(25, None)):
+        model.partial_fit(x[i], sample_weight=None if weights is None else weights[i])
+    return model
+
+
+# Each as good as exact here: as many landmarks as rows; or features that no row has a say in.
+FITS = {
+    "nystrom": lambda x, w: mercer.KernelPCA(
+        3, kernel=RBF(0.3), approximation=Nystrom(np.unique(x, axis=0))
+    ).fit(x, sample_weight=w),
+    "rpcholesky": lambda x, w: mercer.KernelPCA(
+        3, kernel=RBF(0.3), approximation=RPCholesky(rank=40, refine=2)
+    ).fit(x, sample_weight=w),
+    "fourier": lambda x, w: mercer.KernelPCA(
+        3, kernel=RBF(0.3), approximation=RandomFourier(200)
+    ).fit(x, sample_weight=w),
+    "stream": lambda x, w: mercer.IncrementalKernelPCA(
+        3, kernel=RBF(0.3), max_landmarks=60, tol=0.0
+    ).fit(x, sample_weight=w),
+    "batches": _streamed,
+    "pca": lambda x, w: mercer.PCA(3).fit(x, sample_weight=w),
+    "drop-in": lambda x, w: mercer.sklearn.KernelPCA(3, kernel="rbf").fit(x, sample_weight=w),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_every_fit_reads_whole_weights_as_repeated_rows(name):
+    rng = np.random.default_rng(21)
+    x, new = rng.standard_normal((40, 4)) / np.arange(1, 5), rng.standard_normal((9, 4))
+    weights = 1.0 + np.arange(40) % 3
+    weighted = FITS[name](x, weights)
+    repeated = FITS[name](np.repeat(x, weights.astype(int), axis=0), None)
+    np.testing.assert_allclose(weighted.eigenvalues_, repeated.eigenvalues_, rtol=1e-6)
+    scores, twin = weighted.transform(new), repeated.transform(new)
+    np.testing.assert_allclose(np.abs(scores), np.abs(twin), atol=1e-5 * np.abs(twin).max())

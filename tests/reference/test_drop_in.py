@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy import linalg, sparse
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.decomposition import KernelPCA as Reference
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
 
 from mercer.sklearn import KernelPCA
 from mercer.solvers import BlockKrylov, Lapack
@@ -256,3 +258,103 @@ def test_constant_rows_have_scikit_learns_shapes(params):
     assert ours.eigenvectors_.shape == theirs.eigenvectors_.shape
     gram = ours.eigenvectors_.T @ ours.eigenvectors_
     np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-12)
+
+
+# ── functions and sparse rows ────────────────────────────────────────────────
+SPARSE = [
+    sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix, sparse.csr_array, sparse.csc_array,
+    sparse.coo_array,
+]  # fmt: skip
+
+
+class Seen:
+    """A product of matrices for one kind of sparse rows, of entries for the other; it notes what it gets."""
+
+    def __init__(self):
+        self.kinds = set()
+
+    def __call__(self, u, v, a=1.0):
+        self.kinds.add((type(u), type(v), u.shape, v.shape, u.dtype))
+        return a * float((u * v.T).sum()) ** 2
+
+
+@pytest.mark.parametrize("params", [None, {"a": 2.0}], ids=["bare", "kernel_params"])
+@pytest.mark.parametrize(("kind", "new"), [(np.asarray, np.asarray), *product(SPARSE, SPARSE[::3])])
+def test_a_function_is_handed_what_scikit_learn_hands_it(kind, new, params, rng):
+    x, x_new = (rng.random((n, 6)) * (rng.random((n, 6)) < 0.6) for n in (30, 7))
+    fitted, seen = [], []
+    for model in (Reference, KernelPCA):
+        function = Seen()
+        fit = model(3, kernel=function, kernel_params=params, random_state=0).fit(kind(x))
+        fitted.append((fit.eigenvalues_, np.abs(fit.transform(new(x_new)))))
+        seen.append(function.kinds)
+    assert seen[0] == seen[1]
+    for theirs, ours in zip(*fitted, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", SPARSE)
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+def test_names_on_every_kind_of_sparse_rows(kernel, kind, rng):
+    x, x_new = (kind(rng.random((n, 6)) * (rng.random((n, 6)) < 0.6)) for n in (30, 7))
+    params = {"n_components": 3, "kernel": kernel, **KERNELS[kernel]}
+    theirs, ours = Reference(**params, eigen_solver="dense").fit(x), KernelPCA(**params).fit(x)
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-8)
+    np.testing.assert_allclose(ours.transform(x_new), theirs.transform(x_new), atol=1e-7)
+
+
+# ── weights ──────────────────────────────────────────────────────────────────
+def _dotted(u, v):
+    return float(u @ v) ** 2
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("kernel", [*sorted(KERNELS), "precomputed", _dotted])
+def test_a_row_of_weight_two_is_a_row_twice(kernel, solver, rng):
+    """scikit-learn on repeated rows is the reference; weights 0, 1, 2, 3."""
+    x, x_new = rng.standard_normal((40, 4)) / np.arange(1, 5), rng.standard_normal((7, 4))
+    weights = np.arange(40) % 4
+    copies = np.repeat(np.arange(40), weights)
+    kept, first = np.unique(copies, return_index=True)
+    repeated, repeated_new = x[copies], x_new
+    if kernel == "precomputed":
+        gram = np.exp(-0.3 * ((x[:, None] - x) ** 2).sum(axis=-1))
+        x, x_new = gram, np.exp(-0.3 * ((x_new[:, None] - x) ** 2).sum(axis=-1))
+        repeated, repeated_new = gram[np.ix_(copies, copies)], x_new[:, copies]
+    back = kernel != "precomputed"
+    params = {"n_components": 3, "kernel": kernel, "alpha": 0.1, "fit_inverse_transform": back}
+    params |= KERNELS.get(kernel, {}) if isinstance(kernel, str) else {}
+    theirs = Reference(**params, eigen_solver="dense").fit(repeated)
+    ours = KernelPCA(**params, eigen_solver=solver, random_state=0)
+    scores = ours.fit_transform(x, sample_weight=weights)
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-8)
+    np.testing.assert_allclose(ours.eigenvectors_[kept], theirs.eigenvectors_[first], atol=1e-7)
+    np.testing.assert_allclose(scores, ours.transform(x), atol=1e-7)  # those of weight 0 too
+    np.testing.assert_allclose(ours.transform(x_new), theirs.transform(repeated_new), atol=1e-7)
+    if back:
+        some = theirs.transform(repeated[:9])
+        np.testing.assert_allclose(
+            ours.inverse_transform(some), theirs.inverse_transform(some), atol=1e-6
+        )
+
+
+def test_weights_travel_through_a_pipeline_and_by_routing(rng):
+    x, weights = rng.standard_normal((30, 3)), np.arange(30) % 3
+    alone = KernelPCA(2, kernel="rbf").fit(x, sample_weight=weights)
+    with sklearn.config_context(enable_metadata_routing=True):
+        step = KernelPCA(2, kernel="rbf").set_fit_request(sample_weight=True)
+        routed = make_pipeline(step).fit(x, sample_weight=weights)[0]
+    piped = make_pipeline(KernelPCA(2, kernel="rbf")).fit(x, kernelpca__sample_weight=weights)[0]
+    for model in (routed, piped):
+        np.testing.assert_array_equal(model.eigenvalues_, alone.eigenvalues_)
+    with pytest.raises(ValueError, match=r"sample_weight has shape \(3,\), but X has 30 rows"):
+        KernelPCA(2).fit(x, sample_weight=[1, 2, 3])
+
+
+@pytest.mark.parametrize("weights", [np.ones(30), None])
+def test_weights_of_one_are_none(weights, rng):
+    x = rng.standard_normal((30, 3))
+    theirs, ours = KernelPCA(2, kernel="rbf").fit(x), KernelPCA(2, kernel="rbf")
+    np.testing.assert_array_equal(
+        ours.fit_transform(x, sample_weight=weights), theirs.fit_transform(x)
+    )

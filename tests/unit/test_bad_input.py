@@ -142,11 +142,6 @@ def test_a_warning_points_at_the_users_line(x):
     assert caught[0].filename == __file__
 
 
-def test_knobs_of_a_name_are_answered():
-    with pytest.raises(ValueError, match=r"kernel='rbf' has no 'gamma'.*kernel=RBF\(\)"):
-        mercer.KernelPCA(kernel="rbf").set_params(kernel__gamma=1.0)
-
-
 def test_a_ridge_that_does_not_fit_is_refused(rng):
     with pytest.raises(
         MemoryBudgetError, match=r"pre-image of 2600 rows needs about 14\d MB.*`max_rows`"
@@ -219,7 +214,7 @@ def test_a_tight_budget_is_met_without_storing_the_matrix(rng):
         (lambda x: mercer.select(RBF(1.0), x), "Look at the order"),
         (lambda x: mercer.KernelPCA(2, approximation=Nystrom).fit(x), r"Write Nystrom\(...\)"),
         (lambda x: mercer.KernelPCA(2, preimage=Ridge).fit(x), r"Write Ridge\(...\)"),
-        (lambda x: mercer.KernelPCA(2, kernel="rbf(gamma=2)").fit(x), "parse_kernel"),
+        (lambda x: mercer.KernelPCA(2, kernel="rbf(gamma=2").fit(x), r"rbf\(gamma=2\n +\^"),
         (
             lambda x: mercer.KernelPCA(2, preimage="ridge").fit(x).inverse_transform([[0, np.nan]]),
             "scores contains NaN: first in row 0, column 1",
@@ -239,7 +234,7 @@ def test_a_slip_is_answered_with_what_to_write(ask, says, rng):
 
 
 def test_a_bad_kernel_parameter_by_name_is_answered():
-    with pytest.raises(KernelError, match=r"RBF has no parameter 'gama'. It has: gamma, sigma"):
+    with pytest.raises(KernelError, match=r"RBF has no parameter 'gama'. Did you mean 'gamma'\?"):
         RBF().set_params(gama=1.0)
 
 

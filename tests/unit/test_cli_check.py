@@ -102,11 +102,13 @@ def test_a_kernel_on_a_file_has_the_spectrum_of_its_matrix(data, rows):
     assert (found["n"], found["d"], found["n_points"]) == (60, 2, 60)
 
 
-def test_columns_of_words_are_left_out_and_that_is_said(data):
-    done = run("check", "--kernel", SIGMOID, data)
-    assert done.exit_code == 4
-    assert "left out" in done.stderr
-    assert "id, label" in done.stderr
+def test_columns_of_words_are_refused_as_fit_and_plan_refuse_them(data):
+    told = {verb: run(verb, "--kernel", SIGMOID, data) for verb in ("check", "plan", "fit")}
+    assert {done.exit_code for done in told.values()} == {3}
+    assert len({done.stderr for done in told.values()}) == 1
+    assert "column 'id' holds words" in told["check"].stderr
+    beside = run("check", "--kernel", SIGMOID, data, "--id", "id", "--label", "label")
+    assert beside.exit_code == 4
 
 
 def test_rows_beyond_the_memory_are_drawn_and_that_is_said(tmp_path):

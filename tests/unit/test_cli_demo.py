@@ -33,15 +33,20 @@ def pasted(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def barred(tmp_path_factory):
-    """`mercer demo --json` where the folder can't be made: what was found is told all the same."""
+    """`mercer demo` where the folder can't be made: people are told what was found all the same."""
     folder = tmp_path_factory.mktemp("barred")
     (folder / "file").write_text("in the way")
-    return run("demo", "--json", "--out", str(folder / "file" / "below"))
+    return run("demo", "--out", str(folder / "file" / "below")), folder / "file" / "below"
 
 
 @pytest.fixture(scope="module")
-def results(barred):
-    document = json.loads(barred.stdout)
+def documented(tmp_path_factory):
+    return run("demo", "--json", "--out", str(tmp_path_factory.mktemp("documented")))
+
+
+@pytest.fixture(scope="module")
+def results(documented):
+    document = json.loads(documented.stdout)
     assert document["schema_version"] == 1
     assert document["command"] == "demo"
     return document["results"]
@@ -95,12 +100,17 @@ def test_equal_variances_are_a_note_and_no_python_warning(pasted, results):
 
 
 # ── failures ────────────────────────────────────────────────────────────────
-def test_a_folder_that_cannot_be_made_is_one_line_and_exit_code_1(barred, results):
-    assert barred.exit_code == 1
-    error = json.loads(barred.stderr.strip().splitlines()[-1])["error"]
+def test_a_folder_that_cannot_be_made_is_one_line_and_exit_code_1(barred):
+    people, out = barred
+    assert people.exit_code == 1
+    assert people.stdout.startswith("data set")
+    assert "--out" in people.stderr.splitlines()[-1]
+    programs = run("demo", "--json", "--out", str(out))
+    assert programs.exit_code == 1
+    assert programs.stdout == ""  # a result or an error, not both
+    error = json.loads(programs.stderr)["error"]
     assert error["kind"] == "file"
     assert "--out" in error["message"]
-    assert results["pictures"] == []
 
 
 def test_without_matplotlib_the_table_comes_and_then_the_install_command(tmp_path, monkeypatch):

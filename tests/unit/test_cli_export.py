@@ -85,7 +85,7 @@ def test_the_graph_gives_the_numbers_of_transform(folder, tmp_path):
 def test_a_detector_is_exported_with_its_limits(folder, tmp_path):
     result = run("export", folder / "detector.mercer", tmp_path / "d.onnx")
     assert result.exit_code == 0, result.stderr
-    assert "X gives T2, Q, index, label" in result.stdout
+    assert "X gives T2, Q, index, label" in result.stderr
     detector = mercer.load(folder / "detector.mercer")
     asked = np.array([[0.0, 1000.0], [5.0, 400.0]])
     assert list(scores(tmp_path / "d.onnx", asked)[3]) == list(detector.predict(asked)) == [1, -1]
@@ -93,8 +93,9 @@ def test_a_detector_is_exported_with_its_limits(folder, tmp_path):
 
 def test_people_are_told_what_was_checked(folder, tmp_path):
     result = run("export", folder / "model.mercer", tmp_path / "m.onnx", "--opset", "17")
-    for words in ("opset 17", "exact, 80 points", "verified with onnxruntime on 500 rows"):
-        assert words in result.stdout
+    for words in ("opset 17", "exact, 80 points", "verified with onnxruntime on"):
+        assert words in result.stderr
+    assert result.stdout == ""  # the graph is in its file
 
 
 def test_a_pipe_gets_the_graph_and_nothing_else(folder):
@@ -127,7 +128,7 @@ def test_refusals(folder, tmp_path):
         run("export", folder / "model.mercer", tmp_path / "m.onnx", "--opset", "9").exit_code == 2
     )
     newer = run("export", folder / "model.mercer", tmp_path / "m.onnx", "--opset", "999")
-    assert newer.exit_code == 3
+    assert newer.exit_code == 2
     assert list(tmp_path.iterdir()) == []
     assert "Traceback" not in newer.stderr
 

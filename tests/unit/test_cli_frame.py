@@ -259,7 +259,7 @@ ENDINGS = {
     "data": (DataError("row 3"), 3, "row 3"),
     "model": (ModelFileError("damaged"), 3, "damaged"),
     "failure": (MercerError("why"), 1, "why"),
-    "file": (PermissionError(errno.EACCES, "Permission denied", "x.csv"), 1, "x.csv: Permission"),
+    "file": (PermissionError(errno.EACCES, "Permission denied", "x.csv"), 3, "x.csv: Permission"),
     "full": (OSError(errno.ENOSPC, "No space left on device"), 1, "No file was changed."),
     "memory": (MemoryError(), 1, "not enough memory"),
     "unexpected": (TypeError("odd"), 1, "TypeError: odd. This was not foreseen"),

@@ -18,6 +18,10 @@ class ParameterError(InputError):
     """A parameter has an impossible value; the data have no part in it, or only by their size."""
 
 
+class UnknownParameterError(InputError, TypeError):
+    """An argument that the signature does not have; the message has the nearest, or where the knob lives."""
+
+
 class KernelError(InputError):
     """A kernel is misused, or a kernel function returned something that is no kernel value."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Self
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, nearest
 
 
 class Knobs:
@@ -20,8 +20,8 @@ class Knobs:
         """Turn knobs by name, as GridSearchCV does with ``solver__tol``."""
         for name, value in params.items():
             if name not in self.get_params():
-                known = ", ".join(self.get_params())
-                msg = f"{type(self).__name__} has no knob {name!r}. It has: {known}."
+                known = nearest(name, self.get_params())
+                msg = f"{type(self).__name__} has no parameter {name!r}. {known}"
                 raise InputError(msg)
             setattr(self, name, value)
         return self

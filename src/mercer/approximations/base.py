@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,10 @@ class LowRank:
         return f"LowRank({self.sections!r}, rank={self.rank})"
 
 
+# Names of the size of an approximation: scikit-learn's and ours.
+SIZES = ("n_components", "rank", "landmarks", "n_landmarks", "n_features")
+
+
 class Approximation(Knobs, ABC):
     """Chooses a low-rank factor of the kernel matrix of the rows x.
 
@@ -64,6 +68,19 @@ class Approximation(Knobs, ABC):
     """
 
     refine: int
+
+    @classmethod
+    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
+        """Its first field is its size, by whatever name other libraries have it; kernels are not its own."""
+        del given
+        size = next((name for name in unknown if name in SIZES), None)
+        if size is not None:
+            return f"Write {cls.__name__}({fields(cls)[0].name}={unknown[size]!r})."  # type: ignore[arg-type]
+        if unknown.keys() & {"kernel", "gamma", "degree", "coef0"}:
+            return (
+                f"The kernel stands beside it: KernelPCA(kernel=…, approximation={cls.__name__}())."
+            )
+        return ""
 
     @abstractmethod
     def __call__(

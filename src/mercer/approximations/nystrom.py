@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, nearest
+from mercer._core.spelling import spelled
 from mercer.approximations.base import (
     Approximation,
     LowRank,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 SAMPLINGS = ("uniform", "k-means++")
 
 
+@spelled
 @dataclass(eq=False, repr=False)
 class Nystrom(Approximation):
     """K̂ = k(X, Z) k(Z, Z)⁺ k(Z, X), the projection of K onto the span of φ(Z) (Williams & Seeger 2001).

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError
+from mercer._core.spelling import spelled
 from mercer.approximations.base import Approximation, LowRank, check_refine, is_whole
 from mercer.approximations.passes import FLOAT, pass_bytes
 from mercer.engine.pairwise import squared_norms
@@ -162,6 +163,7 @@ def _circle(cosines: Array, sines: Array, radius: float) -> None:
     cosines -= radius
 
 
+@spelled
 @dataclass(repr=True)
 class RandomFourier(Approximation):
     """Random Fourier features (Rahimi & Recht 2007), orthogonal where the kernel is radial (Yu et al. 2016).

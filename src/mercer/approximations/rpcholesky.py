@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.spelling import spelled
 from mercer.approximations.base import (
     Approximation,
     LowRank,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 FIRST_RANK = 64
 
 
+@spelled
 @dataclass
 class RPCholesky(Approximation):
     """Randomly pivoted Cholesky (Chen, Epperly, Tropp & Webber 2023).

@@ -88,19 +88,20 @@ def _sentence(error: Exception, kind: str) -> str:
 
 
 def _kind(error: Exception) -> tuple[str, int]:
-    if isinstance(error, KernelSyntaxError):
-        return "kernel", USAGE
-    if isinstance(error, ParameterError):
-        return "usage", USAGE
-    if isinstance(error, InputError):
-        return "data", BAD_DATA
-    if isinstance(error, PermissionError) and not isinstance(error, MercerError):
-        return "file", BAD_DATA if error.filename is not None else FAILURE
-    if isinstance(error, MercerError):
-        return "failure", FAILURE
-    if isinstance(error, MemoryError):
-        return "memory", FAILURE
-    return ("file" if isinstance(error, OSError) else "unexpected"), FAILURE
+    return next(told for kind, told in KINDS.items() if isinstance(error, kind))
+
+
+# The first that fits. What can't be written is told of its option by an OSError without a file name.
+KINDS: dict[type[BaseException], tuple[str, int]] = {
+    KernelSyntaxError: ("kernel", USAGE),
+    ParameterError: ("usage", USAGE),
+    InputError: ("data", BAD_DATA),
+    MercerError: ("failure", FAILURE),
+    MemoryError: ("memory", FAILURE),
+    PermissionError: ("file", BAD_DATA),
+    OSError: ("file", FAILURE),
+    Exception: ("unexpected", FAILURE),
+}
 
 
 def fail(message: str, code: int, kind: str, *, as_json: bool) -> int:

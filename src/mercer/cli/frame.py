@@ -68,11 +68,21 @@ class Talk:
         self.write: Callable[[str], None] = (
             _to_stderr  # whoever draws on the terminal puts his own here
         )
+        self._waiting: list[str] = []  # lines to say once the document of --json is out
+        self._is_told = False
         self._begun = time.perf_counter()
 
     def say(self, text: str) -> None:
-        """A line on stderr, unless --quiet; with --json stderr is kept for one JSON document of an error."""
-        if not self.quiet and not self.as_json:
+        """A line on stderr, unless --quiet.
+
+        With --json it waits until the document is out: should the verb fail, stderr has one document, that
+        of the error, and nothing before it.
+        """
+        if self.quiet:
+            return
+        if self.as_json and not self._is_told:
+            self._waiting.append(text)
+        else:
             self.write(text)
 
     def note(self, text: str) -> None:
@@ -104,6 +114,9 @@ class Talk:
             click.echo(json.dumps(self.document(results), indent=2, allow_nan=False))
         elif text:
             click.echo(text)
+        self._is_told = True
+        for line in self._waiting:
+            self.write(line)
 
     def document(self, results: dict[str, Any]) -> dict[str, Any]:
         """The envelope of --json."""

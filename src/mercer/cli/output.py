@@ -36,8 +36,9 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "-o") -> P
         why = "its folder does not exist" if not path.parent.is_dir() else error.strerror
         msg = f"{option} {output} can't be written: {why}."
         raise OSError(msg) from error
-    with suppress(OSError):
-        part.unlink()
+    finally:  # also when the program is ended just here
+        with suppress(OSError):
+            part.unlink()
     sweep(path)
     return path
 

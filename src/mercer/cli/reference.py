@@ -40,7 +40,7 @@ EXIT = """\
 | 2 | wrong usage: an unknown option, a kernel that can't be read, a model of another kind |
 | 3 | bad or unreadable data, or a damaged model file |
 | 4 | a check failed: `check` found no kernel, `monitor` an alarm, `plan` too little memory |
-| 130 | interrupted |
+| 130 | interrupted (143: terminated) |
 
 An error is one line on stderr: what came, what was needed, what to do. `--debug` shows the traceback. With
 `--json` an error is one JSON object on stderr with `schema_version`, `mercer_version` and `error`, which has

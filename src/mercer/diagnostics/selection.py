@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from mercer._core.errors import MercerError, MercerWarning, SelectionWarning
 from mercer._core.memory import parse_bytes
+from mercer._core.spelling import spelled
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_grid import as_kernels
 from mercer.diagnostics.selection_report import (
@@ -69,6 +70,7 @@ class Selection:
         return f"KernelPCA({self.n_components_}, kernel={self.best_kernel_!r})"
 
 
+@spelled
 def select(
     X: Any,
     kernels: Any = None,

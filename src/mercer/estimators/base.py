@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from mercer._core.errors import InputError
 from mercer.engine.rows import RowSource
 from mercer.estimators.door import check_kernel_rows, check_out, new_rows
+from mercer.estimators.form import Form
 from mercer.estimators.progress import CallbackSupport, announced
 from mercer.estimators.saving import Saving
 from mercer.estimators.validation import require_finite
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 
 class Projector(
+    Form,
     Saving,
     CallbackSupport,  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
@@ -74,7 +76,7 @@ class Projector(
         """
         del y
         fit = self._fit(X, sample_weight)
-        if fit.is_low_rank or _has_light_rows(sample_weight):
+        if fit.is_low_rank or has_light_rows(sample_weight):
             return self.transform(X)
         return fit.scores.astype(self._dtype, copy=False)
 
@@ -210,7 +212,8 @@ class Projector(
 LIGHT = 1e-6
 
 
-def _has_light_rows(sample_weight: Any) -> bool:
+def has_light_rows(sample_weight: Any) -> bool:
+    """Whether some rows count so little beside others that their scores have to be projected."""
     if sample_weight is None:
         return False
     weights = np.asarray(sample_weight, dtype=np.float64)

@@ -31,6 +31,15 @@ from mercer.estimators.detector_report import (
     report,
 )
 from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
+from mercer.estimators.elsewhere import (
+    DETECTOR_WORDS,
+    advice,
+    fixed,
+    needless,
+    of_kernel,
+    of_parts,
+)
+from mercer.estimators.form import Form
 from mercer.estimators.saving import Saving
 from mercer.model.statistics import Gauge
 
@@ -39,7 +48,7 @@ if TYPE_CHECKING:
     from mercer.model.statistics import Statistics
 
 
-class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds rows that are unlike the training rows, and says which variables they differ in.
 
     Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept
@@ -142,6 +151,11 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         self.folds = folds
         self.memory = memory
         self.random_state = random_state
+
+    @classmethod
+    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
+        rules = (fixed(DETECTOR_WORDS), of_kernel, needless, of_parts("kernel", "approximation"))
+        return advice(rules, cls._get_param_names(), unknown, given)
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -12,6 +12,15 @@ from mercer._core.errors import ZeroVarianceError
 from mercer._core.status import Status
 from mercer._core.watch import BLIND
 from mercer.estimators.door import remember, training_rows
+from mercer.estimators.elsewhere import (
+    STREAM_WORDS,
+    advice,
+    fixed,
+    needless,
+    of_kernel,
+    of_parts,
+    of_preimage,
+)
 from mercer.estimators.inverse import Inverse
 from mercer.estimators.parts import named_preimage, refuse_stream_preimage, way_back
 from mercer.estimators.progress import watching
@@ -47,7 +56,8 @@ class IncrementalKernelPCA(Inverse):
     kernel : str, Kernel or callable, default="rbf"
         As in `KernelPCA`, but not ``"precomputed"``. A parameter that depends on data, such as
         ``gamma="median"``, is read off the first batch and then stays: give a number where the first
-        batch may not look like the rest.
+        batch may not look like the rest. While all rows are one point they tell no width, and none is
+        needed, since there is no component either; it is read off them and the first batch that differs.
     preimage : str, Preimage or None, default=None
         How to come back to input space, as in `KernelPCA`; it is learned from the landmarks, when
         somebody asks for it. Landmarks are spread out, not typical: `"gradient"` and
@@ -135,12 +145,23 @@ class IncrementalKernelPCA(Inverse):
         self.verbose = verbose
         self.random_state = random_state
 
+    @classmethod
+    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
+        rules = (
+            fixed(STREAM_WORDS),
+            of_kernel,
+            of_preimage,
+            needless,
+            of_parts("kernel", "preimage"),
+        )
+        return advice(rules, cls._get_param_names(), unknown, given)
+
     # ── fit ─────────────────────────────────────────────────────────────────
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         rules = stream_rules(self)
         came = training_rows(self, X, sample_weight, copy=False)
         with watching(self, verbose=self.verbose, checkpoint=None, fingerprint=dict) as watch:
-            stream = read(self, None, came.rows, came.weights, rules=rules, watch=watch)
+            stream = read(self, None, came.rows, came.weights, rules=rules, watch=watch, like=X)
         refuse_stream_preimage(named_preimage(self.preimage), stream)
         fit = self._solved(stream)
         n = came.n if came.weights is None else int(np.count_nonzero(came.weights))
@@ -169,7 +190,7 @@ class IncrementalKernelPCA(Inverse):
         rules, past = stream_rules(self), self.__dict__.get("stream_")
         rows = batch_rows(self, X, past)
         weights = batch_weights(sample_weight, int(rows.shape[0]))
-        stream = read(self, past, rows, weights, rules=rules, watch=BLIND)
+        stream = read(self, past, rows, weights, rules=rules, watch=BLIND, like=X)
         refuse_stream_preimage(named_preimage(self.preimage), stream)
         self._record(stream, X, rows, None)
         return self

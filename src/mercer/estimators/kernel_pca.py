@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
 from mercer._core.memory import parse_bytes
 from mercer.engine.rows import RowSource
 from mercer.estimators.door import loaded, remember
+from mercer.estimators.elsewhere import (
+    SKLEARN_KERNEL_PCA,
+    advice,
+    drop_in,
+    needless,
+    of_kernel,
+    of_parts,
+    of_preimage,
+    of_solver,
+)
+from mercer.estimators.form import MAKERS
 from mercer.estimators.inverse import Inverse
 from mercer.estimators.parts import (
     handed_over,
+    is_precomputed,
     named_preimage,
     refuse_preimage,
     way_back,
@@ -28,14 +39,6 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
 
 
-EXAMPLES = {
-    "kernel": "kernel=RBF()",
-    "solver": "solver=BlockKrylov()",
-    "approximation": "approximation=RPCholesky()",
-    "preimage": "preimage=Ridge()",
-}
-
-
 class KernelPCA(Inverse):
     """Kernel PCA: scores(x) = k(x, Z) A - b, with the evidence that A is right. Exact, unless you ask.
 
@@ -45,9 +48,11 @@ class KernelPCA(Inverse):
         A number of components, a share of the variance such as 0.95, or None for all with a
         variance above rounding.
     kernel : str, Kernel or callable, default="rbf"
-        A name, an object such as ``RBF(gamma="median") + 0.5 * Linear()``, a scikit-learn
-        Gaussian-process kernel, or a Python function of two points or two matrices.
-        ``"precomputed"`` takes the kernel matrix in place of X.
+        A name, an object such as ``RBF(gamma="median") + 0.5 * Linear()`` or the same as text,
+        ``"rbf(gamma=2) + 0.5*linear"``, a scikit-learn Gaussian-process kernel, or a Python function of two
+        points or two matrices. ``"precomputed"`` takes the kernel matrix in place of X. By name, ``"rbf"``
+        and ``"laplacian"`` have the median distance for a width and ``"poly"`` has gamma = 1, where
+        scikit-learn has 1/d for all three: write ``"rbf(gamma='1/d')"`` for its numbers.
     solver : str or Solver, default="auto"
         ``"lapack"``, ``"krylov"``, or an object such as ``BlockKrylov(tol=1e-10)``. The automatic
         choice and its reasons are in ``plan_``.
@@ -209,28 +214,12 @@ class KernelPCA(Inverse):
     def _rows_are_sparse(self) -> bool:
         return self._sparse
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of the parts as ``kernel__gamma`` or ``solver__tol``.
-
-        Parameters
-        ----------
-        **params : parameters by name
-
-        Returns
-        -------
-        self
-        """
-        parts = {**self.get_params(deep=False), **params}
-        for name in params:
-            part, _, knob = name.partition("__")
-            if knob and (parts.get(part) is None or isinstance(parts[part], str)) and part in parts:
-                msg = (
-                    f"{name!r} was to be set, but {part}={parts[part]!r} has no {knob!r}. "
-                    f"Pass an object, such as {EXAMPLES.get(part, part)}."
-                )
-                raise InputError(msg)
-        super().set_params(**params)
-        return self
+    @classmethod
+    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
+        rules = (of_kernel, of_preimage, of_solver, needless, of_parts("kernel", *MAKERS))
+        known = cls._get_param_names()
+        said = advice(rules, known, unknown, given)
+        return said + drop_in(unknown, SKLEARN_KERNEL_PCA, "mercer.sklearn.KernelPCA")
 
     # ── what was found ──────────────────────────────────────────────────────
     @property
@@ -247,8 +236,8 @@ class KernelPCA(Inverse):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        precomputed = self.kernel == "precomputed" or getattr(self.kernel, "is_precomputed", False)
-        tags.input_tags.pairwise = bool(precomputed)
+        precomputed = is_precomputed(self.kernel)
+        tags.input_tags.pairwise = precomputed
         tags.input_tags.sparse = not precomputed and self.preimage is None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -15,6 +15,7 @@ from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.rows import RowSource, take_rows
 from mercer.estimators.validation import users_level
+from mercer.kernels.expression import parse_call
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Gradient, Preimage, Ridge
@@ -29,14 +30,11 @@ if TYPE_CHECKING:
 
 
 def _named(what: str, given: Any, kind: type[Any], known: dict[str, Any]) -> Any:
-    """None, an object, or the object behind a name."""
+    """None, an object, or the object behind a name or a call such as ``ridge(alpha=1e-3)``."""
     if given is None or isinstance(given, kind):
         return given
     if isinstance(given, str):
-        if given in known:
-            return known[given]()
-        msg = f"Unknown {what} {given!r}. {nearest(given, known)}"
-        raise InputError(msg)
+        return known[given]() if given in known else parse_call(given, known, what=what)
     if isinstance(given, type):
         msg = f"The class {given.__name__} came as {what}; an object was needed. Write {given.__name__}(...)."
         raise InputError(msg)
@@ -57,6 +55,13 @@ def named_preimage(given: Any) -> Preimage | None:
     """None, a pre-image method, or the one behind a name."""
     chosen: Preimage | None = _named("pre-image method", given, Preimage, PREIMAGES)
     return chosen
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Whether a kernel, or the text of one, takes kernel values for rows. A wrong text is told at the fit."""
+    if isinstance(kernel, str):
+        return kernel.strip(" ()").lower() == "precomputed"
+    return bool(getattr(kernel, "is_precomputed", False))
 
 
 def refuse_preimage(

@@ -12,6 +12,15 @@ from mercer.engine.rows import RowSource
 from mercer.engine.sources import in_memory
 from mercer.estimators.base import Projector
 from mercer.estimators.door import Training, remember, training_rows
+from mercer.estimators.elsewhere import (
+    PCA_WORDS,
+    SKLEARN_PCA,
+    advice,
+    drop_in,
+    fixed,
+    needless,
+    of_solver,
+)
 from mercer.estimators.validation import as_generator, check_n_components, tell
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
@@ -82,6 +91,13 @@ class PCA(Projector):
         self.solver = solver
         self.memory = memory
         self.random_state = random_state
+
+    @classmethod
+    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
+        said = advice(
+            (fixed(PCA_WORDS), of_solver, needless), cls._get_param_names(), unknown, given
+        )
+        return said + drop_in(unknown, SKLEARN_PCA, "sklearn.decomposition.PCA")
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         came = training_rows(self, X, sample_weight, copy=False)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from copy import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from mercer._core.errors import InputError, MercerWarning
 from mercer.engine.rows import RowSource, row_blocks
@@ -21,6 +23,7 @@ from mercer.estimators.validation import (
     users_level,
 )
 from mercer.kernels import as_kernel
+from mercer.kernels.base import as_given
 from mercer.model.incremental import Rules, Stream
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from mercer._core.watch import Watch
     from mercer.kernels import Kernel
 
-# Rules for a width that one row can't answer.
+# Rules for a width that one point can't answer.
 SPREADS = ("median", "scale")
 
 
@@ -90,8 +93,12 @@ def read(
     *,
     rules: Rules,
     watch: Watch,
+    like: Any = None,
 ) -> Stream:
-    """The stream after these rows; nothing of the model has changed yet."""
+    """The stream after these rows; nothing of the model has changed yet.
+
+    ``like`` is what the user handed over: a function as a kernel sees rows of that kind.
+    """
     stream = past
     if past is not None:
         _require_same_kernel(model, past)
@@ -100,7 +107,10 @@ def read(
         if w is not None and not w.all():  # a row of weight zero is one that is not there
             block, w = block[np.flatnonzero(w)], w[w > 0]  # noqa: PLW2901
         if block.shape[0]:
-            stream = stream or _start(model, block, w)
+            if stream is None:
+                stream = _start(model, block, w, like)
+            elif _waits(model, stream):
+                stream = _restarted(model, stream, block, w, rules=rules, like=like)
             check_kernel_rows(stream.dictionary.kernel, block)
             stream = stream.absorbed(block.astype(stream.dtype, copy=False), w, rules)
         if watch.step(i.stop, int(x.shape[0]), "rows", None):
@@ -127,7 +137,7 @@ def _require_same_kernel(model: Any, past: Stream) -> None:
             raise InputError(msg)
 
 
-def _start(model: Any, rows: Rows, weights: Array | None) -> Stream:
+def _start(model: Any, rows: Rows, weights: Array | None, like: Any) -> Stream:
     kernel = as_kernel(model.kernel)
     if kernel.is_precomputed:
         msg = (
@@ -137,14 +147,65 @@ def _start(model: Any, rows: Rows, weights: Array | None) -> Stream:
         raise InputError(msg)
     rng = as_generator(model.random_state)
     kernel.check_rows(rows)
-    if rows.shape[0] == 1 and _reads_spread(kernel):
+    seen = rows if kernel.parallel else as_given(like, rows)
+    resolved = kernel.resolve(seen, rng=rng, weights=weights)
+    return Stream.start(resolved, rows, seed=int(rng.integers(2**32)))
+
+
+# A stream with less than this share of variance, and a dictionary of one point, has seen one point.
+STILL = 1e-9
+
+
+def _waits(model: Any, stream: Stream) -> bool:
+    """Whether a width is to be read off rows, but all of them so far are one point and tell none."""
+    if stream.dictionary.size != 1:
+        return False
+    kernel, point = as_kernel(model.kernel), stream.dictionary.points
+    if not _reads_spread(kernel):
+        return False
+    moved = float(stream.moments.scatter[0, 0]) + stream.error
+    if moved > STILL * stream.trace:
+        return False
+    untold = _numbers(kernel.resolve(point, rng=as_generator(model.random_state)))
+    has = _numbers(stream.dictionary.kernel)
+    return len(has) == len(untold) and np.allclose(has, untold, rtol=1e-9, atol=0.0)
+
+
+def _numbers(kernel: Kernel) -> list[float]:
+    return [float(v) for v in kernel.get_params().values() if isinstance(v, Real)]
+
+
+def _restarted(
+    model: Any, stream: Stream, rows: Rows, weights: Array | None, *, rules: Rules, like: Any
+) -> Stream:
+    """The stream of the one point so far, with the width that it and the next rows tell together.
+
+    The point stands for all rows before, with their weight, so that the width is the one that a first batch
+    of all these rows would have told.
+    """
+    point, past = stream.dictionary.points, stream.moments.weight
+    rows = rows.astype(stream.dtype, copy=False)
+    pool = _stack(point, rows)
+    counts = np.append(past, np.ones(int(rows.shape[0])) if weights is None else weights)
+    kernel, rng = as_kernel(model.kernel), as_generator(model.random_state)
+    kernel.check_rows(rows)
+    seen = pool if kernel.parallel else as_given(like, pool)
+    resolved = kernel.resolve(seen, rng=rng, weights=counts)
+    if pool.shape[0] == 2 and repr(resolved) != repr(stream.dictionary.kernel):
         msg = (
-            f"{kernel!r} takes its width from the first batch, which is one row and has none: the width "
-            "is 1 for a distance. Begin with more rows, or give the width as a number."
+            f"{kernel!r} takes its width from the first rows that differ, and those are two: the width "
+            "is the distance between them. Begin with more rows, or give the width as a number."
         )
         warnings.warn(msg, MercerWarning, stacklevel=users_level())
-    resolved = kernel.resolve(rows, rng=rng, weights=weights)
-    return Stream.start(resolved, rows, seed=int(rng.integers(2**32)))
+    began = Stream.start(resolved, pool, seed=stream.seed)
+    began = began.absorbed(point, np.array([past]), replace(rules, forgetting=1.0))
+    return replace(began, n_rows=stream.n_rows)
+
+
+def _stack(point: Rows, rows: Rows) -> Rows:
+    if sparse.issparse(point) or sparse.issparse(rows):
+        return sparse.csr_array(sparse.vstack([sparse.csr_array(point), sparse.csr_array(rows)]))
+    return np.concatenate([point, rows])
 
 
 def _reads_spread(kernel: Kernel) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning
 from mercer._core.memory import format_seconds, parse_bytes
+from mercer.approximations import APPROXIMATIONS
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
 from mercer.estimators.door import Training, check_kernel_rows, training_rows
@@ -22,6 +23,7 @@ from mercer.estimators.validation import (
     users_level,
 )
 from mercer.kernels import Chi2, Laplacian, Linear, as_kernel
+from mercer.kernels.base import as_given
 from mercer.model import Plan, Problem, fits_single, plan, plan_approximation, plan_linear
 from mercer.model.basis_room import SHARE_COMPONENTS
 from mercer.model.checkpoint import digest, fingerprint
@@ -110,12 +112,15 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
     copied = came.rows is not given  # a matrix that was symmetric within rounding only
     asked = check_n_components(model.n_components, came.n)
     if approximation is not None:
-        if isinstance(model.approximation, str):  # its rank is ours, not the caller's
+        named = isinstance(model.approximation, str) and model.approximation in APPROXIMATIONS
+        if named:  # its rank is ours, not the caller's
             approximation = approximation.at_most(came.n)
         approximation.check(kernel, (came.n, came.d))
         _require_rank(approximation, asked, came.n)
     check_kernel_rows(kernel, came.rows)
-    kernel = kernel.resolve(came.rows, rng=rng, weights=came.weights)
+    # A function of the user's own is handed rows of the kind that came.
+    seen = came.rows if kernel.parallel else as_given(X, came.rows)
+    kernel = kernel.resolve(seen, rng=rng, weights=came.weights)
     budget = parse_bytes(model.memory)
     loads = exact and _loads(kernel, came, budget)
     # Rows of batches that are not loaded are read once, for an explicit map: no entry of K is made.

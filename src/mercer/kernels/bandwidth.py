@@ -9,13 +9,14 @@ from scipy import sparse
 
 from mercer._core.errors import KernelError, nearest
 from mercer.engine.moments import Moments
+from mercer.engine.pairwise import dense
 from mercer.engine.rows import row_blocks, take_rows
 from mercer.kernels.base import positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Flags, Indices, Rows
 
 Distances: TypeAlias = "Callable[[Rows, Rows], Array]"
 
@@ -27,6 +28,9 @@ BLOCK_ENTRIES = 2**20
 
 # Above, float64 does not tell a whole number from the next.
 WHOLE = 2.0**53
+
+# A width where none can be told: all rows are one point, and any width gives the same matrix, of ones.
+ALIKE = 1.0
 
 RULES = ("median", "scale", "1/d")
 _HINT = " or one of 'median', 'scale', '1/d'"
@@ -57,13 +61,47 @@ def median_distance(
     `MEDIAN_ROWS` seeded draws with replacement.
     """
     rows = _sample(x, weights, rng=rng)
+    rare = not np.any(_unlike(rows, rows[:1]))
+    if rare:  # all rows, or most of them, are one point: look for others among all
+        rows = _with_unlike(x, rows[:1], weights, rng=rng)
     rows = rows.astype(np.float64)  # few enough, and squares of float32 may not fit
     pairs = distances(rows, rows)[np.triu_indices(rows.shape[0], k=1)]
     if not np.any(pairs > 0):
-        return 1.0  # all rows alike: any width gives the same (constant) matrix
+        return ALIKE
     median = float(np.median(pairs))
     # More than half of the pairs coincide (counts, categories): ask those that do not.
-    return median if median > 0 else float(np.median(pairs[pairs > 0]))
+    return float(np.median(pairs[pairs > 0])) if rare or median == 0 else median
+
+
+def _unlike(x: Rows, point: Rows) -> Flags:  # (n, d), (1, d) -> (n,)
+    """Which rows are not this one, number by number: a distance of equal sparse rows may be rounding."""
+    if not sparse.issparse(x):
+        return np.asarray(np.any(x != point, axis=1))
+    x, point = (sparse.csr_array(rows, copy=True) for rows in (x, point))
+    for rows in (x, point):
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+    same = np.diff(x.indptr) == point.nnz
+    same &= np.all(x[:, point.indices].toarray() == point.data, axis=1)
+    return np.asarray(~same)
+
+
+def _with_unlike(x: Rows, point: Rows, weights: Array | None, *, rng: np.random.Generator) -> Rows:
+    """A point, and at most `MEDIAN_ROWS` seeded rows that are not it; a row of weight w counts w times."""
+    parts = [
+        np.flatnonzero(_unlike(block, point)) + i.start
+        for i, block in row_blocks(x, max(1, BLOCK_ENTRIES // max(1, int(x.shape[1]))))
+    ]
+    places = np.concatenate(parts)
+    if weights is not None:
+        places = places[weights[places] > 0]
+    if not len(places):
+        return point
+    others = _sample(places[:, None], None if weights is None else weights[places], rng=rng)
+    found = take_rows(x, others[:, 0])
+    if sparse.issparse(point):
+        return sparse.csr_array(sparse.vstack([point, found]))
+    return np.concatenate([point, found])
 
 
 def _sample(x: Rows, weights: Array | None, *, rng: np.random.Generator) -> Rows:
@@ -89,26 +127,32 @@ def _weighted_positions(weights: Array, *, rng: np.random.Generator) -> Indices:
 
 
 def variance(x: Rows, weights: Array | None = None) -> float:
-    """Variance of all entries, as in scikit-learn's gamma='scale'; a row of weight w counts w times."""
+    """Variance of all entries, as in scikit-learn's gamma='scale'; a row of weight w counts w times.
+
+    It is taken about one of the entries, which changes nothing but rounding: entries that are all one number,
+    such as 0.1, have a variance of 0 then, and not that of a rounded mean.
+    """
+    some = 0 if weights is None else int(np.argmax(weights > 0))
+    origin = float(dense(x[some : some + 1])[0, 0])
     seen = Moments.empty(1)
     for i, block in row_blocks(x, max(1, BLOCK_ENTRIES // max(1, int(x.shape[1])))):
         w = np.ones(block.shape[0]) if weights is None else weights[i]
-        seen = seen.merged(_entry_moments(block, w))
+        seen = seen.merged(_entry_moments(block, w, origin))
     return float(seen.scatter[0, 0]) / seen.weight
 
 
-def _entry_moments(block: Rows, weights: Array) -> Moments:
-    """Of all entries of a block; those that a sparse block leaves out are zeros."""
+def _entry_moments(block: Rows, weights: Array, origin: float) -> Moments:
+    """Of all entries of a block, less `origin`; those that a sparse block leaves out are zeros."""
     if not sparse.issparse(block):
-        return _column_moments(block, np.repeat(weights, block.shape[1]))
+        return _column_moments(block, np.repeat(weights, block.shape[1]), origin)
     n_stored = np.diff(block.indptr)
-    stored = _column_moments(block.data, np.repeat(weights, n_stored))
+    stored = _column_moments(block.data, np.repeat(weights, n_stored), origin)
     left_out = float(weights @ (block.shape[1] - n_stored))
-    return stored.merged(Moments(left_out, np.zeros(1), np.zeros((1, 1))))
+    return stored.merged(Moments(left_out, np.array([-origin]), np.zeros((1, 1))))
 
 
-def _column_moments(values: Array, weights: Array) -> Moments:
-    return Moments.of(values.astype(np.float64, copy=False).reshape(-1, 1), weights)
+def _column_moments(values: Array, weights: Array, origin: float) -> Moments:
+    return Moments.of(values.astype(np.float64, copy=False).reshape(-1, 1) - origin, weights)
 
 
 def gamma_from(
@@ -120,7 +164,7 @@ def gamma_from(
             gamma = from_median()
         elif rule == "scale":
             spread = variance(x, weights)
-            gamma = 1.0 / (x.shape[1] * spread) if spread > 0 else 1.0
+            gamma = 1.0 / (x.shape[1] * spread) if spread > 0 else ALIKE
         else:
             gamma = 1.0 / float(x.shape[1])
     if not 0.0 < gamma < np.inf:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, KernelError, NoFiniteMapError
+from mercer._core.errors import InputError, KernelError, NoFiniteMapError, nearest
+from mercer._core.spelling import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,10 @@ class Kernel(ABC):
     concrete with `resolve`, and then only `tile` and `tile_diag` are called: pure mathematics on
     rows that somebody else has checked.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        spelled(cls)
 
     # Tiles of a kernel written in NumPy may run side by side; those of a user's function may not.
     parallel: ClassVar[bool] = True
@@ -88,9 +93,9 @@ class Kernel(ABC):
             raise KernelError(msg)
         x, y = _common_dtype(x, y)
         kernel = self
-        if self.is_data_dependent:
+        if self.is_data_dependent or (isinstance(X, sparse.spmatrix) and not self.parallel):
             pool = x if Y is None or self.is_precomputed else _stack(x, y)
-            kernel = self.resolve(pool, rng=np.random.default_rng(0))
+            kernel = self.resolve(as_given(X, pool), rng=np.random.default_rng(0))
         else:
             self.check_parameters()
         kernel.check_rows(x)
@@ -128,10 +133,9 @@ class Kernel(ABC):
         for key, value in params.items():
             name, _, rest = key.partition("__")
             if name not in self._param_names():
-                msg = (
-                    f"{type(self).__name__} has no parameter {name!r}. "
-                    f"It has: {', '.join(self._param_names()) or 'none'}."
-                )
+                known = self._param_names()
+                hint = nearest(name, known) if known else "It has none."
+                msg = f"{type(self).__name__} has no parameter {name!r}. {hint}"
                 raise KernelError(msg)
             if rest:
                 getattr(self, name).set_params(**{rest: value})
@@ -289,6 +293,11 @@ def as_rows(X: Any) -> Rows:
             msg = f"Numbers were needed, but the array has dtype {x.dtype}: {error}."
             raise InputError(msg) from error
     return x
+
+
+def as_given(X: Any, rows: Rows) -> Rows:
+    """The rows of X as X is: a csr_matrix where it was a sparse matrix of the old kind."""
+    return sparse.csr_matrix(rows) if isinstance(X, sparse.spmatrix) else rows
 
 
 def _common_dtype(x: Rows, y: Rows) -> tuple[Rows, Rows]:

@@ -28,7 +28,8 @@ class Custom(Kernel):
     ----------
     function : callable
         ``f(x, y) -> number`` for two points, or ``f(X, Y) -> (n, m) array`` for two matrices. The
-        second is far faster.
+        second is far faster. Points are 1-D arrays. Matrices of sparse rows are of the kind that the model
+        was fitted to, `scipy.sparse.csr_matrix` or `csr_array`: ``*`` means another thing to each.
     form : {"auto", "points", "matrices"}, default="auto"
         ``"auto"`` tries two small matrices of unequal height and sees what comes back.
 
@@ -40,6 +41,7 @@ class Custom(Kernel):
     """
 
     parallel: ClassVar[bool] = False
+    _spmatrix: bool = False  # whether sparse rows are a csr_matrix to the function
 
     def __init__(self, function: Callable[[Any, Any], Any], form: str = "auto") -> None:
         self.function = function
@@ -60,8 +62,11 @@ class Custom(Kernel):
         """A copy that knows whether the function wants points or matrices."""
         del rng, weights
         self.check_parameters()
-        form = self._detect(x) if self.form == "auto" else self.form
-        return type(self)(self.function, form)
+        again = type(self)(self.function, self.form)
+        again._spmatrix = self._spmatrix or isinstance(x, sparse.spmatrix)
+        if self.form == "auto":
+            again.form = again._detect(x)
+        return again
 
     def _detect(self, x: Rows) -> str:
         # Heights that differ from each other and from d: no accident of broadcasting or of matrix
@@ -69,16 +74,22 @@ class Custom(Kernel):
         height = 3 if x.shape[1] != 3 else 4
         left, right = _repeat(x, 2), _repeat(x, height)
         try:
-            value = np.asarray(self.function(left, right))
+            value = np.asarray(self._on_matrices(left, right))
         except (
             Exception
         ):  # a function of points may fail in any way on matrices; on points it is heard
             return "points"
         return "matrices" if value.shape == (2, height) else "points"
 
+    def _on_matrices(self, x: Rows, y: Rows) -> Any:
+        """The function's answer to rows of the kind that it knows; sparse ones share their numbers."""
+        if self._spmatrix:
+            x, y = (sparse.csr_matrix(rows) if sparse.issparse(rows) else rows for rows in (x, y))
+        return self.function(x, y)
+
     def tile(self, x: Rows, y: Rows) -> Array:
         if self.form == "matrices":
-            tile = np.asarray(self.function(x, y))
+            tile = np.asarray(self._on_matrices(x, y))
             shape = (x.shape[0], y.shape[0])
             if tile.shape != shape:
                 msg = (

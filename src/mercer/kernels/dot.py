@@ -117,7 +117,7 @@ class Polynomial(_WithGamma):
     degree : int, default=3
         p; a whole number for a valid kernel.
     gamma : float, "scale", "1/d" or None, default=1.0
-        γ.
+        γ; scikit-learn's default is ``"1/d"``.
     coef0 : float, default=1.0
         θ; not negative for a valid kernel.
 

@@ -28,22 +28,23 @@ KERNELS: dict[str, type[Kernel]] = {
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """A kernel object from a name, a kernel, a Gaussian-process kernel or a function.
+    """A kernel object from a name, an expression, a kernel, a Gaussian-process kernel or a function.
 
     Examples
     --------
     >>> as_kernel("rbf")
     RBF(gamma='median')
+    >>> as_kernel("rbf(gamma=2) + 0.5*linear")
+    RBF(gamma=2) + 0.5 * Linear()
     """
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
-        if kernel not in KERNELS:
-            msg = f"Unknown kernel {kernel!r}. {nearest(kernel, KERNELS)}"
-            if "(" in kernel:  # as at the command line
-                msg = f"{kernel!r} is no name. Read it with mercer.kernels.expression.parse_kernel first."
-            raise KernelError(msg)
-        return KERNELS[kernel]()
+        if kernel in KERNELS:
+            return KERNELS[kernel]()
+        from mercer.kernels.expression import parse_kernel  # which knows the names of this file
+
+        return parse_kernel(kernel)
     if isinstance(kernel, type):
         msg = f"The class {kernel.__name__} came; an object was needed. Write {kernel.__name__}()."
         raise KernelError(msg)

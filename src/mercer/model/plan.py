@@ -6,7 +6,6 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import InputError, nearest
 from mercer.engine.tiles import cached_width, is_roomy, paying_threads, square_tiling
 from mercer.model.basis_room import (
     SHARE_COMPONENTS,
@@ -29,7 +28,8 @@ from mercer.model.holding import Holding, holding, rounded_holding
 from mercer.model.problem import Plan, Problem, Storage
 from mercer.model.refusal import checked
 from mercer.operators.rounded import SINGLE
-from mercer.solvers import SOLVERS, BlockKrylov, Lapack, Solver
+from mercer.solvers import BlockKrylov, Lapack, Solver
+from mercer.solvers.names import named_solver
 
 if TYPE_CHECKING:
     from mercer.approximations import Approximation
@@ -56,7 +56,7 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
       - each tile is made once, in float64, and held rounded, which halves the memory traffic ...
     """
     problem = _on_threads(problem)
-    chosen = _named(solver)
+    chosen = named_solver(solver)
     primal = _primal(problem, chosen)
     if primal is not None:
         return checked(primal, problem)
@@ -103,28 +103,10 @@ def _on_threads(problem: Problem) -> Problem:
     return replace(problem, n_threads=n_threads)
 
 
-def _named(solver: str | Solver) -> Solver | None:
-    if isinstance(solver, Solver):
-        solver.check()
-        return copy(solver)  # the plan is a record: the caller may turn his solver's knobs later
-    if isinstance(solver, str):
-        if solver == "auto":
-            return None
-        if solver in SOLVERS:
-            return SOLVERS[solver]()
-        msg = f"Unknown solver {solver!r}. {nearest(solver, ['auto', *SOLVERS])}"
-        raise InputError(msg)
-    msg = (
-        f"solver must be a name or a solver object, but a {type(solver).__name__} came. "
-        f"{nearest('', ['auto', *SOLVERS])}"
-    )
-    raise InputError(msg)
-
-
 def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
     """PCA itself: the d x d covariance or the n x n dot products, whichever is smaller."""
     n, d = problem.n, problem.d
-    chosen = _named(solver) or _small_solver(problem, min(n, d))
+    chosen = named_solver(solver) or _small_solver(problem, min(n, d))
     m = min(n, d)
     k = problem.k or m
     n_bytes = problem.itemsize * n * d + FLOAT * (5 * m * m + 3 * d * k + 4 * n * k) + SMALL

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.spelling import spelled
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
 from mercer.kernels.dot import Linear
@@ -27,6 +28,7 @@ LEFT = 2.0
 FLAT = 1e-6
 
 
+@spelled
 @dataclass(repr=True)
 class Distances(Preimage):
     """Distances from ψ to the images of near rows say how far the pre-image is from those rows.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.spelling import spelled
 from mercer.engine.tiles import row_slices
 from mercer.preimage.base import Preimage, quality_of
 from mercer.preimage.invert import of_dot_product, unscaled
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 AXES = 2**20  # numbers that a block of axes of input space may hold
 
 
+@spelled
 @dataclass(repr=True)
 class Exact(Preimage):
     """x_j = f⁻¹(ψ·φ(c e_j))/c for a kernel f(x·x') that can be inverted, e_j the axes of input space.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.spelling import spelled
 from mercer.engine.pairwise import squared_norms
 from mercer.kernels.histogram import Chi2
 from mercer.preimage.search import Search, has_descent
@@ -21,6 +22,7 @@ ENOUGH = 1e-4  # of the decrease that the slope promises (Armijo)
 SHORTER, LONGER = 0.25, 4.0
 
 
+@spelled
 @dataclass(repr=True)
 class Gradient(Search):
     """Minimises ‖φ(x) - ψ‖² over x by gradient descent with Barzilai & Borwein's (1988) steps.

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from mercer._core.errors import InputError
+from mercer._core.spelling import spelled
 from mercer.engine.pairwise import squared_norms
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
 from mercer.model.projection import Projection
@@ -39,6 +40,7 @@ PENALTIES = np.logspace(-12, 2, 29)
 LINEAR = 0.0
 
 
+@spelled
 @dataclass
 class Ridge(Preimage):
     """x̂(t) = mean + Σ_i a_i κ(t, t_i), with (κ + αI)a = X - mean.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
+from mercer._core.spelling import spelled
 from mercer._core.status import Status
 from mercer._core.watch import BLIND
 from mercer.solvers.base import EigenPairs, Solver
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 NUMPY_ROWS = 2000
 
 
+@spelled
 @dataclass(repr=True)
 class Lapack(Solver):
     """All eigenpairs by divide and conquer, or a few by LAPACK's subset driver.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.spelling import spelled
 from mercer._core.status import Status
 from mercer._core.watch import BLIND, Steps
 from mercer.engine.threads import single_threaded_blas
@@ -36,6 +37,7 @@ LEAST_TOL = 1e-14
 STIR = 0.01
 
 
+@spelled
 @dataclass(repr=True)
 class BlockKrylov(Solver):
     """Block Lanczos, full orthogonalisation, thick restart (Wu & Simon 2000), Rayleigh-Ritz.

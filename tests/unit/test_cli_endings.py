@@ -1,0 +1,132 @@
+"""How commands end: codes, one document, nothing left half written, nothing asked that is not needed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import mercer
+from mercer import KernelPCA
+from mercer.cli.main import main
+
+X = np.random.default_rng(0).standard_normal((40, 3))
+
+
+def run(*args):
+    return CliRunner().invoke(main, [str(arg) for arg in args])
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("data.npy", X)
+    np.savetxt("data.csv", X, delimiter=",", header="a,b,c", comments="")
+    np.savetxt("one.csv", X[:1], delimiter=",", header="a,b,c", comments="")
+    KernelPCA(2).fit(X).save("model.mercer")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["fit", "data.npy", "-k", "41"],
+        ["fit", "data.npy", "-k", "0"],
+        ["plan", "data.npy", "-k", "41"],
+        ["select", "data.npy", "--criterion", "nonsense"],
+        ["select", "data.npy", "--criterion", "denoising", "--noise", "-1"],
+        ["select", "data.npy", "-k", "0"],
+        ["select", "data.npy", "-k", "500"],
+        ["select", "data.npy", "--folds", "1"],
+        ["export", "model.mercer", "m.onnx", "--opset", "3"],
+        ["export", "model.mercer", "m.onnx", "--opset", "999"],
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_value_of_an_option_is_wrong_usage(args):
+    result = run(*args)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.splitlines()[-1].startswith("Error: ")
+
+
+@pytest.mark.parametrize("verb", ["fit", "plan", "select"])
+def test_one_row_is_bad_data_in_every_verb(verb):
+    result = run(verb, "one.csv")
+    assert result.exit_code == 3
+    assert "at least 2 rows" in result.stderr
+    assert "not foreseen" not in result.stderr
+
+
+def test_the_options_can_be_shown_without_a_file():
+    assert "Missing argument" in run("fit").stderr
+    for verb in ("fit", "transform", "export", "monitor", "select", "plan", "report"):
+        shown = run(verb, "--show-config")
+        assert shown.exit_code == 0, shown.output
+        assert "default" in shown.stdout
+    assert "Missing argument" in run("fit").stderr  # and only then
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["fit", "one.csv"],
+        ["plan", "one.csv"],
+        ["select", "data.csv", "-k", "500"],
+        ["fit", "data.csv", "-k", "41"],
+        ["transform", "model.mercer", "one.npz", "-o", "scores.csv"],
+    ],
+    ids=" ".join,
+)
+def test_with_json_stderr_is_the_document_of_the_error_alone(args):
+    result = run(*args, "--json")
+    assert result.exit_code in (2, 3)
+    assert result.stdout == ""
+    assert json.loads(result.stderr)["error"]["exit_code"] == result.exit_code
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM") or os.name == "nt", reason="POSIX signals")
+def test_sigterm_takes_away_what_is_half_written(folder):
+    np.save("many.npy", np.tile(X, (60_000, 1)))  # seconds of work
+    command = [sys.executable, "-m", "mercer", "transform", "model.mercer", "many.npy"]
+    child = subprocess.Popen([*command, "-o", "scores.csv"], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("scores.csv*.part")):
+        assert child.poll() is None, child.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    child.terminate()
+    told = child.communicate(timeout=120)[1]
+    assert child.returncode == 143
+    assert "Terminated." in told
+    assert "Traceback" not in told
+    assert not list(folder.glob("scores*"))
+
+
+@pytest.mark.parametrize("impute", [None, "mean", "median", "zero"])
+def test_a_row_of_weight_two_is_two_rows_in_scaling_and_filling_too(impute):
+    rng = np.random.default_rng(1)
+    x, w = rng.standard_normal((30, 3)), rng.integers(0, 4, size=30)
+    if impute:
+        x[rng.random(x.shape) < 0.2] = np.nan
+    as_text = [["" if np.isnan(v) else repr(float(v)) for v in row] for row in x]
+
+    def write(name, rows):
+        lines = ["a,b,c,w", *(",".join(map(str, row)) for row in rows)]
+        Path(name).write_text("\n".join(lines) + "\n")
+
+    write("weighted.csv", [[*row, count] for row, count in zip(as_text, w, strict=True)])
+    write("repeated.csv", [[*row, 1] for row, n in zip(as_text, w, strict=True) for _ in range(n)])
+    more = [] if impute is None else ["--impute", impute]
+    for name in ("weighted", "repeated"):
+        args = ["fit", f"{name}.csv", "--weights", "w", "--kernel", "rbf(gamma=0.3)", *more]
+        assert run(*args, "-o", f"{name}.mercer").exit_code == 0
+    one, other = (mercer.load(f"{name}.mercer") for name in ("weighted", "repeated"))
+    np.testing.assert_allclose(one.preparation.center, other.preparation.center, rtol=1e-12)
+    np.testing.assert_allclose(one.preparation.spread, other.preparation.spread, rtol=1e-12)
+    np.testing.assert_allclose(one.model.eigenvalues_, other.model.eigenvalues_, rtol=1e-9)

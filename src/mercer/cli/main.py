@@ -45,7 +45,7 @@ VERBS = {
 }
 EXIT_CODES = (
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 bad or unreadable data, 4 a check failed or an alarm, "
-    "130 interrupted."
+    "130 interrupted, 143 terminated."
 )
 OPTIONS = (
     "An option is taken from its flag, else from MERCER_FIT_KERNEL or MERCER_KERNEL (for --kernel of fit), "

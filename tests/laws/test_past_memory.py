@@ -491,7 +491,7 @@ def test_scores_of_tiny_components_are_those_of_transform(d, gamma, k, rng):
     model = KernelPCA(k, kernel=RBF(gamma))
     scores = model.fit_transform(x)
     gap = np.linalg.norm(scores - model.transform(x), axis=0)
-    # A fit may leave ‖K̃u - product‖ ≤ SCORES · λ unseen. Scores are products over √λ and √λ long, so that
-    # is a share of each column, whichever way tiles are rounded; the scores of single rows have no such bound.
+    # A fit may leave ‖K̃u - product‖ ≤ SCORES · λ unseen. Scores are products over √λ, and √λ long, so this
+    # is a share of each column, whichever way tiles are rounded; for single rows there is no such bound.
     # `transform` itself rounds by a few units of k(x, x) = 1 over a variance λ/n of 1e-8 and more: 1e-7.
     assert np.all(gap < (SCORES + 1e-7) * np.linalg.norm(scores, axis=0))

@@ -10,52 +10,55 @@ import os
 import subprocess
 import sys
 
-# By what OpenBLAS finds here, kernels that round otherwise and run here too; Haswell's have AVX2, but not
-# the AVX-512 of these.
-HASWELL_INSTEAD = {"SkylakeX", "Cooperlake", "SapphireRapids"}
-OLDER = {"x86_64": "Nehalem", "AMD64": "Nehalem", "aarch64": "ARMV8", "arm64": "ARMV8"}
+# By what OpenBLAS finds here, kernels that round otherwise and run here too, the nearest first.
+WITHOUT_AVX512 = ("Haswell", "Sandybridge", "Nehalem")
+WITHOUT_AVX2 = ("Nehalem",)
+ON_ARM = ("ARMV8",)
 # What NumPy's fast paths are called, by version, from AVX-512 on and from AVX2 on.
 AVX512 = ("AVX512", "X86_V4")
 AVX2 = (*AVX512, "AVX2", "FMA3", "X86_V3")
+# The last line is for kernels that a build of OpenBLAS has, and crashes with when they are asked for.
 LOOK = """
 import json, platform, numpy, threadpoolctl
 from numpy._core._multiarray_umath import __cpu_dispatch__ as known, __cpu_features__ as has
 blas = [i["architecture"] for i in threadpoolctl.threadpool_info() if i["internal_api"] == "openblas"]
 fast = [name for name in known if has.get(name)]
 print(json.dumps({"machine": platform.machine(), "blas": blas[:1], "fast": fast}))
+numpy.linalg.eigh(numpy.ones((900, 900)) @ numpy.ones((900, 900)))
 """
 
 
 def seen(environment):
-    """The machine, the kernels that OpenBLAS chose and the fast paths that NumPy takes."""
+    """The machine, the kernels OpenBLAS chose and the fast paths NumPy takes; None if BLAS crashes."""
     run = subprocess.run(
-        [sys.executable, "-c", LOOK], env=environment, check=True, capture_output=True, text=True
+        [sys.executable, "-c", LOOK], env=environment, check=False, capture_output=True, text=True
     )
-    return json.loads(run.stdout)
+    return json.loads(run.stdout) if run.returncode == 0 else None
 
 
-def other(here):
-    """The variables that make it another processor."""
-    wide = any(name.startswith(AVX512) for name in here["fast"])
-    if wide or set(here["blas"]) & HASWELL_INSTEAD:
-        blas, slow = "Haswell", AVX512
-    else:
-        blas, slow = OLDER.get(here["machine"]), AVX2
-    disabled = [name for name in here["fast"] if name.startswith(slow)]
-    variables = {"NPY_DISABLE_CPU_FEATURES": " ".join(disabled), "OPENBLAS_CORETYPE": blas}
-    return {name: value for name, value in variables.items() if value}
+def others(here):
+    """Variables that make it another processor, the nearest first."""
+    is_wide = any(name.startswith(AVX512) for name in here["fast"])
+    kernels, slow = (WITHOUT_AVX512, AVX512) if is_wide else (WITHOUT_AVX2, AVX2)
+    if here["machine"] in {"aarch64", "arm64"}:
+        kernels = ON_ARM
+    disabled = " ".join(name for name in here["fast"] if name.startswith(slow))
+    features = {"NPY_DISABLE_CPU_FEATURES": disabled} if disabled else {}
+    return [features | {"OPENBLAS_CORETYPE": name} for name in kernels]
 
 
 def main():
-    plain = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
-    plain.pop("NPY_DISABLE_CPU_FEATURES", None)
+    chosen = {"OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES"}
+    plain = {name: value for name, value in os.environ.items() if name not in chosen}
     here = seen(plain)
-    there = seen(environment := plain | other(here))
-    if here == there:
-        print(f"No other processor can be had on this one, so nothing was run: {here}.")
-        return
-    print(f"here: {here}\nnow:  {there}", flush=True)
-    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], environment)
+    for variables in others(here):
+        there = seen(plain | variables)
+        if there is None:
+            print(f"BLAS crashes here with {variables}.")
+        elif there != here:
+            print(f"here: {here}\nnow:  {there}", flush=True)
+            os.execve(sys.executable, [sys.executable, *sys.argv[1:]], plain | variables)
+    print(f"No other processor can be had on this one, so nothing was run: {here}.")
 
 
 if __name__ == "__main__":

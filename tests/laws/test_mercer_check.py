@@ -12,6 +12,7 @@ from sklearn.gaussian_process import kernels as gp
 from mercer._core.errors import InputError, KernelError
 from mercer.diagnostics import Verdict, Witness, check_kernel, mercer_check, search
 from mercer.diagnostics.mercer_check import How
+from mercer.diagnostics.witness import MatrixValues, find_negative
 from mercer.kernels import (
     RBF,
     Chi2,
@@ -516,3 +517,15 @@ def test_rounding_does_not_choose_among_equal_witnesses(name, rng):
     for _ in range(20):  # as another processor would round it
         noise = 1.0 + 1e-15 * rng.standard_normal(K.shape)
         assert str(check_kernel(K * (noise + noise.T) / 2.0)) == str(first)
+
+
+def test_a_second_evaluation_without_a_negative_direction_is_no_witness(rng):
+    class Fickle(MatrixValues):
+        """A matrix that is one thing when it is looked at whole, and another at a second look."""
+
+        def matrix(self, rows):
+            return np.eye(len(rows)) + (1.0 if len(rows) < len(self.K) else -1.0) * 1e-3
+
+    values = Fickle(np.eye(4))
+    K = np.array([[1.0, 2.0], [2.0, 1.0]])
+    assert find_negative(values, np.arange(2), K, eps=1e-16, rng=rng) is None

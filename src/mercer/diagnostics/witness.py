@@ -243,7 +243,7 @@ def _ranked(sizes: Array) -> Indices:
 
 def _lowest_space(eigenvalues: Array, vectors: Array) -> Array:  # (n,), (n, n) -> (n, p)
     """A basis of the directions in which K is most negative: several where the eigenvalue repeats."""
-    return vectors[:, eigenvalues <= (1.0 - TIE) * eigenvalues[0]]
+    return vectors[:, eigenvalues <= eigenvalues[0] + TIE * abs(eigenvalues[0])]
 
 
 def _lowest_vector(eigenvalues: Array, vectors: Array) -> Array:  # (n,)

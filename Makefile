@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+FLOORS := .venv-floors
+EXTRAS := cli,hdf5,images,onnx,parquet,plot,skops,zarr
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench scale lint fmt clean
+.PHONY: help demo test elsewhere floors bench scale lint fmt clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -26,8 +28,25 @@ lint: $(STAMP)  ## style, types and layers
 	$(BIN)/lint-imports
 
 # Two processes of tests, each with BLAS on one thread: four BLAS threads on two cores take turns waiting.
+ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+PYTEST := -m pytest -n 2 --dist worksteal
+
 test: lint  ## lint, then the whole test suite
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(ONE_BLAS_THREAD) $(BIN)/python $(PYTEST)
+
+# What one processor's rounding let pass: laws, references and documents with other BLAS kernels and without
+# NumPy's widest vectors.
+elsewhere: $(STAMP)  ## laws, references and documents as on another processor
+	$(ONE_BLAS_THREAD) $(BIN)/python tests/other_processor.py $(PYTEST) tests/laws tests/reference tests/unit/test_docs.py
+
+$(FLOORS)/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(FLOORS)
+	$(FLOORS)/bin/python -m pip install --quiet uv
+	$(FLOORS)/bin/uv pip install --quiet --python $(FLOORS)/bin/python --resolution lowest-direct --editable ".[$(EXTRAS)]" --group dev
+	@touch $@
+
+floors: $(FLOORS)/.installed  ## the whole suite on the lowest versions allowed (PYTHON=python3.11)
+	$(ONE_BLAS_THREAD) $(FLOORS)/bin/python $(PYTEST)
 
 bench: $(STAMP)  ## speed, memory and residual against scikit-learn (ARGS="--quick" for a taste)
 	$(BIN)/python -m benchmarks.run $(ARGS)
@@ -40,4 +59,4 @@ fmt: $(STAMP)  ## format, and fix what can be fixed
 	$(BIN)/ruff format .
 
 clean:  ## remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out
+	rm -rf $(VENV) $(FLOORS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out

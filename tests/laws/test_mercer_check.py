@@ -12,6 +12,7 @@ from sklearn.gaussian_process import kernels as gp
 from mercer._core.errors import InputError, KernelError
 from mercer.diagnostics import Verdict, Witness, check_kernel, mercer_check, search
 from mercer.diagnostics.mercer_check import How
+from mercer.diagnostics.witness import MatrixValues, find_negative
 from mercer.kernels import (
     RBF,
     Chi2,
@@ -492,3 +493,39 @@ def test_kernel_errors_pass_through_as_they_are():
 @pytest.mark.parametrize(("sign", "valid"), [(1.0, True), (-1.0, False)])
 def test_one_point_is_a_data_set(sign, valid):
     assert check_kernel(sign * Linear(), [[2.0, 1.0]]).valid is valid
+
+
+# ── one witness on every machine ────────────────────────────────────────────
+RING = np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0)
+STEPS = np.abs(np.linspace(-2.0, 2.0, 9))  # but for zero, each point twice
+TIED = {
+    "a pair of many": (-np.abs(np.subtract.outer(np.arange(4), np.arange(4)) % 2), [0, 1]),
+    "either sign of v": (np.array([[1.0, 2.0], [2.0, 1.0]]), [0, 1]),
+    "an eigenvalue twice": (np.eye(5) + 0.9 * RING, [0, 1, 2]),
+    "all of a ring": (np.eye(5) + 0.65 * RING, [0, 1, 2, 3]),
+    "points twice": ((1.0 + np.outer(STEPS, STEPS)) ** 2.5, [0, 1, 2, 3, 4]),
+    "one point of many": (-np.eye(3), [0]),
+    "a skew pair of many": (np.array([[2.0, 1.0, 0], [0, 2, 1.0], [1.0, 0, 2]]), [0, 1]),
+}
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_rounding_does_not_choose_among_equal_witnesses(name, rng):
+    K, rows = TIED[name]
+    first = check_kernel(K)
+    np.testing.assert_array_equal(first.witness.points, rows)
+    for _ in range(20):  # as another processor would round it
+        noise = 1.0 + 1e-15 * rng.standard_normal(K.shape)
+        assert str(check_kernel(K * (noise + noise.T) / 2.0)) == str(first)
+
+
+def test_a_second_evaluation_without_a_negative_direction_is_no_witness(rng):
+    class Fickle(MatrixValues):
+        """A matrix that is one thing when it is looked at whole, and another at a second look."""
+
+        def matrix(self, rows):
+            return np.eye(len(rows)) + (1.0 if len(rows) < len(self.K) else -1.0) * 1e-3
+
+    values = Fickle(np.eye(4))
+    K = np.array([[1.0, 2.0], [2.0, 1.0]])
+    assert find_negative(values, np.arange(2), K, eps=1e-16, rng=rng) is None

@@ -23,6 +23,7 @@ from mercer._core.errors import (
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.kernels import RBF, Polynomial
 from mercer.solvers import BlockKrylov
+from mercer.solvers.spot import SCORES
 
 ROUTES = {
     "lapack": {"kernel": RBF(0.2), "solver": "lapack"},
@@ -489,5 +490,8 @@ def test_scores_of_tiny_components_are_those_of_transform(d, gamma, k, rng):
     x = rng.standard_normal((3100, d))
     model = KernelPCA(k, kernel=RBF(gamma))
     scores = model.fit_transform(x)
-    gap = np.abs(scores - model.transform(x)) / scores.std(axis=0)
-    assert gap.max() < 1e-5
+    gap = np.linalg.norm(scores - model.transform(x), axis=0)
+    # A fit may leave ‖K̃u - product‖ ≤ SCORES · λ unseen. Scores are products over √λ, and √λ long, so this
+    # is a share of each column, whichever way tiles are rounded; for single rows there is no such bound.
+    # `transform` itself rounds by a few units of k(x, x) = 1 over a variance λ/n of 1e-8 and more: 1e-7.
+    assert np.all(gap < (SCORES + 1e-7) * np.linalg.norm(scores, axis=0))

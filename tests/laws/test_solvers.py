@@ -8,6 +8,7 @@ from mercer._core.errors import InputError
 from mercer._core.status import Status
 from mercer.operators import Centred, StoredGram
 from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lapack
+from mercer.solvers.base import fixed_signs
 from mercer.solvers.lowend import LowEnd, low_end
 
 MARKET = {
@@ -63,6 +64,17 @@ def test_signs_and_seeds_make_it_deterministic(solver):
     np.testing.assert_allclose(first.vectors, other.vectors, atol=1e-7)
     top = np.argmax(np.abs(first.vectors), axis=0)
     assert np.all(first.vectors[top, np.arange(5)] > 0)
+
+
+def test_rounding_does_not_choose_a_sign(rng):
+    """Rows that mirror each other have entries of one size and either sign."""
+    half = rng.standard_normal((30, 4))
+    vectors = np.concatenate([half, -half])[rng.permutation(60)]
+    first = fixed_signs(vectors)
+    for _ in range(20):  # as another processor would round them
+        noise = 1.0 + 1e-14 * rng.standard_normal(vectors.shape)
+        np.testing.assert_array_equal(fixed_signs(vectors * noise), first)
+        np.testing.assert_array_equal(fixed_signs(-vectors * noise), -first)
 
 
 def test_largest_sorts_values_vectors_and_products_together(rng):

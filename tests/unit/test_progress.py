@@ -10,7 +10,6 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -177,6 +176,12 @@ def test_a_teller_passes_everything_on(clock, stream):
 
 
 # ── an estimator that does nothing but work ─────────────────────────────────
+calls_back = pytest.mark.skipif(
+    importlib.util.find_spec("sklearn.callback") is None,
+    reason="callbacks came with scikit-learn 1.9",
+)
+
+
 class Toy(CallbackSupport, TransformerMixin, BaseEstimator):
     """Three products (two were expected), then two passes over the rows."""
 
@@ -247,6 +252,7 @@ class Recorder:
         return [event[1] for event in self.events if event[0] == kind]
 
 
+@calls_back
 @pytest.mark.parametrize("at", [4, 5, 6, 7])  # in the midst of a stage, and at its last step
 def test_a_stop_holds_in_every_stage_of_a_share(at, rng):
     x = rng.standard_normal((3100, 5))
@@ -268,6 +274,7 @@ TASKS = ["1 products", "2 products", "3 products", "products"]
 PASS = ["4 rows", "8 rows", "10 rows", "rows"]
 
 
+@calls_back
 @pytest.mark.parametrize("method", ["fit", "fit_transform"])
 def test_callbacks_see_a_task_for_each_kind_of_work_and_for_each_step(cloud, method):
     recorder = Recorder()
@@ -290,6 +297,7 @@ def begins(recorder):
     return [event for event in recorder.events if event[0] == "begin"]
 
 
+@calls_back
 def test_the_weights_reach_the_callbacks(cloud):
     recorder = Recorder()
     Toy().set_callbacks(recorder).fit(cloud, None, np.ones(60))
@@ -297,6 +305,7 @@ def test_the_weights_reach_the_callbacks(cloud):
     np.testing.assert_array_equal(metadata["sample_weight"], np.ones(60))
 
 
+@calls_back
 def test_a_callback_can_ask_to_stop(cloud):
     recorder = Recorder(stop_at="2 products")
     toy = Toy(n_products=9).set_callbacks(recorder, Recorder()).fit(cloud)
@@ -304,6 +313,7 @@ def test_a_callback_can_ask_to_stop(cloud):
     assert "3 products" not in recorder.names("begin")
 
 
+@calls_back
 def test_callbacks_are_torn_down_when_the_fit_fails(cloud):
     recorder = Recorder()
     toy = Toy(fail=True).set_callbacks(recorder)
@@ -321,6 +331,7 @@ def test_without_callbacks_nobody_looks_on(cloud, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+@calls_back
 def test_a_resumed_run_does_not_guess_how_many_steps_are_left(tmp_path, cloud):
     path = tmp_path / "toy.ckpt"
     Toy(checkpoint=path).fit(cloud)
@@ -333,6 +344,7 @@ def test_a_resumed_run_does_not_guess_how_many_steps_are_left(tmp_path, cloud):
     assert begun["rows"] == 3
 
 
+@calls_back
 def test_a_pipeline_hands_its_callbacks_down(cloud):
     recorder, own = Everywhere(), Recorder()
     toy = Toy().set_callbacks(own)
@@ -347,6 +359,7 @@ def test_a_pipeline_hands_its_callbacks_down(cloud):
     assert recorder.names("end") == [*TASKS, *PASS, *PASS, "fit", "fit", "fit-transform"]
 
 
+@calls_back
 def test_a_search_hands_its_callbacks_down(cloud):
     recorder = Everywhere()
     search = GridSearchCV(Toy(), {"n_products": [1, 2]}, cv=2, scoring=lambda *_: 0.0)
@@ -357,6 +370,7 @@ def test_a_search_hands_its_callbacks_down(cloud):
     assert recorder.names("end").count("2 products") == 2
 
 
+@calls_back
 @pytest.mark.parametrize("copied", [clone, lambda toy: pickle.loads(pickle.dumps(toy))])
 def test_callbacks_survive_a_copy(cloud, copied):
     toy = Toy().set_callbacks(Recorder()).fit(cloud)
@@ -367,8 +381,11 @@ def test_callbacks_survive_a_copy(cloud, copied):
     assert recorder.names("end")[-1] == "fit"
 
 
+@calls_back
 def test_the_progress_bar_of_scikit_learn(cloud, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")  # so that no name is cut short
+    from sklearn.callback import ProgressBar
+
     make_pipeline(StandardScaler(), Toy()).set_callbacks(ProgressBar()).fit(cloud)
     out = capsys.readouterr().out
     for name in ("Pipeline - fit", "Toy - fit #1", "Toy - products #0", "Toy - rows #1"):
@@ -400,6 +417,7 @@ def test_an_older_scikit_learn_has_no_callbacks_and_needs_none(monkeypatch, clou
 
 
 # ── all together ────────────────────────────────────────────────────────────
+@calls_back
 def test_all_who_look_on_see_all(tmp_path, cloud, capsys):
     path, recorder = tmp_path / "toy.ckpt", Recorder()
     toy = Toy(verbose=1, checkpoint=path).set_callbacks(recorder).fit(cloud)

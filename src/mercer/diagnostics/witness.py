@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.engine.pairwise import dense
+from mercer.solvers.base import TIE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,8 +176,12 @@ class Trial:
 
     @property
     def depth(self) -> float:
-        """λ_min/λ_max, what a search pushes down."""
-        return self.lowest / self.largest if self.largest > 0 else 0.0
+        """λ_min/λ_max, what a search pushes down, to the digits that are not rounding.
+
+        With more of them rounding would lead the search, on each processor by a path of its own.
+        """
+        ratio = self.lowest / self.largest if self.largest > 0 else 0.0
+        return float(LEAST_DEPTH * np.rint(ratio / LEAST_DEPTH))
 
     @property
     def spectrum(self) -> str:
@@ -192,7 +197,7 @@ def find_asymmetry(values: Values, rows: Indices, K: Array, *, eps: float) -> Wi
     scale = np.maximum(np.maximum(np.abs(K), np.abs(K.T)), np.outer(lengths, lengths))
     gap = np.divide(np.abs(K - K.T), scale, out=np.zeros_like(scale), where=scale > 0)
     limit = math.sqrt(eps)
-    worst = np.argsort(gap, axis=None)[::-1][:5]
+    worst = _ranked(gap.ravel())[:5]
     for i, j in zip(*np.unravel_index(worst, gap.shape), strict=True):
         if gap[i, j] <= limit:
             return None
@@ -216,16 +221,47 @@ def find_negative(
     largest = float(np.abs(eigenvalues).max())
     floor = rounding(len(K), largest, eps)
     depth = min(CLEAR_DEPTH, -0.5 * float(eigenvalues[0]) / largest)
-    for subset in _subsets(S, vectors[:, 0], floor=floor, depth=depth):
+    weights = np.sum(_lowest_space(eigenvalues, vectors) ** 2, axis=1)  # (n,): of any basis
+    for subset in _subsets(S, weights, floor=floor, depth=depth):
         witness = _confirmed(values, rows[subset], eps=eps, rng=rng)
         if witness is not None:
             return witness
     return None
 
 
-def _subsets(S: Array, v: Array, *, floor: float, depth: float) -> Iterator[Indices]:
+def _first(sizes: Array) -> int:
+    """Where the largest is, the first of those that equal it within rounding."""
+    largest = float(np.max(sizes))
+    return int(np.argmax(sizes >= largest - TIE * abs(largest)))
+
+
+def _ranked(sizes: Array) -> Indices:
+    """Positions from the largest of these down; what is equal within rounding in its own order."""
+    largest = float(np.max(sizes)) or 1.0  # sizes are not negative
+    return np.argsort(-np.rint(sizes / (TIE * largest)), kind="stable")
+
+
+def _lowest_space(eigenvalues: Array, vectors: Array) -> Array:  # (n,), (n, n) -> (n, p)
+    """A basis of the directions in which K is most negative: several where the eigenvalue repeats."""
+    return vectors[:, eigenvalues <= eigenvalues[0] + TIE * abs(eigenvalues[0])]
+
+
+def _lowest_vector(eigenvalues: Array, vectors: Array) -> Array:  # (n,)
+    """The direction in which K is most negative, of length one.
+
+    Rounding chooses the sign of an eigenvector, and the basis where an eigenvalue repeats. The point that
+    weighs most in that space, the first of equals, is projected onto it: the same from any basis, and
+    positive there.
+    """
+    basis = _lowest_space(eigenvalues, vectors)  # (n, p)
+    i = _first(np.sum(basis**2, axis=1))
+    v = basis @ basis[i]
+    return np.asarray(v / np.linalg.norm(v))
+
+
+def _subsets(S: Array, weights: Array, *, floor: float, depth: float) -> Iterator[Indices]:
     """Positions that may carry a witness: one point, a pair, a few, all."""
-    i = int(np.argmin(np.diagonal(S)))
+    i = _first(-np.diagonal(S))
     if S[i, i] < -floor:  # k(x, x) = ‖φ(x)‖² is negative
         yield np.array([i])
     if len(S) == 1:
@@ -233,7 +269,7 @@ def _subsets(S: Array, v: Array, *, floor: float, depth: float) -> Iterator[Indi
     pair = _worst_pair(S)
     if _is_deep(S, pair, floor=floor, depth=depth):  # Cauchy-Schwarz fails
         yield pair
-    yield _fewest(S, v, floor=floor, depth=depth)
+    yield _fewest(S, weights, floor=floor, depth=depth)
     yield np.arange(len(S))
 
 
@@ -244,7 +280,7 @@ def _worst_pair(S: Array) -> Indices:
     half_gap = 0.5 * (diag[:, None] - diag[None, :])
     lowest = half_sum - np.hypot(half_gap, S)
     np.fill_diagonal(lowest, np.inf)
-    return np.sort(np.array(np.unravel_index(np.argmin(lowest), S.shape)))
+    return np.sort(np.array(np.unravel_index(_first(-lowest.ravel()), S.shape)))
 
 
 def _is_deep(S: Array, subset: Indices, *, floor: float, depth: float) -> bool:
@@ -253,9 +289,9 @@ def _is_deep(S: Array, subset: Indices, *, floor: float, depth: float) -> bool:
     return lowest < -floor and -lowest >= depth * float(np.abs(eigenvalues).max())
 
 
-def _fewest(S: Array, v: Array, *, floor: float, depth: float) -> Indices:
-    """Few points, chosen by their weight in v, on which the negative direction survives."""
-    order = np.argsort(-np.abs(v))
+def _fewest(S: Array, weights: Array, *, floor: float, depth: float) -> Indices:
+    """Few points, chosen by their weight, on which the negative direction survives."""
+    order = _ranked(weights)
     m = min(3, len(S))
     while m < len(S) and not _is_deep(S, order[:m], floor=floor, depth=depth):
         m = min(m + max(1, m // 2), len(S))
@@ -274,7 +310,7 @@ def _confirmed(
     """A witness on these rows, if their own matrix, computed afresh, has a negative direction."""
     K = values.matrix(rows)
     eigenvalues, vectors = np.linalg.eigh(0.5 * (K + K.T))
-    v = vectors[:, 0] * np.sign(vectors[np.argmax(np.abs(vectors[:, 0])), 0])
+    v = _lowest_vector(eigenvalues, vectors)
     value = float(v @ K @ v)
     # Pairs evaluated alone are rounded differently; |vᵀEv| ≤ ‖E‖₂ ≤ m max|E_ij|.
     noise = len(rows) * _noise(values, rows, K, rng=rng)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+import weakref
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,13 @@ class Spool:
     """A temporary file that lives as long as this object."""
 
     def __init__(self, stream: Any, suffix: str) -> None:
-        # Holds on to the file: it is gone when this object is, also when the process ends.
-        self._file = tempfile.NamedTemporaryFile(prefix="mercer-", suffix=suffix)  # noqa: SIM115
-        self.path = Path(self._file.name)
-        shutil.copyfileobj(stream, self._file, 2**20)
-        self._file.flush()
+        file = tempfile.NamedTemporaryFile(prefix="mercer-", suffix=suffix)  # noqa: SIM115
+        # Closed, and with it gone, when this object is, also when the process ends: a file that is left to
+        # the garbage collector to close is warned of from Python 3.14 on.
+        weakref.finalize(self, file.close)
+        self.path = Path(file.name)
+        shutil.copyfileobj(stream, file, 2**20)
+        file.flush()
 
 
 def spooled(form: str, pipe: Path | None = None) -> Spool:

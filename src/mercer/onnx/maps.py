@@ -112,5 +112,13 @@ def fourier_features(g: Graph, sections: FourierSections, x: Value) -> Value:  #
     if not g.is_double:
         turns = wide.op("Floor", wide.op("Mul", phases, 0.5 / math.pi))
         phases = g.cast(wide.op("Sub", phases, wide.op("Mul", turns, 2.0 * math.pi)))
-    circle = g.op("Concat", g.op("Cos", phases), g.op("Sin", phases), axis=1)
+    circle = g.op("Concat", _cosines(g, phases), g.op("Sin", phases), axis=1)
     return g.op("Mul", circle, math.sqrt(sections.amplitude / len(sections.frequencies)))
+
+
+def _cosines(g: Graph, phases: Value) -> Value:
+    """cos φ; in float64, where onnxruntime has long had no cosine but a sine, 1 - 2 sin²(φ/2)."""
+    if not g.is_double:
+        return g.op("Cos", phases)
+    half = g.op("Sin", g.op("Mul", phases, 0.5))
+    return g.op("Sub", 1.0, g.op("Mul", g.op("Mul", half, half), 2.0))

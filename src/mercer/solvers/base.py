@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from mercer._core.watch import Watch
     from mercer.operators.base import SymmetricOperator
 
+# Numbers this close, relative to the largest, are equal but for rounding: which of them comes first is
+# decided by its place, or another processor would print another answer.
+TIE = 1e-6
+
 
 @dataclass(frozen=True, repr=False)
 class EigenPairs:
@@ -78,8 +82,13 @@ class EigenPairs:
 
 
 def fixed_signs(vectors: Array) -> Array:
-    """±1 for each column, so that its largest entry is positive: the same data, the same picture."""
-    top = np.argmax(np.abs(vectors), axis=0)
+    """±1 for each column, so that its largest entry is positive: the same data, the same picture.
+
+    Rows that mirror each other have entries of one size, of which rounding would make now this, now that one
+    the largest: among those within a millionth the first counts, on every processor.
+    """
+    sizes = np.abs(vectors)
+    top = np.argmax(sizes >= (1.0 - TIE) * sizes.max(axis=0, initial=0.0), axis=0)
     return np.where(vectors[top, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
 

@@ -20,7 +20,8 @@ ROWS = 256  # a tenth or so of what is looked for, for a percent of a product
 LARGEST = 4  # rows of each vector that are looked at in any case
 TWICE = 2.0  # what the rows show is told twice over, for what they may have missed
 # Of its own eigenvalue, what may be missing in the product of a pair: scores are products over √λ, so
-# this is how far those of the fit may be from those of `transform`, however small a component is.
+# this is how far those of the fit may be from those of `transform`, however small a component is, as a root
+# mean square over the rows in units of their spread (single rows may be ten times as far).
 SCORES = 1e-5
 
 

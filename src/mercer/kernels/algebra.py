@@ -9,10 +9,12 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.kernels.base import Kernel, finite, is_whole
+from mercer.kernels.scaled import in_range
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
+    from mercer.kernels.scaled import Scaled
 
 
 def is_number(value: Any) -> bool:
@@ -117,11 +119,17 @@ class Sum(_Binary):
 
     def tile(self, x: Rows, y: Rows) -> Array:
         tile = self.left.tile(x, y)
-        tile += self.right.tile(x, y)
-        return tile
+        with np.errstate(over="ignore", invalid="ignore"):
+            tile += self.right.tile(x, y)
+        return in_range(tile, lambda: self.scaled(x, y))
 
     def tile_diag(self, x: Rows) -> Array:
-        return self.left.tile_diag(x) + self.right.tile_diag(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            diag = self.left.tile_diag(x) + self.right.tile_diag(x)
+        return in_range(diag, lambda: self.scaled(x))
+
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        return self.left.scaled(x, y) + self.right.scaled(x, y)
 
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         return self.left.tile_slope(x, y, weights) + self.right.tile_slope(x, y, weights)
@@ -153,11 +161,17 @@ class Product(_Binary):
 
     def tile(self, x: Rows, y: Rows) -> Array:
         tile = self.left.tile(x, y)
-        tile *= self.right.tile(x, y)
-        return tile
+        with np.errstate(over="ignore", invalid="ignore"):
+            tile *= self.right.tile(x, y)
+        return in_range(tile, lambda: self.scaled(x, y))
 
     def tile_diag(self, x: Rows) -> Array:
-        return self.left.tile_diag(x) * self.right.tile_diag(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            diag = self.left.tile_diag(x) * self.right.tile_diag(x)
+        return in_range(diag, lambda: self.scaled(x))
+
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        return self.left.scaled(x, y) * self.right.scaled(x, y)
 
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         left = self.left.tile_slope(x, y, weights * self.right.tile(x, y))
@@ -216,13 +230,18 @@ class Scale(Unary):
 
     def tile(self, x: Rows, y: Rows) -> Array:
         tile = self.kernel.tile(x, y)
-        tile *= float(self.factor)
-        return tile
+        with np.errstate(over="ignore"):
+            tile *= float(self.factor)
+        return in_range(tile, lambda: self.scaled(x, y))
 
     def tile_diag(self, x: Rows) -> Array:
         diag = self.kernel.tile_diag(x)
-        diag *= float(self.factor)
-        return diag
+        with np.errstate(over="ignore"):
+            diag *= float(self.factor)
+        return in_range(diag, lambda: self.scaled(x))
+
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        return self.kernel.scaled(x, y).times(float(self.factor))
 
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         return self.kernel.tile_slope(x, y, weights) * float(self.factor)
@@ -271,6 +290,9 @@ class Power(Unary):
     def tile_diag(self, x: Rows) -> Array:
         diag = self.kernel.tile_diag(x)
         return np.power(diag, int(self.exponent), out=diag)
+
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        return self.kernel.scaled(x, y).power(int(self.exponent))
 
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         return self.kernel.tile_slope(x, y, weights * self._slope(self.kernel.tile(x, y)))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
+    from mercer.kernels.scaled import Scaled
 
 
 class Kernel(ABC):
@@ -40,6 +41,15 @@ class Kernel(ABC):
     @abstractmethod
     def tile_diag(self, x: Rows) -> Array:
         """[k(x_i, x_i)] for checked rows, as a new (n,) array of their dtype."""
+
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        """[k(x_i, y_j)], or [k(x_i, x_i)] without y, also where such values would be out of range."""
+        from mercer.kernels.scaled import Scaled
+
+        own = self.tile_diag(x)
+        return (
+            Scaled.of(own, own) if y is None else Scaled.of(self.tile(x, y), own, self.tile_diag(y))
+        )
 
     # ── derivatives ─────────────────────────────────────────────────────────
     @property

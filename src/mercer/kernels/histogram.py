@@ -46,8 +46,7 @@ class Chi2(Kernel):
             raise InputError(msg)
 
     def tile(self, x: Rows, y: Rows) -> Array:
-        tile = chi2_distances(x, y)
-        tile *= -self.gamma
+        tile = chi2_distances(x, y, -self.gamma)
         return np.exp(tile, out=tile)
 
     def tile_diag(self, x: Rows) -> Array:

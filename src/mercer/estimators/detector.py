@@ -32,6 +32,7 @@ from mercer.estimators.detector_report import (
 )
 from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
 from mercer.estimators.saving import Saving
+from mercer.kernels.names import is_positive_only
 from mercer.model.statistics import Gauge
 
 if TYPE_CHECKING:
@@ -142,6 +143,13 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         self.folds = folds
         self.memory = memory
         self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        given = self.kernel if self.model is None else getattr(self.model, "kernel", None)
+        # Scaled columns have negative entries whatever came: then it is no matter of the rows.
+        tags.input_tags.positive_only = not self.scale and is_positive_only(given)
+        return tags
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def fit(self, X: Any, y: Any = None) -> Self:

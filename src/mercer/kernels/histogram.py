@@ -35,6 +35,11 @@ class Chi2(Kernel):
         """Gamma is positive."""
         positive("gamma", self.gamma, kernel="Chi2")
 
+    @property
+    def positive_only(self) -> bool:
+        """Yes: it is a kernel of histograms."""
+        return True
+
     def check_rows(self, x: Rows) -> None:
         """No entry is negative."""
         lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)

@@ -186,7 +186,9 @@ def _gaussian_process(kernel: GaussianProcess, x: Rows) -> Array:
 def _exponents(kernel: Any) -> float:
     """The product of all exponents of a scikit-learn kernel, nested or side by side."""
     inner = [getattr(kernel, name) for name in ("k1", "k2", "kernel") if hasattr(kernel, name)]
-    return float(np.prod([max(1.0, float(getattr(kernel, "exponent", 1.0))), *map(_exponents, inner)]))
+    return float(
+        np.prod([max(1.0, float(getattr(kernel, "exponent", 1.0))), *map(_exponents, inner)])
+    )
 
 
 _KNOWN: dict[type[Kernel], Any] = {

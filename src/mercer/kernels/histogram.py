@@ -45,7 +45,7 @@ class Chi2(Kernel):
         lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)
         if lowest < 0:
             msg = (
-                f"Chi2 is a kernel of histograms, but the data hold {lowest:.6g}. "
+                f"Negative values in data: Chi2 is a kernel of histograms, but the data hold {lowest:.6g}. "
                 "Shift the columns to start at zero, or use RBF."
             )
             raise InputError(msg)

@@ -33,8 +33,8 @@ class FarRows:
 def far_rows(x: Array, fitted: Fitted, asked: Callable[[Array], Array]) -> list[FarRows]:
     """Rows spread out, and shrunk: those that the precision of x can hold, of rows without gaps.
 
-    `asked` prepares rows for the model. Where no entry is negative, none becomes so. Random features of rows so far away that their phases have no
-    digit left are left out: neither graph nor model says anything about them.
+    `asked` prepares rows for the model. Where no entry is negative, none becomes so. Random features of rows
+    so far away that their phases have lost their digits are left out: there is nothing to agree on.
     """
     whole = x[np.all(np.isfinite(x), axis=1)]
     if len(whole) == 0:

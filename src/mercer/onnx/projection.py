@@ -10,7 +10,6 @@ from mercer.approximations.random_features import FourierSections
 from mercer.model.statistics import score_variances
 from mercer.onnx.kernels import diag, tile
 from mercer.onnx.maps import features, fourier_features
-from mercer.onnx.pairwise import nan_where_infinite
 from mercer.operators.sections import FeatureSections, GivenSections
 
 if TYPE_CHECKING:
@@ -33,10 +32,8 @@ def scores(g: Graph, model: Fitted, x: Value) -> Value:  # (b, d) -> (b, k)
     coef = model.projection.coef.astype(np.float64)
     offset = model.projection.offset.astype(np.float64)
     if model.mean is None:
-        found = g.op("Sub", g.op("MatMul", _sections(g, model, x), coef), offset)
-    else:
-        found = _explicit_scores(g, _centred(g, model, x), model.mean, coef, offset)
-    return nan_where_infinite(g, found)
+        return g.op("Sub", g.op("MatMul", _sections(g, model, x), coef), offset)
+    return _explicit_scores(g, _centred(g, model, x), model.mean, coef, offset)
 
 
 def _centred(g: Graph, model: Fitted, x: Value) -> Value:  # (b, d) -> (b, D)

@@ -40,8 +40,8 @@ class Agreement:
     are not certain to that, ten times what rounding leaves open in them.
 
     Beside the rows that were given, a few of them are looked at spread out by 10³, 10⁷ and 10²⁰, and shrunk
-    by 10⁻¹⁰ and 10⁻³⁰, as far as the precision of the graph reaches. There the graph agrees or, where a kernel
-    value is out of range, answers NaN: ``excess`` covers them, ``max_abs`` and ``max_rel`` do not.
+    by 10⁻¹⁰ and 10⁻³⁰, as far as the precision of the graph reaches. There the graph agrees or, where a
+    kernel value is out of range, answers NaN: ``excess`` covers them, ``max_abs`` and ``max_rel`` do not.
     """
 
     max_abs: float

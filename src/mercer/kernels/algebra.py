@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from mercer.kernels.scaled import Scaled
 
 
+# A map is written degree by degree: of a higher one it takes long, though it may be a single column.
+MOST_DEGREE = 10_000
+
+
 def is_number(value: Any) -> bool:
     """Whether the value scales a kernel (2.0 * k) rather than multiplies it (k1 * k2)."""
     return isinstance(value, (Real, np.number)) and not isinstance(value, bool)
@@ -312,7 +316,7 @@ class Power(Unary):
         """Distinct products of p features of the inner map."""
         self.check_parameters()
         inner = self.kernel.map_dimension(d)
-        if inner is None:
+        if inner is None or self.exponent > MOST_DEGREE:
             return None
         from mercer.kernels.feature_map import n_monomials
 

@@ -1,5 +1,7 @@
 """Laws of every kernel: symmetric, positive semi-definite, its diagonal, its dtype, its algebra."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics import pairwise
 
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
+from mercer import IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, KernelError
 from mercer.kernels import (
     KERNELS,
@@ -474,3 +477,128 @@ def test_an_unresolved_rule_is_an_error_inside():
     x = np.zeros((2, 2))
     with pytest.raises(KernelError, match="resolve"):
         RBF().tile(x, x)
+
+
+# ── equality ────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_a_kernel_equals_its_copy_and_no_other(name):
+    kernel = ALL[name]
+    again = clone(kernel)
+    assert again == kernel
+    assert hash(again) == hash(kernel)
+    assert {kernel: name}[again] == name
+    assert [other for other in sorted(ALL) if ALL[other] == kernel] == [name]
+    assert kernel != name
+    assert kernel != repr(kernel)
+
+
+def test_equality_follows_parameters_and_the_hash_does_not():
+    """A kernel that is set to something else is still found where it was put."""
+    kernel = RBF(1.0) + 0.5 * Linear()
+    kept = {kernel}
+    assert kernel == RBF(1.0) + 0.5 * Linear()
+    kernel.set_params(left__gamma=2.0)
+    assert kernel in kept
+    assert kernel != RBF(1.0) + 0.5 * Linear()
+    assert kernel == RBF(2.0) + 0.5 * Linear()
+    assert RBF() == RBF()
+    assert RBF() != Laplacian()
+    assert RBF() ** 2 != RBF() ** 3
+    assert RBF().normalised() == RBF().normalised()
+
+
+def test_columns_are_equal_as_positions_and_as_masks_but_not_to_each_other():
+    on = RBF().on
+    assert on([0, 2]) == on((0, 2)) == on(np.array([0, 2]))
+    assert on([True, False]) == on(np.array([True, False]))
+    assert on([True, False]) != on([1, 0])
+    assert on([0, 1]) != on([0, 1, 2])
+
+
+def test_kernels_from_outside_are_equal_where_what_they_hold_is():
+    assert Custom(np.dot) == Custom(np.dot)
+    assert Custom(np.dot) != Custom(np.vdot)
+    assert Custom(np.dot, "points") != Custom(np.dot, "matrices")
+    assert as_kernel(gp.RBF(1.0)) == as_kernel(gp.RBF(1.0))
+    assert as_kernel(gp.RBF(1.0)) != as_kernel(gp.RBF(2.0))
+    assert Precomputed() == Precomputed()
+
+
+# ── what a function returns ─────────────────────────────────────────────────
+RETURNS = {
+    "nothing": (lambda *_: None, "returned None.*return statement"),
+    "text": (lambda *_: "a", "returned .*'a'.*real number"),
+    "digits as text": (lambda *_: "1.5", "returned .*'1.5'.*real number"),
+    "complex": (lambda *_: 1.0 + 2.0j, "complex numbers.*real"),
+    "an object": (lambda *_: {}, "returned {}, of type dict"),
+    "an array of objects": (lambda *_: np.array([None]), "returned None, of type NoneType"),
+    "a vector": (lambda *_: np.ones(7), r"shape \(7,\).*one number was needed"),
+    "ragged lists": (lambda *_: [[1.0], [1.0, 2.0]], "not an array of numbers"),
+    "NaN": (lambda *_: np.nan, "returned nan"),
+}
+MATRICES = {
+    "nothing": (lambda *_: None, "returned None.*return statement"),
+    "text": (lambda x, y: np.full((len(x), len(y)), "a"), "returned .*'a'.*real number"),
+    "complex": (lambda x, y: (x @ y.T).astype(complex), "complex numbers.*real"),
+    "gaps": (lambda x, y: [[None] * len(y)] * len(x), "returned None, of type NoneType"),
+    "one row": (lambda x, y: (x @ y.T)[:1], r"shape \(1, \d+\) for \d+ and \d+ points"),
+    "ragged lists": (lambda *_: [[1.0], [1.0, 2.0]], "not an array of numbers"),
+    "NaN": (lambda x, y: x @ y.T * np.nan, "returned nan"),
+}
+
+
+@pytest.mark.parametrize("name", RETURNS)
+def test_a_function_of_points_is_told_what_it_returned(name, cloud):
+    function, says = RETURNS[name]
+    for kernel in (Custom(function, "points"), Custom(function, "points") + RBF(1.0)):
+        with pytest.raises(KernelError, match=says):
+            kernel(cloud)
+        with pytest.raises(KernelError, match=says):
+            kernel.diag(cloud)
+
+
+@pytest.mark.parametrize("form", ["auto", "matrices"])
+@pytest.mark.parametrize("name", MATRICES)
+def test_a_function_of_matrices_is_told_what_it_returned(name, form, cloud):
+    function, says = MATRICES[name]
+    with pytest.raises(KernelError, match=says):
+        Custom(function, form)(cloud)
+
+
+def test_numbers_of_any_kind_are_numbers(cloud):
+    wanted = Linear()(cloud)
+    for cast in (
+        lambda K: K.astype(object),
+        lambda K: K.astype(np.longdouble),
+        lambda K: K.tolist(),
+        sparse.csr_array,
+    ):
+        kernel = Custom(lambda x, y, cast=cast: cast(x @ y.T), "matrices")
+        np.testing.assert_allclose(kernel(cloud), wanted, rtol=1e-14)
+    assert Custom(lambda *_: Fraction(1, 4), "points")(cloud)[0, 0] == 0.25
+    assert Custom(lambda *_: True, "points")(cloud)[0, 0] == 1.0
+
+
+@pytest.mark.parametrize("name", sorted(set(RETURNS) - {"NaN"}))
+def test_transform_is_told_as_fit_is(name, cloud):
+    """A function may change its mind after the fit."""
+    answers = [np.dot]
+
+    def function(x, y):
+        return answers[-1](x, y)
+
+    model = KernelPCA(2, kernel=Custom(function, "points")).fit(cloud)
+    answers.append(RETURNS[name][0])
+    with pytest.raises(KernelError, match=RETURNS[name][1]):
+        model.transform(cloud[:3])
+
+
+def test_positive_only_is_known_of_every_combination():
+    for kernel in (Chi2(), RBF() + Chi2(), 2.0 * Chi2(), Chi2() ** 2, (Chi2() * RBF()).on([0])):
+        assert kernel.positive_only
+        assert KernelPCA(kernel=kernel.normalised()).__sklearn_tags__().input_tags.positive_only
+        assert IncrementalKernelPCA(kernel=kernel).__sklearn_tags__().input_tags.positive_only
+        detector = KernelPCADetector(kernel=kernel, scale=False)
+        assert detector.__sklearn_tags__().input_tags.positive_only
+    for kernel in ("rbf", "precomputed", RBF() + Linear(), "no such kernel", None):
+        assert not KernelPCA(kernel=kernel).__sklearn_tags__().input_tags.positive_only

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import mp
 from scipy import sparse
 from sklearn.gaussian_process import kernels as gp
 
+from markets.exact import exact
 from mercer._core.errors import InputError, KernelError
 from mercer.diagnostics import Verdict, Witness, check_kernel, mercer_check, search
 from mercer.diagnostics.mercer_check import How
+from mercer.diagnostics.rounding import value_error
 from mercer.diagnostics.witness import MatrixValues, find_negative
 from mercer.kernels import (
     RBF,
@@ -529,3 +532,58 @@ def test_a_second_evaluation_without_a_negative_direction_is_no_witness(rng):
     values = Fickle(np.eye(4))
     K = np.array([[1.0, 2.0], [2.0, 1.0]])
     assert find_negative(values, np.arange(2), K, eps=1e-16, rng=rng) is None
+
+
+# ── rounding, amplified ─────────────────────────────────────────────────────
+AMPLIFIED = {
+    "power of rbf": RBF(1.0) ** 10**7,
+    "power of median rbf": RBF() ** 10**7,
+    "high power of rbf": RBF(1.0) ** 10**12,
+    "power of laplacian": Laplacian(1.0) ** 10**9,
+    "power of matern-1/2": Matern(0.5, 1.0) ** 10**7,
+    "power of matern-3/2": Matern(1.5, 1.0) ** 10**8,
+    "power of rational quadratic": RationalQuadratic(1.0, 1.0) ** 10**8,
+    "power of cosine": Cosine() ** 10**7,
+    "power of a normalised polynomial": Polynomial(2, 0.1).normalised() ** 10**8,
+    "power of a product": (RBF(1.0) * Cosine()) ** 10**8,
+    "power of a sum": (0.5 * RBF(1.0) + 0.5) ** 10**8,
+    "power of a power": (RBF(1.0) ** 10**5) ** 10**3,
+    "power of columns": Cosine().on([0]) ** 10**8,
+    "degree": Polynomial(10**9, 1e-9, 1.0),
+    "alpha": RationalQuadratic(1e12, 1e-3),
+    "rough": Matern(1e-3, 1.0),
+    "rougher": Matern(1e-6, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", AMPLIFIED)
+def test_no_witness_is_made_of_rounding(name, X):
+    """All are kernels by construction: what seems negative is rounding, times the exponent."""
+    for rows in (X[:15], 1e-3 * X[:15], 10.0 + 1e-3 * X[:15]):
+        assert check_kernel(AMPLIFIED[name], rows).valid
+
+
+@pytest.mark.parametrize("name", ["power of median rbf", "power of cosine", "rough"])
+def test_no_search_ends_with_rounding(name):
+    assert check_kernel(AMPLIFIED[name]).valid
+
+
+@pytest.mark.parametrize("name", AMPLIFIED)
+def test_the_bound_on_rounding_holds(name):
+    """Against the same formula in 60 digits, on points so near that powers of them are not zero."""
+    kernel = AMPLIFIED[name].resolve(np.eye(3), rng=np.random.default_rng(0))
+    x = 1.0 + 1e-4 * np.random.default_rng(1).normal(size=(6, 3))
+    bound = value_error(kernel, x)
+    found = kernel(x)
+    rows = [[mp.mpf(float(v)) for v in row] for row in x]
+    with mp.workdps(60):
+        for i, j in np.ndindex(found.shape):
+            assert abs(mp.mpf(float(found[i, j])) - exact(kernel, rows[i], rows[j])) <= bound[i, j]
+
+
+@pytest.mark.parametrize("p", [3, 10**3, 10**5])
+def test_a_power_of_no_kernel_still_has_a_witness(p):
+    """k(x, x) = -1 to an odd power is -1, which no rounding explains."""
+    verdict = check_kernel((-1.0 * RBF(1.0)) ** (p // 2 * 2 + 1))
+    assert verdict.valid is False
+    assert verdict.witness.value < -0.5

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
 import mercer.sklearn
-from mercer.kernels import RBF, Linear
+from mercer.kernels import RBF, Chi2, Linear
 
 ESTIMATORS = [
     mercer.KernelPCA(),
@@ -17,6 +17,8 @@ ESTIMATORS = [
     mercer.KernelPCA(kernel=RBF() + 0.5 * Linear(), preimage="ridge"),
     mercer.KernelPCA(0.9, kernel="laplacian", solver="krylov"),
     mercer.KernelPCA(kernel="precomputed"),
+    mercer.KernelPCA(kernel="chi2"),
+    mercer.KernelPCA(kernel=Chi2() + RBF()),
     mercer.PCA(),
     mercer.PCA(1),
     mercer.sklearn.KernelPCA(),
@@ -35,6 +37,7 @@ def test_common_checks(estimator, check):
 @pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
 def test_pickle_and_joblib_keep_every_bit(estimator, tmp_path, rng):
     x = rng.standard_normal((40, 3)) * [1, 2, 4]
+    x = np.abs(x) if estimator.__sklearn_tags__().input_tags.positive_only else x
     data = x @ x.T if getattr(estimator, "kernel", "") == "precomputed" else x
     fitted = estimator.fit(data)
     again = pickle.loads(pickle.dumps(fitted))

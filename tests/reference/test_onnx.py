@@ -21,8 +21,20 @@ from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, Prep
 from mercer.approximations import RandomFourier, RPCholesky
 from mercer.errors import InputError, KernelError
 from mercer.io.prepare import Preparation
-from mercer.kernels import RBF, Chi2, Custom, Laplacian, Linear, Matern, Polynomial, Sigmoid
+from mercer.kernels import (
+    RBF,
+    Chi2,
+    Cosine,
+    Custom,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    RationalQuadratic,
+    Sigmoid,
+)
 from mercer.onnx import Agreement, register, to_onnx, verify
+from mercer.onnx.kernels import _KERNELS
 from mercer.onnx.sample import sample_rows
 from mercer.onnx.verify import DisagreementError, require_agreement
 
@@ -557,3 +569,86 @@ def test_old_opsets_and_functions_are_refused_in_pipelines(cloud):
         skl2onnx.to_onnx(model, cloud[:1], target_opset=12)
     with pytest.raises(KernelError, match="Python function"):
         skl2onnx.to_onnx(KernelPCA(2, kernel=VALID["matrices"]).fit(cloud), cloud[:1])
+
+
+# ── far rows ────────────────────────────────────────────────────────────────
+FAR_KERNELS = {
+    **KERNELS,
+    "cosine-of-points": Cosine() + 1e-9 * RBF(1e-3),
+    "heavy-tail": RationalQuadratic(0.01, 1.0),
+    "normalised-poly3": Polynomial(3).normalised(),
+    "normalised-poly3-of-points": Polynomial(3).normalised() + 1e-9 * RBF(1e-3),
+    "normalised-homogeneous": Polynomial(3, coef0=0.0).normalised(),
+    "normalised-sum": (RBF(0.3) + Linear()).normalised(),
+}
+FACTORS = {
+    "float32": (1e-44, 1e-30, 1e-10, 1e3, 1e7, 1e12, 1e20, 1e37),
+    "float64": (1e-300, 1e-160, 1e-30, 1e3, 1e7, 1e20, 1e100, 1e160, 1e307),
+}
+
+
+@pytest.mark.parametrize("dtype", FACTORS)
+@pytest.mark.parametrize("name", sorted(FAR_KERNELS))
+def test_scores_of_far_and_tiny_rows_are_the_models_or_nan(name, dtype, cloud, histograms):
+    """Never another number: the graph can't raise, and an overflow on the way must not pass for a score."""
+    x = histograms if name in HISTOGRAM or name == "fractional" else cloud
+    model = KernelPCA(2, kernel=FAR_KERNELS[name], solver="lapack").fit(x)
+    session = onnxruntime.InferenceSession(
+        to_onnx(model, dtype=dtype).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    spread = np.sqrt(model.explained_variance_)
+    for factor in FACTORS[dtype]:
+        rows = (factor * (np.abs(x[:20]) if x is histograms else x[:20])).astype(dtype)
+        found = session.run(None, {"X": rows})[0].astype(np.float64)
+        with np.errstate(all="ignore"):
+            own = model.fit_.projection(rows.astype(np.float64))
+        known = np.isfinite(found)
+        assert not np.any(np.isinf(found))
+        assert np.all(np.isfinite(own[known]))
+        scale = np.maximum(np.max(np.abs(own), axis=0, where=known, initial=0.0), spread)
+        tolerance = 1e-4 if dtype == "float32" else 1e-8
+        assert np.all((np.abs(found - own) <= tolerance * scale)[known])
+
+
+def test_verify_looks_at_far_rows_and_says_how_far(cloud):
+    model = KernelPCA(2, kernel=RBF(0.3)).fit(cloud)
+    found = verify(to_onnx(model, dtype="float32"), model, cloud)
+    assert found.ok
+    assert (found.n_far, found.n_unknown) == (100, 0)
+    assert "also on 100 rows spread out and shrunk by 1e-30 to 1e+20" in str(found)
+    cubic = KernelPCA(2, kernel=Polynomial(3)).fit(cloud)
+    found = verify(to_onnx(cubic, dtype="float32"), cubic, cloud)
+    assert found.ok
+    assert found.n_unknown == 20  # those at 1e20, whose cubes float32 can't hold
+    assert "20 of which the graph answers with NaN" in str(found)
+
+
+def test_verify_refuses_a_graph_that_is_wrong_far_away_only(cloud, monkeypatch):
+    """As graphs once were: squares overflow in float32, and a number over infinity is zero."""
+    model = KernelPCA(2, kernel=Cosine() + 1e-9 * RBF(1e-3)).fit(cloud)
+    assert verify(to_onnx(model, dtype="float32"), model, cloud).ok
+
+    def naive(g, kernel, x, z):
+        del kernel
+        unit = g.op("Div", x, g.op("Sqrt", g.squared_norms(x)))
+        return g.op(
+            "MatMul", unit, np.ascontiguousarray((z / np.linalg.norm(z, axis=1)[:, None]).T)
+        )
+
+    monkeypatch.setitem(_KERNELS, Cosine, (naive, _KERNELS[Cosine][1]))
+    found = verify(to_onnx(model, dtype="float32"), model, cloud)
+    assert found.max_rel < found.tolerance
+    assert not found.ok
+
+
+def test_verify_looks_at_far_rows_of_detectors_and_prepared_models(cloud):
+    detector = KernelPCADetector(3, kernel=Polynomial(3).normalised(), random_state=0).fit(cloud)
+    found = verify(to_onnx(detector), detector, cloud)
+    assert found.ok
+    assert found.n_far == 100
+    center, spread = cloud.mean(axis=0), cloud.std(axis=0)
+    preparation = Preparation(("a", "b", "c", "d"), center=center, spread=spread)
+    model = Prepared(preparation, KernelPCA(2, kernel=RBF(0.3)).fit(preparation.scaled(cloud)))
+    found = verify(to_onnx(model), model, cloud)
+    assert found.ok
+    assert found.n_far == 100

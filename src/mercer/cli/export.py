@@ -158,6 +158,9 @@ def _results(proto: Any, content: bytes, found: Agreement, data: str | None) -> 
             "max_rel": found.max_rel,
             "n": found.n,
             "tolerance": found.tolerance,
+            "n_far": found.n_far,
+            "n_unknown": found.n_unknown,
+            "reach": found.reach,
         },
     }
 
@@ -171,5 +174,13 @@ def _in_words(results: dict[str, Any], *, whose: str) -> str:
             f"{', '.join(results['outputs'])}; computed in {facts['mercer.precision']}",
             f"verified with onnxruntime on {found['n']} rows ({whose}): largest difference "
             f"{found['max_rel']:.1e}, relative (tolerance {found['tolerance']:.0e})",
+            *_far_in_words(found),
         ]
     )
+
+
+def _far_in_words(found: dict[str, Any]) -> list[str]:
+    if found["n_far"] == 0:
+        return []
+    unknown = f", to {found['n_unknown']} of which it answers NaN" if found["n_unknown"] else ""
+    return [f"it agrees on {found['n_far']} rows {found['reach']}, too{unknown}"]

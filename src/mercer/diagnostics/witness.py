@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer.diagnostics.rounding import value_error
 from mercer.engine.pairwise import dense
 from mercer.solvers.base import TIE
 
@@ -82,6 +83,9 @@ class Values(Protocol):
     def points(self, rows: Indices) -> Array | Indices:
         """What the caller needs to compute K on these rows."""
 
+    def error(self, rows: Indices) -> Array:
+        """What rounding may have done to each entry of K on these rows."""
+
 
 @dataclass(frozen=True)
 class KernelValues:
@@ -115,6 +119,10 @@ class KernelValues:
         """The rows themselves."""
         return dense(self.x[rows])
 
+    def error(self, rows: Indices) -> Array:
+        """By the formula of the kernel."""
+        return value_error(self.kernel, self.x[rows])
+
 
 @dataclass(frozen=True)
 class MatrixValues:
@@ -133,6 +141,10 @@ class MatrixValues:
     def points(self, rows: Indices) -> Indices:
         """Row numbers."""
         return np.array(rows)
+
+    def error(self, rows: Indices) -> Array:
+        """None: the entries are what they are."""
+        return np.zeros((len(rows), len(rows)))
 
 
 # ── rounding ────────────────────────────────────────────────────────────────
@@ -204,7 +216,8 @@ def find_asymmetry(values: Values, rows: Indices, K: Array, *, eps: float) -> Wi
         pair = rows[[min(i, j), max(i, j)]]
         there, back = values.one(pair[0], pair[1]), values.one(pair[1], pair[0])
         # Evaluated alone the pair must differ as well: a tile may round its two halves differently.
-        if abs(there - back) > limit * scale[i, j]:
+        # And by more than the formula of the kernel lets rounding do to either.
+        if abs(there - back) > limit * scale[i, j] + 2.0 * values.error(pair).max():
             matrix = values.matrix(pair)
             matrix[0, 1], matrix[1, 0] = there, back
             return Witness("asymmetric", values.points(pair), matrix, None, there - back)
@@ -314,8 +327,10 @@ def _confirmed(
     value = float(v @ K @ v)
     # Pairs evaluated alone are rounded differently; |vᵀEv| ≤ ‖E‖₂ ≤ m max|E_ij|.
     noise = len(rows) * _noise(values, rows, K, rng=rng)
-    if value >= -rounding(len(K), float(np.abs(eigenvalues).max()), eps) - noise:
-        return None
+    # |vᵀEv| ≤ |v|ᵀ|E||v|, with what the formula of the kernel lets rounding do to each value.
+    noise += float(np.abs(v) @ values.error(rows) @ np.abs(v))
+    if not value < -rounding(len(K), float(np.abs(eigenvalues).max()), eps) - noise:
+        return None  # a bound that is no number is no witness either
     return Witness("negative", values.points(rows), K, v, value)
 
 

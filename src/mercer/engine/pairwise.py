@@ -12,6 +12,8 @@ from scipy.spatial.distance import cdist
 from mercer.engine.shifted import Shift, ShiftedRows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer._core.types import Array, Rows
 
 
@@ -29,11 +31,71 @@ ROUNDING = {
 
 BLUR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
+# Squares of numbers between these neither overflow nor lose digits to underflow, summed or not.
+SQUARABLE = {
+    np.dtype(np.float64): (2.0**-480, 2.0**480),
+    np.dtype(np.float32): (2.0**-50, 2.0**50),
+}
+# Different numbers of at least this size differ by more than the root of what can be squared.
+SMALL = 2.0**-180
 
-def dot(x: Rows, y: Rows) -> Array:  # (n, d), (m, d) -> (n, m)
-    """X yᵀ as a new dense array."""
+
+def dot(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # (n, d), (m, d) -> (n, m)
+    """Scale · x yᵀ as a new dense array; infinite only where that is beyond the largest number."""
     product: Any = x @ y.T
-    return product.toarray() if sparse.issparse(product) else product
+    tile: Array = product.toarray() if sparse.issparse(product) else product
+    # Whichever is smaller is looked at: the result, or what went into it.
+    n, m, d = *tile.shape, int(x.shape[1])
+    if n * m <= (n + m) * d:
+        sound = bool(np.isfinite(np.sum(tile)))
+    else:
+        sound = d * _extent(x) * _extent(y) < float(np.finfo(tile.dtype).max)
+    if not sound:
+        return _balanced_dot(x, y, scale)
+    if scale != 1.0:
+        tile *= scale
+    return tile
+
+
+def _extent(x: Rows) -> float:
+    values = x.data if sparse.issparse(x) else x
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+
+
+def _balanced_dot(x: Rows, y: Rows, scale: float) -> Array:
+    """Rows of a size about 1 are multiplied, and what they were divided by, powers of two, is put back."""
+    (x, x_powers), (y, y_powers) = balanced(x), balanced(y)
+    product: Any = x @ y.T
+    tile: Array = product.toarray() if sparse.issparse(product) else product
+    mantissa, power = math.frexp(scale)
+    tile *= mantissa
+    with np.errstate(over="ignore"):  # infinite is what it is then
+        return np.ldexp(tile, x_powers[:, None] + y_powers[None, :] + power)
+
+
+def balanced(x: Rows) -> tuple[Rows, Array]:  # (n, d) -> (n, d), (n,)
+    """Rows divided by the power of two above their largest entry, and those powers: no digit is lost."""
+    values: Any = abs(x)
+    largest = values.max(axis=1)
+    largest = largest.toarray().ravel() if sparse.issparse(largest) else largest
+    powers = np.frexp(largest)[1]
+    if sparse.issparse(x):
+        scaled = sparse.csr_array(x, copy=True)
+        scaled.data = np.ldexp(scaled.data, -np.repeat(powers, np.diff(scaled.indptr)))
+        return scaled, powers
+    return np.ldexp(x, -powers[:, None]), powers
+
+
+def lengths(x: Rows) -> Array:  # (n, d) -> (n,)
+    """‖x_i‖ of each row, whatever its size: squares that overflow or vanish are taken of scaled rows."""
+    squares = squared_norms(x)
+    out = np.sqrt(squares)
+    low, high = SQUARABLE[x.dtype]
+    lost = np.flatnonzero(~((squares > low) & (squares < high)))  # rows of zeros among them
+    if len(lost) > 0:
+        rows, powers = balanced(x[lost])
+        out[lost] = np.ldexp(np.sqrt(squared_norms(rows)), powers)
+    return out
 
 
 def squared_norms(x: Rows) -> Array:  # (n, d) -> (n,)
@@ -56,7 +118,8 @@ def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # 
     Accurate to `ROUNDING` whatever the data: a tile where the fast expansion could lose more, because
     an outlier or a narrow kernel makes |scale| ‖x‖² large, is computed again the slow way.
     """
-    tile = _expanded(x, y, scale, ROUNDING[x.dtype])
+    with np.errstate(over="ignore", invalid="ignore"):  # is too rough
+        tile = _expanded(x, y, scale, ROUNDING[x.dtype])
     if tile is None:
         tile = _accurate(x, y, scale)
     clip = np.maximum if scale >= 0 else np.minimum
@@ -64,25 +127,71 @@ def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # 
 
 
 def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m)
-    """Scale · ‖x_i - y_j‖ as a new array, accurate for near points too.
+    """Scale · ‖x_i - y_j‖ as a new array, accurate for near points too, and for rows of any size.
+
+    In float64 where float32 could not hold them.
 
     A square root turns a rounding error of 1e-16 in ‖x - y‖² ≈ 0 into one of 1e-8, which a kernel with a
-    kink at zero shows. Pairs that are near beside the rest are therefore subtracted first.
+    kink at zero shows. Pairs that are near beside their distances from the centre are therefore
+    subtracted first.
     """
     if isinstance(x, ShiftedRows) and _too_blurred(x, y, scale**2):
-        tile = cdist(x.plain(), y.plain()).astype(x.dtype, copy=False)
-        tile *= scale
-        return tile
-    tile = _expanded(x, y, 1.0, np.inf)
+        return _by_differences(x, y, scale)
+    with np.errstate(over="ignore", invalid="ignore"):  # seen below
+        tile = _expanded(x, y, 1.0, np.inf)
     assert tile is not None  # no rounding was too much
+    largest = float(tile.max(initial=0.0))
+    low, high = SQUARABLE[x.dtype]
+    if not low < largest < high:  # NaN neither
+        return _by_differences(x, y, scale)
     # What cancellation left below zero is among the near pairs too.
-    near = np.argwhere(tile < NEAR * tile.max(initial=0.0))
+    near = np.argwhere(tile < NEAR * max(largest, _cancelling(x, y)))
+    if 4 * len(near) > tile.size:
+        return _by_differences(x, y, scale)
+    tile[near[:, 0], near[:, 1]] = 0.0
+    np.sqrt(tile, out=tile)
     for pairs in np.array_split(near, 1 + len(near) * x.shape[1] // NEAR_ENTRIES):
         gap = dense(x[pairs[:, 0]]) - dense(y[pairs[:, 1]])
-        tile[pairs[:, 0], pairs[:, 1]] = np.einsum("pd,pd->p", gap, gap)
-    np.sqrt(tile, out=tile)
+        tile[pairs[:, 0], pairs[:, 1]] = lengths(gap)
     tile *= scale
     return tile
+
+
+def _cancelling(x: Rows, y: Rows) -> float:
+    """The largest ‖x‖² + ‖y‖²: of rows that lie together, but far from where they are counted from."""
+    if isinstance(x, ShiftedRows):
+        norms = x.norms, y.norms
+    elif sparse.issparse(x) or sparse.issparse(y):
+        norms = squared_norms(x), squared_norms(y)
+    else:  # counted from the mean of the y: some of them is as far from x
+        return 0.0
+    return float(norms[0].max(initial=0.0)) + float(norms[1].max(initial=0.0))
+
+
+def _by_differences(x: Rows, y: Rows, scale: float) -> Array:  # -> (n, m)
+    """Scale · ‖x_i - y_j‖, subtracted first.
+
+    In float64, where no square of a float32 is lost. Squares of float64 are: where a distance is beyond
+    their range, that of rows multiplied by a power of two is taken.
+    """
+    x, y = (dense(side).astype(np.float64, copy=False) for side in (x, y))
+    with np.errstate(over="ignore"):
+        tile: Array = cdist(x, y)
+        low, high = (math.sqrt(end) for end in SQUARABLE[tile.dtype])
+        long, short = ~(tile < high), tile < low
+        tile *= scale
+        if np.any(long):
+            scaled = cdist(np.ldexp(x, -600), np.ldexp(y, -600)) * scale
+            np.copyto(tile, np.ldexp(scaled, 600), where=long)
+        if np.any(short) and (_holds_small(x) or _holds_small(y)):
+            # Entries beyond SMALL differ by nothing, or by more than is short.
+            x, y = (np.ldexp(np.clip(side, -SMALL, SMALL), 600) for side in (x, y))
+            np.copyto(tile, np.ldexp(cdist(x, y) * scale, -600), where=short)
+        return tile
+
+
+def _holds_small(x: Array) -> bool:
+    return bool(np.any((np.abs(x) < SMALL) & (x != 0.0)))
 
 
 def _expanded(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:
@@ -99,16 +208,20 @@ def _accurate(x: Rows, y: Rows, scale: float) -> Array:
     if x.dtype == np.float32:  # twice the digits are cheaper than differences, and mostly enough
         double = scaled_squared_distances(x.astype(np.float64), y.astype(np.float64), scale)
         return double.astype(np.float32)
-    tile: Array = cdist(dense(x), dense(y), "sqeuclidean")
-    tile *= scale
-    return tile
+    with np.errstate(over="ignore"):
+        tile: Array = cdist(dense(x), dense(y), "sqeuclidean")
+        if tile.max(initial=0.0) < np.inf:  # NaN neither: inf - inf
+            tile *= scale
+            return tile
+        root = math.sqrt(abs(scale))
+        return math.copysign(1.0, scale) * np.square(_by_differences(x, y, root))
 
 
 def _too_rough(x_norms: Array, y_norms: Array, scale: float, limit: float) -> bool:
     # An entry is rounded by about eps · |scale| (‖x‖² + ‖y‖²): the terms that cancel in it.
     most = float(np.maximum.reduce(x_norms, initial=0.0))
     most += float(np.maximum.reduce(y_norms, initial=0.0))
-    return bool(abs(scale) * most > limit)
+    return not abs(scale) * most <= limit  # what overflowed to NaN is rough too
 
 
 def _too_blurred(x: ShiftedRows, y: ShiftedRows, scale: float) -> bool:
@@ -144,23 +257,45 @@ def _sparse_tile(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:
     return tile
 
 
-def manhattan_distances(x: Rows, y: Rows) -> Array:  # (n, d), (m, d) -> (n, m)
-    """Σ_d |x_id - y_jd|."""
-    x, y = dense(x), dense(y)
-    return cdist(x, y, "cityblock").astype(x.dtype, copy=False)
+def manhattan_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # (n, d), (m, d) -> (n, m)
+    """Scale · Σ_d |x_id - y_jd|."""
+
+    def cityblock(x: Array, y: Array) -> Array:
+        return np.asarray(cdist(x, y, "cityblock"))
+
+    tile = _homogeneous(cityblock, dense(x), dense(y), scale)
+    return tile.astype(x.dtype, copy=False)
 
 
-def chi2_distances(x: Rows, y: Rows) -> Array:  # (n, d), (m, d) -> (n, m)
-    """Σ_d (x_id - y_jd)² / (x_id + y_jd), with 0/0 = 0."""
-    x, y = dense(x), dense(y)
+def chi2_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # (n, d), (m, d) -> (n, m)
+    """Scale · Σ_d (x_id - y_jd)² / (x_id + y_jd), with 0/0 = 0."""
+    return _homogeneous(_chi2, dense(x), dense(y), scale)
+
+
+def _chi2(x: Array, y: Array) -> Array:
     out = np.zeros((len(x), len(y)), dtype=x.dtype)
     for x_d, y_d in zip(x.T, y.T, strict=True):  # one feature at a time: no (n, m, d) array
-        total = x_d[:, None] + y_d[None, :]
         gap = x_d[:, None] - y_d[None, :]
-        gap *= gap
-        np.divide(gap, total, out=gap, where=total != 0)
-        out += gap
+        # Halves: the sum of two large numbers is no number. The share is at most 1, so that its product
+        # with the gap is right wherever (x - y)² is out of range.
+        total = (0.5 * x_d)[:, None] + (0.5 * y_d)[None, :]
+        share = np.divide(0.5 * gap, total, out=total, where=total != 0)
+        share *= gap
+        out += share
     return out
+
+
+def _homogeneous(
+    distances: Callable[[Array, Array], Array], x: Array, y: Array, scale: float
+) -> Array:
+    """Scale times distances of which d(cx, cy) = c d(x, y): sums that overflow are made of smaller rows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        tile = distances(x, y)
+        if not tile.max(initial=0.0) < np.inf:
+            tile = np.ldexp(scale * distances(np.ldexp(x, -60), np.ldexp(y, -60)), 60)
+        elif scale != 1.0:
+            tile *= scale
+    return tile
 
 
 def weighted_differences(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
@@ -169,7 +304,9 @@ def weighted_differences(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d)
     # The median of some: one row far away must not take the digits of the others.
     some = y[:: max(1, len(y) // SOME_ROWS)]
     centre = np.median(some, axis=0) if len(y) else np.zeros(y.shape[1], dtype=y.dtype)
-    return np.asarray(w.sum(axis=1)[:, None] * (x - centre) - w @ (y - centre))
+    # Halves: the difference of two numbers may be beyond the largest, and 0 times that is no number.
+    x, y, centre = 0.5 * x, 0.5 * y, 0.5 * centre
+    return np.asarray(2.0 * (w.sum(axis=1)[:, None] * (x - centre) - w @ (y - centre)))
 
 
 def weighted_signs(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
@@ -186,6 +323,7 @@ def weighted_chi2_slopes(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d)
     x, y = dense(x), dense(y)
     out = np.empty_like(x)
     for d, (x_d, y_d) in enumerate(zip(x.T, y.T, strict=True)):
+        x_d, y_d = 0.25 * x_d, 0.25 * y_d  # noqa: PLW2901  (ratios stay, and no sum overflows)
         total = x_d[:, None] + y_d[None, :]
         total[total == 0] = np.inf  # where both are zero
         slope = (x_d[:, None] - y_d[None, :]) / total

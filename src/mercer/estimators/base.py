@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._core.errors import InputError
 from mercer.engine.rows import RowSource
-from mercer.estimators.door import check_kernel_rows, check_out, new_rows
+from mercer.estimators.door import check_kernel_rows, check_out, new_rows, require_scores
 from mercer.estimators.form import Form
 from mercer.estimators.progress import CallbackSupport, announced
 from mercer.estimators.saving import Saving
@@ -110,9 +110,11 @@ class Projector(
         points = getattr(projection.sections, "points", None)
         if isinstance(points, RowSource):  # the model's own rows are still in a file
             points.check_unchanged()
-        scores = projection(rows, out)
+        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+            scores = projection(rows, out)
         if isinstance(rows, RowSource):
             rows.check_unchanged()
+        require_scores(scores, kernel)
         return scores.astype(self._dtype, copy=False) if out is None else out
 
     def reconstruction_error(self, X: Any, diag: Any = None) -> Array:

@@ -41,6 +41,7 @@ from mercer.estimators.elsewhere import (
 )
 from mercer.estimators.form import Form
 from mercer.estimators.saving import Saving
+from mercer.kernels.names import is_positive_only
 from mercer.model.statistics import Gauge
 
 if TYPE_CHECKING:
@@ -156,6 +157,13 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
     def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
         rules = (fixed(DETECTOR_WORDS), of_kernel, needless, of_parts("kernel", "approximation"))
         return advice(rules, cls._get_param_names(), unknown, given)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        given = self.kernel if self.model is None else getattr(self.model, "kernel", None)
+        # Scaled columns have negative entries whatever came: then it is no matter of the rows.
+        tags.input_tags.positive_only = not self.scale and is_positive_only(given)
+        return tags
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.engine.rows import RowSource, row_blocks
+from mercer.engine.rows import RowSource, first_bad, row_blocks
 from mercer.engine.sources import as_source, in_memory
 from mercer.estimators.validation import cast, check_rows, check_weights, remember_columns
 from mercer.kernels import Kernel
@@ -164,6 +164,21 @@ def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:
             kernel.check_rows(block)
     else:
         kernel.check_rows(rows)
+
+
+def require_scores(scores: Array, kernel: Kernel | None) -> None:
+    """Raise where the values of a kernel, or the sums of them, are beyond the largest number."""
+    bad = first_bad(scores)
+    if bad is None:
+        return
+    of = "The scores" if kernel is None else f"Values of {kernel!r}"
+    n = int(np.count_nonzero(~np.isfinite(scores).all(axis=1)))
+    msg = (
+        f"{of} overflow {scores.dtype} for {n} of {len(scores)} rows, the first of them row {bad[1]}. Such "
+        "rows are far from all that the model was fitted on: drop them or look into them, or fit with a "
+        "kernel that is bounded (RBF, Matern, Cosine)."
+    )
+    raise InputError(msg)
 
 
 def _height(rows: Rows) -> int:

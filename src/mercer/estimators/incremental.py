@@ -26,6 +26,7 @@ from mercer.estimators.parts import named_preimage, refuse_stream_preimage, way_
 from mercer.estimators.progress import watching
 from mercer.estimators.reading import batch_rows, batch_weights, read, stream_rules
 from mercer.estimators.validation import as_generator, check_n_components, tell
+from mercer.kernels.names import is_positive_only
 from mercer.model.batch import stream_bytes
 
 if TYPE_CHECKING:
@@ -269,6 +270,7 @@ class IncrementalKernelPCA(Inverse):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.positive_only = is_positive_only(self.kernel)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

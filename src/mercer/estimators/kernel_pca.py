@@ -31,6 +31,7 @@ from mercer.estimators.parts import (
 )
 from mercer.estimators.task import make_task, warn_if_long, watching_task
 from mercer.estimators.validation import tell
+from mercer.kernels.names import is_positive_only
 from mercer.model import Fit, Plan, fit_kernel_pca
 
 if TYPE_CHECKING:
@@ -239,5 +240,6 @@ class KernelPCA(Inverse):
         precomputed = is_precomputed(self.kernel)
         tags.input_tags.pairwise = precomputed
         tags.input_tags.sparse = not precomputed and self.preimage is None
+        tags.input_tags.positive_only = is_positive_only(self.kernel)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

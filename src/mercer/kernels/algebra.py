@@ -9,10 +9,16 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.kernels.base import Kernel, finite, is_whole
+from mercer.kernels.scaled import in_range
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
+    from mercer.kernels.scaled import Scaled
+
+
+# A map is written degree by degree: of a higher one it takes long, though it may be a single column.
+MOST_DEGREE = 10_000
 
 
 def is_number(value: Any) -> bool:
@@ -117,11 +123,17 @@ class Sum(_Binary):
 
     def tile(self, x: Rows, y: Rows) -> Array:
         tile = self.left.tile(x, y)
-        tile += self.right.tile(x, y)
-        return tile
+        with np.errstate(over="ignore", invalid="ignore"):
+            tile += self.right.tile(x, y)
+        return in_range(tile, lambda: self.scaled(x, y))
 
     def tile_diag(self, x: Rows) -> Array:
-        return self.left.tile_diag(x) + self.right.tile_diag(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            diag = self.left.tile_diag(x) + self.right.tile_diag(x)
+        return in_range(diag, lambda: self.scaled(x))
+
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        return self.left.scaled(x, y) + self.right.scaled(x, y)
 
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         return self.left.tile_slope(x, y, weights) + self.right.tile_slope(x, y, weights)
@@ -153,11 +165,17 @@ class Product(_Binary):
 
     def tile(self, x: Rows, y: Rows) -> Array:
         tile = self.left.tile(x, y)
-        tile *= self.right.tile(x, y)
-        return tile
+        with np.errstate(over="ignore", invalid="ignore"):
+            tile *= self.right.tile(x, y)
+        return in_range(tile, lambda: self.scaled(x, y))
 
     def tile_diag(self, x: Rows) -> Array:
-        return self.left.tile_diag(x) * self.right.tile_diag(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            diag = self.left.tile_diag(x) * self.right.tile_diag(x)
+        return in_range(diag, lambda: self.scaled(x))
+
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        return self.left.scaled(x, y) * self.right.scaled(x, y)
 
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         left = self.left.tile_slope(x, y, weights * self.right.tile(x, y))
@@ -216,13 +234,18 @@ class Scale(Unary):
 
     def tile(self, x: Rows, y: Rows) -> Array:
         tile = self.kernel.tile(x, y)
-        tile *= float(self.factor)
-        return tile
+        with np.errstate(over="ignore"):
+            tile *= float(self.factor)
+        return in_range(tile, lambda: self.scaled(x, y))
 
     def tile_diag(self, x: Rows) -> Array:
         diag = self.kernel.tile_diag(x)
-        diag *= float(self.factor)
-        return diag
+        with np.errstate(over="ignore"):
+            diag *= float(self.factor)
+        return in_range(diag, lambda: self.scaled(x))
+
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        return self.kernel.scaled(x, y).times(float(self.factor))
 
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         return self.kernel.tile_slope(x, y, weights) * float(self.factor)
@@ -272,6 +295,9 @@ class Power(Unary):
         diag = self.kernel.tile_diag(x)
         return np.power(diag, int(self.exponent), out=diag)
 
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        return self.kernel.scaled(x, y).power(int(self.exponent))
+
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         return self.kernel.tile_slope(x, y, weights * self._slope(self.kernel.tile(x, y)))
 
@@ -290,7 +316,7 @@ class Power(Unary):
         """Distinct products of p features of the inner map."""
         self.check_parameters()
         inner = self.kernel.map_dimension(d)
-        if inner is None:
+        if inner is None or self.exponent > MOST_DEGREE:
             return None
         from mercer.kernels.feature_map import n_monomials
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
+    from mercer.kernels.scaled import Scaled
 
 
 class Kernel(ABC):
@@ -45,6 +46,15 @@ class Kernel(ABC):
     @abstractmethod
     def tile_diag(self, x: Rows) -> Array:
         """[k(x_i, x_i)] for checked rows, as a new (n,) array of their dtype."""
+
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        """[k(x_i, y_j)], or [k(x_i, x_i)] without y, also where such values would be out of range."""
+        from mercer.kernels.scaled import Scaled
+
+        own = self.tile_diag(x)
+        return (
+            Scaled.of(own, own) if y is None else Scaled.of(self.tile(x, y), own, self.tile_diag(y))
+        )
 
     # ── derivatives ─────────────────────────────────────────────────────────
     @property
@@ -143,6 +153,22 @@ class Kernel(ABC):
                 setattr(self, name, value)
         return self
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is of the same class and has the same parameters, kernels inside included.
+
+        The parameters as given: ``RBF(sigma=1.0)`` and ``RBF(0.5)`` have the same values, but are not equal,
+        and two functions are the same only where they are one object.
+        """
+        if not isinstance(other, Kernel):
+            return NotImplemented
+        if type(self) is not type(other):
+            return False
+        return all(_same(getattr(self, name), getattr(other, name)) for name in self._param_names())
+
+    def __hash__(self) -> int:
+        """That of the class: parameters can be set, and a hash must not change."""
+        return hash(type(self))
+
     @property
     def children(self) -> list[Kernel]:
         """The kernels that this one is made of."""
@@ -153,6 +179,11 @@ class Kernel(ABC):
     def is_precomputed(self) -> bool:
         """Whether the rows are kernel values already."""
         return False
+
+    @property
+    def positive_only(self) -> bool:
+        """Whether rows may hold no negative entry."""
+        return any(child.positive_only for child in self.children)
 
     @property
     def shift_invariant(self) -> bool:
@@ -268,6 +299,20 @@ class Kernel(ABC):
 def _constructor_names(kind: type) -> tuple[str, ...]:
     parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]  # type: ignore[misc]
     return tuple(p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values of a parameter are the same; sequences and arrays entry by entry."""
+    if a is b:
+        return True
+    if isinstance(a, (list, tuple, np.ndarray)) and isinstance(b, (list, tuple, np.ndarray)):
+        a, b = np.asarray(a), np.asarray(b)
+        # A mask of columns is not a list of positions, though True == 1.
+        return (a.dtype.kind == "b") == (b.dtype.kind == "b") and np.array_equal(a, b)
+    try:
+        return bool(a == b)
+    except (TypeError, ValueError):  # an object whose comparison has no single answer
+        return False
 
 
 def _plain(value: Any) -> Any:

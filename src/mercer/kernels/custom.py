@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -74,12 +76,28 @@ class Custom(Kernel):
         height = 3 if x.shape[1] != 3 else 4
         left, right = _repeat(x, 2), _repeat(x, height)
         try:
-            value = np.asarray(self._on_matrices(left, right))
+            value = self._on_matrices(left, right)
+            shape = np.shape(value) if not sparse.issparse(value) else value.shape
         except (
             Exception
         ):  # a function of points may fail in any way on matrices; on points it is heard
             return "points"
-        return "matrices" if value.shape == (2, height) else "points"
+        if shape != (2, height) and len(shape) == 2:
+            self._require_points(dense(left), shape, (2, height))
+        return "matrices" if shape == (2, height) else "points"
+
+    def _require_points(self, x: Array, found: tuple[int, ...], needed: tuple[int, int]) -> None:
+        """Raise unless a function that gave a matrix of the wrong shape takes points."""
+        try:
+            self.function(x[0], x[1])
+        except Exception as error:
+            raise KernelError(self._wrong_shape(found, needed)) from error
+
+    def _wrong_shape(self, found: tuple[int, ...], needed: tuple[int, ...]) -> str:
+        return (
+            f"The kernel function {_name(self.function)} returned an array of shape {found} for "
+            f"{needed[0]} and {needed[1]} points; {needed} was needed: one value for each pair."
+        )
 
     def _on_matrices(self, x: Rows, y: Rows) -> Any:
         """The function's answer to rows of the kind that it knows; sparse ones share their numbers."""
@@ -89,16 +107,12 @@ class Custom(Kernel):
 
     def tile(self, x: Rows, y: Rows) -> Array:
         if self.form == "matrices":
-            tile = np.asarray(self._on_matrices(x, y))
+            tile = self._numbers(self._on_matrices(x, y))
             shape = (x.shape[0], y.shape[0])
             if tile.shape != shape:
-                msg = (
-                    f"The kernel function {_name(self.function)} returned an array of shape "
-                    f"{tile.shape} for {shape[0]} and {shape[1]} points; {shape} was needed: "
-                    "one value for each pair."
-                )
-                raise KernelError(msg)
-            tile = np.array(tile, dtype=x.dtype)  # ours alone from here on
+                raise KernelError(self._wrong_shape(tile.shape, shape))
+            with np.errstate(over="ignore"):  # told below, in words
+                tile = np.array(tile, dtype=x.dtype)  # ours alone from here on
         else:
             x, y = dense(x), dense(y)
             tile = np.empty((len(x), len(y)), dtype=x.dtype)
@@ -115,7 +129,7 @@ class Custom(Kernel):
         return self._finite(np.array(values, dtype=x.dtype))
 
     def _value(self, x: Array, y: Array) -> float:
-        value = np.asarray(self.function(x, y))
+        value = self._numbers(self.function(x, y))
         if value.size != 1:
             msg = (
                 f"The kernel function {_name(self.function)} returned an array of shape {value.shape} "
@@ -124,6 +138,39 @@ class Custom(Kernel):
             )
             raise KernelError(msg)
         return float(value.item())
+
+    def _numbers(self, value: Any) -> Array:
+        """What the function returned as real numbers, or an error that says what it is instead."""
+        name = _name(self.function)
+        if value is None:
+            msg = (
+                f"The kernel function {name} returned None. A kernel needs a number for every pair of "
+                "points: does the function end in a return statement?"
+            )
+            raise KernelError(msg)
+        try:
+            values = np.asarray(value.toarray() if sparse.issparse(value) else value)
+            if values.dtype.kind == "O" and all(
+                isinstance(v, (Real, Decimal)) for v in values.flat
+            ):
+                values = values.astype(np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            msg = f"The kernel function {name} returned what is not an array of numbers: {error}."
+            raise KernelError(msg) from error
+        if values.dtype.kind in "biuf":
+            return values
+        if values.dtype.kind == "c":
+            msg = (
+                f"The kernel function {name} returned complex numbers ({values.dtype}); real ones are "
+                "needed. Return the real part if the imaginary one is rounding only."
+            )
+            raise KernelError(msg)
+        first = values.flat[0] if values.size else value
+        msg = (
+            f"The kernel function {name} returned {first!r}, of type {type(first).__name__}. A kernel needs "
+            "a real number for every pair of points."
+        )
+        raise KernelError(msg)
 
     def _finite(self, values: Array) -> Array:
         if not np.all(np.isfinite(values)):

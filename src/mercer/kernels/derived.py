@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
+from mercer.engine.pairwise import SQUARABLE
 from mercer.engine.rows import RowSource
 from mercer.kernels.algebra import Unary, bracketed
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels.base import Kernel
     from mercer.kernels.feature_map import FeatureMap
+    from mercer.kernels.scaled import Scaled
 
 
 def positions(columns: Any, d: int | None = None) -> list[int]:
@@ -105,6 +108,9 @@ class OnColumns(Unary):
     def tile_diag(self, x: Rows) -> Array:
         return self.kernel.tile_diag(self._pick(x))
 
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        return self.kernel.scaled(self._pick(x), None if y is None else self._pick(y))
+
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         return self._spread(self.kernel.tile_slope(self._pick(x), self._pick(y), weights), x)
 
@@ -142,6 +148,13 @@ class OnColumns(Unary):
         return f"{bracketed(self.kernel)}.on({columns!r})"
 
 
+def _sound(inverse_lengths: Array) -> bool:
+    """Whether no length was zero, infinite or so short that its square has lost digits."""
+    low, high = SQUARABLE[inverse_lengths.dtype]
+    inside = (inverse_lengths > math.sqrt(low)) & (inverse_lengths < math.sqrt(high))
+    return bool(np.all(inside))
+
+
 class Normalised(Unary):
     """k(x, x') / √(k(x, x) k(x', x')), with 0 where k(x, x) = 0."""
 
@@ -160,21 +173,46 @@ class Normalised(Unary):
         return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
     def tile(self, x: Rows, y: Rows) -> Array:
-        tile = self.kernel.tile(x, y)
-        tile *= self._inverse_lengths(x)[:, None]
-        tile *= self._inverse_lengths(y)[None, :]
+        with np.errstate(over="ignore", invalid="ignore"):
+            along_x, along_y = self._inverse_lengths(x), self._inverse_lengths(y)
+            if not (_sound(along_x) and _sound(along_y)):
+                return self._quotient(x, y)
+            tile = self.kernel.tile(x, y)
+            tile *= along_x[:, None]
+            tile *= along_y[None, :]
         return tile
 
+    def _quotient(self, x: Rows, y: Rows) -> Array:
+        """Where some k(x, x) is zero or out of range: the lengths of φ(x) are never put into the values."""
+        shares = self.kernel.scaled(x, y).cosines
+        for own, axis in ((self.kernel.scaled(x).cosines, 1), (self.kernel.scaled(y).cosines, 0)):
+            inverse = np.divide(1.0, np.sqrt(own), out=np.zeros_like(own), where=own > 0)
+            shares = shares * np.expand_dims(inverse, axis)
+        return np.asarray(shares, dtype=x.dtype)
+
     def tile_diag(self, x: Rows) -> Array:
-        return (self._inverse_lengths(x) > 0).astype(x.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            along = self._inverse_lengths(x)
+        if not _sound(along):
+            along = self.kernel.scaled(x).cosines
+        return (along > 0).astype(x.dtype)
 
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         # The quotient rule: k changes, and so does the length of φ(x) that it is divided by.
-        along_x, along_y = self._inverse_lengths(x), self._inverse_lengths(y)
-        scaled = weights * along_x[:, None] * along_y[None, :]
-        slopes = self.kernel.tile_slope(x, y, scaled)
-        value = np.einsum("ij,ij->i", scaled, self.kernel.tile(x, y))  # Σ_j w_ij of the quotient
-        slopes -= (0.5 * value * along_x**2)[:, None] * self.kernel.diag_slope(x)
+        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+            along_x, along_y = self._inverse_lengths(x), self._inverse_lengths(y)
+            scaled = weights * along_x[:, None] * along_y[None, :]
+            slopes = self.kernel.tile_slope(x, y, scaled)
+            value = np.einsum(
+                "ij,ij->i", scaled, self.kernel.tile(x, y)
+            )  # Σ_j w_ij of the quotient
+            slopes -= (0.5 * value * along_x**2)[:, None] * self.kernel.diag_slope(x)
+        if not (np.all(np.isfinite(along_x**2)) and np.isfinite(np.sum(slopes))):
+            msg = (
+                f"The derivative of {self!r} is out of the range of {x.dtype} on these rows: k(x, x) of the "
+                "kernel inside overflows or vanishes. Scale the columns (StandardScaler)."
+            )
+            raise KernelError(msg)
         return slopes
 
     def diag_slope(self, x: Rows) -> Array:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy import sparse
 
 from mercer._core.errors import KernelError
-from mercer.engine.pairwise import dense, dot, squared_norms
+from mercer.engine.pairwise import SQUARABLE, dense, dot, lengths, squared_norms
 from mercer.kernels.bandwidth import check_width, gamma_from, is_rule
 from mercer.kernels.base import Kernel, finite
+from mercer.kernels.scaled import Scaled, divided_rows, in_range, unit_rows
 from mercer.kernels.stationary import number
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ class Linear(OfDotProducts):
 
     def tile_diag(self, x: Rows) -> Array:
         return squared_norms(x)
+
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        return Scaled.dots(x, y)
 
     def _dot_slope(self, products: Array) -> Array:
         return np.ones_like(products)
@@ -108,6 +111,14 @@ class _WithGamma(OfDotProducts):
             params["gamma"] = gamma_from(self.gamma, x, weights=weights, from_median=float)
         return type(self)(**params)
 
+    def _own_products(self, x: Rows) -> Array:
+        """γ x·x of each row; x·x alone may be out of range."""
+        gamma = number(self.gamma, self)
+        with np.errstate(over="ignore"):
+            products = squared_norms(x)
+        products *= gamma
+        return in_range(products, lambda: Scaled.dots(x, None).times(gamma))
+
 
 class Polynomial(_WithGamma):
     """(γ x·x' + θ)^p.
@@ -149,7 +160,7 @@ class Polynomial(_WithGamma):
         return int(self.degree) if float(self.degree).is_integer() else self.degree
 
     def _power(self, base: Array) -> Array:
-        base *= number(self.gamma, self)
+        """(γ x·x' + θ)^p of γ x·x'."""
         base += self.coef0
         if not isinstance(self._exponent, int) and np.any(base < 0):
             msg = (
@@ -164,16 +175,21 @@ class Polynomial(_WithGamma):
         return np.power(base, self._exponent, out=base)
 
     def tile(self, x: Rows, y: Rows) -> Array:
-        return self._power(dot(x, y))
+        return self._power(dot(x, y, number(self.gamma, self)))
 
     def tile_diag(self, x: Rows) -> Array:
-        return self._power(squared_norms(x))
+        return self._power(self._own_products(x))
+
+    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
+        base = Scaled.dots(x, y).times(number(self.gamma, self)).plus(self.coef0)
+        return base.power(self._exponent)
 
     def _dot_slope(self, products: Array) -> Array:
         gamma = number(self.gamma, self)
         if self.degree == 1:
             return np.full_like(products, gamma)
         below = Polynomial(self.degree - 1, gamma, self.coef0)
+        products *= gamma
         slopes = below._power(products)
         slopes *= self.degree * gamma
         return slopes
@@ -241,17 +257,17 @@ class Sigmoid(_WithGamma):
         finite("coef0", self.coef0, kernel="Sigmoid")
 
     def _tanh(self, base: Array) -> Array:
-        base *= number(self.gamma, self)
         base += self.coef0
         return np.tanh(base, out=base)
 
     def tile(self, x: Rows, y: Rows) -> Array:
-        return self._tanh(dot(x, y))
+        return self._tanh(dot(x, y, number(self.gamma, self)))
 
     def tile_diag(self, x: Rows) -> Array:
-        return self._tanh(squared_norms(x))
+        return self._tanh(self._own_products(x))
 
     def _dot_slope(self, products: Array) -> Array:
+        products *= number(self.gamma, self)
         slopes = self._tanh(products)
         np.multiply(slopes, slopes, out=slopes)
         np.subtract(1.0, slopes, out=slopes)
@@ -272,7 +288,7 @@ class Cosine(Kernel):
         return dot(_unit_rows(x), _unit_rows(y))
 
     def tile_diag(self, x: Rows) -> Array:
-        return (squared_norms(x) > 0).astype(x.dtype)
+        return (lengths(x) > 0).astype(x.dtype)
 
     @property
     def differentiable(self) -> bool:
@@ -283,9 +299,9 @@ class Cosine(Kernel):
         # ∂(u·v)/∂x with u = x/‖x‖ is (v - (u·v)u)/‖x‖.
         u, v = dense(_unit_rows(x)), dense(_unit_rows(y))
         along = np.einsum("ij,ij->i", weights, u @ v.T)
-        lengths = np.sqrt(squared_norms(x))
+        own = lengths(x)[:, None]
         out = weights @ v - along[:, None] * u
-        return np.divide(out, lengths[:, None], out=np.zeros_like(out), where=lengths[:, None] > 0)
+        return np.divide(out, own, out=np.zeros_like(out), where=own > 0)
 
     def diag_slope(self, x: Rows) -> Array:
         return np.zeros(x.shape, dtype=x.dtype)
@@ -306,8 +322,9 @@ class Cosine(Kernel):
 
 
 def _unit_rows(x: Rows) -> Rows:
-    norms = np.sqrt(squared_norms(x))
-    norms[norms == 0] = 1.0
-    if sparse.issparse(x):
-        return sparse.csr_array(sparse.diags_array(1.0 / norms) @ x)
-    return x / norms[:, None]
+    with np.errstate(over="ignore"):
+        squares = squared_norms(x)
+    low, high = SQUARABLE[x.dtype]
+    if not np.all((squares > low) & (squares < high)):  # rows of zeros, too long or too short ones
+        return unit_rows(x)[0]
+    return divided_rows(x, np.sqrt(squares))

@@ -35,19 +35,23 @@ class Chi2(Kernel):
         """Gamma is positive."""
         positive("gamma", self.gamma, kernel="Chi2")
 
+    @property
+    def positive_only(self) -> bool:
+        """Yes: it is a kernel of histograms."""
+        return True
+
     def check_rows(self, x: Rows) -> None:
         """No entry is negative."""
         lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)
         if lowest < 0:
             msg = (
-                f"Chi2 is a kernel of histograms, but the data hold {lowest:.6g}. "
+                f"Negative values in data: Chi2 is a kernel of histograms, but the data hold {lowest:.6g}. "
                 "Shift the columns to start at zero, or use RBF."
             )
             raise InputError(msg)
 
     def tile(self, x: Rows, y: Rows) -> Array:
-        tile = chi2_distances(x, y)
-        tile *= -self.gamma
+        tile = chi2_distances(x, y, -self.gamma)
         return np.exp(tile, out=tile)
 
     def tile_diag(self, x: Rows) -> Array:

@@ -161,23 +161,32 @@ class UnitMap(_Around):
 
     def _fill(self, x: Array, out: Array) -> None:
         self.inner._fill(x, out)
-        lengths = np.sqrt(np.einsum("ib,ib->b", out, out))
-        lengths[lengths == 0] = 1.0
-        out /= lengths
+        _, own = _unit(out)
+        out /= own
 
     def _slope(self, x: Array, weights: Array) -> Array:
         # ∂(v/‖v‖) = (I - uuᵀ)∂v/‖v‖ with u = v/‖v‖.
         unit = self.inner._values(x)
-        lengths = np.sqrt(np.einsum("ib,ib->b", unit, unit))
-        lengths[lengths == 0] = 1.0
-        unit /= lengths
+        powers, own = _unit(unit)
+        unit /= own
         across = weights - unit * np.einsum("ib,ib->b", unit, weights)
-        return self.inner._slope(x, across / lengths)
+        return np.ldexp(self.inner._slope(x, across / own), -powers)
 
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         columns = self.inner._written(inputs)
         shrink = inverse_length(columns)
         return (product([term, shrink]) for term in columns)
+
+
+def _unit(values: Array) -> tuple[Array, Array]:  # (D, b) -> (b,), (b,)
+    """Divide columns by powers of two, which are returned, so that their lengths, returned too, can be
+    squared; 1 for a column of zeros.
+    """
+    powers = np.frexp(np.max(np.abs(values), axis=0))[1]
+    np.ldexp(values, -powers, out=values)
+    own = np.sqrt(np.einsum("ib,ib->b", values, values))
+    own[own == 0] = 1.0
+    return powers, own
 
 
 @dataclass(frozen=True)

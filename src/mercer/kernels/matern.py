@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +15,23 @@ if TYPE_CHECKING:
 
 
 def matern(s: Array, nu: float) -> Array:
-    """2^(1-ν)/Γ(ν) · s^ν K_ν(s) of each entry, one at s = 0."""
+    """2^(1-ν)/Γ(ν) · s^ν K_ν(s) of each entry, one at s = 0 and zero at s = ∞."""
+    # Where the value is zero anyway: powers of s overflow, and SciPy's K_ν of 1e9 is no number.
+    s = np.minimum(s, vanishing(nu))
     if nu in _POLYNOMIALS:
         out = np.exp(-s)
         out *= _POLYNOMIALS[nu](s)
         return out
     return _debye(s, nu) if nu >= LARGE_NU else _bessel(s, nu)
+
+
+def vanishing(nu: float) -> float:
+    """An s from which on the Matérn function is below the least positive number.
+
+    log M ≤ ν log(s/ν) + ν - s + O(log s) for s > ν, and -s²/(4ν) about below that: at 2000 + 100√ν both are
+    under -1500, where e^-745 is zero already.
+    """
+    return 2000.0 + 100.0 * math.sqrt(nu)
 
 
 _POLYNOMIALS: dict[float, Callable[[Array], Any]] = {
@@ -56,13 +68,45 @@ def _debye_sum(t: Any, nu: float) -> Any:
 def _bessel(s: Array, nu: float) -> Array:
     # s^ν K_ν(s) tends to 2^(ν-1) Γ(ν) at 0, where the two factors are 0 and inf.
     out = np.ones_like(s)
-    far = s > np.finfo(s.dtype).eps
+    if nu < ROUGH_NU:
+        near = (s > 0.0) & (s < NEAR_ZERO)
+        out[near] = _cusp(s[near].astype(np.float64), nu)
+        far = s >= NEAR_ZERO
+    else:  # 1 - M(s) is below s^(2ν): nothing, beside 1
+        far = s > LEAST
     t = s[far].astype(np.float64)
-    # In logarithms, with the exponentially scaled Bessel function: neither factor overflows.
-    log_value = (1.0 - nu) * np.log(2.0) - special.gammaln(nu) + nu * np.log(t)
-    log_value += np.log(special.kve(nu, t)) - t
-    out[far] = np.minimum(np.exp(log_value), 1.0)
+    if nu < ROUGH_NU:  # both factors are ordinary numbers
+        value = 2.0 ** (1.0 - nu) * special.rgamma(nu) * t**nu * special.kve(nu, t) * np.exp(-t)
+    else:
+        # In logarithms, with the exponentially scaled Bessel function: neither factor overflows.
+        log_value = (1.0 - nu) * np.log(2.0) - special.gammaln(nu) + nu * np.log(t)
+        log_value += np.log(special.kve(nu, t)) - t
+        value = np.exp(log_value)
+    out[far] = np.minimum(value, 1.0)
     return out
+
+
+# Below this ν the function has a cusp at zero that reaches up to s = 1 from the least number on.
+ROUGH_NU = 0.5
+NEAR_ZERO = 1e-8  # the next term of the series at zero is s², nothing beside 1
+LEAST = 1e-16
+ZETA_3, ZETA_5, ZETA_7 = 1.2020569031595942, 1.0369277551433699, 1.0083492773819228
+
+
+def _cusp(s: Array, nu: float) -> Array:
+    """1 - Γ(1-ν)/Γ(1+ν) (s/2)^(2ν), the Matérn function for ν < 1/2 but for terms of s².
+
+    As 1 - e^g, which loses no digit where ν is so small that g is: log Γ(1-ν)/Γ(1+ν) is then taken from its
+    series 2(γν + ζ(3)ν³/3 + ζ(5)ν⁵/5 + …).
+    """
+    if nu < 0.02:
+        q = nu * nu
+        ratio = (
+            2.0 * nu * (np.euler_gamma + q * (ZETA_3 / 3.0 + q * (ZETA_5 / 5.0 + q * ZETA_7 / 7.0)))
+        )
+    else:
+        ratio = special.gammaln(1.0 - nu) - special.gammaln(1.0 + nu)
+    return np.asarray(-np.expm1(ratio + 2.0 * nu * (np.log(s) - math.log(2.0))))
 
 
 def matern_slope(s: Array, nu: float) -> Array:
@@ -76,7 +120,7 @@ def matern_slope(s: Array, nu: float) -> Array:
         return out
     out = np.zeros_like(s)
     far = s > np.finfo(s.dtype).eps
-    t = s[far].astype(np.float64)
+    t = np.minimum(s[far].astype(np.float64), vanishing(nu))
     # K_(ν-1) = K_(1-ν), exponentially scaled.
     log_scale = (1.0 - nu) * np.log(2.0) - special.gammaln(nu) + (nu - 1.0) * np.log(t) - t
     out[far] = -np.exp(log_scale) * special.kve(1.0 - nu, t)

@@ -27,6 +27,14 @@ KERNELS: dict[str, type[Kernel]] = {
 }
 
 
+def is_positive_only(kernel: Any) -> bool:
+    """Whether what a user gave as a kernel refuses negative entries; no for what is not a kernel."""
+    try:
+        return as_kernel(kernel).positive_only
+    except KernelError:
+        return False
+
+
 def as_kernel(kernel: Any) -> Kernel:
     """A kernel object from a name, an expression, a kernel, a Gaussian-process kernel or a function.
 

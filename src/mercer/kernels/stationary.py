@@ -188,8 +188,7 @@ class Laplacian(_Stationary):
         return type(self)(gamma)
 
     def tile(self, x: Rows, y: Rows) -> Array:
-        tile = manhattan_distances(x, y)
-        tile *= -number(self.gamma, self)
+        tile = manhattan_distances(x, y, -number(self.gamma, self))
         return np.exp(tile, out=tile)
 
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
@@ -257,10 +256,15 @@ class Matern(_LengthScale):
     def tile(self, x: Rows, y: Rows) -> Array:
         l = number(self.length_scale, self)
         if self.nu == np.inf:
-            tile = scaled_squared_distances(x, y, -0.5 / l**2)
+            tile = _squared_over(x, y, -0.5, l)
             return np.exp(tile, out=tile)
-        s = scaled_distances(x, y, math.sqrt(2.0 * self.nu) / l)
-        return matern(s, self.nu)
+        values = matern(scaled_distances(x, y, self._per_distance), self.nu)
+        return values.astype(x.dtype, copy=False)
+
+    @property
+    def _per_distance(self) -> float:
+        """√(2ν)/l."""
+        return math.sqrt(2.0) * math.sqrt(self.nu) / number(self.length_scale, self)
 
     def radial_slope(self, x: Rows, y: Rows) -> Array:
         l = number(self.length_scale, self)
@@ -269,9 +273,9 @@ class Matern(_LengthScale):
             tile *= -0.5 / l**2
             return tile
         # s² = 2ν r²/l², so ds/d(r²) = ν/(l² s).
-        slope = matern_slope(scaled_distances(x, y, math.sqrt(2.0 * self.nu) / l), self.nu)
+        slope = matern_slope(scaled_distances(x, y, self._per_distance), self.nu)
         slope *= self.nu / l**2
-        return slope
+        return slope.astype(x.dtype, copy=False)
 
     def squared_distance(self, values: Array) -> Array:
         l = number(self.length_scale, self)
@@ -311,13 +315,16 @@ class RationalQuadratic(_LengthScale):
 
     def tile(self, x: Rows, y: Rows) -> Array:
         l = number(self.length_scale, self)
-        tile = scaled_squared_distances(x, y, 0.5 / (self.alpha * l**2))
+        tile = _squared_over(x, y, 0.5 / self.alpha, l)
+        if not tile.max(initial=0.0) < np.inf:  # a heavy tail is more than zero even there
+            s = scaled_distances(x, y, math.sqrt(0.5 / self.alpha) / l)
+            return np.power(np.hypot(1.0, s), -2.0 * self.alpha).astype(x.dtype, copy=False)
         tile += 1.0
         return np.power(tile, -self.alpha, out=tile)
 
     def radial_slope(self, x: Rows, y: Rows) -> Array:
         l = number(self.length_scale, self)
-        tile = scaled_squared_distances(x, y, 0.5 / (self.alpha * l**2))
+        tile = _squared_over(x, y, 0.5 / self.alpha, l)
         tile += 1.0
         np.power(tile, -self.alpha - 1.0, out=tile)
         tile *= -0.5 / l**2
@@ -332,6 +339,15 @@ class RationalQuadratic(_LengthScale):
     def why_valid(self) -> str | None:
         """It is a mixture of Gaussians whose inverse widths are gamma-distributed."""
         return "it is a positive mixture of Gaussians of all widths"
+
+
+def _squared_over(x: Rows, y: Rows, factor: float, l: float) -> Array:
+    """Factor · ‖x - y‖²/l², also where l² is out of range."""
+    if 1e-150 < l < 1e150:
+        return scaled_squared_distances(x, y, factor / l**2)
+    with np.errstate(over="ignore"):
+        tile = factor * np.square(scaled_distances(x, y, 1.0 / l))
+        return tile.astype(x.dtype, copy=False)
 
 
 def number(value: Any, kernel: Kernel) -> float:

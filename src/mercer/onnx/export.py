@@ -17,6 +17,7 @@ from mercer.kernels.expression import kernel_text
 from mercer.model.checkpoint import VERSION
 from mercer.onnx.fitted import fitted
 from mercer.onnx.graph import IR_VERSION, OPSET, Graph
+from mercer.onnx.pairwise import nan_where_infinite
 from mercer.onnx.projection import guard, scores, statistics
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ def write(g: Graph, source: Source, preparation: Preparation | None, x: Value) -
         columns = statistics(work, source.detector, source.fitted, rows)
         return {name: _flat(g, name, columns[name]) for name in (*STATISTICS, LABEL)}
     found = work.op("Add", scores(work, source.fitted, rows), guard(work, rows))
-    return {SCORES: found if work.dtype == g.dtype else g.cast(found)}
+    found = found if work.dtype == g.dtype else g.cast(found)
+    return {SCORES: nan_where_infinite(g, found)}  # what overflowed, or does now, is not known
 
 
 def _flat(g: Graph, name: str, column: Value) -> Value:  # (b, 1) -> (b,)

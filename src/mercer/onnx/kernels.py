@@ -28,13 +28,17 @@ from mercer.kernels import (
     Sum,
 )
 from mercer.kernels.derived import positions
+from mercer.kernels.scaled import unit_rows as stored_unit_rows
 from mercer.onnx.matern import matern_tile
 from mercer.onnx.pairwise import (
     chi2_distances,
     dots,
-    lengths,
+    extents,
     manhattan_distances,
+    nan_where_infinite,
+    nan_where_lost,
     squared_distances,
+    unit_rows,
 )
 
 if TYPE_CHECKING:
@@ -84,6 +88,7 @@ def _rbf(g: Graph, kernel: RBF, x: Value, z: Array) -> Value:
 def _rational_quadratic(g: Graph, kernel: RationalQuadratic, x: Value, z: Array) -> Value:
     l = float(kernel.length_scale)  # type: ignore[arg-type]
     base = squared_distances(g, x, z, 0.5 / (kernel.alpha * l**2))
+    base = nan_where_infinite(g, base)  # a heavy tail is not zero even there
     return g.op("Pow", g.op("Add", base, 1.0), -float(kernel.alpha))
 
 
@@ -130,21 +135,36 @@ def _polynomial_diag(g: Graph, kernel: Polynomial, x: Value, d: int) -> Value:
 
 
 def _sigmoid(g: Graph, kernel: Sigmoid, x: Value, z: Array) -> Value:
-    base = dots(g, x, z, float(kernel.gamma))  # type: ignore[arg-type]
-    return g.op("Tanh", g.op("Add", base, float(kernel.coef0)))
+    # In float64: of far rows the sum decides between -1 and 1, and what cancels in it is all that counts.
+    wide = g.at(np.float64)
+    base = dots(wide, widened(g, x), z, float(kernel.gamma))  # type: ignore[arg-type]
+    return narrowed(g, _tanh(wide, kernel, base))
 
 
 def _sigmoid_diag(g: Graph, kernel: Sigmoid, x: Value, d: int) -> Value:
     del d
-    base = g.op("Mul", g.squared_norms(x), float(kernel.gamma))  # type: ignore[arg-type]
-    return g.op("Tanh", g.op("Add", base, float(kernel.coef0)))
+    wide = g.at(np.float64)
+    base = wide.op("Mul", wide.squared_norms(widened(g, x)), float(kernel.gamma))  # type: ignore[arg-type]
+    return narrowed(g, _tanh(wide, kernel, base))
+
+
+def _tanh(g: Graph, kernel: Sigmoid, base: Value) -> Value:
+    return g.op("Tanh", nan_where_infinite(g, g.op("Add", base, float(kernel.coef0))))
+
+
+def widened(g: Graph, x: Value) -> Value:
+    """X in float64."""
+    return x if g.is_double else g.at(np.float64).cast(x)
+
+
+def narrowed(g: Graph, x: Value) -> Value:
+    """X, in float64, in the precision of the graph."""
+    return x if g.is_double else g.cast(x)
 
 
 def _cosine(g: Graph, kernel: Cosine, x: Value, z: Array) -> Value:
     del kernel
-    norms = np.sqrt(np.einsum("ij,ij->i", z, z))
-    unit = z / np.where(norms == 0, 1.0, norms)[:, None]
-    return dots(g, g.op("Div", x, lengths(g, x)), unit)
+    return dots(g, unit_rows(g, x), np.asarray(stored_unit_rows(z)[0]))
 
 
 def _is_positive(g: Graph, values: Value) -> Value:
@@ -155,7 +175,7 @@ def _is_positive(g: Graph, values: Value) -> Value:
 
 def _cosine_diag(g: Graph, kernel: Cosine, x: Value, d: int) -> Value:
     del kernel, d
-    return _is_positive(g, g.squared_norms(x))
+    return _is_positive(g, extents(g, x))
 
 
 # ── algebra ─────────────────────────────────────────────────────────────────
@@ -210,18 +230,34 @@ def _chosen(kernel: OnColumns, d: int) -> list[int]:
 
 
 def _normalised(g: Graph, kernel: Normalised, x: Value, z: Array) -> Value:
-    own = g.op(
-        "Sqrt", diag(g, kernel.kernel, x, z.shape[1])
-    )  # NaN below zero, where mercer refuses
-    zero = g.op("Equal", own, 0.0)
-    inverse = g.op("Where", zero, 0.0, g.op("Div", 1.0, g.op("Where", zero, 1.0, own)))
-    product = g.op("Mul", tile(g, kernel.kernel, x, z), inverse)
-    return g.op("Mul", product, kernel._inverse_lengths(z))
+    # In float64: k(x, x) is a square, and beyond float32 where x is an ordinary number.
+    wide, x = g.at(np.float64), widened(g, x)
+    own = _own_lengths(wide, kernel, x, z.shape[1])
+    zero = wide.op("Equal", own, 0.0)
+    inverse = wide.op("Where", zero, 0.0, wide.op("Div", 1.0, wide.op("Where", zero, 1.0, own)))
+    product = wide.op("Mul", tile(wide, kernel.kernel, x, z), inverse)
+    stored = kernel.kernel.tile_diag(z)
+    lost = ~((stored == 0) | ((stored > MOST**-2) & (stored < MOST**2)))
+    return narrowed(g, wide.op("Mul", product, np.where(lost, np.nan, kernel._inverse_lengths(z))))
+
+
+# Lengths of φ(x) up to this size, and down to its inverse, have squares that are numbers of all digits.
+MOST = 1e140
+SMALL_ENTRY = 1e-20  # a row of nothing larger may have a k(x, x) that vanished
+
+
+def _own_lengths(g: Graph, kernel: Normalised, x: Value, d: int) -> Value:  # -> (b, 1), or (1, 1)
+    """√k(x, x), and NaN where it is out of range, or below zero, where mercer refuses."""
+    own = g.op("Sqrt", diag(g, kernel.kernel, x, d))
+    own = nan_where_lost(g, own, x, SMALL_ENTRY)
+    outside = g.op("Greater", own, MOST)
+    small = g.op("And", g.op("Greater", own, 0.0), g.op("Less", own, 1.0 / MOST))
+    return g.op("Where", g.op("Or", outside, small), np.nan, own)
 
 
 def _normalised_diag(g: Graph, kernel: Normalised, x: Value, d: int) -> Value:
-    inner = diag(g, kernel.kernel, x, d)
-    return _is_positive(g, g.op("Sqrt", inner))
+    own = _own_lengths(g.at(np.float64), kernel, widened(g, x), d)
+    return narrowed(g, _is_positive(g.at(np.float64), own))
 
 
 # By the exact class: a subclass may have another tile, and would be exported wrongly in silence.

@@ -18,12 +18,15 @@ from mercer.kernels.feature_map import (
     SumMap,
     UnitMap,
 )
-from mercer.onnx.pairwise import lengths
+from mercer.onnx.pairwise import extents, nan_where_lost, unit_rows
 
 if TYPE_CHECKING:
     from mercer.approximations.random_features import FourierSections
     from mercer.kernels.feature_map import FeatureMap
     from mercer.onnx.graph import Graph, Value
+
+
+MOST_PHASE = 2.0**45
 
 
 def features(g: Graph, phi: FeatureMap, x: Value) -> Value:  # (b, d) -> (b, D)
@@ -81,7 +84,16 @@ def _scaled(g: Graph, phi: ScaledMap, x: Value) -> Value:
 
 def _unit(g: Graph, phi: UnitMap, x: Value) -> Value:
     inner = features(g, phi.inner, x)
-    return g.op("Div", inner, lengths(g, inner))
+    if isinstance(phi.inner, IdentityMap):
+        return unit_rows(g, inner)
+    # Products of small numbers lose digits, and vanish, where those of float32 or float64 end.
+    largest = extents(g, inner)
+    info = np.finfo(g.dtype)
+    blurred = g.op("Less", largest, float(info.tiny / info.eps))
+    sound = g.op("Or", g.op("Not", blurred), g.op("Equal", largest, 0.0))
+    largest = g.op("Where", sound, largest, np.nan)
+    largest = nan_where_lost(g, largest, x, float(info.eps))
+    return g.op("Add", unit_rows(g, inner), g.op("Mul", largest, 0.0))
 
 
 def _composed(g: Graph, phi: ComposedMap, x: Value) -> Value:
@@ -109,6 +121,9 @@ def fourier_features(g: Graph, sections: FourierSections, x: Value) -> Value:  #
     wide = g.at(np.float64)
     rows = wide.op("Sub", x if g.is_double else wide.cast(x), sections.centre)
     phases = wide.op("MatMul", rows, np.ascontiguousarray(sections.frequencies.T))
+    # A phase of more turns than this has no digit that is right.
+    known = wide.op("Less", wide.op("Abs", phases), MOST_PHASE)
+    phases = wide.op("Where", known, phases, np.nan)
     if not g.is_double:
         turns = wide.op("Floor", wide.op("Mul", phases, 0.5 / math.pi))
         phases = g.cast(wide.op("Sub", phases, wide.op("Mul", turns, 2.0 * math.pi)))

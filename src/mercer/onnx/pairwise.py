@@ -74,7 +74,7 @@ def chi2_distances(g: Graph, x: Value, z: Array) -> Value:  # -> (b, m)
         gap, total = body.op("Sub", x_j, z_j), body.op("Add", x_j, z_j)
         # Where both are zero, so is the gap; where both are smaller than this, its square is.
         total = body.op("Max", total, float(np.finfo(body.dtype).tiny))
-        return body.op("Div", body.op("Mul", gap, gap), total)
+        return body.op("Mul", gap, body.op("Div", gap, total))  # a share of 1: no square overflows
 
     x = g.op("Where", g.op("Less", x, 0.0), np.nan, x)
     return g.over_features(x, z, term)
@@ -85,7 +85,32 @@ def dots(g: Graph, x: Value, z: Array, scale: float = 1.0) -> Value:  # -> (b, m
     return g.op("MatMul", x, np.ascontiguousarray((scale * z).T))
 
 
-def lengths(g: Graph, x: Value) -> Value:  # (b, D) -> (b, 1)
-    """‖x_i‖, and 1 for a row of zeros: what rows are divided by to have length one."""
-    norms = g.op("Sqrt", g.squared_norms(x))
-    return g.op("Where", g.op("Equal", norms, 0.0), 1.0, norms)
+def extents(g: Graph, x: Value) -> Value:  # (b, D) -> (b, 1)
+    """max_j |x_ij|."""
+    sizes = g.op("Abs", x)
+    where = g.op("ArgMax", sizes, axis=1, keepdims=1)  # ReduceMax has another form from opset 18 on
+    return g.op("GatherElements", sizes, where, axis=1)
+
+
+def unit_rows(g: Graph, x: Value) -> Value:  # (b, D) -> (b, D)
+    """Rows of length one, but for those of zeros; divided by their extent first, so that no square of theirs
+    overflows or vanishes, which would give a finite number that is wrong.
+    """
+    largest = extents(g, x)
+    rows = g.op("Div", x, g.op("Where", g.op("Equal", largest, 0.0), 1.0, largest))
+    norms = g.op("Sqrt", g.squared_norms(rows))
+    return g.op("Div", rows, g.op("Where", g.op("Equal", norms, 0.0), 1.0, norms))
+
+
+def nan_where_infinite(g: Graph, values: Value) -> Value:
+    """NaN in place of ±∞: what overflowed on the way is not known, and must not pass for a number."""
+    return g.op("Where", g.op("IsInf", values), np.nan, values)
+
+
+def nan_where_lost(
+    g: Graph, found: Value, x: Value, small: float
+) -> Value:  # (b, 1), (b, d) -> (b, 1)
+    """NaN where `found` is zero because the entries of a row, all of them below `small`, were too small."""
+    largest = extents(g, x)
+    tiny = g.op("And", g.op("Greater", largest, 0.0), g.op("Less", largest, small))
+    return g.op("Where", g.op("And", g.op("Equal", found, 0.0), tiny), np.nan, found)

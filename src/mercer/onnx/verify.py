@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from mercer._core.errors import InputError, MercerError
 from mercer.engine.frames import need
 from mercer.engine.tiles import row_slices
 from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS, Source, unwrapped
+from mercer.onnx.far import far_rows, reach
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -37,6 +38,10 @@ class Agreement:
 
     ``excess`` is the largest difference over what it may be: the tolerance, or, where the model's own numbers
     are not certain to that, ten times what rounding leaves open in them.
+
+    Beside the rows that were given, a few of them are looked at spread out by 10³, 10⁷ and 10²⁰, and shrunk
+    by 10⁻¹⁰ and 10⁻³⁰, as far as the precision of the graph reaches. There the graph agrees or, where a
+    kernel value is out of range, answers NaN: ``excess`` covers them, ``max_abs`` and ``max_rel`` do not.
     """
 
     max_abs: float
@@ -45,6 +50,9 @@ class Agreement:
     tolerance: float
     excess: float
     n_labels: int = 0  # rows that a detector judges otherwise
+    n_far: int = 0  # rows beside them that are far away, or tiny
+    n_unknown: int = 0  # of those, rows to which the graph answers NaN
+    reach: str = ""  # how far away, in words
 
     @property
     def ok(self) -> bool:
@@ -55,8 +63,17 @@ class Agreement:
         labels = f", {self.n_labels} labels differ" if self.n_labels else ""
         return (
             f"largest difference {self.max_rel:.1e} relative, {self.max_abs:.1e} absolute, on {self.n} rows"
-            f"{labels} (tolerance {self.tolerance:.0e})"
+            f"{labels} (tolerance {self.tolerance:.0e}){self._far}"
         )
+
+    @property
+    def _far(self) -> str:
+        if self.n_far == 0:
+            return ""
+        unknown = (
+            f", {self.n_unknown} of which the graph answers with NaN" if self.n_unknown else ""
+        )
+        return f"; also on {self.n_far} rows {self.reach}{unknown}"
 
 
 class DisagreementError(MercerError):
@@ -105,14 +122,33 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     x = _rounded(rows, dtype, session.get_inputs()[0].shape[1])
     inner, preparation = unwrapped(model)
     source = Source.of(inner)
-    asked: Array = x.astype(np.float64)
-    if preparation is not None:
-        asked = preparation.scaled(preparation.filled(asked))
-    found = _run(session, x, source.fitted.projection.sections.width)
     tolerance = TOLERANCES[min(dtype.itemsize, source.fitted.dtype.itemsize)]
+
+    def asked(rows: Array) -> Array:
+        rows = rows.astype(np.float64)
+        return rows if preparation is None else preparation.scaled(preparation.filled(rows))
+
+    def found(rows: Array) -> dict[str, Array]:
+        return _run(session, rows, source.fitted.projection.sections.width)
+
+    groups = far_rows(x, source.fitted, asked)
     if source.detector is not None:
-        return _compared_statistics(source.detector, source.fitted, found, asked, tolerance)
-    return _compared_scores(inner, source.fitted, found[SCORES], asked, tolerance)
+        near = _compared_statistics(source.detector, source.fitted, found(x), asked(x), tolerance)
+        parts = [_far_statistics(source, found(g.rows), asked(g.rows), tolerance) for g in groups]
+    else:
+        near = _compared_scores(inner, source.fitted, found(x)[SCORES], asked(x), tolerance)
+        parts = [
+            _far_scores(source.fitted, found(g.rows)[SCORES], asked(g.rows), tolerance)
+            for g in groups
+        ]
+    return replace(
+        near,
+        excess=max([near.excess, *(part.excess for part in parts)]),  # a NaN that is first stays
+        n_labels=near.n_labels + sum(part.n_labels for part in parts),
+        n_far=sum(len(g.rows) for g in groups),
+        n_unknown=sum(part.n_unknown for part in parts),
+        reach=reach(groups),
+    )
 
 
 def _rounded(rows: Any, dtype: np.dtype[Any], d: int) -> Array:
@@ -159,6 +195,44 @@ def _compared_scores(
     allowed = np.maximum(tolerance, AMPLIFIED * fitted.rounding)
     excess = float(np.max(share / allowed))
     return Agreement(float(np.max(gap)), float(np.max(share)), len(own), tolerance, excess)
+
+
+def _far_scores(fitted: Fitted, found: Array, asked: Array, tolerance: float) -> Agreement:
+    """Where the graph answers, it says what the model says; it may answer NaN."""
+    own = _scores_or_nan(fitted, asked)
+    known = np.isfinite(found)
+    # NaN where the graph has a number and the model has none: that is no agreement.
+    gap = np.where(known, np.abs(np.where(known, found, 0.0).astype(np.float64) - own), 0.0)
+    scale = np.maximum(np.max(np.abs(own), axis=0, where=known, initial=0.0), fitted.spread)
+    share = np.divide(gap, scale, out=gap.copy(), where=scale > 0)
+    allowed = np.maximum(tolerance, AMPLIFIED * fitted.rounding)
+    excess = float(np.max(np.where(np.isnan(share), np.inf, share / allowed)))
+    unknown = int(np.count_nonzero(~known.all(axis=1)))
+    return Agreement(np.nan, np.nan, len(asked), tolerance, excess, n_unknown=unknown)
+
+
+def _scores_or_nan(fitted: Fitted, asked: Array) -> Array:
+    """The model's scores, NaN for rows that its kernel refuses."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            return fitted.projection(asked).astype(np.float64)
+        except MercerError:
+            if len(asked) == 1:
+                return np.full((1, fitted.projection.n_components), np.nan)
+            return np.concatenate([_scores_or_nan(fitted, row[None]) for row in asked])
+
+
+def _far_statistics(
+    source: Source, found: dict[str, Array], asked: Array, tolerance: float
+) -> Agreement:
+    """A graph that can't tell says that a row is infinitely far out, which is an alarm as well."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sure = np.isfinite(found["index"])
+        if not np.any(sure):
+            return Agreement(0.0, 0.0, len(asked), tolerance, 0.0, n_unknown=len(asked))
+        known = {name: values[sure] for name, values in found.items()}
+        part = _compared_statistics(source.detector, source.fitted, known, asked[sure], tolerance)
+    return replace(part, n_unknown=int(np.count_nonzero(~sure)))
 
 
 def _compared_statistics(

@@ -1,0 +1,183 @@
+"""Laws of kernels on rows of any size: right by mpmath, or infinite where no number is that large."""
+
+import warnings
+
+import numpy as np
+import pytest
+from mpmath import mp
+from scipy import sparse
+
+from markets.exact import exact, exact_matern, real
+from mercer import KernelPCA, KernelPCADetector
+from mercer.errors import InputError
+from mercer.kernels import (
+    RBF,
+    Chi2,
+    Cosine,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    RationalQuadratic,
+    Sigmoid,
+)
+from mercer.kernels.matern import matern
+
+KERNELS = {
+    "rbf": RBF(0.5),
+    "laplacian": Laplacian(0.5),
+    "matern-0.001": Matern(1e-3, 1.0),
+    "matern-1/4": Matern(0.25, 1.0),
+    "matern-1/2": Matern(0.5, 1.0),
+    "matern-3/2": Matern(1.5, 1.0),
+    "matern-5/2": Matern(2.5, 1.0),
+    "matern-7/2": Matern(3.5, 1.0),
+    "matern-60": Matern(60.0, 1.0),
+    "matern-inf": Matern(np.inf, 1.0),
+    "rational-quadratic": RationalQuadratic(1.5, 1.0),
+    "heavy-tail": RationalQuadratic(0.05, 1.0),
+    "chi2": Chi2(0.7),
+    "linear": Linear(),
+    "poly3": Polynomial(3),
+    "poly2-homogeneous": Polynomial(2, 1.0, 0.0),
+    "sigmoid": Sigmoid(0.1, 0.0),
+    "cosine": Cosine(),
+    "sum": RBF(0.5) + Linear(),
+    "product": RBF(0.5) * Polynomial(2),
+    "small-multiple": 1e-300 * Linear(),
+    "power": Cosine() ** 4,
+    "columns": Matern(3.5, 1.0).on([0, 2]),
+    "normalised-linear": Linear().normalised(),
+    "normalised-poly3": Polynomial(3).normalised(),
+    "normalised-sum": (RBF(0.5) + Linear()).normalised(),
+    "normalised-power": (Linear() ** 3).normalised(),
+    "normalised-nested": (Polynomial(2) * Cosine() + 3.0).normalised(),
+}
+SIZES = {
+    "float64": (1e-300, 1e-162, 1e-17, 1.0, 1e9, 1e155, 7e307),
+    "float32": (1e-44, 1e-25, 1e-9, 1.0, 1e9, 1e20, 1e37),
+}
+# `mercer.engine.pairwise.ROUNDING`: what an entry may be off by, of √(k(x, x) k(y, y)).
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
+
+
+def rows_of(size, name, dtype):
+    """Rows of one size, near copies of them, a row of zeros and an ordinary one."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 3, 3))
+    x, y = (np.abs(x), np.abs(y)) if name == "chi2" else (x, y)
+    x, other = (size * x).astype(dtype), (size * y[:2]).astype(dtype)
+    near = x[:1] * dtype(1 + 3e-7)
+    return x, np.concatenate([other, near, np.zeros((1, 3), dtype), y[2:].astype(dtype)])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_values_are_right_whatever_the_size_of_the_rows(name, dtype, form):
+    kernel, kind = KERNELS[name], np.dtype(dtype).type
+    for size in SIZES[dtype]:
+        x, y = rows_of(size, name, kind)
+        with np.errstate(all="ignore"):
+            found, own = kernel.tile(form(x), form(y)), kernel.tile_diag(form(x))
+        assert found.dtype == own.dtype == kind
+        rows, others = ([[mp.mpf(float(v)) for v in row] for row in side] for side in (x, y))
+        for i, row in enumerate(rows):
+            length = exact(kernel, row, row)
+            assert_right(own[i], length, abs(length), dtype)
+            for j, other in enumerate(others):
+                scale = mp.sqrt(abs(length * exact(kernel, other, other)))
+                assert_right(found[i, j], exact(kernel, row, other), scale, dtype)
+
+
+def assert_right(found, wanted, scale, dtype):
+    info = np.finfo(dtype)
+    if abs(wanted) > real(info.max):
+        assert np.isinf(found)
+        assert (found > 0) == (wanted > 0)
+    else:
+        assert np.isfinite(found)
+        assert abs(real(found) - wanted) <= TOLERANCE[dtype] * scale + real(info.tiny)
+
+
+@pytest.mark.parametrize(
+    "nu", [1e-12, 1e-3, 0.019, 0.021, 0.1, 0.3, 0.49, 0.7, 1.0, 3.5, 20.0, 49.9]
+)
+def test_matern_from_the_least_distance_to_the_largest(nu):
+    """To 4(ν|log s| + s + ν + 20) units: it is made in logarithms, whose sizes these are."""
+    s = np.array([1e-300, 1e-100, 1e-17, 1e-15, 9.9e-9, 1.1e-8, 1e-3, 1.0, 30.0, 300.0])
+    for each, found in zip(s, matern(s, nu), strict=True):
+        wanted = exact_matern(mp.mpf(float(each)), mp.mpf(nu))
+        units = 4.0 * (nu * abs(np.log(each)) + each + nu + 20.0)
+        assert abs(found - wanted) <= units * np.finfo(float).eps * wanted
+    np.testing.assert_array_equal(matern(np.array([0.0, 1e9, 1e300, np.inf]), nu), [1, 0, 0, 0])
+
+
+FAR = [name for name in KERNELS if name != "chi2"]
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_slopes_of_far_rows_are_numbers_or_told(name):
+    kernel = KERNELS[name]
+    y = np.random.default_rng(0).normal(size=(5, 3))
+    for size in (1e9, 1e155, 1.5e308):
+        x = np.array([[size, -size, 1.0], [1.0, 2.0, 3.0]])
+        with np.errstate(all="ignore"):
+            slopes, told = outcome(lambda: kernel.tile_slope(x, y, np.ones((2, 5))))  # noqa: B023
+            if told:
+                assert "out of the range" in told
+            else:
+                assert np.all(np.isfinite(slopes[1]))
+                assert not np.any(np.isnan(slopes)) or kernel.tile_diag(x)[0] == np.inf
+
+
+def outcome(call):
+    """What it gives, or what it says."""
+    try:
+        return call(), ""
+    except InputError as error:
+        return None, str(error)
+
+
+@pytest.mark.parametrize("name", FAR)
+@pytest.mark.parametrize("size", [1e9, 1e100, 1e160, 1.5e308])
+@pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
+def test_transform_gives_numbers_or_says_which_row_overflows(name, size):
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    model = KernelPCA(2, kernel=KERNELS[name]).fit(x)
+    rows = np.array([[1.0, 2.0, 3.0], [size, 1.0, -size]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        scores, told = outcome(lambda: model.transform(rows))
+    if told:
+        assert "overflow float64 for 1 of 2 rows, the first of them row 1" in told
+        assert not model.kernel_.shift_invariant  # those of distances are bounded
+    else:
+        assert np.all(np.isfinite(scores))
+
+
+@pytest.mark.parametrize("length_scale", [1e-200, 1e200])
+@pytest.mark.parametrize("kind", [lambda l: Matern(np.inf, l), lambda l: RationalQuadratic(2.0, l)])
+def test_lengths_whose_squares_are_out_of_range(kind, length_scale, cloud):
+    wanted = kind(1.0)(cloud)
+    np.testing.assert_allclose(kind(length_scale)(cloud * length_scale), wanted, rtol=1e-9)
+
+
+def test_clusters_far_from_the_centre_of_all_keep_their_distances():
+    """Tiles of rows made ready about one centre, in which a cluster lies a million of its widths away."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 3))
+    x[600:] += 1e7
+    model = KernelPCA(3, kernel=Matern(1.5, 1.0), solver="lapack").fit(x)
+    wanted = KernelPCA(3, kernel="precomputed", solver="lapack").fit(exactly_spaced(x))
+    np.testing.assert_allclose(model.eigenvalues_, wanted.eigenvalues_, rtol=1e-7)
+
+
+def exactly_spaced(x):
+    s = np.sqrt(3.0) * np.linalg.norm(x[:, None] - x[None], axis=2)
+    return (1.0 + s) * np.exp(-s)
+
+
+def test_a_detector_is_told_of_overflow_as_an_alarm(rng):
+    detector = KernelPCADetector(kernel=Polynomial(3), random_state=0).fit(rng.normal(size=(80, 3)))
+    assert detector.predict([[1e200, 0.0, 0.0]])[0] == -1

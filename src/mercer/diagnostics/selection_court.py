@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.diagnostics.selection_weights import weighted_mean
+from mercer.engine.pairwise import squared_norms
 from mercer.engine.rows import take_rows
 from mercer.estimators.kernel_pca import KernelPCA
 
@@ -132,7 +133,9 @@ def affinity(a: Array, b: Array) -> float:  # (n, k), (n, k) -> a number
 def overlaps(a: Array, b: Array, weights: Array | None = None) -> Array:  # -> (n,)
     """What each row adds to the affinity of two score spaces; the mean, by weight, is the affinity.
 
-    With orthonormal bases P and Q, ‖PᵀQ‖² = Σᵢ (QQᵀP)ᵢ·Pᵢ: a sum over rows, which has a standard error.
+    With orthonormal bases P and Q of k columns ‖PᵀQ‖² = k - ‖P - QQᵀP‖² = k - ‖Q - PPᵀQ‖². What is missed
+    is a sum over rows, and has a standard error; for one and the same space it is 0 in every row, which
+    ‖PᵀQ‖² as a sum of leverages is not.
     """
     share = np.full(len(a), 1.0 / len(a)) if weights is None else weights / weights.sum()
     p, q = _basis(a, share), _basis(b, share)
@@ -140,7 +143,8 @@ def overlaps(a: Array, b: Array, weights: Array | None = None) -> Array:  # -> (
     chance = k / (len(a) - 1)
     if k == 0 or chance >= 1.0:
         return np.full(len(a), np.nan if k else 0.0)
-    of_row = np.einsum("ij,ij->i", q @ (q.T @ p), p) / (share * k)
+    missed = squared_norms(p - q @ (q.T @ p)) + squared_norms(q - p @ (p.T @ q))
+    of_row = 0.5 * ((p.shape[1] + q.shape[1]) / k - missed / (share * k))
     return np.asarray((of_row - chance) / (1.0 - chance))
 
 

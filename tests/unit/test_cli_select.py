@@ -89,6 +89,22 @@ def test_the_winner_is_kept_with_the_reasons(data, circles, tmp_path):
     assert model.reconstruct(circles[0][:3]).shape == (3, 2)
 
 
+def test_rows_count_as_often_as_a_column_says(circles, tmp_path):
+    counts = np.arange(90) % 3
+    path, model = tmp_path / "counted.csv", tmp_path / "winner.mercer"
+    rows = np.column_stack([circles[0], counts])
+    np.savetxt(path, rows, delimiter=",", header="x,y,times", comments="", fmt="%.17g")
+    args = ("select", path, "--kernels", "rbf(2); rbf(1)", "-k", "4", "--scale", "none")
+    found = results(*args, "--weights", "times", "-o", model)["results"]
+    wanted = mercer.select(
+        circles[0], [RBF(2), RBF(1)], n_components=4, sample_weight=counts, random_state=0
+    )
+    shared = [row["shared"] for row in found["table"]]
+    np.testing.assert_allclose(shared, wanted.table_["shared"], rtol=1e-8)
+    scores = (m.transform(circles[0]) for m in (mercer.load(model), wanted.best_))
+    np.testing.assert_allclose(*map(np.abs, scores), atol=1e-8)
+
+
 def test_labels_decide_when_asked(data, circles):
     args = (
         "select",

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Parts = tuple[np.ndarray, ...]
 
 COMPONENTS = (2, 5, 10, 20, 40)
-# Pre-images and judges are slow: what needs them picks at this number of components only.
-SLOW_AT = 10
+# Pre-images and judges are slow: what needs them picks at this number of components only, on fewer rows.
+SLOW_AT, SLOW_ROWS = 10, 500
 FAST, SLOW = ("agreement", "variance"), ("denoising", "reconstruction")
 JUDGES = {
     "linear": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=500, tol=1e-3)),
@@ -71,7 +71,8 @@ def accuracies(kernel: Any, parts: Parts) -> dict[int, dict[str, float]]:
 def picked(X: np.ndarray, grid: list[RBF], k: int, criterion: str | None, y: Any = None) -> dict:
     """Which of the grid, whether with evidence, and how long it took."""
     started = time.perf_counter()
-    found = select(X, grid, n_components=k, criterion=criterion, y=y, refit=False)
+    rows = None if criterion in FAST else SLOW_ROWS
+    found = select(X, grid, n_components=k, criterion=criterion, y=y, max_rows=rows, refit=False)
     return {
         "at": next(i for i, kernel in enumerate(grid) if kernel is found.best_kernel_),
         "conclusive": found.conclusive_,

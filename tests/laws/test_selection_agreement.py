@@ -53,6 +53,16 @@ def test_rows_share_out_the_squared_cosines_of_the_principal_angles(rng):
     assert affinity(a, a @ rng.standard_normal((4, 4))) == pytest.approx(1.0, abs=1e-10)
 
 
+def test_a_matrix_that_is_held_changes_nothing(monkeypatch):
+    held, plain = {}, {}
+    for table, most in ((held, 4000), (plain, 0)):
+        monkeypatch.setattr("mercer.diagnostics.selection_court.HELD_ROWS", most)
+        found = select(factors(120, d=4), ["rbf", "laplacian"], n_components=3, refit=False)
+        table.update({name: found.table_[name] for name in ("shared", "stability")})
+    for name, values in held.items():
+        np.testing.assert_allclose(values, plain[name], rtol=1e-7, err_msg=name)
+
+
 def test_a_weight_counts_in_the_overlap_as_rows_repeated(rng):
     a, b = rng.standard_normal((60, 3)), rng.standard_normal((60, 3))
     counts = rng.integers(1, 4, 60)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels import Kernel
 
+# Up to so many rows their kernel matrix is held, 128 MB.
+HELD_ROWS = 4000
+
 
 @dataclass(frozen=True, repr=False)
 class Candidate:
@@ -80,14 +83,17 @@ def model_of(candidate: Candidate, court: Court, **more: Any) -> KernelPCA:
 class Fits:
     """One candidate, fitted to parts of the rows.
 
-    The kernel matrix of all rows is computed once where only differences of rows enter, and every fit takes
-    its part of it. Other kernels may need the rows: far from the origin theirs has no digits left.
+    With a resolved kernel all parts have the same width, and the kernel matrix of all rows is computed once,
+    where only differences of rows enter: every fit takes its part of it. Other kernels may need the rows:
+    far from the origin their matrix has no digits left.
     """
 
     def __init__(self, candidate: Candidate, court: Court, resolved: Kernel | None = None) -> None:
         self._candidate, self._court = candidate, court
+        self._kernel = candidate.kernel if resolved is None else resolved
         self._matrix: Array | None = None
-        if resolved is not None and resolved.shift_invariant:
+        few = court.rows.shape[0] <= HELD_ROWS
+        if resolved is not None and resolved.shift_invariant and few:
             self._matrix = resolved(court.rows.astype(np.float64))  # (n, n)
 
     def scores(self, train: Indices, test: Indices) -> tuple[KernelPCA, Array]:
@@ -95,9 +101,10 @@ class Fits:
         weights = self._court.weights_of(train)
         model = model_of(self._candidate, self._court)
         if self._matrix is None:
+            model.set_params(kernel=self._kernel)
             known, new = (take_rows(self._court.rows, part) for part in (train, test))
         else:
-            model = model.set_params(kernel="precomputed")
+            model.set_params(kernel="precomputed")
             known, new = (self._matrix[np.ix_(part, train)] for part in (train, test))
         model.fit(known, sample_weight=weights)
         return model, model.transform(new).astype(np.float64)

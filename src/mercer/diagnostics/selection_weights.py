@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -46,16 +47,20 @@ def _distinct(rows: Rows, y: Any) -> tuple[Indices, Indices]:
 
 
 def _keys(rows: Rows) -> list[bytes]:
-    """The same bytes for the same row; 0.0 - 0.0 and -0.0 are one number."""
+    """The same digest for the same row; 0.0 and -0.0 are one number."""
     if not sparse.issparse(rows):
-        return [row.tobytes() for row in np.ascontiguousarray(rows) + 0.0]
+        return [_digest((row + 0.0).tobytes()) for row in rows]
     ordered = sparse.csr_array(rows, copy=True)
     ordered.sum_duplicates()
     ordered.eliminate_zeros()
     return [
-        ordered.indices[a:b].tobytes() + ordered.data[a:b].tobytes()
+        _digest(ordered.indices[a:b].tobytes() + ordered.data[a:b].tobytes())
         for a, b in pairwise(ordered.indptr)
     ]
+
+
+def _digest(values: bytes) -> bytes:
+    return blake2b(values, digest_size=16).digest()
 
 
 def weighted_mean(values: Array, weights: Array | None = None) -> float:

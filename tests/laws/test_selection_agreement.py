@@ -12,6 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from conftest import frozen
 from mercer import select
+from mercer.diagnostics.selection_agreement import CERTAIN
 from mercer.diagnostics.selection_court import affinity, overlaps
 from mercer.diagnostics.selection_weights import merged, standard_error, weighted_mean
 from mercer.kernels import RBF, Laplacian, Linear, Polynomial
@@ -113,12 +114,12 @@ def test_what_can_not_be_told_apart_is_said_and_the_median_width_is_kept():
 def test_evidence_with_both_witnesses_is_told():
     # Narrow enough that new rows hardly have scores, but no symptom yet; three factors are linear.
     X = factors(300)
-    narrow = Laplacian(0.4)
+    narrow = Laplacian(0.45)
     found = select(X, [narrow, Linear()], n_components=3)
     assert found.conclusive_
     assert isinstance(found.best_kernel_, Linear)
     row = next(iter(found.table_))
-    assert min(row["z_shared"], row["z_stability"]) > 2.0
+    assert min(row["z_shared"], row["z_stability"]) > CERTAIN
     assert row["verdict"] == "better"
     assert any("beats the reference on both" in reason for reason in found.reasons_)
     assert str(found).startswith("best  ")
@@ -127,7 +128,7 @@ def test_evidence_with_both_witnesses_is_told():
 def test_one_witness_alone_moves_nothing():
     found = select(make_circles(200, factor=0.3, noise=0.05, random_state=0)[0])
     table = found.table_
-    certain = (table["z_shared"] > 2.0, table["z_stability"] > 2.0)
+    certain = (table["z_shared"] > CERTAIN, table["z_stability"] > CERTAIN)
     assert np.any(certain[0] ^ certain[1])
     np.testing.assert_array_equal(table["verdict"] == "better", certain[0] & certain[1])
     assert not found.conclusive_

@@ -166,7 +166,7 @@ def select(
     the mean squared cosine of their principal angles less what chance gives? Wide kernels, nearly linear,
     always are. The reference is the Gaussian kernel at the median width, or the candidate nearest to it;
     where none is within a factor of 4 in gamma, the candidate listed first. A candidate wins that is better
-    by more than two standard errors of the difference, row by row, in both; of several the one with the
+    by more than four standard errors of the difference, row by row, in both; of several the one with the
     larger margin. Of several numbers of components the fewest win that share as much as any.
 
     With ``"denoising"``, ``"reconstruction"`` and ``"variance"`` candidates within one standard error of the

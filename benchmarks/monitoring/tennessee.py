@@ -49,7 +49,9 @@ def entrants(x: np.ndarray) -> dict[str, KernelPCADetector]:
     scaled = (x - x.mean(axis=0)) / x.std(axis=0, ddof=1)
     gamma = RBF().resolve(scaled, rng=np.random.default_rng(0)).gamma
     widths = {w: RBF(gamma / w**2) for w in WIDTHS}
-    chosen = select(scaled, list(widths.values()), n_components=COUNTS, folds=5).best_
+    chosen = select(
+        scaled, list(widths.values()), n_components=COUNTS, folds=5, criterion="denoising"
+    ).best_
     width = np.sqrt(gamma / chosen.kernel_.gamma)
     found = {
         "PCA, 0.95": KernelPCADetector(model=PCA(0.95)),

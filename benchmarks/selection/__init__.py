@@ -1,1 +1,1 @@
-"""Does `select` find a good width without labels? One judge, a fine grid, five data sets."""
+"""Does `select` find a good width without labels? Two judges, a grid of widths, a dozen data sets."""

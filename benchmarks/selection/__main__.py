@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from benchmarks.data import SEED
 from benchmarks.machine import facts
 from benchmarks.run import RESULTS, ROOT, say
 from benchmarks.selection.data import CASES, load
@@ -16,29 +17,38 @@ from benchmarks.selection.study import study
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--data", "folder", help="Folder with mnist.npz and the letters; else left out.")
-@click.option("--quick", is_flag=True, help="Made data and few widths: does it run?")
-@click.option("--steps", default=25, show_default=True, help="Widths over six decades of gamma.")
-def main(*, folder: str | None, quick: bool, steps: int) -> None:
-    """A judge's held-out accuracy at widths picked without labels, beside the best width of a grid."""
+@click.option("--data", "folder", help="Folder with the files of real data; else left out.")
+@click.option("--quick", is_flag=True, help="One data set and few widths: does it run?")
+@click.option("--steps", default=13, show_default=True, help="Widths from 1/16 to 16 medians.")
+@click.option("--only", help="One data set, by name.")
+@click.option("--seed", default=SEED % 2**31, show_default=True, help="Of the split of the rows.")
+@click.option("--into", help="Name of the result; what is in it is added to.")
+def main(
+    *, folder: str | None, quick: bool, steps: int, only: str | None, seed: int, into: str | None
+) -> None:
+    """Accuracy lost at widths picked without labels, beside the best width of a grid."""
     machine = facts(ROOT)
-    name = f"selection-{machine['date'].replace(':', '').replace('+0000', 'Z')}"
-    rows: list[dict[str, Any]] = []
+    name = into or f"selection-{machine['date'].replace(':', '').replace('+0000', 'Z')}"
+    path = RESULTS / f"{name}.json"
+    lines: list[dict[str, Any]] = []
+    if path.is_file():
+        lines = json.loads(path.read_text())["lines"]
     for case in CASES[:1] if quick else CASES:
-        parts = load(case, folder)
+        if only is not None and case.name != only:
+            continue
+        parts = load(case, folder, seed)
         if parts is None:
             say(f"{case.name}: left out, {case.file} is not there")
             continue
         started = time.perf_counter()
-        rows.append(study(case, parts, steps=7 if quick else steps))
-        say(f"{case.name}, k={case.k}: {time.perf_counter() - started:.0f} s")
+        lines += study(case, parts, steps=5 if quick else steps)
+        say(f"{case.name}: {time.perf_counter() - started:.0f} s")
         if not quick:
-            path = RESULTS / f"{name}.json"
-            path.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1))
-    text = markdown(machine, rows)
+            path.write_text(json.dumps({"machine": machine, "lines": lines}, indent=1))
+    text = markdown(machine, lines)
     click.echo(text)
     if not quick:
-        (RESULTS / f"{name}.md").write_text(text)
+        path.with_suffix(".md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ import mercer
 from conftest import frozen
 from mercer import PCA, KernelPCA
 from mercer.diagnostics import n_components, select, symptoms, widths
-from mercer.diagnostics.selection_trial import Candidate, Court, affinity, tried
+from mercer.diagnostics.selection_court import Candidate, Court, affinity
+from mercer.diagnostics.selection_trial import tried
 from mercer.errors import SelectionWarning
 from mercer.kernels import RBF, Chi2, Linear, Matern, Polynomial
 
@@ -47,7 +48,7 @@ WIDTHS = ("gamma=0.005", "gamma=0.05", "gamma=0.5")
 def test_a_linear_factor_model_is_found_linear_with_its_number_of_factors(seed):
     # The rows' own noise is less than what is added: more than three let through what they should not.
     X = factors(150, noise=0.1, seed=seed)
-    found = select(X, KERNELS, n_components=[1, 3, 6], refit=False)
+    found = select(X, KERNELS, n_components=[1, 3, 6], criterion="denoising", refit=False)
     assert isinstance(found.best_kernel_, Linear)
     assert found.n_components_ == 3
     # A kernel so wide that it is nearly linear comes next, a narrow one last.
@@ -75,14 +76,16 @@ def test_the_linear_error_is_what_pca_of_scikit_learn_gives():
     assert row["standard_error"] == pytest.approx(expected, rel=1e-10)
 
 
-def test_on_two_circles_the_winner_separates_what_no_line_does(circles):
+@pytest.mark.parametrize("criterion", ["agreement", "denoising"])
+def test_on_two_circles_the_winner_separates_what_no_line_does(circles, criterion):
     X, y = circles
-    found = mercer.select(X)
+    found = mercer.select(X, criterion=criterion)
     X_new, y_new = make_circles(200, factor=0.3, noise=0.05, random_state=1)
     assert LogisticRegression().fit(X, y).score(X_new, y_new) < 0.7
     assert line_accuracy(found.best_, X, y, X_new, y_new) > 0.98
     assert found.best_.n_components_ == found.n_components_
-    assert found.table_["error"][0] < found.table_["error_of_mean"][0]
+    if criterion == "denoising":
+        assert found.table_["error"][0] < found.table_["error_of_mean"][0]
 
 
 def test_the_variance_that_held_out_points_keep_is_the_squared_length_of_their_scores():
@@ -156,7 +159,7 @@ def test_processes_give_what_one_gives():
     one, two = (select(X, ["rbf", "linear"], n_components=[1, 2], n_jobs=n) for n in (1, 2))
     assert one.reasons_ == two.reasons_
     assert any("more may be better" in reason for reason in two.reasons_)
-    np.testing.assert_array_equal(one.table_["error"], two.table_["error"])
+    np.testing.assert_array_equal(one.table_["shared"], two.table_["shared"])
 
 
 def test_a_candidate_can_be_sent_to_another_process(circles):
@@ -172,7 +175,7 @@ def test_a_candidate_can_be_sent_to_another_process(circles):
 def test_the_seed_is_fixed_unless_given(circles):
     X, _ = circles
     tables = [
-        select(X, "rbf", n_components=5, refit=False, random_state=seed).table_["error"][0]
+        select(X, "rbf", n_components=5, refit=False, random_state=seed).table_["shared"][0]
         for seed in (None, None, 1)
     ]
     assert tables[0] == tables[1] != tables[2]
@@ -194,7 +197,7 @@ def test_a_candidate_that_fails_is_a_row_with_its_reason():
     assert isinstance(found.best_kernel_, Linear)
     assert found.table_["symptoms"][1].startswith("failed: ")
     assert "histograms" in found.table_["symptoms"][1]
-    assert np.isnan(found.table_["error"][1])
+    assert np.isnan(found.table_["shared"][1])
     assert any("Chi2" in reason for reason in found.reasons_)
 
 
@@ -210,7 +213,7 @@ def test_a_path_and_float32_rows_are_taken_as_they_come(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     there = select(tmp_path / "rows.npy", ["linear", "rbf"], n_components=2)
     here = select(X, ["linear", "rbf"], n_components=2)
-    np.testing.assert_allclose(there.table_["error"], here.table_["error"], rtol=1e-5)
+    np.testing.assert_allclose(there.table_["shared"], here.table_["shared"], rtol=1e-5)
     assert here.best_.transform(X).dtype == np.float32
 
 
@@ -266,9 +269,10 @@ def test_candidates_that_the_rank_makes_one_are_one_row():
 
 def test_the_rows_that_a_way_back_learns_from_are_told():
     X = factors(700, d=3, k=2)
-    told = select(X, [RBF(0.1)], n_components=2, refit=False).reasons_
+    options = {"n_components": 2, "criterion": "denoising", "refit": False}
+    told = select(X, [RBF(0.1)], **options).reasons_
     assert any("learnt from 400 rows of the 467" in reason for reason in told)
-    told = select(X[:300], [RBF(0.1)], n_components=2, refit=False).reasons_
+    told = select(X[:300], [RBF(0.1)], **options).reasons_
     assert not any("learnt from" in reason for reason in told)
 
 
@@ -293,7 +297,8 @@ def test_a_kernel_that_breaks_fails_alone():
 def test_one_row_that_is_held_out_is_enough_to_compare():
     X = factors(30, d=4)
     folds = [(np.arange(29), np.array([29]))]
-    table = select(X, ["linear", RBF(0.1)], n_components=2, folds=folds, refit=False).table_
+    options = {"n_components": 2, "folds": folds, "refit": False}
+    table = select(X, ["linear", RBF(0.1)], criterion="denoising", **options).table_
     assert np.all(np.isfinite(table["error"]))
     assert np.all(np.isnan(table["standard_error"]))
 
@@ -490,10 +495,14 @@ def test_widths_are_their_definitions(cloud):
     assert leading(best) > max(leading(best / 2), leading(best * 2))
 
 
+@pytest.mark.parametrize("criterion", ["agreement", "denoising"])
 @pytest.mark.parametrize("unit", [1e-150, 1e-90, 1e90, 1e140])
-def test_the_winner_does_not_depend_on_the_unit(unit, rng):
+def test_the_winner_does_not_depend_on_the_unit(unit, criterion, rng):
     x = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 4)) + 0.1 * rng.normal(size=(60, 4))
-    plain, other = (mercer.select(u * x, ["linear", "rbf"], folds=3) for u in (1.0, unit))
+    plain, other = (
+        mercer.select(u * x, ["linear", "rbf"], folds=3, criterion=criterion) for u in (1.0, unit)
+    )
     assert type(other.best_kernel_) is type(plain.best_kernel_)
-    for column in ("error", "standard_error"):
-        np.testing.assert_allclose(other.table_[column] / unit, plain.table_[column], rtol=1e-3)
+    figure, scale = ("shared", 1.0) if criterion == "agreement" else ("error", unit)
+    for column in (figure, "standard_error"):
+        np.testing.assert_allclose(other.table_[column] / scale, plain.table_[column], rtol=1e-3)

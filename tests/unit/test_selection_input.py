@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
+from sklearn.neighbors import KNeighborsClassifier
 
 from mercer import KernelPCA, select
 from mercer.diagnostics import n_components, symptoms
@@ -33,7 +34,23 @@ CALLS = {
     "noise": (lambda: select(X, "rbf", noise=0.0), "share of the spread"),
     "max_rows": (lambda: select(X, "rbf", max_rows=1), "max_rows=1 came"),
     "verbose": (lambda: select(X, "rbf", verbose="yes"), "verbose must be"),
-    "sparse": (lambda: select(sparse.csr_array(X), "rbf"), r"X.toarray\(\)"),
+    "sparse": (
+        lambda: select(sparse.csr_array(X), "rbf", criterion="denoising"),
+        r"X.toarray\(\)",
+    ),
+    "one row held out": (
+        lambda: select(X, "rbf", folds=[(range(39), [39])], n_components=2),
+        "a fold holds out 1 row",
+    ),
+    "short weights": (lambda: select(X, "rbf", sample_weight=[1.0, 2.0]), r"\(2,\), but X has 40"),
+    "negative weights": (
+        lambda: select(X, "rbf", sample_weight=np.full(40, -1.0)),
+        r"sample_weight\[0\] is -1",
+    ),
+    "a judge without weights": (
+        lambda: select(X, "rbf", y=Y, judge=KNeighborsClassifier(), sample_weight=np.full(40, 0.5)),
+        "takes no sample_weight",
+    ),
     "NaN": (lambda: select(np.full((9, 2), np.nan), "rbf"), "contains NaN"),
     "all fail": (lambda: select(X, [Chi2()]), "None of the .* could be fitted"),
     "precomputed": (lambda: select(X, ["precomputed"]), "has no rows to hold out"),
@@ -96,6 +113,12 @@ def test_sparse_rows_can_be_judged():
     found = select(sparse.csr_array(X), ["linear", "rbf"], n_components=2, y=Y)
     assert found.best_.n_components_ == 2
     select(sparse.csr_array(X), ["rbf"], n_components=2, criterion="variance")
+
+
+def test_sparse_rows_are_compared_as_dense_ones_are():
+    tables = [select(x, ["linear", "rbf"], n_components=2).table_ for x in (X, sparse.csr_array(X))]
+    for column in ("shared", "stability"):
+        np.testing.assert_allclose(tables[1][column], tables[0][column], rtol=1e-6)
 
 
 def test_the_callers_arrays_stay_as_they_are():

@@ -15,6 +15,7 @@ def facts(found: Selection, *, n: int, judged: int) -> dict[str, Any]:
     """The comparison as JSON can hold it: what a report shows as the way a kernel was chosen."""
     return {
         "winner": {"kernel": kernel_text(found.best_kernel_), "components": found.n_components_},
+        "conclusive": found.conclusive_,
         "reasons": _reasons(found),
         "table": [plain(row) for row in found.table_],
         "n": n,
@@ -24,7 +25,7 @@ def facts(found: Selection, *, n: int, judged: int) -> dict[str, Any]:
 
 def told(found: Selection) -> str:
     """The winner, why, and the table."""
-    head = f"best  {kernel_text(found.best_kernel_)} with {found.n_components_} components"
+    head = f"{found.word}  {kernel_text(found.best_kernel_)} with {found.n_components_} components"
     return "\n".join([head, *(f"  - {line}" for line in _reasons(found)), "", str(found.table_)])
 
 

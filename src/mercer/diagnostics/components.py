@@ -16,8 +16,9 @@ from mercer._core.spelling import spelled
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.components_chance import against_chance, linear_against_chance
+from mercer.diagnostics.selection_court import Court
 from mercer.diagnostics.selection_report import within_one_error, without_repeats
-from mercer.diagnostics.selection_trial import Court, tried
+from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.symptoms import sample_rows
 from mercer.estimators.base import Projector
 from mercer.estimators.door import check_kernel_rows
@@ -27,7 +28,7 @@ from mercer.kernels import Linear, as_kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
-    from mercer.diagnostics.selection_trial import Outcome
+    from mercer.diagnostics.selection_court import Outcome
     from mercer.kernels import Kernel
 
 METHODS = ("permutation", "variance", "cross-validation", "gap")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
@@ -13,24 +15,27 @@ from mercer._core.errors import MercerError, MercerWarning, SelectionWarning
 from mercer._core.memory import parse_bytes
 from mercer._core.spelling import spelled
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.selection_grid import as_kernels
+from mercer.diagnostics.selection_agreement import neighbours_of
+from mercer.diagnostics.selection_court import Court
+from mercer.diagnostics.selection_grid import as_kernels, median_gamma
 from mercer.diagnostics.selection_report import (
-    best_first,
+    in_order,
     reasons,
     table_of,
     warn_of,
     without_repeats,
 )
-from mercer.diagnostics.selection_trial import Court, tried
+from mercer.diagnostics.selection_trial import tried
+from mercer.diagnostics.selection_weights import merged
 from mercer.diagnostics.symptoms import sample_rows
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.parts import named_approximation
 from mercer.estimators.progress import Teller
-from mercer.estimators.validation import as_generator, users_level
+from mercer.estimators.validation import as_generator, check_weights, users_level
 
 if TYPE_CHECKING:
     from mercer._core.table import Table
-    from mercer.diagnostics.selection_trial import Candidate, Outcome
+    from mercer.diagnostics.selection_court import Candidate, Outcome
     from mercer.kernels import Kernel
 
 
@@ -50,6 +55,9 @@ class Selection:
         A row for each candidate, best first.
     reasons_ : list of str
         Why this one, on which rows, and what to know about it.
+    conclusive_ : bool
+        Whether there is evidence for the winner. False: no criterion can tell, and it is the reference, or
+        one of several within one standard error of each other.
     """
 
     best_: KernelPCA
@@ -57,13 +65,20 @@ class Selection:
     n_components_: int
     table_: Table
     reasons_: list[str]
+    conclusive_: bool
 
     def __str__(self) -> str:
         lines = (f"  - {reason}" for reason in self.reasons_)
-        return "\n".join([f"best  {self._winner}", *lines, "", str(self.table_)])
+        return "\n".join([f"{self.word}  {self._winner}", *lines, "", str(self.table_)])
 
     def __repr__(self) -> str:
         return f"Selection({self._winner}, of {len(self.table_)} candidates)"
+
+    @property
+    def word(self) -> str:
+        """What is said of the winner: best, or kept where it is the reference that nothing beats."""
+        kept = "verdict" in self.table_.columns and not self.conclusive_
+        return "kept" if kept else "best"
 
     @property
     def _winner(self) -> str:
@@ -81,7 +96,8 @@ def select(
     criterion: Any = None,
     noise: float = 0.3,
     folds: Any = 3,
-    max_rows: int = 2000,
+    sample_weight: Any = None,
+    max_rows: int | None = None,
     n_jobs: int | None = None,
     refit: bool = True,
     memory: str | float = "auto",
@@ -91,11 +107,10 @@ def select(
 ) -> Selection:
     """Compare kernels, widths and numbers of components on rows that were held out.
 
-    Without labels the default criterion is an error in **input space**: held-out rows are perturbed,
-    projected, taken back, and compared with what they were. The error in feature space
-    (`KernelPCA.reconstruction_error`) can't be used: each kernel measures it in a space of its own. Nor does
-    the plain error tell much, because with as many components as columns a kernel that is as good as
-    linear gives every row back, noise and all.
+    With labels a judge behind the scores decides. Without them no number tells reliably which kernel the
+    next step will like, and the default criterion does not pretend to know: the Gaussian kernel at the median
+    width is kept, unless a candidate beats it with two witnesses that lean opposite ways. ``conclusive_``
+    says which of the two happened.
 
     Parameters
     ----------
@@ -113,14 +128,21 @@ def select(
         What comes after the scores. Left out: logistic regression, or ridge regression where y has more
         than 50 distinct numbers, of standardised scores.
     criterion : str, optional
-        Without y: ``"denoising"`` (default), ``"reconstruction"`` (the same without noise) or
-        ``"variance"`` (the share of held-out squared length in feature space that lies in the components;
-        only for kernels with k(x, x) = 1, which it can compare). With y: a scoring of scikit-learn.
+        Without y: ``"agreement"`` (default, see Notes), ``"denoising"`` (held-out rows get noise, are
+        projected and taken back to input space; the error is their distance from what they were),
+        ``"reconstruction"`` (the same without noise) or ``"variance"`` (the share of held-out squared length
+        in feature space that lies in the components; only for kernels with k(x, x) = 1, which it can
+        compare). With y: a scoring of scikit-learn.
     noise : float, default=0.3
-        Size of the perturbation, as a share of the spread of the rows.
+        Size of the perturbation of ``"denoising"``, as a share of the spread of the rows.
     folds : int or splitter, default=3
-    max_rows : int, default=2000
-        Compare on a seeded sample where there are more; the result says so.
+        A number means shuffled folds of distinct rows: a row and its copies are held out together.
+    sample_weight : array-like of shape (n,), optional
+        How often each row counts, in fits and in the criterion: weight 2 is the row twice. Weights that are
+        not whole need a judge that takes ``sample_weight``.
+    max_rows : int, optional
+        Compare on a seeded sample where there are more; the result says so. Left out: 1000 for
+        ``"agreement"``, 2000 otherwise.
     n_jobs : int, optional
         Candidates side by side, as in scikit-learn. It changes no number.
     refit : bool, default=True
@@ -135,18 +157,25 @@ def select(
     Returns
     -------
     selection : Selection
-        With ``best_``, ``best_kernel_``, ``n_components_``, ``table_`` and ``reasons_``. Candidates
-        that can't be fitted are rows of the table that say why.
+        With ``best_``, ``best_kernel_``, ``n_components_``, ``table_``, ``reasons_`` and ``conclusive_``.
+        Candidates that can't be fitted are rows of the table that say why.
 
     Notes
     -----
-    Candidates within one standard error of the least error, taken row by row against the best, count as
-    equal. Of these the winner has the fewest symptoms, then the fewest components, then the most stable
-    subspace. *Stability* is the mean squared cosine of the principal angles between the scores of models
-    fitted to two halves, less what chance gives: 1 is the same subspace, 0 a random one.
+    ``"agreement"`` asks two questions of the rows held out. *Shared*: of how many components' worth do the
+    five nearest rows share the scores (Σⱼ E[zⱼ(x) zⱼ(x')], unit variance on the training rows)? Narrow
+    kernels are good at it. *Stability*: how alike are the score spaces of models fitted to two halves, as
+    the mean squared cosine of their principal angles less what chance gives? Wide kernels, nearly linear,
+    always are. The reference is the Gaussian kernel at the median width, or the candidate nearest to it;
+    where none is within a factor of 4 in gamma, the candidate listed first. A candidate wins that is better
+    by more than four standard errors of the difference, row by row, in both; of several the one with the
+    larger margin. Of several numbers of components the fewest win that share as much as any.
 
-    Rows come back by a `Ridge` pre-image that learns from at most 400 rows of each fold (by the axes, for the
-    linear kernel). Learnt from more, errors may be less, and close candidates may change places.
+    With ``"denoising"``, ``"reconstruction"`` and ``"variance"`` candidates within one standard error of the
+    best count as equal. Of these the winner has the fewest symptoms, then the fewest components, then the
+    most stable subspace. Rows come back by a `Ridge` pre-image that learns from at most 400 rows of each fold
+    (by the axes, for the linear kernel). Learnt from more, errors may be less, and close candidates may
+    change places.
 
     Examples
     --------
@@ -163,48 +192,84 @@ def select(
     rng = as_generator(random_state)
     parse_bytes(memory)
     named_approximation(approximation)
-    rows, some, n = sample_rows(X, max_rows, rng=rng)
-    door.check_scale(rows)
-    labels = door.check_labels(y, n)
-    chosen = door.check_judge(judge, labels)
-    criterion = door.check_criterion(criterion, chosen, rows)
-    own = None if labels is None else labels[some]
-    seed = int(rng.integers(2**31))
-    court = Court(
-        rows=rows,
-        folds=door.check_folds(folds, rows, n=n, y=own, judge=chosen, seed=seed),
+    limit = door.check_max_rows(max_rows, criterion if y is None else "judged")
+    rows, some, n = sample_rows(X, limit, rng=rng, sample_weight=sample_weight)
+    weights = check_weights(sample_weight, n)
+    court = _court(
+        rows,
+        labels=(labels := door.check_labels(y, n)),
+        some=some,
+        weights=None if weights is None else weights[some],
+        judge=door.check_judge(judge, labels),
         criterion=criterion,
-        seed=seed,
-        noise=door.check_noise(noise) * door.spread(rows) if criterion == "denoising" else None,
-        y=own,
-        judge=chosen,
+        noise=door.check_noise(noise),
+        folds=folds,
+        n=n,
+        seed=int(rng.integers(2**31)),
     )
     numbers = door.check_components(n_components, min(len(train) for train, _ in court.folds))
-    entered = door.candidates(as_kernels(kernels, rows, rng=rng), numbers, int(rows.shape[1]))
-    outcomes, equal = best_first(
-        without_repeats(_all_tried(entered, court, n_jobs=n_jobs, tells=tells)),
-        judged=chosen is not None,
+    kernels = as_kernels(kernels, court.rows, rng=rng, weights=court.weights)
+    entered = door.candidates(kernels, numbers, int(rows.shape[1]))
+    tries = _all_tried(entered, court, n_jobs=n_jobs, tells=tells)
+    own = np.random.default_rng(court.seed)
+    order = in_order(
+        without_repeats(tries),
+        court,
+        median=median_gamma(court.rows, rng=own, weights=court.weights),
     )
-    table = table_of(outcomes, court)
-    winner = outcomes[0].candidate
+    table = table_of(order, court)
+    winner = order.outcomes[0].candidate
     model = KernelPCA(
         winner.k,
         kernel=winner.kernel,
         approximation=approximation,
         memory=memory,
-        random_state=seed,
+        random_state=court.seed,
     )
-    warn_of(outcomes[0], judged=chosen is not None)
-    why = reasons(outcomes, table, court, n=n, equal=equal)
+    warn_of(order.outcomes[0], judged=court.judge is not None)
+    why = reasons(order, table, court, n=n, drawn=len(some))
     if refit:
-        why += _refitted(model, X)
-    return Selection(model, winner.kernel, winner.k, table, why)
+        why += _refitted(model, X, sample_weight)
+    return Selection(model, winner.kernel, winner.k, table, why, order.conclusive)
 
 
-def _refitted(model: KernelPCA, X: Any) -> list[str]:
+def _court(
+    rows: Any,
+    *,
+    labels: Any,
+    some: Any,
+    weights: Any,
+    judge: Any,
+    criterion: Any,
+    noise: float,
+    folds: Any,
+    n: int,
+    seed: int,
+) -> Court:
+    """What all candidates are judged on: distinct rows with their weights, folds, noise or neighbours."""
+    door.check_scale(rows)
+    criterion = door.check_criterion(criterion, judge, rows)
+    own = None if labels is None else labels[some]
+    if isinstance(folds, Integral):  # the caller's own splitter counts the caller's rows
+        rows, own, weights = merged(rows, own, weights, least=2 * int(folds))
+    splits = door.check_folds(folds, rows, n=n, y=own, judge=judge, seed=seed)
+    return Court(
+        rows=rows,
+        folds=splits,
+        criterion=criterion,
+        seed=seed,
+        noise=noise * door.spread(rows, weights) if criterion == "denoising" else None,
+        y=own,
+        judge=judge,
+        weights=weights,
+        neighbours=neighbours_of(rows, splits) if criterion == "agreement" else None,
+    )
+
+
+def _refitted(model: KernelPCA, X: Any, sample_weight: Any) -> list[str]:
     """Fit the winner; where all of X is too much for it, what was found is still worth having."""
     try:
-        model.fit(X)
+        model.fit(X, sample_weight=sample_weight)
     except MercerError as error:
         told = f"`best_` is not fitted: {' '.join(str(error).split())}"
         warnings.warn(told, SelectionWarning, stacklevel=users_level())

@@ -17,14 +17,16 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import type_of_target
 
 from mercer._core.errors import InputError, nearest
-from mercer.diagnostics.selection_trial import Candidate
+from mercer.diagnostics.selection_court import Candidate
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels import Kernel
 
-CRITERIA = ("denoising", "reconstruction", "variance")
+CRITERIA = ("agreement", "denoising", "reconstruction", "variance")
 COMPONENTS = 10
+# Rows to compare on where nothing else was said; the time grows with their third power.
+MAX_ROWS, AGREEMENT_ROWS = 2000, 1000
 # Whole numbers with more distinct values than this are amounts, not classes.
 MOST_CLASSES = 50
 
@@ -89,10 +91,10 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
     if chosen not in CRITERIA:
         msg = f"criterion={criterion!r} came without y. {nearest(str(criterion), CRITERIA)}"
         raise InputError(msg)
-    if sparse.issparse(rows) and chosen != "variance":
+    if sparse.issparse(rows) and chosen in ("denoising", "reconstruction"):
         msg = (
-            f"criterion={chosen!r} takes rows back to input space, and sparse rows came. Use X.toarray(), "
-            "criterion='variance', or a judge with y."
+            f"criterion={chosen!r} takes rows back to input space, and X is sparse. Use X.toarray(), "
+            "criterion='agreement', or a judge with y."
         )
         raise InputError(msg)
     return chosen
@@ -174,8 +176,8 @@ def _check_pairs(pairs: list[Any], m: int, n: int) -> list[tuple[Indices, Indice
     """Positions of rows of X, some to fit and some to judge on."""
     if m < n:
         msg = (
-            f"folds came as positions in X, but {m} of its {n} rows were sampled. Raise `max_rows` or pass a "
-            "splitter."
+            f"folds came as positions in X, but {m} of its {n} rows were sampled, or have a weight. Raise "
+            "`max_rows` or pass a splitter."
         )
         raise InputError(msg)
     found: list[tuple[Indices, Indices]] = []
@@ -206,9 +208,18 @@ def check_noise(noise: Any) -> float:
     return float(noise)
 
 
-def spread(rows: Rows) -> float:
+def spread(rows: Rows, weights: Array | None = None) -> float:
     """The root mean squared distance of an entry from the mean of its column."""
-    return float(np.sqrt(np.mean(np.var(rows, axis=0, dtype=np.float64))))
+    exact = rows.astype(np.float64)
+    centred = exact - np.average(exact, axis=0, weights=weights)
+    return float(np.sqrt(np.mean(np.average(centred**2, axis=0, weights=weights))))
+
+
+def check_max_rows(max_rows: Any, criterion: Any) -> Any:
+    """The caller's limit; ours is less where a comparison has to be quick."""
+    if max_rows is not None:
+        return max_rows
+    return AGREEMENT_ROWS if criterion in (None, "agreement") else MAX_ROWS
 
 
 def check_scale(rows: Rows) -> None:

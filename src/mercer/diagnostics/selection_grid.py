@@ -16,7 +16,7 @@ from mercer.estimators.validation import as_generator
 from mercer.kernels import RBF, Kernel, Laplacian, Linear, Matern, Polynomial, as_kernel
 
 if TYPE_CHECKING:
-    from mercer._core.types import Rows
+    from mercer._core.types import Array, Rows
 
 WIDTH_ROWS = 500
 # The seventh neighbour, as Zelnik-Manor & Perona (2004) have it for local scaling.
@@ -75,7 +75,12 @@ def widths(X: Any, *, random_state: Any = None) -> Table:
 
 
 def _median_gamma(rows: Rows, *, rng: np.random.Generator) -> float:
-    return float(RBF("median").resolve(rows, rng=rng).gamma)  # type: ignore[arg-type]
+    return median_gamma(rows, rng=rng)
+
+
+def median_gamma(rows: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> float:
+    """The γ of the median rule, where rows count by weight."""
+    return float(RBF("median").resolve(rows, rng=rng, weights=weights).gamma)  # type: ignore[arg-type]
 
 
 def _neighbour_gamma(rows: Rows, median: float) -> float:
@@ -95,20 +100,27 @@ def _eigenvalue_gamma(rows: Rows, median: float) -> float:
     A wide kernel loses its eigenvalues to the mean, a narrow one spreads them over all directions.
     """
     gammas = median / SEARCHED**2
-    sums = [float(centred_spectrum(RBF(gamma)(rows))[:LEADING].sum()) for gamma in gammas]
+    distances = scaled_distances(rows, rows)  # once for all widths
+    kernels = (np.exp(-((math.sqrt(gamma) * distances) ** 2)) for gamma in gammas)
+    sums = [float(centred_spectrum(K)[:LEADING].sum()) for K in kernels]
     return float(gammas[int(np.argmax(sums))])
 
 
-def default_kernels(rows: Rows, *, rng: np.random.Generator) -> list[Kernel]:
+def default_kernels(
+    rows: Rows, *, rng: np.random.Generator, weights: Array | None = None
+) -> list[Kernel]:
     """Linear, polynomial, Gaussian at several widths, and two that are rougher: simple ones first."""
     table = widths(rows, random_state=rng)
     median = float(table["gamma"][0])
+    if weights is not None:
+        median = median_gamma(rows, rng=rng, weights=weights)
     # x·x' is about one, so that neither the constant nor the highest power has it all.
-    length = float(np.mean(squared_norms(rows.astype(np.float64)))) or 1.0
+    lengths = squared_norms(rows.astype(np.float64))
+    length = float(np.average(lengths, weights=weights)) or 1.0
     kernels: list[Kernel] = [Linear(), *(Polynomial(p, gamma=1.0 / length) for p in (2, 3))]
-    kernels += [RBF(gamma) for gamma in _apart([*table["gamma"], *(median * TRIED)])]
+    kernels += [RBF(gamma) for gamma in _apart([median, *table["gamma"][1:], *(median * TRIED)])]
     rough: tuple[Kernel, ...] = (Matern(nu=1.5), Laplacian())
-    return kernels + [kernel.resolve(rows, rng=rng) for kernel in rough]
+    return kernels + [kernel.resolve(rows, rng=rng, weights=weights) for kernel in rough]
 
 
 def _apart(gammas: list[float]) -> list[float]:
@@ -120,10 +132,12 @@ def _apart(gammas: list[float]) -> list[float]:
     return sorted(kept)
 
 
-def as_kernels(kernels: Any, rows: Rows, *, rng: np.random.Generator) -> list[Kernel]:
+def as_kernels(
+    kernels: Any, rows: Rows, *, rng: np.random.Generator, weights: Array | None = None
+) -> list[Kernel]:
     """The caller's kernels as objects, or the default ones."""
     if kernels is None:
-        return default_kernels(rows, rng=rng)
+        return default_kernels(rows, rng=rng, weights=weights)
     if isinstance(kernels, (str, Kernel)) or callable(kernels):
         kernels = [kernels]
     try:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, SelectionWarning
 from mercer._core.table import Table
+from mercer.diagnostics.selection_agreement import Contest, agreed_first, contests
 from mercer.diagnostics.selection_grid import shown
 from mercer.diagnostics.selection_trial import BACK_ROWS
+from mercer.diagnostics.selection_weights import standard_error
 from mercer.estimators.validation import users_level
 from mercer.kernels import Linear
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags
-    from mercer.diagnostics.selection_trial import Court, Outcome
+    from mercer._core.types import Flags
+    from mercer.diagnostics.selection_court import Court, Outcome
 
 WHAT = {
+    "agreement": (
+        "two questions that lean opposite ways: do neighbours among the rows held out share their scores, "
+        "and do two halves of the rows span the same scores? A candidate has to win both to replace the "
+        "reference"
+    ),
     "denoising": (
         "rows that were held out, with noise added, come back to input space; the error is their distance "
         "from the rows without it"
@@ -26,18 +34,42 @@ WHAT = {
     "reconstruction": "rows that were held out come back to input space; the error is how far they miss",
     "variance": "the share of the squared length of held-out points that lies in the components",
 }
+# What the witnesses of the criterion agreement say, and how many candidates it is said of.
+VERDICTS = {
+    "better": "better on both",
+    "worse": "worse on one and no better on the other",
+    "split": "better on one and worse on the other",
+    "can't tell": "within noise",
+}
+# Criteria whose figure is to be large, and its name in the table.
+GAINS = {"agreement": "shared", "variance": "captured"}
 # Two stabilities this near are alike.
 STEADY = 0.02
 
 
 # ── order ───────────────────────────────────────────────────────────────────
-def best_first(outcomes: list[Outcome], *, judged: bool) -> tuple[list[Outcome], int]:
-    """In order, and how many can't be told from the best.
+@dataclass(frozen=True)
+class Order:
+    """Outcomes, best first, and how sure that is.
 
-    Without labels those within one standard error of the least loss count as equal, and then fewer
-    symptoms, fewer components and the more stable subspace decide, in this order. A judge's score decides
-    alone: there it is the thing that was wanted.
+    `equal` is how many can't be told from the best; `contests` is there with the criterion agreement, one for
+    each candidate that could be fitted, in the same order.
     """
+
+    outcomes: list[Outcome]
+    equal: int
+    contests: tuple[Contest, ...] = ()
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether the first one is there because of evidence, and not because something has to be."""
+        if self.contests:
+            return self.contests[0].wins
+        return self.equal == 1
+
+
+def in_order(outcomes: list[Outcome], court: Court, *, median: float) -> Order:
+    """Best first; candidates that failed come last."""
     fine = [outcome for outcome in outcomes if not outcome.failure]
     failed = [outcome for outcome in outcomes if outcome.failure]
     if not fine:
@@ -46,12 +78,29 @@ def best_first(outcomes: list[Outcome], *, judged: bool) -> tuple[list[Outcome],
             f"{failed[0].candidate.kernel!r}: {failed[0].failure}"
         )
         raise InputError(msg)
+    if court.criterion != "agreement":
+        return _by_loss(fine, failed, judged=court.judge is not None)
+    found = contests(fine, median)
+    order = agreed_first(fine, found)
+    equal = sum(found[i].verdict in ("reference", "can't tell", "split") for i in order)
+    return Order([*(fine[i] for i in order), *failed], equal, tuple(found[i] for i in order))
+
+
+def _by_loss(fine: list[Outcome], failed: list[Outcome], *, judged: bool) -> Order:
+    """By the mean loss.
+
+    Without labels those within one standard error of the least loss count as equal, and then fewer
+    symptoms, fewer components and the more stable subspace decide, in this order. A judge's score decides
+    alone: there it is the thing that was wanted.
+    """
     fine.sort(key=lambda outcome: (outcome.loss, outcome.candidate.k))
-    equal = np.zeros(len(fine), dtype=bool) if judged else within_one_error(fine)
+    equal = within_one_error(fine)
     equal[0] = True
+    if judged:
+        return Order(fine + failed, int(equal.sum()))
     first = sorted((o for o, e in zip(fine, equal, strict=True) if e), key=_preference)
     rest = [o for o, e in zip(fine, equal, strict=True) if not e]
-    return first + rest + failed, int(equal.sum())
+    return Order(first + rest + failed, int(equal.sum()))
 
 
 def within_one_error(outcomes: list[Outcome]) -> Flags:
@@ -60,23 +109,15 @@ def within_one_error(outcomes: list[Outcome]) -> Flags:
     The error is that of the difference, row by row: two candidates see the same rows and the same noise,
     and rows that are hard for one are hard for the other.
     """
-    best = outcomes[0].losses
-    gaps = [outcome.losses - best for outcome in outcomes]
-    return np.array([np.mean(g) <= _standard_error(g) for g in gaps])
+    best = outcomes[0]
+    gaps = [outcome.losses - best.losses for outcome in outcomes]
+    return np.array([best.mean(g) <= standard_error(g, best.weights) for g in gaps])
 
 
 def without_repeats(outcomes: list[Outcome]) -> list[Outcome]:
     """One of those that the rank has cut to the same number of components of the same kernel."""
     found = {(o.candidate.place, o.candidate.k): o for o in reversed(outcomes)}
     return list(reversed(found.values()))
-
-
-def _standard_error(losses: Array) -> float:
-    """Of the mean; nothing where one loss is all there is."""
-    n, unit = len(losses), float(np.max(np.abs(losses), initial=0.0))
-    if n < 2 or not 0.0 < unit < np.inf:
-        return 0.0
-    return unit * float(np.std(losses / unit, ddof=1) / np.sqrt(n))  # squares of squares overflow
 
 
 def _preference(outcome: Outcome) -> tuple[int, int, float, float]:
@@ -90,8 +131,9 @@ def _preference(outcome: Outcome) -> tuple[int, int, float, float]:
 
 
 # ── table ───────────────────────────────────────────────────────────────────
-def table_of(outcomes: list[Outcome], court: Court) -> Table:
+def table_of(order: Order, court: Court) -> Table:
     """A row for each candidate, best first."""
+    outcomes = order.outcomes
     names = [shown(o.resolved or o.candidate.kernel) for o in outcomes]
     columns: dict[str, Any] = {
         "rank": np.arange(1, len(outcomes) + 1),
@@ -101,6 +143,7 @@ def table_of(outcomes: list[Outcome], court: Court) -> Table:
     }
     columns.update(_figures(outcomes, court))
     columns["stability"] = [o.stability for o in outcomes]
+    columns.update(_verdicts(order))
     columns["variance_kept"] = [o.kept for o in outcomes]
     columns["symptoms"] = [
         f"failed: {o.failure}" if o.failure else "; ".join(o.symptoms) for o in outcomes
@@ -108,18 +151,30 @@ def table_of(outcomes: list[Outcome], court: Court) -> Table:
     return Table(columns)
 
 
+def _verdicts(order: Order) -> dict[str, Any]:
+    """How far each is from the reference, in standard errors, and what follows."""
+    if not order.contests:
+        return {}
+    missing = len(order.outcomes) - len(order.contests)
+    return {
+        "z_shared": [c.neighbours for c in order.contests] + [np.nan] * missing,
+        "z_stability": [c.halves for c in order.contests] + [np.nan] * missing,
+        "verdict": [c.verdict for c in order.contests] + [""] * missing,
+    }
+
+
 def _figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
     means = np.array([np.nan if o.failure else o.loss for o in outcomes])
     errors = np.array(
-        [_standard_error(o.losses) if len(o.losses) > 1 else np.nan for o in outcomes]
+        [standard_error(o.losses, o.weights) if len(o.losses) > 1 else np.nan for o in outcomes]
     )
-    if court.judge is not None or court.criterion == "variance":
-        name = "captured" if court.judge is None else "score"
+    if court.judge is not None or court.criterion in GAINS:
+        name = "score" if court.judge is not None else GAINS[court.criterion]
         return {name: -means, "standard_error": errors}
     d = court.rows.shape[1]
     root = np.sqrt(means / d)  # root mean squared error of an entry
-    of_mean = [np.nan if o.failure else np.sqrt(np.mean(o.of_mean) / d) for o in outcomes]
-    plain = [np.nan if o.failure else np.sqrt(np.mean(o.plain) / d) for o in outcomes]
+    of_mean = [np.nan if o.failure else np.sqrt(o.mean(o.of_mean) / d) for o in outcomes]
+    plain = [np.nan if o.failure else np.sqrt(o.mean(o.plain) / d) for o in outcomes]
     # d√m = dm/(2√m)
     slopes = np.divide(0.5, d * root, out=np.zeros_like(root), where=root > 0)
     columns: dict[str, Any] = {"error": root, "standard_error": errors * slopes}
@@ -129,14 +184,14 @@ def _figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
 
 
 # ── words ───────────────────────────────────────────────────────────────────
-def reasons(
-    outcomes: list[Outcome], table: Table, court: Court, *, n: int, equal: int
-) -> list[str]:
+def reasons(order: Order, table: Table, court: Court, *, n: int, drawn: int) -> list[str]:
     """Why the first one, and what to know about it."""
-    best, m = outcomes[0], int(court.rows.shape[0])
+    outcomes, best = order.outcomes, order.outcomes[0]
     lines = []
-    if m < n:
-        lines.append(f"judged on {m} of {n} rows, drawn with a seed; raise `max_rows` for more")
+    if drawn < n:
+        lines.append(f"judged on {drawn} of {n} rows, drawn with a seed; raise `max_rows` for more")
+    if court.rows.shape[0] < drawn:
+        lines.append(f"{court.rows.shape[0]} rows are distinct: repeated ones count by weight")
     if court.judge is not None:
         scored = court.criterion or "its own score"
         lines.append(
@@ -144,9 +199,14 @@ def reasons(
         )
     else:
         lines.append(f"criterion {court.criterion}: {WHAT[court.criterion]}")
-    lines.append(_first_place(best, next(iter(table)), equal))
-    lines += _way_back(best, court)
-    lines += _edges(best, outcomes)
+    if order.contests:
+        lines += _agreement(order, table)
+    else:
+        lines.append(
+            _first_place(best, next(iter(table)), order.equal, judged=court.judge is not None)
+        )
+        lines += _way_back(best, court)
+    lines += _edges(best, outcomes, of_width=not order.contests or order.conclusive)
     lines += [f"it has this symptom: {name}" for name in best.symptoms]
     failed = [o for o in outcomes if o.failure]
     lines += [f"{o.candidate.kernel!r} failed: {o.failure}" for o in failed[:3]]
@@ -155,7 +215,29 @@ def reasons(
     return lines
 
 
-def _first_place(best: Outcome, row: dict[str, Any], equal: int) -> str:
+def _agreement(order: Order, table: Table) -> list[str]:
+    """What the two witnesses say of the first one, and how often they could not tell."""
+    first, row = order.outcomes[0], next(iter(table))
+    own = order.contests[0].k  # as many components as the first one has
+    verdicts = [contest.verdict for contest in order.contests if contest.k == own]
+    told = ", ".join(
+        f"{verdicts.count(name)} {words}" for name, words in VERDICTS.items() if name in verdicts
+    )
+    if order.conclusive:
+        return [
+            f"{first.resolved!r} beats the reference on both: neighbours share {row['shared']:.3g} "
+            f"components ({row['z_shared']:.1f} standard errors more), stability {row['stability']:.2f} "
+            f"({row['z_stability']:.1f} more); of all candidates {told}"
+        ]
+    if len(verdicts) == 1:
+        return [f"{first.resolved!r} is the only kernel: there is nothing to tell"]
+    return [
+        f"no criterion can tell: nothing beats the reference, {first.resolved!r}, by more than four standard "
+        f"errors on both, and it is kept ({told}). This is no evidence for it: labels can tell, pass y"
+    ]
+
+
+def _first_place(best: Outcome, row: dict[str, Any], equal: int, *, judged: bool) -> str:
     k = best.candidate.k
     text = f"{best.resolved!r} with {k} component{'s' if k > 1 else ''}: "
     if "error" in row:
@@ -163,7 +245,9 @@ def _first_place(best: Outcome, row: dict[str, Any], equal: int) -> str:
     else:
         name = "score" if "score" in row else "captured"
         text += f"{name} {row[name]:.4g}"
-    if equal > 1:
+    if equal > 1 and judged:
+        text += f"; {equal - 1} of the others are within one standard error of it"
+    elif equal > 1:
         text += (
             f"; {equal} candidates are within one standard error of the best, and of these it has the fewest "
             "symptoms, then components, then the most stable subspace"
@@ -182,13 +266,15 @@ def _way_back(best: Outcome, court: Court) -> list[str]:
     ]
 
 
-def _edges(best: Outcome, outcomes: list[Outcome]) -> list[str]:
+def _edges(best: Outcome, outcomes: list[Outcome], *, of_width: bool) -> list[str]:
     """A winner at the end of what was tried may not be the best there is."""
     lines = []
     own = best.candidate.place
     ks = {o.candidate.k for o in outcomes if o.candidate.place == own and not o.failure}
     if best.candidate.k == max(ks) and len(ks) > 1 and not best.full:
         lines.append("it has the most components that were tried: more may be better")
+    if not of_width:
+        return lines
     gamma = getattr(best.resolved, "gamma", None)
     same = (o.resolved for o in outcomes if type(o.resolved) is type(best.resolved))
     gammas = {float(g) for o in same if isinstance(g := getattr(o, "gamma", None), float)}
@@ -202,7 +288,7 @@ def warn_of(best: Outcome, *, judged: bool) -> None:
     """Tell where even the winner is no good. What a judge found good is good, whatever its symptoms."""
     ills = [] if judged else best.symptoms
     wrong = [f"has this symptom: {name}" for name in ills if not name.endswith("Warning")]
-    if len(best.of_mean) > 0 and best.loss >= float(np.mean(best.of_mean)):
+    if len(best.of_mean) > 0 and best.loss >= best.mean(best.of_mean):
         wrong.append("brings rows back no better than always saying the mean does")
     if not wrong:
         return

@@ -11,7 +11,7 @@ from mercer._core.errors import InputError, KernelError
 from mercer._core.spelling import spelled
 from mercer.engine.rows import take_rows
 from mercer.estimators.door import check_kernel_rows, training_rows
-from mercer.estimators.validation import as_generator
+from mercer.estimators.validation import as_generator, check_weights
 from mercer.kernels import Laplacian, Linear, as_kernel
 from mercer.kernels.stationary import Radial
 
@@ -95,16 +95,22 @@ def symptoms(
     return symptoms_on(kernel.resolve(rows, rng=rng), rows)
 
 
-def sample_rows(X: Any, max_rows: Any, *, rng: np.random.Generator) -> tuple[Rows, Indices, int]:
-    """At most so many rows in memory, checked, their positions in order, and how many there are; seeded."""
+def sample_rows(
+    X: Any, max_rows: Any, *, rng: np.random.Generator, sample_weight: Any = None
+) -> tuple[Rows, Indices, int]:
+    """At most so many rows in memory, checked, their positions in order, and how many there are; seeded.
+
+    A row of weight zero is a row that is not there. All others are drawn alike, and keep their weights.
+    """
     if not isinstance(max_rows, (int, np.integer)) or isinstance(max_rows, bool) or max_rows < 2:
         msg = f"max_rows={max_rows!r} came, but a whole number from 2 on was needed, such as 2000."
         raise InputError(msg)
     came = training_rows(None, X, None, copy=False)
-    some = np.arange(came.n)
-    if came.n > max_rows:
-        some = np.sort(rng.choice(came.n, int(max_rows), replace=False))
-    elif came.in_memory:
+    weights = check_weights(sample_weight, came.n)
+    some = np.arange(came.n) if weights is None else np.flatnonzero(weights)
+    if len(some) > max_rows:
+        some = np.sort(rng.choice(some, int(max_rows), replace=False))
+    elif came.in_memory and len(some) == came.n:
         return came.rows, some, came.n
     return take_rows(came.rows, some), some, came.n
 

@@ -1,0 +1,183 @@
+"""Two witnesses that lean opposite ways; a candidate has to win both to replace the median width.
+
+No number that is read off unlabelled rows tracks what the next step makes of the scores: of those that were
+measured (docs/selecting.md) each has its own taste, and most pick one width whatever the data. What two of
+opposite taste agree on is evidence. *Neighbours*: do rows that are close share their scores? Narrow kernels
+make them. *Halves*: do two halves of the rows span the same scores? Wide kernels, which are nearly linear,
+always do. Where they do not agree nothing is known, and the rule of thumb is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+from sklearn.neighbors import NearestNeighbors
+
+from mercer._core.errors import InputError
+from mercer.diagnostics.selection_weights import standard_error, weighted_mean
+from mercer.engine.rows import take_rows
+from mercer.kernels import RBF
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.diagnostics.selection_court import Court, Fits, Outcome
+    from mercer.estimators.kernel_pca import KernelPCA
+
+# Held-out rows next to a held-out row, in input space.
+NEIGHBOURS = 5
+# Standard errors by which a candidate has to win, with each witness. They are taken over rows, and leave out
+# what all rows of a fold have in common, its fit: at two, moves did as much harm as good on fresh splits.
+CERTAIN = 4.0
+# A Gaussian kernel within this factor of the median rule's gamma can stand for it.
+NEAR = 4.0
+
+
+# ── what neighbours share ───────────────────────────────────────────────────
+def neighbours_of(rows: Rows, folds: list[tuple[Indices, Indices]]) -> list[Indices]:
+    """For each fold the nearest held-out rows of each held-out row, (b, 5), counted within the fold."""
+    smallest = min(len(test) for _, test in folds)
+    if smallest < 2:
+        msg = (
+            "criterion='agreement' compares held-out rows with each other, and a fold holds out 1 row. Use "
+            "fewer folds, or criterion='denoising'."
+        )
+        raise InputError(msg)
+    # Far from the origin a squared distance that is expanded has no digits left, nor in a tiny unit.
+    near = rows if sparse.issparse(rows) else rows - rows.mean(axis=0, dtype=np.float64)
+    near = near / (float(abs(near).max()) or 1.0)
+    found = []
+    for _, test in folds:
+        part = take_rows(near, test)
+        search = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(test) - 1)).fit(part)
+        found.append(search.kneighbors(return_distance=False))
+    return found
+
+
+def shared_by_neighbours(fits: Fits, court: Court) -> tuple[list[KernelPCA], list[Array]]:
+    """Less what held-out rows share with their neighbours, in components: one number a row.
+
+    Scores of unit variance on the training rows, z: Σⱼ E[zⱼ(x) zⱼ(x')] over neighbours x'. A component that
+    varies smoothly counts 1, one that is noise between neighbours 0; so does one of a kernel so narrow that
+    new rows have no scores.
+    """
+    assert court.neighbours is not None
+    models, losses = [], []
+    for (train, test), near in zip(court.folds, court.neighbours, strict=True):
+        model, scores = fits.scores(train, test)  # (b, k)
+        weights = court.weights_of(train)
+        total = len(train) if weights is None else weights.sum()
+        z = scores / np.sqrt(model.eigenvalues_.astype(np.float64) / total)
+        models.append(model)
+        losses.append(-np.einsum("ij,ij->i", z, z[near].mean(axis=1)))
+    return models, losses
+
+
+# ── who beats the reference ─────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Contest:
+    """A candidate against the reference: differences over their standard errors."""
+
+    neighbours: float
+    halves: float
+    k: int  # components of the reference
+    is_reference: bool = False
+
+    @property
+    def wins(self) -> bool:
+        """Beyond doubt, with both witnesses."""
+        return min(self.neighbours, self.halves) > CERTAIN
+
+    @property
+    def verdict(self) -> str:
+        """The reference, better, worse, split (one for, one against) or can't tell."""
+        if self.is_reference:
+            return "reference"
+        low, high = sorted((self.neighbours, self.halves))
+        if low > CERTAIN:
+            return "better"
+        if low < -CERTAIN:
+            return "split" if high > CERTAIN else "worse"
+        return "can't tell"
+
+
+def contests(outcomes: list[Outcome], median: float) -> list[Contest]:
+    """Each of the candidates that could be fitted against the reference with as many components."""
+    place = reference(outcomes, median).candidate.place
+    ours = {o.candidate.k: o for o in outcomes if o.candidate.place == place}
+    found = []
+    for outcome in outcomes:
+        # A kernel of few dimensions has fewer than were asked for: those that it lacks share nothing.
+        k = min((k for k in ours if k >= outcome.candidate.k), default=max(ours))
+        found.append(_contest(outcome, ours[k]))
+    return found
+
+
+def reference(outcomes: list[Outcome], median: float) -> Outcome:
+    """The Gaussian kernel at the median width, or the nearest; where there is none, the one listed first."""
+
+    def key(outcome: Outcome) -> tuple[bool, float, int]:
+        kernel, apart = outcome.resolved, np.inf
+        if isinstance(kernel, RBF):
+            apart = abs(float(np.log(float(kernel.gamma) / median)))  # type: ignore[arg-type]
+        far = apart > np.log(NEAR)
+        return bool(outcome.symptoms), np.inf if far else apart, outcome.candidate.place
+
+    return min(outcomes, key=key)
+
+
+def _contest(outcome: Outcome, other: Outcome) -> Contest:
+    return Contest(
+        _certainty(other.losses - outcome.losses, outcome.weights),
+        _certainty(outcome.steady - other.steady, outcome.weights)
+        if len(outcome.steady) == len(other.steady)
+        else 0.0,
+        other.candidate.k,
+        is_reference=outcome.candidate.place == other.candidate.place,
+    )
+
+
+def _certainty(gains: Array, weights: Array | None) -> float:
+    """A mean over its standard error; 0 where nothing is known."""
+    if len(gains) == 0 or np.any(np.isnan(gains)):
+        return 0.0
+    mean, error = weighted_mean(gains, weights), standard_error(gains, weights)
+    if error == 0.0:
+        return float(np.sign(mean)) * np.inf if mean != 0.0 and len(gains) > 1 else 0.0
+    return mean / error
+
+
+def agreed_first(outcomes: list[Outcome], found: list[Contest]) -> list[int]:
+    """Positions, best first: of each number of components the one that wins, or else the reference.
+
+    Of several numbers of components the fewest that share as much as any, within one standard error.
+    """
+    best: dict[int, int] = {}
+    for i, (outcome, contest) in enumerate(zip(outcomes, found, strict=True)):
+        if contest.is_reference or (contest.wins and not outcome.symptoms):
+            k = outcome.candidate.k
+            if k not in best or _rank(contest) > _rank(found[best[k]]):
+                best[k] = i
+    most = min(best.values(), key=lambda i: outcomes[i].loss)
+    first = _fewest_as_good(outcomes, list(best.values()), most)
+    chosen = outcomes[first].candidate.k
+    rest = [i for i in range(len(outcomes)) if i != first]
+    rest.sort(key=lambda i: (outcomes[i].candidate.k != chosen, *(-x for x in _rank(found[i]))))
+    return [first, *rest]
+
+
+def _fewest_as_good(outcomes: list[Outcome], among: list[int], most: int) -> int:
+    """The one with the fewest components of those that share as much as the one that shares most."""
+    fine = []
+    for i in among:
+        gap, weights = outcomes[i].losses - outcomes[most].losses, outcomes[i].weights
+        if weighted_mean(gap, weights) <= standard_error(gap, weights):
+            fine.append(i)
+    return min(fine, key=lambda i: outcomes[i].candidate.k)
+
+
+def _rank(contest: Contest) -> tuple[bool, bool, float]:
+    """Winners, the reference, and the others by the witness that is less for them."""
+    return contest.wins, contest.is_reference, min(contest.neighbours, contest.halves)

@@ -18,6 +18,7 @@ from mercer.estimators.validation import users_level
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Gradient, Preimage, Ridge
+from mercer.preimage.distinct import distinct
 from mercer.preimage.search import Search
 
 if TYPE_CHECKING:
@@ -138,21 +139,25 @@ def way_back(
 ) -> FittedPreimage:
     """The pre-image method, learned from the scores of the rows that it will keep.
 
-    Each row counts once, however large its weight; a row of weight zero, which a source may hold, does not.
-    Where other rows are `handed` over, it leads to those, and no feature space knows them.
+    A row of weight w counts as w equal rows do, and equal rows are one example of that weight; one of weight zero,
+    which a source may hold, is none. Where other rows are `handed` over, it leads to those, and no feature
+    space knows them.
     """
     space = None if handed is not None else FeatureSpace.of(fit)
     there = None if weights is None or np.all(weights > 0) else np.flatnonzero(weights)
-    some = method.sample(int(rows.shape[0]) if there is None else len(there), rng=rng)
-    if there is not None:
-        some = there if some is None else there[some]
+    parts = (rows,) if handed is None else (rows, handed)
+    some, counts = distinct(parts, weights, there)
+    sampled = method.sample(int(rows.shape[0]) if some is None else len(some), rng=rng)
+    if sampled is not None:
+        some = sampled if some is None else some[sampled]
+        counts = None if counts is None else counts[sampled]
     chosen = _taken(rows, some)
-    if some is None and not fit.is_low_rank and fit.roots is None:
-        scores = fit.scores
+    if not fit.is_low_rank and fit.roots is None:
+        scores = fit.scores if some is None else fit.scores[some]
     else:
         scores = fit.projection(chosen).astype(np.float64)
     targets = chosen if handed is None else _taken(handed, some)
-    back = method.fit(Examples(scores, targets, kernel, space), rng=rng)
+    back = method.fit(Examples(scores, targets, kernel, space, counts), rng=rng)
     _tell_if_useless(back)
     return back
 

@@ -11,7 +11,7 @@ from mercer._core.errors import InputError
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
 from mercer.kernels.dot import Linear
-from mercer.preimage.base import Preimage, extent, quality_of
+from mercer.preimage.base import Preimage, farthest, quality_of
 from mercer.preimage.invert import of_distance, of_dot_product, unscaled
 from mercer.preimage.search import SLICE_NUMBERS, Neighbours, check_count, otherwise
 
@@ -81,9 +81,9 @@ class Distances(Preimage):
         assert examples.space is not None  # `check` has seen to it
         near = Neighbours(examples.scores, examples.rows)
         own = _own(examples)
-        back = DistancesBack(
-            self, examples.kernel, examples.space, near, own, *extent(examples.rows)
-        )
+        centre = examples.mean
+        radius = farthest(examples.rows, centre)
+        back = DistancesBack(self, examples.kernel, examples.space, near, own, centre, radius)
         if len(examples) < 4:  # nothing to hold out
             return self, back, None
         chosen = examples.few(rng=rng)

@@ -69,7 +69,8 @@ class Exact(Preimage):
         factor = unscaled(examples.kernel)[1]
         rows = examples.rows
         # Any c does on paper; one of the size of the data keeps both terms of a power in sight.
-        c = float(np.sqrt(np.mean(np.square(rows, dtype=np.float64)))) or 1.0
+        squares = np.mean(np.square(rows, dtype=np.float64), axis=1)
+        c = float(np.sqrt(np.average(squares, weights=examples.counts))) or 1.0
         d = int(rows.shape[1])
         # φ(c e_j)·v and φ(c e_j)·μ, a part of the scores and of the mean that the rows c e_j have.
         both = np.column_stack([space.projection.coef, space.mean.coef])

@@ -56,11 +56,6 @@ class Neighbours:
         """These rows in float64."""
         return np.asarray(self.rows[chosen], dtype=np.float64)
 
-    @property
-    def radius(self) -> float:
-        """How far the rows lie from their mean, root mean square."""
-        return float(np.sqrt(np.sum(self.rows.var(axis=0, dtype=np.float64))))
-
 
 def check_count(method: Preimage, knob: str, least: int) -> None:
     """Raise unless the knob is a whole number that large."""
@@ -107,7 +102,7 @@ class Search(Preimage):
     ) -> tuple[Preimage, Back, Quality | None]:
         assert examples.space is not None  # `check` has seen to it
         near = Neighbours(examples.scores, examples.rows)
-        back = SearchBack(self, examples.space, near, near.radius)
+        back = SearchBack(self, examples.space, near, examples.spread)
         if len(examples) < 3:  # nothing to hold out
             return self, back, None
         chosen = examples.few(rng=rng)

@@ -18,14 +18,16 @@ from mercer.estimators.validation import users_level
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Gradient, Preimage, Ridge
+from mercer.preimage.cost import kept_bytes
 from mercer.preimage.distinct import distinct
 from mercer.preimage.search import Search
+from mercer.solvers import Lapack
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.estimators.door import Training
     from mercer.kernels import Kernel
-    from mercer.model import Fit
+    from mercer.model import Fit, Plan, Problem
     from mercer.model.incremental import Stream
 
 
@@ -60,16 +62,59 @@ def named_preimage(given: Any) -> Preimage | None:
     return chosen
 
 
-def refuse_preimage(
-    method: Preimage,
-    came: Training,
-    kernel: Kernel,
-    *,
-    approximation: Approximation | None = None,
-    budget: int,
-    n_components: int,
+def planned_preimage(
+    method: Preimage, chosen: Plan, problem: Problem, came: Training, kernel: Kernel
+) -> Plan:
+    """The plan with the pre-image in it; raises where there is none for such rows, or no room for it.
+
+    It is learned when the fit's tiles are gone, so the larger of the two counts.
+    """
+    _refuse_preimage(method, came, kernel, chosen.approximation)
+    handed = getattr(method, "rows", None)
+    d = came.d if handed is None else int(np.shape(handed)[-1])
+    n, k = came.n, _most_components(chosen, problem)
+    kept = kept_bytes(n=n, k=k, width=_width(chosen, problem), rows_bytes=problem.rows_bytes)
+    needed = kept + method.n_bytes(n, d, k)
+    if needed > problem.budget_bytes:
+        msg = (
+            f"The pre-image of {n} rows needs about {format_bytes(needed)}, but `memory` allows "
+            f"{format_bytes(problem.budget_bytes)}. Raise `memory`, lower `max_rows` of {method!r}, or use "
+            "preimage=None."
+        )
+        raise MemoryBudgetError(msg)
+    n_bytes = max(chosen.n_bytes, needed)
+    return replace(chosen, n_bytes=n_bytes, preimage=repr(method), preimage_bytes=needed)
+
+
+def _width(chosen: Plan, problem: Problem) -> int:
+    """Points or features that the projection rests on."""
+    if chosen.approximation is not None and not chosen.approximation.refine:
+        return chosen.approximation.width(problem.n)
+    if chosen.route == "primal":
+        return problem.map_dimension or problem.d
+    return problem.n
+
+
+def _most_components(chosen: Plan, problem: Problem) -> int:
+    """As many as the fit may find, where a share of the variance leaves their number open."""
+    if problem.k is not None:
+        return problem.k
+    most = min(problem.n, _width(chosen, problem))
+    grows = problem.is_share and not isinstance(chosen.solver, Lapack)
+    return min(most, chosen.most_components) if grows else most
+
+
+def preimage_seconds(method: Preimage, kernel: Kernel, came: Training, n_components: int) -> float:
+    """How long learning the pre-image will take, from a few timed steps."""
+    handed = getattr(method, "rows", None)
+    d = came.d if handed is None else int(np.shape(handed)[-1])
+    return method.cost(came.n, d, n_components).seconds(kernel, came.rows)
+
+
+def _refuse_preimage(
+    method: Preimage, came: Training, kernel: Kernel, approximation: Approximation | None
 ) -> None:
-    """Raise where there is no way back, or no room for it."""
+    """Raise where there is no way back."""
     handed = getattr(method, "rows", None)
     if handed is None and (kernel.is_precomputed or came.is_sparse):
         why = "the rows are sparse; use X.toarray()"
@@ -84,15 +129,6 @@ def refuse_preimage(
             "none. Use preimage='gradient' or 'ridge', or approximation='rpcholesky'."
         )
         raise InputError(msg)
-    d = came.d if handed is None else int(np.shape(handed)[-1])
-    needed = method.n_bytes(came.n, d, n_components)
-    if needed > budget:
-        msg = (
-            f"The pre-image of {came.n} rows needs about {format_bytes(needed)}, but `memory` allows "
-            f"{format_bytes(budget)}. Raise `memory`, lower `max_rows` of {method!r}, or use "
-            "preimage=None."
-        )
-        raise MemoryBudgetError(msg)
 
 
 def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:

@@ -76,7 +76,8 @@ _MODEL = {
         "route: text; solver: Solver; storage: text; n_bytes: int; reasons: texts; lapack_fits: bool; "
         "most_components: int; width: int; sketch: bool; double: bool; hold_bytes: int; held: number; "
         "packed: bool; sliced: bool; approximation: none|Approximation; n_products: none|int; "
-        "seconds: none|number",
+        "seconds: none|number; preimage?: none|text; preimage_bytes?: int; "
+        "preimage_seconds?: none|number",
     ),
     "Projection": _of(
         "mercer.model.projection:Projection",

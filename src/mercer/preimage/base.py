@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
+    from mercer.preimage.cost import Cost
 
 # Examples that a mean length or a quality is taken from.
 FEW = 200
@@ -202,6 +203,10 @@ class Preimage(Knobs, ABC):
     @abstractmethod
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """The most that learning from n rows of d numbers and k scores may hold beside them."""
+
+    @abstractmethod
+    def cost(self, n: int, d: int, k: int) -> Cost:
+        """What learning from n rows of d numbers and k scores does, counted, for a forecast."""
 
 
 def farthest(rows: Array, centre: Array) -> float:  # (n, d), (d,)

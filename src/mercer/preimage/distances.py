@@ -11,7 +11,8 @@ from mercer._core.errors import InputError
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
 from mercer.kernels.dot import Linear
-from mercer.preimage.base import Preimage, farthest, quality_of
+from mercer.preimage.base import FEW, Preimage, farthest, quality_of
+from mercer.preimage.cost import Cost
 from mercer.preimage.invert import of_distance, of_dot_product, unscaled
 from mercer.preimage.search import SLICE_NUMBERS, Neighbours, check_count, otherwise
 
@@ -74,6 +75,14 @@ class Distances(Preimage):
         rows = min(n, self.max_rows)
         one = (self.n_neighbours + 2) * max(d, k)
         return 8 * (rows * (d + k + 2) + 2 * n * (k + 1) + 9 * max(SLICE_NUMBERS, rows, one))
+
+    def cost(self, n: int, d: int, k: int) -> Cost:
+        """Each of the rows that the quality is taken from, at a point for each neighbour, against all points."""
+        m, q = min(FEW, n, self.max_rows), self.n_neighbours
+        small = 60.0 * q * q * max(q, min(d, 4 * q))  # a decomposition each
+        return Cost(
+            entries=n * (m * min(q + 2.0, d + 2.0) + n), flops=m * (2.0 * n * k + 50.0 * small)
+        )
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator

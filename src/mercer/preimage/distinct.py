@@ -17,7 +17,7 @@ from mercer.engine.rows import row_blocks
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
 
-BLOCK = 2**18  # numbers of a block of rows
+BLOCK = 2**16  # numbers of a block of rows
 
 
 def distinct(

@@ -9,7 +9,8 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer.engine.tiles import row_slices
-from mercer.preimage.base import Preimage, quality_of
+from mercer.preimage.base import FEW, Preimage, quality_of
+from mercer.preimage.cost import Cost
 from mercer.preimage.invert import of_dot_product, unscaled
 from mercer.preimage.search import check_count, otherwise
 
@@ -59,6 +60,10 @@ class Exact(Preimage):
             3 * d + n + k + 1
         )  # the axes, their features or their values with all points
         return 8 * (n * (2 * d + k) + 3 * d * (k + 1) + against + min(n, self.max_rows) * (d + k))
+
+    def cost(self, n: int, d: int, k: int) -> Cost:
+        """The axes against all points, and the rows that the quality is taken from."""
+        return Cost(entries=n * (d + 2.0 * FEW), flops=2.0 * n * (k + 1) * (d + FEW))
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator

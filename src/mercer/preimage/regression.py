@@ -142,7 +142,9 @@ class AffineFit:
         beside = 0.0
         if own.left.shape[1] < len(squares):
             beside = np.maximum(1.0 - squares.sum(axis=1), 0.0) / self.alpha
-        return np.asarray(own.roots[:, 0] ** 2 * (squares @ (1.0 / (own.values + self.alpha)) + beside))
+        return np.asarray(
+            own.roots[:, 0] ** 2 * (squares @ (1.0 / (own.values + self.alpha)) + beside)
+        )
 
     def left_out(self, some: Indices | slice = slice(None)) -> Array:
         """a_i/G_ii."""

@@ -13,6 +13,7 @@ from mercer.kernels import Polynomial
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Preimage, Quality, quality_of
+from mercer.preimage.cost import Cost
 from mercer.preimage.regression import Affine, solved
 from mercer.preimage.tuning import (
     FACTOR,
@@ -44,7 +45,7 @@ FIRST_ROWS, TUNING_ROWS, ALL_ROWS = 600, 1500, 150
 def tuning_sizes(n: int) -> tuple[int, int]:
     """Rows of the first and the second look: what the trials cost grows as slowly as the map's n³/3."""
     first = min(n, FIRST_ROWS, max(64, int(1.5 * n ** (2 / 3))))
-    second = min(n, TUNING_ROWS, max(ALL_ROWS, n // 3))
+    second = min(n, TUNING_ROWS, max(ALL_ROWS, 2 * n // 5))
     return min(first, second), second
 
 
@@ -112,6 +113,17 @@ class Ridge(Preimage):
         whole = 3 * rows**2 + rows * (FEW + 2 * d)
         return 8 * (max(trial, whole) + rows * (6 * d + 3 * k))
 
+    def cost(self, n: int, d: int, k: int) -> Cost:
+        """Trials on the tuning rows, and the system of all."""
+        rows = min(n, self.max_rows)
+        tried = 0.0
+        squares = float(rows**2)
+        for m, trials in zip(tuning_sizes(rows), (40, 15), strict=True):
+            tried += trials * (m**3 + 4.0 * m**2 * (min(d, SKETCH) + MOVED_ROWS / 4))
+            squares += trials * m**2
+        flops = tried + rows**3 / 3 + rows**2 * (2.0 * d + 2.0 * k + FEW)
+        return Cost(exponentials=squares, flops=flops)
+
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
     ) -> tuple[Preimage, Back, Quality | None]:
@@ -132,7 +144,14 @@ class Ridge(Preimage):
         return chosen, RidgeBack(projection), quality
 
     def _chosen(
-        self, scores: Array, x: Array, weights: Array, scale: float, *, size: float, rng: np.random.Generator
+        self,
+        scores: Array,
+        x: Array,
+        weights: Array,
+        scale: float,
+        *,
+        size: float,
+        rng: np.random.Generator,
     ) -> tuple[float, float]:
         """The width and the penalty with the least error on rows left out; weights have mean one."""
         order, sizes = rng.permutation(len(x)), tuning_sizes(len(x))
@@ -172,7 +191,13 @@ class RidgeBack:
 
 
 def _learned(
-    kernel: Kernel, scores: Array, x: Array, weights: Array, alpha: float, few: Indices, scale: float
+    kernel: Kernel,
+    scores: Array,
+    x: Array,
+    weights: Array,
+    alpha: float,
+    few: Indices,
+    scale: float,
 ) -> tuple[Array, Array, float]:
     """Coefficients from all rows, what is missed of a few left out, and the penalty.
 

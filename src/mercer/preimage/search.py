@@ -12,7 +12,8 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
-from mercer.preimage.base import Preimage, quality_of
+from mercer.preimage.base import FEW, Preimage, quality_of
+from mercer.preimage.cost import ROUNDS, Cost
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
@@ -96,6 +97,12 @@ class Search(Preimage):
         rows, starts = min(n, self.max_rows), self.n_starts + 1
         one = starts * max(n, d)  # a slice is one target at least
         return 8 * (rows * (d + k) + 2 * n * (k + 1) + ARRAYS * max(SLICE_NUMBERS, one))
+
+    def cost(self, n: int, d: int, k: int) -> Cost:
+        """Each of the rows that the quality is taken from, from every start, a number of steps."""
+        m = min(FEW, n, self.max_rows) * (self.n_starts + 1)
+        steps = min(self.max_iter, ROUNDS)
+        return Cost(entries=2.0 * steps * m * n, flops=4.0 * steps * m * n * (k + d))
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator

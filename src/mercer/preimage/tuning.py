@@ -27,7 +27,7 @@ SKETCH = 50
 # more rows, which see finer detail, may lead to narrower ones.
 FACTOR, WIDEST, NARROWEST, STEPS = 4.0, -4, 4, 8
 PENALTIES = np.logspace(-12, 2, 29)
-SCANNED = (24, 16, 8, 2)  # of the penalties: 1, 1e-4, 1e-8, 1e-11
+SCANNED = (21, 15, 8, 2)  # of the penalties: from 3e-2 down to 1e-11
 # Rows whose scores are moved, each component by this share of its usual size.
 MOVED_ROWS, MOVE = 200, 0.3
 # The γ of a Gaussian that is the same everywhere: κ is 1 plus the linear term.
@@ -203,11 +203,17 @@ def searched(first: Sample, second: Sample, gammas: Array, alphas: Array) -> tup
     look = Lattice(first, gammas, alphas)
     # All widths are tried: the error may fall again after it has risen.
     linear, *others = map(look.first_look, range(2 + NARROWEST - WIDEST if len(gammas) > 1 else 1))
-    starts = [look.best_penalty(min(others, key=look.error), step=2)] if others else []
+    fine = look if second is first else Lattice(second, gammas, alphas)
+    starts = []
+    if others:
+        best = look.best_penalty(min(others, key=look.error), step=2)
+        # With more rows a narrower width may be the better one, or one that was second at first.
+        far = [at for at in others if abs(at[0] - best[0]) > 1]
+        again = [best, (best[0] + 2, best[1]), *sorted(far, key=look.error)[:2]]
+        starts = [min(again, key=fine.error)]
     # As many scores as rows of the first look are linear in anything: so it is a Gaussian that is improved, and
     # the linear map beside it where it has a chance.
-    if not starts or look.error(linear) <= CHANCE * look.error(starts[0]):
+    if not starts or look.error(linear) <= CHANCE * look.error(best):
         starts.append(look.best_penalty(linear, step=2))
-    fine = look if second is first else Lattice(second, gammas, alphas)
     i, j = min((fine.downhill(at) for at in starts), key=fine.error)
     return float(gammas[i]), float(alphas[j])

@@ -89,7 +89,7 @@ class Valley:
     def __init__(self, gamma, alpha):
         self.gamma, self.alpha, self.asked = gamma, alpha, []
 
-    def error(self, gamma, alpha, limit=np.inf):
+    def error(self, gamma, alpha, limit=np.inf):  # noqa: ARG002
         assert (gamma, alpha) not in self.asked, "no decomposition twice"
         self.asked.append((gamma, alpha))
         off = abs(np.log(max(gamma, 1e-9) / self.gamma)) + 0.1 * abs(np.log(alpha / self.alpha))
@@ -109,7 +109,7 @@ def test_the_least_error_is_found_beyond_a_rise(gamma, alpha):
 
 def test_an_error_above_the_limit_is_looked_at_again_when_it_matters():
     class Twofold(Valley):
-        def error(self, gamma, alpha, limit=np.inf):
+        def error(self, gamma, alpha, limit=np.inf):  # noqa: ARG002
             self.asked.append(limit)
             return 2.0 if limit > 1.0 else 1.0  # the whole of it, and what is seen at once
 

@@ -17,7 +17,15 @@ from mercer.engine.rows import RowSource, take_rows
 from mercer.estimators.validation import users_level
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
-from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Gradient, Preimage, Ridge
+from mercer.preimage import (
+    PREIMAGES,
+    Examples,
+    FittedPreimage,
+    Gradient,
+    Preimage,
+    Quality,
+    Ridge,
+)
 from mercer.preimage.cost import kept_bytes
 from mercer.preimage.distinct import distinct
 from mercer.preimage.search import Search
@@ -175,9 +183,9 @@ def way_back(
 ) -> FittedPreimage:
     """The pre-image method, learned from the scores of the rows that it will keep.
 
-    A row of weight w counts as w equal rows do, and equal rows are one example of that weight; one of weight zero,
-    which a source may hold, is none. Where other rows are `handed` over, it leads to those, and no feature
-    space knows them.
+    A row of weight w counts as w equal rows do, and equal rows are one example of that weight; one of weight
+    zero, which a source may hold, is none. Where other rows are `handed` over, it leads to those, and no
+    feature space knows them.
     """
     space = None if handed is not None else FeatureSpace.of(fit)
     there = None if weights is None or np.all(weights > 0) else np.flatnonzero(weights)
@@ -225,7 +233,10 @@ def later_way_back(
 def _tell_if_useless(back: FittedPreimage) -> None:
     """Warn where the mean of the rows would have been as good an answer."""
     quality = back.quality
-    if quality is None or quality.error_of_mean == 0 or quality.error < quality.error_of_mean:
+    if quality is None or quality.error_of_mean == 0:
+        return
+    if quality.error < quality.error_of_mean:
+        _tell_if_narrow(quality)
         return
     other = "" if isinstance(back.method, Ridge) else "preimage='ridge', "
     msg = (
@@ -235,11 +246,26 @@ def _tell_if_useless(back: FittedPreimage) -> None:
     warnings.warn(msg, PreimageWarning, stacklevel=users_level())
 
 
+def _tell_if_narrow(quality: Quality) -> None:
+    """Warn where a kernel is so narrow that noisy rows are lost: clean ones alone would not show it."""
+    if quality.survives_noise is not False or (quality.residual or 0.0) < NARROW:
+        return
+    msg = (
+        f"The pre-image suits clean rows only: {quality}. A kernel this narrow sees rows with noise as far "
+        "from everything; to denoise, use a wider kernel (RBF with a smaller gamma)."
+    )
+    warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+
+
 def _taken(rows: Rows, some: Indices | None) -> Rows:
     if some is not None:
         return take_rows(rows, some)
     return rows[:] if isinstance(rows, RowSource) else rows
 
+
+# A feature-space residual from which on a kernel counts as narrow: a third of the usual row is out of reach
+# of its components. A wide one that does not survive noise has few columns, and their noise looks like them.
+NARROW = 1.0 / 3.0
 
 # Scores this many times as far from the mean as any example's lie outside of the data. Their length counts,
 # not each one: components with hardly any variance are wild for new rows of the same kind too.

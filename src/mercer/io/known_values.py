@@ -151,7 +151,7 @@ _WAYS_BACK = {
     "Neighbours": _of("mercer.preimage.search:Neighbours", "scores: float[n,k]; rows: rows[n,d]"),
     "Quality": _of(
         "mercer.preimage.base:Quality",
-        "error: number; error_of_mean: number; residual: none|number",
+        "error: number; error_of_mean: number; residual: none|number; noisy?: none|number",
     ),
     "RidgeBack": _of("mercer.preimage.ridge:RidgeBack", "projection: Projection"),
     "SearchBack": _of(

@@ -80,8 +80,8 @@ class Plan:
     # What a calibration adds (`mercer.model.forecast`).
     n_products: int | None = None
     seconds: float | None = None
-    # What follows the fit: the pre-image as one would write it, its bytes with what the fit keeps, its seconds.
-    # `n_bytes` and `seconds` are those of both.
+    # What follows the fit: the pre-image as one would write it, its bytes and those that the fit
+    # keeps, its seconds. `n_bytes` and `seconds` are those of both.
     preimage: str | None = None
     preimage_bytes: int = 0
     preimage_seconds: float | None = None

@@ -25,6 +25,8 @@ FEW = 200
 # overflow, and every answer is a guess anyhow.
 FARTHEST = 1e12
 BLOCK = 2**18  # numbers of a block of rows
+# Noise of the rows that a quality is taken from, in errors of the mean, and how many of them.
+NOISE, NOISY_ROWS = 2.0, 100
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,17 +82,32 @@ class Quality:
     at its distance. The components themselves have seen it; with many of them new rows fare worse.
     ``residual`` is the median squared distance, in feature space, between the image of the point that was
     found and the point that was sought, as a share of the mean squared length there.
+
+    These rows are clean. ``noisy`` is the error on training rows to which Gaussian noise was added, `NOISE`
+    times as large as the error of the mean, against the rows without it: what denoising has to expect. Where
+    it is above the error of the mean, such noise takes rows farther from all others than the kernel can see.
     """
 
     error: float
     error_of_mean: float
     residual: float | None = None
+    noisy: float | None = None
+
+    @property
+    def survives_noise(self) -> bool | None:
+        """Whether noisy rows come back better than the mean would; None where that is not known."""
+        return None if self.noisy is None else self.noisy < self.error_of_mean
 
     def __str__(self) -> str:
         text = f"held-out error {self.error:.4g}, error of the mean {self.error_of_mean:.4g}"
-        if self.residual is None:
-            return text
-        return f"{text}, feature-space residual {self.residual:.2%}"
+        if self.residual is not None:
+            text = f"{text}, feature-space residual {self.residual:.2%}"
+        if self.noisy is not None:
+            worse = "" if self.survives_noise else ", worse than the mean"
+            text = (
+                f"{text}; rows with noise {NOISE:g} times the mean's error: {self.noisy:.4g}{worse}"
+            )
+        return text
 
 
 class Back(Protocol):
@@ -176,6 +193,9 @@ class Preimage(Knobs, ABC):
             )
             raise InputError(msg)
         chosen, back, quality = self._learn(examples, rng=rng)
+        if quality is not None and examples.space is not None:
+            noisy = noisy_error(examples, back, quality.error_of_mean, rng=rng)
+            quality = replace(quality, noisy=noisy)
         length = np.nan
         if examples.space is not None:
             few = slice(None, None, max(1, len(examples) // FEW))
@@ -228,6 +248,26 @@ def quality_of(examples: Examples, points: Array, chosen: Indices) -> Quality:
         return float(np.sqrt(np.average(squared_norms(missed), weights=counts) / rows.shape[1]))
 
     return Quality(rms(points - rows), rms(rows - examples.mean), residual)
+
+
+def noisy_error(examples: Examples, back: Back, size: float, *, rng: np.random.Generator) -> float:
+    """Root mean squared error on some rows with noise, against the rows without it.
+
+    Rows are not left out: what is new to the pre-image is the noise, which is larger than their distances.
+    """
+    assert examples.space is not None  # scores of other rows are not known
+    some = np.sort(rng.choice(len(examples), min(NOISY_ROWS, len(examples)), replace=False))
+    rows, counts = examples.rows[some].astype(np.float64), examples.counts[some]
+    noise = rng.standard_normal(rows.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        points, _ = back(examples.space.scores(_allowed(rows, rows + NOISE * size * noise)))
+        squares = np.average(squared_norms(points - rows), weights=counts)
+    return float(np.sqrt(squares / rows.shape[1]))
+
+
+def _allowed(rows: Array, noisy: Array) -> Array:
+    """The noisy rows; rows without a negative entry, which may be counts, keep to that."""
+    return np.maximum(noisy, 0.0) if np.min(rows) >= 0 else noisy
 
 
 def _median(values: Array, counts: Array) -> float:

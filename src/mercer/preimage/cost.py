@@ -1,4 +1,4 @@
-"""What learning a pre-image costs, before it is learned: bytes by arithmetic, seconds from a few timed steps."""
+"""What learning a pre-image costs, before it is learned: bytes and steps by arithmetic, seconds by timing."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Distances(Preimage):
         return 8 * (rows * (d + k + 2) + 2 * n * (k + 1) + 9 * max(SLICE_NUMBERS, rows, one))
 
     def cost(self, n: int, d: int, k: int) -> Cost:
-        """Each of the rows that the quality is taken from, at a point for each neighbour, against all points."""
+        """Rows that the quality is taken from, a point for each neighbour, against all points."""
         m, q = min(FEW, n, self.max_rows), self.n_neighbours
         small = 60.0 * q * q * max(q, min(d, 4 * q))  # a decomposition each
         return Cost(

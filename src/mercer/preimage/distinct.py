@@ -1,8 +1,9 @@
 """Rows that are there more than once are one example that counts more: a weight of 2 is a row twice.
 
-A pre-image method looks at rows beside each other: it leaves one out, starts from the nearest, takes a sample. With
-a copy of it left behind, a row that is left out is known all the same, and three copies of one row are not
-three neighbours. So equal rows are made one here, before anything is sampled, and their weights are added.
+A pre-image method looks at rows beside each other: it leaves one out, starts from the nearest, takes a
+sample. With a copy of it left behind, a row that is left out is known all the same, and three copies of one
+row are not three neighbours. So equal rows are made one here, before anything is sampled, and their weights
+are added.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def distinct(
 
 
 def _keys(parts: tuple[Rows, ...]) -> Array:  # (n,) uint64
-    """A number for each row, the same for equal rows; for others it differs but for a chance of 2⁻⁶⁰ a pair."""
+    """A number for each row: the same for equal rows, another for others, but for a chance of 2⁻⁶⁰ a pair."""
     n = int(parts[0].shape[0])
     keys, rng = np.zeros(n, dtype=np.uint64), np.random.default_rng(0)
     for part in parts:

@@ -85,7 +85,7 @@ def solved(kappa: Array, x: Array, penalties: Array, few: Indices) -> tuple[Arra
 
 @dataclass(frozen=True, repr=False)
 class Affine:
-    """κ = FFᵀ with F = (1, √s T): a map that is affine in the scores, for all penalties from one decomposition.
+    """κ = FFᵀ with F = (1, √s T): a map that is affine in the scores, one decomposition for all penalties.
 
     With F̃ = √W F = U diag(σ) Vᵀ everything is done along U and beside it. Beside it there is mostly
     nothing but the error, and no difference of large numbers.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.kernels import Polynomial
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Preimage, Quality, quality_of
@@ -23,7 +22,6 @@ from mercer.preimage.tuning import (
     SKETCH,
     STEPS,
     WIDEST,
-    Lattice,
     Sample,
     affine_features,
     latent,
@@ -110,7 +108,8 @@ class Ridge(Preimage):
         # Distances, dot products, a system and the inverse of its factor; later the whole system alone.
         moved = 4 * MOVED_ROWS * (tuning + d + k)
         trial = 7 * tuning**2 + moved + 6 * tuning * (min(d, SKETCH) + k)
-        whole = 3 * rows**2 + rows * (FEW + 2 * d)
+        # A linear map decomposes its features instead, or their products where these are fewer.
+        whole = max(3 * rows**2, 6 * rows * min(rows, k + 1)) + rows * (FEW + 2 * d)
         return 8 * (max(trial, whole) + rows * (6 * d + 3 * k))
 
     def cost(self, n: int, d: int, k: int) -> Cost:
@@ -133,10 +132,16 @@ class Ridge(Preimage):
         unit = float(2.0 ** min(np.frexp(np.max(np.abs(x), initial=0.0))[1], 1023))
         x /= unit  # a power of two, so that nothing rounds: squares of the errors neither overflow nor vanish
         scale, size = latent_scale(scores, weights), float(np.mean(weights))
-        gamma, alpha = self._chosen(scores, x, weights / size, scale, size=size, rng=rng)
+        shares = weights / size
+        gamma, alpha = self._chosen(scores, x, shares, scale, size=size, rng=rng)
         few = np.sort(rng.permutation(len(x))[:FEW])
         kernel = latent(gamma, scale)
-        coef, missed, alpha = _learned(kernel, scores, x, weights / size, alpha, few, scale)
+        if gamma == LINEAR:
+            fit = Affine.of(affine_features(scores, scale), x, shares).at(alpha)
+            coef, missed = fit.coef, fit.left_out(few)
+        else:
+            coef, missed, more = _solved(kernel, scores, x, alpha / shares, few)
+            alpha *= more
         quality = quality_of(examples, unit * (x[few] - missed) + mean, few)
         # In float64 whatever x is: with a small penalty the coefficients are large and cancel.
         projection = Projection(KernelSections(kernel, scores), unit * coef, -mean)
@@ -190,24 +195,16 @@ class RidgeBack:
         return self.projection(scores), None
 
 
-def _learned(
-    kernel: Kernel,
-    scores: Array,
-    x: Array,
-    weights: Array,
-    alpha: float,
-    few: Indices,
-    scale: float,
+def _solved(
+    kernel: Kernel, scores: Array, x: Array, penalties: Array, few: Indices
 ) -> tuple[Array, Array, float]:
-    """Coefficients from all rows, what is missed of a few left out, and the penalty.
+    """Coefficients from all rows, what is missed of a few left out, and the factor of the penalties.
 
-    It is tenfold where rounding leaves no factor.
+    They are tenfold where rounding leaves no factor.
     """
-    if isinstance(kernel, Polynomial):  # 1 plus the linear term
-        fit = Affine.of(affine_features(scores, scale), x, weights).at(alpha)
-        return fit.coef, fit.left_out(few), alpha
+    more = 1.0
     while True:
-        found = solved(kernel(scores), x, alpha / weights, few)
+        found = solved(kernel(scores), x, more * penalties, few)
         if found is not None:
-            return *found, alpha
-        alpha *= 10.0
+            return *found, more
+        more *= 10.0

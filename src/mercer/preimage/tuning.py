@@ -1,7 +1,8 @@
 """The width and the penalty of a ridge: tried on a sample of rows, each left out in turn.
 
-One trial costs a Cholesky factor and its inverse, m³ operations for m rows; the map itself, learned from all n,
-costs n³/3. So a first look at every width is taken with few rows, and the best of them is improved with more.
+One trial costs a Cholesky factor and its inverse, 2m³/3 operations for m rows; the map itself, learned from
+all n, costs n³/3. So a first look at every width is taken with few rows, and the best of them is improved
+with more.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SKETCH = 50
 # more rows, which see finer detail, may lead to narrower ones.
 FACTOR, WIDEST, NARROWEST, STEPS = 4.0, -4, 4, 8
 PENALTIES = np.logspace(-12, 2, 29)
-SCANNED = (21, 15, 8, 2)  # of the penalties: from 3e-2 down to 1e-11
+SCANNED = (24, 16, 8, 2)  # of the penalties: 1, 1e-4, 1e-8, 1e-11
 # Rows whose scores are moved, each component by this share of its usual size.
 MOVED_ROWS, MOVE = 200, 0.3
 # The γ of a Gaussian that is the same everywhere: κ is 1 plus the linear term.
@@ -94,8 +95,8 @@ class Sample:
     def error(self, gamma: float, alpha: float, limit: float = np.inf) -> float:
         """Mean squared error on rows left out; inf where rounding forbids to say.
 
-        Rows left out lie among the others, and say nothing of scores beside them, where a small penalty lets a
-        map swing far beyond the data. So scores that were moved have to come back too: no better than the
+        Rows left out lie among the others, and say nothing of scores beside them, where a small penalty lets
+        a map swing far beyond the data. So scores that were moved have to come back too: no better than the
         row that they were moved from deserves, but no worse than the mean. Where they do, they do not count.
         An error that is not below the limit is not looked at any further.
         """
@@ -209,10 +210,10 @@ def searched(first: Sample, second: Sample, gammas: Array, alphas: Array) -> tup
         best = look.best_penalty(min(others, key=look.error), step=2)
         # With more rows a narrower width may be the better one, or one that was second at first.
         far = [at for at in others if abs(at[0] - best[0]) > 1]
-        again = [best, (best[0] + 2, best[1]), *sorted(far, key=look.error)[:2]]
+        again = [best, (best[0] + 2, best[1]), *sorted(far, key=look.error)[:1]]
         starts = [min(again, key=fine.error)]
-    # As many scores as rows of the first look are linear in anything: so it is a Gaussian that is improved, and
-    # the linear map beside it where it has a chance.
+    # With as many scores as rows of the first look anything is linear: so it is a Gaussian that is improved,
+    # and the linear map beside it where it has a chance.
     if not starts or look.error(linear) <= CHANCE * look.error(best):
         starts.append(look.best_penalty(linear, step=2))
     i, j = min((fine.downhill(at) for at in starts), key=fine.error)

@@ -8,7 +8,7 @@ are added.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,11 @@ from mercer.engine.pairwise import dense
 from mercer.engine.rows import row_blocks
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mercer._core.types import Array, Indices, Rows
+
+    Keys: TypeAlias = NDArray[np.uint64]
 
 BLOCK = 2**16  # numbers of a block of rows
 
@@ -39,12 +43,12 @@ def distinct(
     counts = np.ones(len(keys))
     if weights is not None:
         counts = np.asarray(weights if there is None else weights[there], dtype=np.float64)
-    totals = np.bincount(group, weights=counts)[order]
+    totals: Array = np.bincount(group, weights=counts)[order]
     first = first[order]
     return (first if there is None else there[first]), totals
 
 
-def _keys(parts: tuple[Rows, ...]) -> Array:  # (n,) uint64
+def _keys(parts: tuple[Rows, ...]) -> Keys:  # (n,)
     """A number for each row: the same for equal rows, another for others, but for a chance of 2⁻⁶⁰ a pair."""
     n = int(parts[0].shape[0])
     keys, rng = np.zeros(n, dtype=np.uint64), np.random.default_rng(0)
@@ -57,7 +61,7 @@ def _keys(parts: tuple[Rows, ...]) -> Array:  # (n,) uint64
     return keys
 
 
-def _mixed(bits: Array) -> Array:
+def _mixed(bits: Keys) -> Keys:
     """Every bit depends on every bit (Steele, Lea & Flood 2014): numbers differ in few, high ones."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -236,7 +236,7 @@ def _tell_if_useless(back: FittedPreimage) -> None:
     if quality is None or quality.error_of_mean == 0:
         return
     if quality.error < quality.error_of_mean:
-        _tell_if_narrow(quality)
+        _tell_if_narrow(back, quality)
         return
     other = "" if isinstance(back.method, Ridge) else "preimage='ridge', "
     msg = (
@@ -246,9 +246,14 @@ def _tell_if_useless(back: FittedPreimage) -> None:
     warnings.warn(msg, PreimageWarning, stacklevel=users_level())
 
 
-def _tell_if_narrow(quality: Quality) -> None:
-    """Warn where a kernel is so narrow that noisy rows are lost: clean ones alone would not show it."""
+def _tell_if_narrow(back: FittedPreimage, quality: Quality) -> None:
+    """Warn where a kernel is so narrow that noisy rows are lost: clean ones alone would not show it.
+
+    As many components as columns leave no noise out, and nobody should expect it of them.
+    """
     if quality.survives_noise is not False or (quality.residual or 0.0) < NARROW:
+        return
+    if back.space is None or back.space.projection.n_components >= len(back.centre):
         return
     msg = (
         f"The pre-image suits clean rows only: {quality}. A kernel this narrow sees rows with noise as far "
@@ -264,7 +269,7 @@ def _taken(rows: Rows, some: Indices | None) -> Rows:
 
 
 # A feature-space residual from which on a kernel counts as narrow: a third of the usual row is out of reach
-# of its components. A wide one that does not survive noise has few columns, and their noise looks like them.
+# of its components.
 NARROW = 1.0 / 3.0
 
 # Scores this many times as far from the mean as any example's lie outside of the data. Their length counts,

@@ -43,7 +43,7 @@ def distinct(
     counts = np.ones(len(keys))
     if weights is not None:
         counts = np.asarray(weights if there is None else weights[there], dtype=np.float64)
-    totals: Array = np.bincount(group, weights=counts)[order]
+    totals = np.bincount(group, weights=counts)[order].astype(np.float64)
     first = first[order]
     return (first if there is None else there[first]), totals
 

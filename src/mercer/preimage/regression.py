@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 class Regression(Protocol):
     """X̂(t) = Σ_i a_i κ(t, t_i) with (κ + αW⁻¹)a = x: a row of weight w counts as w rows do."""
 
-    coef: Array  # (n, d)
+    @property
+    def coef(self) -> Array:  # (n, d)
+        """The coefficients a."""
+        ...
 
     def left_out(self) -> Array:  # (n, d)
         """What is missed of each row by the map that is learned from all others: a_i/G_ii.

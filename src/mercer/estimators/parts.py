@@ -249,11 +249,11 @@ def _tell_if_useless(back: FittedPreimage) -> None:
 def _tell_if_narrow(back: FittedPreimage, quality: Quality) -> None:
     """Warn where a kernel is so narrow that noisy rows are lost: clean ones alone would not show it.
 
-    As many components as columns leave no noise out, and nobody should expect it of them.
+    Components that are not few beside the columns leave little noise out, whatever the kernel.
     """
     if quality.survives_noise is not False or (quality.residual or 0.0) < NARROW:
         return
-    if back.space is None or back.space.projection.n_components >= len(back.centre):
+    if back.space is None or FEW_SHARE * back.space.projection.n_components > len(back.centre):
         return
     msg = (
         f"The pre-image suits clean rows only: {quality}. A kernel this narrow sees rows with noise as far "
@@ -271,6 +271,7 @@ def _taken(rows: Rows, some: Indices | None) -> Rows:
 # A feature-space residual from which on a kernel counts as narrow: a third of the usual row is out of reach
 # of its components.
 NARROW = 1.0 / 3.0
+FEW_SHARE = 4  # components are few up to this share of the columns
 
 # Scores this many times as far from the mean as any example's lie outside of the data. Their length counts,
 # not each one: components with hardly any variance are wild for new rows of the same kind too.

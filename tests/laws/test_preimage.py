@@ -6,6 +6,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import KernelPCA as Reference
 
 import mercer
+from mercer.errors import PreimageWarning
 from mercer.kernels import RBF
 from mercer.preimage import PREIMAGES, Ridge
 
@@ -88,3 +89,43 @@ def test_refitting_without_it_forgets_it(rng):
     model = mercer.KernelPCA(1, preimage="ridge").fit(x)
     model.set_params(preimage=None).fit(x)
     assert not hasattr(model, "preimage_")
+
+
+# ── rows with noise ─────────────────────────────────────────────────────────
+def speckled(x, rng):
+    return np.where(rng.random(x.shape) < 0.4, rng.integers(0, 2, x.shape), x)
+
+
+def blurred(x, rng):
+    return x + 0.5 * rng.standard_normal(x.shape)
+
+
+@pytest.mark.filterwarnings("ignore::mercer.errors.PreimageWarning")
+@pytest.mark.parametrize("noise", [speckled, blurred])
+@pytest.mark.parametrize("name", ["distances", "ridge"])
+def test_quality_foretells_whether_noisy_rows_come_back_better_than_the_mean(name, noise, digits):
+    train, held = digits
+    noisy = noise(held, np.random.default_rng(1))
+    median = RBF("median").resolve(train, rng=np.random.default_rng(0)).gamma
+    of_mean = np.sqrt(np.mean((held - train.mean(axis=0)) ** 2))
+    for width in (0.3, 1.0, 2.0):  # in median distances
+        model = mercer.KernelPCA(8, kernel=RBF(median / width**2), preimage=name).fit(train)
+        quality = model.preimage_.quality
+        assert quality.error < 0.8 * quality.error_of_mean  # clean rows show nothing
+        found = np.sqrt(np.mean((model.reconstruct(noisy) - held) ** 2))
+        assert found == pytest.approx(quality.noisy, rel=0.15)
+        assert ("worse than the mean" in str(quality)) == (not quality.survives_noise)
+        if width > 1.0:
+            assert found < 0.95 * of_mean
+            assert quality.survives_noise
+        elif name == "distances" and width < 1.0:
+            assert found > of_mean
+            assert not quality.survives_noise
+
+
+def test_a_kernel_too_narrow_for_noise_is_told_at_fit(digits):
+    train = digits[0]
+    median = RBF("median").resolve(train, rng=np.random.default_rng(0)).gamma
+    with pytest.warns(PreimageWarning, match=r"suits clean rows only.*use a wider kernel"):
+        mercer.KernelPCA(8, kernel=RBF(median / 0.3**2), preimage="distances").fit(train)
+    mercer.KernelPCA(8, kernel=RBF(median / 2.0**2), preimage="distances").fit(train)

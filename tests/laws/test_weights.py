@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
 
 import mercer
 from conftest import frozen
@@ -29,6 +31,7 @@ from mercer.kernels import (
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, KernelSections, Problem, plan_linear, streamed
 from mercer.model.linear import fit_features, fit_linear_pca
+from mercer.preimage import Distances, Exact, FixedPoint, Gradient, Ridge
 from mercer.solvers import BlockKrylov
 
 
@@ -700,3 +703,104 @@ def test_every_fit_reads_whole_weights_as_repeated_rows(name):
     np.testing.assert_allclose(weighted.eigenvalues_, repeated.eigenvalues_, rtol=1e-6)
     scores, twin = weighted.transform(new), repeated.transform(new)
     np.testing.assert_allclose(np.abs(scores), np.abs(twin), atol=1e-5 * np.abs(twin).max())
+
+
+# ── pre-images ──────────────────────────────────────────────────────────────
+CUBIC = Polynomial(3, gamma=0.3)
+# kernel, method, and how far equal pre-images may lie apart: searches stop within their own tolerance, and a
+# penalty magnifies rounding.
+BACK = {
+    "ridge": (RBF(0.3), Ridge(), 1e-7),
+    "ridge, sampled": (RBF(0.3), Ridge(max_rows=60), 1e-7),
+    "ridge, given": (RBF(0.3), Ridge(alpha=1e-2, gamma=0.5), 1e-10),
+    "ridge, linear": (CUBIC, Ridge(gamma=0), 1e-7),
+    "fixed-point": (RBF(0.3), FixedPoint(), 1e-5),
+    "fixed-point, sampled": (Matern(1.5, 2.0), FixedPoint(max_rows=60), 1e-5),
+    "distances": (RBF(0.3), Distances(), 1e-7),
+    "distances, sampled": (RBF(0.3), Distances(max_rows=60), 1e-7),
+    "gradient": (RBF(0.3), Gradient(), 1e-5),
+    "gradient, sampled": (CUBIC, Gradient(max_rows=60), 1e-5),
+    "exact": (CUBIC, Exact(), 1e-10),
+    "exact, sampled": (CUBIC, Exact(max_rows=60), 1e-10),
+}
+
+
+@pytest.mark.filterwarnings("ignore::mercer.errors.PreimageWarning")
+@pytest.mark.parametrize("solver", ["lapack", BlockKrylov(tol=1e-13)])
+@pytest.mark.parametrize("name", sorted(BACK))
+def test_a_pre_image_of_weighted_rows_is_that_of_repeated_ones(name, solver):
+    kernel, method, near = BACK[name]
+    rng = np.random.default_rng(5)
+    x, weights, new = (
+        rng.standard_normal((110, 3)),
+        rng.integers(0, 4, 110),
+        rng.standard_normal((9, 3)),
+    )
+    model = mercer.KernelPCA(6, kernel=kernel, solver=solver, preimage=method)
+    one, other = (
+        model.fit(x, sample_weight=weights),
+        clone(model).fit(np.repeat(x, weights, axis=0)),
+    )
+    np.testing.assert_allclose(one.reconstruct(new), other.reconstruct(new), atol=near)
+    assert one.preimage_.n_rows == other.preimage_.n_rows
+    for found in ("reach", "length", "radius"):
+        mine, theirs = getattr(one.preimage_, found), getattr(other.preimage_, found)
+        assert mine == pytest.approx(theirs, rel=1e-9)
+    np.testing.assert_allclose(one.preimage_.centre, other.preimage_.centre, atol=1e-12)
+    for found in ("error", "error_of_mean", "residual"):
+        mine, theirs = (getattr(m.preimage_.quality, found) for m in (one, other))
+        assert mine == pytest.approx(theirs, rel=10 * near)
+    for knob in ("alpha", "gamma"):
+        assert getattr(one.preimage_.method, knob, 0) == pytest.approx(
+            getattr(other.preimage_.method, knob, 0), rel=1e-9
+        )
+
+
+def test_other_targets_and_a_kernel_matrix_count_their_rows_as_well():
+    rng = np.random.default_rng(5)
+    x, weights = rng.standard_normal((70, 3)), rng.integers(1, 4, 70)
+    targets, again = np.sin(x[:, :2]), np.repeat(np.arange(70), weights)
+    matrix = RBF(0.3)(x)
+    one = mercer.KernelPCA(5, kernel="precomputed", preimage=Ridge(rows=targets))
+    other = mercer.KernelPCA(5, kernel="precomputed", preimage=Ridge(rows=targets[again]))
+    one.fit(matrix, sample_weight=weights)
+    other.fit(matrix[np.ix_(again, again)])
+    np.testing.assert_allclose(
+        one.reconstruct(matrix[:9]), other.reconstruct(matrix[:9][:, again]), atol=1e-7
+    )
+    assert one.preimage_.n_rows == other.preimage_.n_rows == 70
+
+
+def test_a_ridge_with_weights_is_that_of_scikit_learn():
+    rng = np.random.default_rng(5)
+    x, weights, new = (
+        rng.standard_normal((80, 3)),
+        rng.uniform(0.1, 5.0, 80),
+        rng.standard_normal((9, 3)),
+    )
+    model = mercer.KernelPCA(4, kernel=RBF(0.3), preimage=Ridge(alpha=0.03, gamma=0.5))
+    model.fit(x, sample_weight=weights)
+    scores, scale = (
+        model.transform(x),
+        np.average(np.square(model.transform(x)).sum(axis=1), weights=weights),
+    )
+
+    def latent(a, b):
+        return RBF(0.5)(a, b) + a @ b.T / scale
+
+    mean = np.average(x, axis=0, weights=weights)
+    ridge = KernelRidge(alpha=0.03, kernel="precomputed")
+    ridge.fit(latent(scores, scores), x - mean, sample_weight=weights)
+    wanted = ridge.predict(latent(model.transform(new), scores)) + mean
+    np.testing.assert_allclose(model.reconstruct(new), wanted, atol=1e-9)
+
+
+def test_a_copy_of_a_row_does_not_tell_what_it_is():
+    """Left out together with its copies: the quality of rows that are there twice is that of rows."""
+    x = np.random.default_rng(5).standard_normal((80, 6))
+    for method in ("ridge", "distances", "fixed-point"):
+        once, twice = (
+            mercer.KernelPCA(20, kernel=RBF(0.3), preimage=method).fit(rows).preimage_.quality
+            for rows in (x, np.concatenate([x, x]))
+        )
+        assert twice.error == pytest.approx(once.error, rel=1e-4)

@@ -8,10 +8,12 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from mercer import PCA, KernelPCA
+from mercer._core import memory
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.memory import parse_bytes
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.kernels import RBF, Laplacian, Polynomial
+from mercer.preimage import Distances, Exact, FixedPoint, Gradient, Ridge
 from mercer.solvers import BlockKrylov
 
 RBF_50 = RBF(0.01)
@@ -98,14 +100,89 @@ def peak_of(work):
 @pytest.mark.parametrize("case", sorted(GRID))
 @pytest.mark.parametrize("weighted", [False, True])
 def test_peak_is_within_the_plan_and_the_plan_within_the_budget(case, weighted):
-    n, d, dtype, memory, knobs = GRID[case]
+    n, d, dtype, budget, knobs = GRID[case]
     rng = np.random.default_rng(3)
     x = rng.standard_normal((n, d)).astype(dtype)
     weights = rng.integers(1, 4, n) if weighted else None
     KernelPCA(2, kernel=RBF(0.1)).fit(x[:50, :3])  # what is imported late is nobody's budget
-    model = KernelPCA(memory=memory, **knobs)
+    model = KernelPCA(memory=budget, **knobs)
     peak = peak_of(lambda: model.fit(x, sample_weight=weights))
-    assert peak <= model.plan_.n_bytes <= parse_bytes(memory)
+    assert peak <= model.plan_.n_bytes <= parse_bytes(budget)
+
+
+# n, d, k, dtype, kernel, method, and how the fit is solved.
+PREIMAGES = {
+    "ridge, few rows": (150, 5, 10, "f8", RBF_50, Ridge(), {}),
+    "ridge": (1500, 20, 10, "f8", RBF_50, Ridge(), {}),
+    "ridge, many columns": (600, 800, 10, "f4", RBF(1e-3), Ridge(), {}),
+    "ridge, many components": (700, 10, None, "f8", RBF(0.3), Ridge(), {}),
+    "ridge, a share": (700, 10, 0.9, "f8", RBF(0.3), Ridge(), {}),
+    "ridge, a sample": (4000, 10, 5, "f8", RBF_50, Ridge(max_rows=800), {}),
+    "ridge, linear": (1500, 20, 15, "f8", Polynomial(1), Ridge(gamma=0), {}),
+    "ridge, low rank": (
+        20_000,
+        10,
+        5,
+        "f4",
+        RBF_50,
+        Ridge(max_rows=900),
+        {"approximation": RPCholesky(100)},
+    ),
+    "fixed-point": (1500, 20, 10, "f8", RBF_50, FixedPoint(max_iter=5), {}),
+    "distances": (1500, 20, 10, "f8", RBF_50, Distances(), {}),
+    "distances, many columns": (400, 900, 10, "f8", RBF(1e-3), Distances(), {}),
+    "gradient": (1500, 20, 10, "f8", Polynomial(3), Gradient(max_iter=5), {}),
+    "gradient, features": (
+        9000,
+        8,
+        5,
+        "f8",
+        RBF_50,
+        Gradient(max_iter=3),
+        {"approximation": RandomFourier(200)},
+    ),
+    "exact": (1500, 60, 10, "f8", Polynomial(3), Exact(), {}),
+    "exact, many columns": (300, 2000, 10, "f8", "linear", Exact(), {}),
+}
+
+
+@pytest.mark.filterwarnings("ignore::mercer.errors.PreimageWarning")
+@pytest.mark.parametrize("case", sorted(PREIMAGES))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_peak_with_a_pre_image_is_within_the_plan(case, weighted):
+    n, d, k, dtype, kernel, method, knobs = PREIMAGES[case]
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((n, d)).astype(dtype)
+    weights = rng.integers(0, 4, n) if weighted else None
+    KernelPCA(2, kernel=RBF(0.1), preimage="ridge").fit(x[:50, :3])
+    model = KernelPCA(k, kernel=kernel, preimage=method, memory="2GB", **knobs)
+    planned = model.plan(x, sample_weight=weights)
+    peak = peak_of(lambda: model.fit(x, sample_weight=weights))
+    assert peak <= model.plan_.n_bytes == planned.n_bytes
+    assert model.plan_.preimage_bytes == planned.preimage_bytes > 0
+    assert 0 < planned.preimage_seconds <= planned.seconds
+    assert f"then the pre-image, {method!r}: at most" in str(planned)
+
+
+@pytest.mark.parametrize("method", ["ridge", "fixed-point", "distances", "gradient"])
+def test_plan_and_fit_agree_on_what_a_budget_holds(method):
+    x = np.random.default_rng(3).standard_normal((700, 6))
+    needed = KernelPCA(5, kernel=RBF_50, preimage=method, memory="2GB").plan(x).n_bytes
+    room = KernelPCA(5, kernel=RBF_50, preimage=method, memory=needed)
+    assert room.plan(x).n_bytes == needed == room.fit(x).plan_.n_bytes
+    tight = KernelPCA(5, kernel=RBF_50, preimage=method, memory=needed - 1)
+    for asked in (tight.plan, tight.fit):
+        with pytest.raises(MemoryBudgetError):
+            asked(x)
+
+
+def test_free_memory_is_looked_at_once(monkeypatch):
+    """Twice, and the fit and its pre-image would have different budgets."""
+    looks = []
+    monkeypatch.setattr(memory, "available_bytes", lambda: looks.append(1) or 10**9)
+    x = np.random.default_rng(3).standard_normal((60, 3))
+    KernelPCA(2, preimage="ridge").fit(x)
+    assert len(looks) == 1
 
 
 @pytest.mark.parametrize("k", [8, 0.5, 0.99])

@@ -299,3 +299,22 @@ def test_what_can_not_be_planned_says_so(npy):
     answer = refused("plan", npy, "--approximation", "rpcholesky(rnak=5)", code=2)
     assert "Did you mean 'rank'" in answer
     assert "--refine" in refused("plan", npy, "--refine", "1", code=2)
+
+
+def test_a_plan_has_the_pre_image_in_it(tmp_path):
+    x = np.random.default_rng(0).standard_normal((700, 4))
+    np.save(tmp_path / "x.npy", x)
+    args = ("plan", tmp_path / "x.npy", "-k", "3", "--kernel", "rbf(0.1)", "--memory", "1GB")
+    alone, both = results(*args)["plan"], results(*args, "--preimage", "ridge")["plan"]
+    mine = KernelPCA(3, kernel=RBF(0.1), preimage="ridge", memory="1GB").plan(x)
+    assert (both["n_bytes"], both["preimage_bytes"]) == (mine.n_bytes, mine.preimage_bytes)
+    assert both["preimage"] == "Ridge(alpha='auto', gamma='auto', max_rows=5000)"
+    assert (alone["preimage"], alone["preimage_bytes"], alone["preimage_seconds"]) == (
+        None,
+        0,
+        None,
+    )
+    assert both["preimage_seconds"] < both["seconds"]
+    little = ("plan", tmp_path / "x.npy", "-k", "3", "--kernel", "rbf(0.1)", "--preimage", "ridge")
+    refused = results(*little, "--memory", str(mine.n_bytes - 1), code=4)
+    assert "The pre-image of 700 rows needs about" in refused["refusal"]

@@ -27,6 +27,10 @@ def tell_plan(talk: Talk, model: Any, rows: Any, weights: dict[str, Any]) -> Non
         lines = str(plan).splitlines()
         results |= {"route": plan.route, "bytes": plan.n_bytes, "products": plan.n_products}
         results |= {"seconds": plan.seconds}
+        results |= {
+            "preimage_bytes": plan.preimage_bytes,
+            "preimage_seconds": plan.preimage_seconds,
+        }
     if isinstance(model, KernelPCADetector) and model.limits == "cross-validation":
         lines.append(f"  and once more for each of {model.folds} stretches of rows held out")
     talk.say("dry run: nothing was fitted, nothing was written")

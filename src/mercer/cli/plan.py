@@ -45,6 +45,9 @@ RANKS = (1000, 500, 200, 100, 50)
     metavar="NUMBER|SHARE|all",
     help="How many, or which share of the variance to keep; 2 otherwise.",
 )
+@click.option(
+    "--preimage", metavar="TEXT", help="A pre-image to learn as well, as for `mercer fit`."
+)
 @solving_options
 @preparing_options
 @reading_options

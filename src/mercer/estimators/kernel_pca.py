@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.memory import parse_bytes
 from mercer.engine.rows import RowSource
 from mercer.estimators.door import loaded, remember
 from mercer.estimators.elsewhere import (
@@ -24,8 +23,6 @@ from mercer.estimators.inverse import Inverse
 from mercer.estimators.parts import (
     handed_over,
     is_precomputed,
-    named_preimage,
-    refuse_preimage,
     way_back,
     with_weightless,
 )
@@ -162,21 +159,13 @@ class KernelPCA(Inverse):
         return make_task(self, X, sample_weight).forecast()
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        method = named_preimage(self.preimage)
         task = make_task(self, X, sample_weight)
+        method = task.preimage
         came, kernel = (loaded(task.came) if task.loads else task.came), task.kernel
         if method is not None:
             # Rows of weight zero are gone from `came`, but their weights were given.
             given = came.n if came.kept is None else len(sample_weight)
-            handed, budget = handed_over(method, came, given), parse_bytes(self.memory)
-            refuse_preimage(
-                method,
-                came,
-                kernel,
-                approximation=task.plan.approximation,
-                budget=budget,
-                n_components=task.components,
-            )
+            handed = handed_over(method, came, given)
         warn_if_long(task)
         rows = came.rows
         with watching_task(self, task) as watch:
@@ -197,7 +186,13 @@ class KernelPCA(Inverse):
         back = None
         if method is not None:
             back = way_back(
-                method, fit, kernel, rows, weights=came.weights, handed=handed, rng=task.rng
+                method,
+                fit,
+                kernel,
+                rows,
+                weights=came.weights,
+                handed=handed,
+                rng=task.preimage_rng(),
             )
         if kernel.is_precomputed and came.kept is not None:
             fit = with_weightless(fit, came.kept, int(np.shape(X)[0]))

@@ -18,14 +18,25 @@ from mercer.estimators.validation import users_level
 from mercer.kernels.expression import parse_call
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
-from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Gradient, Preimage, Ridge
+from mercer.preimage import (
+    PREIMAGES,
+    Examples,
+    FittedPreimage,
+    Gradient,
+    Preimage,
+    Quality,
+    Ridge,
+)
+from mercer.preimage.cost import kept_bytes
+from mercer.preimage.distinct import distinct
 from mercer.preimage.search import Search
+from mercer.solvers import Lapack
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.estimators.door import Training
     from mercer.kernels import Kernel
-    from mercer.model import Fit
+    from mercer.model import Fit, Plan, Problem
     from mercer.model.incremental import Stream
 
 
@@ -64,16 +75,59 @@ def is_precomputed(kernel: Any) -> bool:
     return bool(getattr(kernel, "is_precomputed", False))
 
 
-def refuse_preimage(
-    method: Preimage,
-    came: Training,
-    kernel: Kernel,
-    *,
-    approximation: Approximation | None = None,
-    budget: int,
-    n_components: int,
+def planned_preimage(
+    method: Preimage, chosen: Plan, problem: Problem, came: Training, kernel: Kernel
+) -> Plan:
+    """The plan with the pre-image in it; raises where there is none for such rows, or no room for it.
+
+    It is learned when the fit's tiles are gone, so the larger of the two counts.
+    """
+    _refuse_preimage(method, came, kernel, chosen.approximation)
+    handed = getattr(method, "rows", None)
+    d = came.d if handed is None else int(np.shape(handed)[-1])
+    n, k = came.n, _most_components(chosen, problem)
+    kept = kept_bytes(n=n, k=k, width=_width(chosen, problem), rows_bytes=problem.rows_bytes)
+    needed = kept + method.n_bytes(n, d, k)
+    if needed > problem.budget_bytes:
+        msg = (
+            f"The pre-image of {n} rows needs about {format_bytes(needed)}, but `memory` allows "
+            f"{format_bytes(problem.budget_bytes)}. Raise `memory`, lower `max_rows` of {method!r}, or use "
+            "preimage=None."
+        )
+        raise MemoryBudgetError(msg)
+    n_bytes = max(chosen.n_bytes, needed)
+    return replace(chosen, n_bytes=n_bytes, preimage=repr(method), preimage_bytes=needed)
+
+
+def _width(chosen: Plan, problem: Problem) -> int:
+    """Points or features that the projection rests on."""
+    if chosen.approximation is not None and not chosen.approximation.refine:
+        return chosen.approximation.width(problem.n)
+    if chosen.route == "primal":
+        return problem.map_dimension or problem.d
+    return problem.n
+
+
+def _most_components(chosen: Plan, problem: Problem) -> int:
+    """As many as the fit may find, where a share of the variance leaves their number open."""
+    if problem.k is not None:
+        return problem.k
+    most = min(problem.n, _width(chosen, problem))
+    grows = problem.is_share and not isinstance(chosen.solver, Lapack)
+    return min(most, chosen.most_components) if grows else most
+
+
+def preimage_seconds(method: Preimage, kernel: Kernel, came: Training, n_components: int) -> float:
+    """How long learning the pre-image will take, from a few timed steps."""
+    handed = getattr(method, "rows", None)
+    d = came.d if handed is None else int(np.shape(handed)[-1])
+    return method.cost(came.n, d, n_components).seconds(kernel, came.rows)
+
+
+def _refuse_preimage(
+    method: Preimage, came: Training, kernel: Kernel, approximation: Approximation | None
 ) -> None:
-    """Raise where there is no way back, or no room for it."""
+    """Raise where there is no way back."""
     handed = getattr(method, "rows", None)
     if handed is None and (kernel.is_precomputed or came.is_sparse):
         why = "the rows are sparse; use X.toarray()"
@@ -88,15 +142,6 @@ def refuse_preimage(
             "none. Use preimage='gradient' or 'ridge', or approximation='rpcholesky'."
         )
         raise InputError(msg)
-    d = came.d if handed is None else int(np.shape(handed)[-1])
-    needed = method.n_bytes(came.n, d, n_components)
-    if needed > budget:
-        msg = (
-            f"The pre-image of {came.n} rows needs about {format_bytes(needed)}, but `memory` allows "
-            f"{format_bytes(budget)}. Raise `memory`, lower `max_rows` of {method!r}, or use "
-            "preimage=None."
-        )
-        raise MemoryBudgetError(msg)
 
 
 def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
@@ -143,21 +188,25 @@ def way_back(
 ) -> FittedPreimage:
     """The pre-image method, learned from the scores of the rows that it will keep.
 
-    Each row counts once, however large its weight; a row of weight zero, which a source may hold, does not.
-    Where other rows are `handed` over, it leads to those, and no feature space knows them.
+    A row of weight w counts as w equal rows do, and equal rows are one example of that weight; one of weight
+    zero, which a source may hold, is none. Where other rows are `handed` over, it leads to those, and no
+    feature space knows them.
     """
     space = None if handed is not None else FeatureSpace.of(fit)
     there = None if weights is None or np.all(weights > 0) else np.flatnonzero(weights)
-    some = method.sample(int(rows.shape[0]) if there is None else len(there), rng=rng)
-    if there is not None:
-        some = there if some is None else there[some]
+    parts = (rows,) if handed is None else (rows, handed)
+    some, counts = distinct(parts, weights, there)
+    sampled = method.sample(int(rows.shape[0]) if some is None else len(some), rng=rng)
+    if sampled is not None:
+        some = sampled if some is None else some[sampled]
+        counts = None if counts is None else counts[sampled]
     chosen = _taken(rows, some)
-    if some is None and not fit.is_low_rank and fit.roots is None:
-        scores = fit.scores
+    if not fit.is_low_rank and fit.roots is None:
+        scores = fit.scores if some is None else fit.scores[some]
     else:
         scores = fit.projection(chosen).astype(np.float64)
     targets = chosen if handed is None else _taken(handed, some)
-    back = method.fit(Examples(scores, targets, kernel, space), rng=rng)
+    back = method.fit(Examples(scores, targets, kernel, space, counts), rng=rng)
     _tell_if_useless(back)
     return back
 
@@ -189,7 +238,10 @@ def later_way_back(
 def _tell_if_useless(back: FittedPreimage) -> None:
     """Warn where the mean of the rows would have been as good an answer."""
     quality = back.quality
-    if quality is None or quality.error_of_mean == 0 or quality.error < quality.error_of_mean:
+    if quality is None or quality.error_of_mean == 0:
+        return
+    if quality.error < quality.error_of_mean:
+        _tell_if_narrow(back, quality)
         return
     other = "" if isinstance(back.method, Ridge) else "preimage='ridge', "
     msg = (
@@ -199,11 +251,32 @@ def _tell_if_useless(back: FittedPreimage) -> None:
     warnings.warn(msg, PreimageWarning, stacklevel=users_level())
 
 
+def _tell_if_narrow(back: FittedPreimage, quality: Quality) -> None:
+    """Warn where a kernel is so narrow that noisy rows are lost: clean ones alone would not show it.
+
+    Components that are not few beside the columns leave little noise out, whatever the kernel.
+    """
+    if quality.survives_noise is not False or (quality.residual or 0.0) < NARROW:
+        return
+    if back.space is None or FEW_SHARE * back.space.projection.n_components > len(back.centre):
+        return
+    msg = (
+        f"The pre-image suits clean rows only: {quality}. A kernel this narrow sees rows with noise as far "
+        "from everything; to denoise, use a wider kernel (RBF with a smaller gamma)."
+    )
+    warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+
+
 def _taken(rows: Rows, some: Indices | None) -> Rows:
     if some is not None:
         return take_rows(rows, some)
     return rows[:] if isinstance(rows, RowSource) else rows
 
+
+# A feature-space residual from which on a kernel counts as narrow: a third of the usual row is out of reach
+# of its components.
+NARROW = 1.0 / 3.0
+FEW_SHARE = 4  # components are few up to this share of the columns
 
 # Scores this many times as far from the mean as any example's lie outside of the data. Their length counts,
 # not each one: components with hardly any variance are wild for new rows of the same kind too.

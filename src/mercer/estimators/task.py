@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,12 @@ from mercer.approximations import APPROXIMATIONS
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
 from mercer.estimators.door import Training, check_kernel_rows, training_rows
-from mercer.estimators.parts import named_approximation
+from mercer.estimators.parts import (
+    named_approximation,
+    named_preimage,
+    planned_preimage,
+    preimage_seconds,
+)
 from mercer.estimators.progress import watching
 from mercer.estimators.validation import (
     as_generator,
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
     from mercer._core.watch import Watch
     from mercer.approximations import Approximation
     from mercer.kernels import Kernel
+    from mercer.preimage import Preimage
 
 # A fit of fewer rows is over before anybody wonders; of more, its time is worth a second's forecast.
 LONG_ROWS = 30_000
@@ -53,10 +60,12 @@ class Task:
     asked: int | float | None
     plan: Plan
     rng: np.random.Generator
+    start: np.random.Generator  # as it was before anything was drawn
     loads: bool = False  # whether rows of a source are read into memory
     borrows: bool = (
         False  # whether rows are the caller's, and a model that keeps them needs its own
     )
+    preimage: Preimage | None = None
 
     @property
     def components(self) -> int:
@@ -73,7 +82,15 @@ class Task:
 
     def forecast(self) -> Plan:
         """The plan, with the products and seconds to expect."""
-        return forecast(self.plan, self.kernel, self.came.rows, self.components)
+        found = forecast(self.plan, self.kernel, self.came.rows, self.components)
+        if self.preimage is None or found.seconds is None:
+            return found
+        later = preimage_seconds(self.preimage, self.kernel, self.came, self.components)
+        return replace(found, seconds=found.seconds + later, preimage_seconds=later)
+
+    def preimage_rng(self) -> np.random.Generator:
+        """Random numbers that do not depend on how many the fit has drawn: weighted rows draw other ones."""
+        return deepcopy(self.start)
 
 
 def _loads(kernel: Kernel, came: Training, budget: int) -> bool:
@@ -99,7 +116,8 @@ def _densifies(kernel: Kernel) -> bool:
 def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
     """Check what came, resolve the kernel, and plan."""
     kernel, approximation = as_kernel(model.kernel), named_approximation(model.approximation)
-    rng = as_generator(model.random_state)
+    method, rng = named_preimage(model.preimage), as_generator(model.random_state)
+    start = deepcopy(rng)
     # An exact model keeps these rows, and the caller may change his: they are copied at the end of the fit,
     # when its tiles are gone; before it where a function of the user's own might write into them.
     exact = approximation is None or approximation.refine > 0
@@ -150,8 +168,10 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
         chosen = choose(problem, model.solver)
     else:
         chosen = plan_approximation(problem, approximation)
+    if method is not None:
+        chosen = planned_preimage(method, chosen, problem, came, kernel)
     borrows = keeps and came.in_memory and not copy
-    return Task(kernel, came, asked, chosen, rng, loads=loads, borrows=borrows)
+    return Task(kernel, came, asked, chosen, rng, start, loads, borrows, method)
 
 
 def _require_rank(approximation: Approximation, asked: int | float | None, n: int) -> None:
@@ -168,7 +188,7 @@ def warn_if_long(task: Task) -> None:
     """Exact unless asked otherwise; but whoever waits for long should know of the other way."""
     if task.plan.route != "dual" or task.plan.approximation or task.came.n < LONG_ROWS:
         return
-    seconds = task.forecast().seconds
+    seconds = replace(task, preimage=None).forecast().seconds
     if seconds is not None and seconds > LONG_SECONDS:
         msg = (
             f"This exact fit of n={task.came.n} rows is expected to take {format_seconds(seconds)}. "

@@ -76,7 +76,8 @@ _MODEL = {
         "route: text; solver: Solver; storage: text; n_bytes: int; reasons: texts; lapack_fits: bool; "
         "most_components: int; width: int; sketch: bool; double: bool; hold_bytes: int; held: number; "
         "packed: bool; sliced: bool; n_threads?: int; approximation: none|Approximation; "
-        "n_products: none|int; seconds: none|number",
+        "n_products: none|int; seconds: none|number; preimage?: none|text; preimage_bytes?: int; "
+        "preimage_seconds?: none|number",
     ),
     "Projection": _of(
         "mercer.model.projection:Projection",
@@ -150,7 +151,7 @@ _WAYS_BACK = {
     "Neighbours": _of("mercer.preimage.search:Neighbours", "scores: float[n,k]; rows: rows[n,d]"),
     "Quality": _of(
         "mercer.preimage.base:Quality",
-        "error: number; error_of_mean: number; residual: none|number",
+        "error: number; error_of_mean: number; residual: none|number; noisy?: none|number",
     ),
     "RidgeBack": _of("mercer.preimage.ridge:RidgeBack", "projection: Projection"),
     "SearchBack": _of(

@@ -82,6 +82,11 @@ class Plan:
     # What a calibration adds (`mercer.model.forecast`).
     n_products: int | None = None
     seconds: float | None = None
+    # What follows the fit: the pre-image as one would write it, its bytes and those that the fit
+    # keeps, its seconds. `n_bytes` and `seconds` are those of both.
+    preimage: str | None = None
+    preimage_bytes: int = 0
+    preimage_seconds: float | None = None
 
     def __str__(self) -> str:
         how = repr(self.solver if self.approximation is None else self.approximation)
@@ -96,6 +101,11 @@ class Plan:
             lines.append(
                 f"  about {self.n_products} {what}, {format_seconds(self.seconds)} expected"
             )
+        if self.preimage is not None:
+            text = f"  then the pre-image, {self.preimage}: at most {format_bytes(self.preimage_bytes)}"
+            if self.preimage_seconds is not None:
+                text += f", {format_seconds(self.preimage_seconds)} of these expected"
+            lines.append(text)
         return "\n".join([*lines, *(f"  - {reason}" for reason in self.reasons)])
 
     def _held_text(self) -> str:

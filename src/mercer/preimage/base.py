@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
+    from mercer.preimage.cost import Cost
 
 # Examples that a mean length or a quality is taken from.
 FEW = 200
@@ -24,6 +25,8 @@ FEW = 200
 # overflow, and every answer is a guess anyhow.
 FARTHEST = 1e12
 BLOCK = 2**18  # numbers of a block of rows
+# Noise of the rows that a quality is taken from, in errors of the mean, and how many of them.
+NOISE, NOISY_ROWS = 2.0, 100
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,9 +38,36 @@ class Examples:
     kernel: Kernel  # resolved
     # None: no feature space knows these rows. The kernel is precomputed, or they are other rows than its.
     space: FeatureSpace | None
+    # How many rows each one stands for; None: one. No row is in here twice (`mercer.preimage.distinct`).
+    weights: Array | None = None  # (n,)
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    @property
+    def counts(self) -> Array:  # (n,)
+        """How many rows each one stands for."""
+        return np.ones(len(self)) if self.weights is None else self.weights
+
+    @property
+    def mean(self) -> Array:  # (d,)
+        """The mean of the rows, each as often as it counts."""
+        if self.weights is None:
+            return np.asarray(self.rows.mean(axis=0, dtype=np.float64))
+        return np.asarray(self.weights @ self.rows) / float(np.sum(self.weights))
+
+    @property
+    def spread(self) -> float:
+        """How far the rows lie from their mean, root mean square."""
+        mean, squares = self.mean, 0.0
+        for i in row_slices(len(self), max(1, BLOCK // self.rows.shape[1])):
+            squares += float(self.counts[i] @ squared_norms(self.rows[i] - mean))
+        return float(np.sqrt(squares / np.sum(self.counts)))
+
+    def taken(self, some: Indices) -> Examples:
+        """Some of them."""
+        weights = None if self.weights is None else self.weights[some]
+        return replace(self, scores=self.scores[some], rows=self.rows[some], weights=weights)
 
     def few(self, *, rng: np.random.Generator) -> Indices:
         """Positions of some examples."""
@@ -52,17 +82,32 @@ class Quality:
     at its distance. The components themselves have seen it; with many of them new rows fare worse.
     ``residual`` is the median squared distance, in feature space, between the image of the point that was
     found and the point that was sought, as a share of the mean squared length there.
+
+    These rows are clean. ``noisy`` is the error on training rows to which Gaussian noise was added, `NOISE`
+    times as large as the error of the mean, against the rows without it: what denoising has to expect. Where
+    it is above the error of the mean, such noise takes rows farther from all others than the kernel can see.
     """
 
     error: float
     error_of_mean: float
     residual: float | None = None
+    noisy: float | None = None
+
+    @property
+    def survives_noise(self) -> bool | None:
+        """Whether noisy rows come back better than the mean would; None where that is not known."""
+        return None if self.noisy is None else self.noisy < self.error_of_mean
 
     def __str__(self) -> str:
         text = f"held-out error {self.error:.4g}, error of the mean {self.error_of_mean:.4g}"
-        if self.residual is None:
-            return text
-        return f"{text}, feature-space residual {self.residual:.2%}"
+        if self.residual is not None:
+            text = f"{text}, feature-space residual {self.residual:.2%}"
+        if self.noisy is not None:
+            worse = "" if self.survives_noise else ", worse than the mean"
+            text = (
+                f"{text}; rows with noise {NOISE:g} times the mean's error: {self.noisy:.4g}{worse}"
+            )
+        return text
 
 
 class Back(Protocol):
@@ -136,9 +181,10 @@ class Preimage(Knobs, ABC):
         self.check(examples.kernel)
         some = self.sample(len(examples), rng=rng)
         if some is not None:
-            examples = replace(examples, scores=examples.scores[some], rows=examples.rows[some])
+            examples = examples.taken(some)
         with np.errstate(over="ignore", invalid="ignore"):
-            centre, radius = extent(examples.rows)
+            centre = examples.mean
+            radius = farthest(examples.rows, centre)
         if not np.isfinite(radius):
             largest = float(np.max(np.abs(examples.rows)))
             msg = (
@@ -147,10 +193,14 @@ class Preimage(Knobs, ABC):
             )
             raise InputError(msg)
         chosen, back, quality = self._learn(examples, rng=rng)
+        if quality is not None and examples.space is not None:
+            noisy = noisy_error(examples, back, quality.error_of_mean, rng=rng)
+            quality = replace(quality, noisy=noisy)
         length = np.nan
         if examples.space is not None:
-            few = examples.rows[:: max(1, len(examples) // FEW)]
-            length = float(np.mean(examples.space.lengths(few)))
+            few = slice(None, None, max(1, len(examples) // FEW))
+            lengths = examples.space.lengths(examples.rows[few])
+            length = float(np.average(lengths, weights=examples.counts[few]))
         reach = float(np.sqrt(np.max(squared_norms(examples.scores))))
         return FittedPreimage(chosen, back, quality, examples.space, reach, length, centre, radius)
 
@@ -174,27 +224,56 @@ class Preimage(Knobs, ABC):
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """The most that learning from n rows of d numbers and k scores may hold beside them."""
 
+    @abstractmethod
+    def cost(self, n: int, d: int, k: int) -> Cost:
+        """What learning from n rows of d numbers and k scores does, counted, for a forecast."""
 
-def extent(rows: Array) -> tuple[Array, float]:  # (n, d) -> (d,)
-    """The mean of the rows, and how far the farthest of them lies from it."""
-    centre = rows.mean(axis=0, dtype=np.float64)
+
+def farthest(rows: Array, centre: Array) -> float:  # (n, d), (d,)
+    """How far the farthest of the rows lies from the centre."""
     blocks = row_slices(len(rows), max(1, BLOCK // rows.shape[1]))
-    farthest = max(float(np.max(squared_norms(rows[i] - centre))) for i in blocks)
-    return centre, float(np.sqrt(farthest))
+    return float(np.sqrt(max(float(np.max(squared_norms(rows[i] - centre))) for i in blocks)))
 
 
-def quality_of(
-    examples: Examples, points: Array, chosen: Indices, *, error: float | None = None
-) -> Quality:
-    """Of points found for examples that the way back was not shown; `error` where more were looked at."""
-    rows = examples.rows[chosen].astype(np.float64)
-    mean = examples.rows.mean(axis=0, dtype=np.float64)
+def quality_of(examples: Examples, points: Array, chosen: Indices) -> Quality:
+    """Of points found for examples that the way back was not shown, each counted as often as its row."""
+    rows, counts = examples.rows[chosen].astype(np.float64), examples.counts[chosen]
     residual = None
     if examples.space is not None:
         found = examples.space.distances(points, examples.scores[chosen])
-        length = float(np.mean(examples.space.lengths(rows)))
-        residual = float(np.median(found)) / (length or 1.0)
-    if error is None:
-        error = float(np.sqrt(np.mean(squared_norms(points - rows)) / rows.shape[1]))
-    of_mean = float(np.sqrt(np.mean(squared_norms(rows - mean)) / rows.shape[1]))
-    return Quality(error, of_mean, residual)
+        length = float(np.average(examples.space.lengths(rows), weights=counts))
+        residual = _median(found, counts) / (length or 1.0)
+
+    def rms(missed: Array) -> float:
+        return float(np.sqrt(np.average(squared_norms(missed), weights=counts) / rows.shape[1]))
+
+    return Quality(rms(points - rows), rms(rows - examples.mean), residual)
+
+
+def noisy_error(examples: Examples, back: Back, size: float, *, rng: np.random.Generator) -> float:
+    """Root mean squared error on some rows with noise, against the rows without it.
+
+    Rows are not left out: what is new to the pre-image is the noise, which is larger than their distances.
+    """
+    assert examples.space is not None  # scores of other rows are not known
+    some = np.sort(rng.choice(len(examples), min(NOISY_ROWS, len(examples)), replace=False))
+    rows, counts = examples.rows[some].astype(np.float64), examples.counts[some]
+    noise = rng.standard_normal(rows.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        points, _ = back(examples.space.scores(_allowed(rows, rows + NOISE * size * noise)))
+        squares = np.average(squared_norms(points - rows), weights=counts)
+    return float(np.sqrt(squares / rows.shape[1]))
+
+
+def _allowed(rows: Array, noisy: Array) -> Array:
+    """The noisy rows; rows without a negative entry, which may be counts, keep to that."""
+    return np.maximum(noisy, 0.0) if np.min(rows) >= 0 else noisy
+
+
+def _median(values: Array, counts: Array) -> float:
+    """The value in the middle of all when each stands as often as it counts."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(counts[order])
+    half = 0.5 * below[-1]
+    low, high = np.searchsorted(below, half, "left"), np.searchsorted(below, half, "right")
+    return float(0.5 * (values[order[low]] + values[order[min(high, len(order) - 1)]]))

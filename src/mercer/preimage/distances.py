@@ -12,7 +12,8 @@ from mercer._core.spelling import spelled
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
 from mercer.kernels.dot import Linear
-from mercer.preimage.base import Preimage, extent, quality_of
+from mercer.preimage.base import FEW, Preimage, farthest, quality_of
+from mercer.preimage.cost import Cost
 from mercer.preimage.invert import of_distance, of_dot_product, unscaled
 from mercer.preimage.search import SLICE_NUMBERS, Neighbours, check_count, otherwise
 
@@ -77,15 +78,23 @@ class Distances(Preimage):
         one = (self.n_neighbours + 2) * max(d, k)
         return 8 * (rows * (d + k + 2) + 2 * n * (k + 1) + 9 * max(SLICE_NUMBERS, rows, one))
 
+    def cost(self, n: int, d: int, k: int) -> Cost:
+        """Rows that the quality is taken from, a point for each neighbour, against all points."""
+        m, q = min(FEW, n, self.max_rows), self.n_neighbours
+        small = 60.0 * q * q * max(q, min(d, 4 * q))  # a decomposition each
+        return Cost(
+            entries=n * (m * min(q + 2.0, d + 2.0) + n), flops=m * (2.0 * n * k + 50.0 * small)
+        )
+
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
     ) -> tuple[Preimage, Back, Quality | None]:
         assert examples.space is not None  # `check` has seen to it
         near = Neighbours(examples.scores, examples.rows)
         own = _own(examples)
-        back = DistancesBack(
-            self, examples.kernel, examples.space, near, own, *extent(examples.rows)
-        )
+        centre = examples.mean
+        radius = farthest(examples.rows, centre)
+        back = DistancesBack(self, examples.kernel, examples.space, near, own, centre, radius)
         if len(examples) < 4:  # nothing to hold out
             return self, back, None
         chosen = examples.few(rng=rng)

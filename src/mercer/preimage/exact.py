@@ -10,7 +10,8 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.spelling import spelled
 from mercer.engine.tiles import row_slices
-from mercer.preimage.base import Preimage, quality_of
+from mercer.preimage.base import FEW, Preimage, quality_of
+from mercer.preimage.cost import Cost
 from mercer.preimage.invert import of_dot_product, unscaled
 from mercer.preimage.search import check_count, otherwise
 
@@ -62,6 +63,10 @@ class Exact(Preimage):
         )  # the axes, their features or their values with all points
         return 8 * (n * (2 * d + k) + 3 * d * (k + 1) + against + min(n, self.max_rows) * (d + k))
 
+    def cost(self, n: int, d: int, k: int) -> Cost:
+        """The axes against all points, and the rows that the quality is taken from."""
+        return Cost(entries=n * (d + 2.0 * FEW), flops=2.0 * n * (k + 1) * (d + FEW))
+
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
     ) -> tuple[Preimage, Back, Quality | None]:
@@ -71,7 +76,8 @@ class Exact(Preimage):
         factor = unscaled(examples.kernel)[1]
         rows = examples.rows
         # Any c does on paper; one of the size of the data keeps both terms of a power in sight.
-        c = float(np.sqrt(np.mean(np.square(rows, dtype=np.float64)))) or 1.0
+        squares = np.mean(np.square(rows, dtype=np.float64), axis=1)
+        c = float(np.sqrt(np.average(squares, weights=examples.counts))) or 1.0
         d = int(rows.shape[1])
         # φ(c e_j)·v and φ(c e_j)·μ, a part of the scores and of the mean that the rows c e_j have.
         both = np.column_stack([space.projection.coef, space.mean.coef])

@@ -7,37 +7,45 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy import linalg
 
 from mercer._core.errors import InputError
 from mercer._core.spelling import spelled
-from mercer.engine.pairwise import squared_norms
-from mercer.kernels import RBF, Kernel, Linear, Polynomial
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Preimage, Quality, quality_of
+from mercer.preimage.cost import Cost
+from mercer.preimage.regression import Affine, solved
 from mercer.preimage.tuning import (
+    FACTOR,
+    LINEAR,
     MOVED_ROWS,
-    Spectrum,
-    Trial,
-    best_penalty,
-    best_width,
-    narrowed,
+    PENALTIES,
+    SKETCH,
+    STEPS,
+    WIDEST,
+    Sample,
+    affine_features,
+    latent,
+    latent_scale,
+    searched,
     sketched,
-    widths,
 )
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
+    from mercer.kernels import Kernel
     from mercer.preimage.base import Back, Examples
 
-# Rows for choosing the width and the penalty; the final map is learned from all rows. A first look at
-# the widths is taken with fewer: a decomposition costs the cube of their number.
-FIRST_ROWS, TUNING_ROWS = 600, 1500
-ALL = slice(None)
-PENALTIES = np.logspace(-12, 2, 29)
-# The γ of a Gaussian that is the same everywhere: κ is 1 plus the linear term.
-LINEAR = 0.0
+# Rows for a first look at every width, and for choosing the width and the penalty; the map itself is learned
+# from all rows. Fewer than this many are all looked at: there it is the calls that cost, not the rows.
+FIRST_ROWS, TUNING_ROWS, ALL_ROWS = 600, 1500, 150
+
+
+def tuning_sizes(n: int) -> tuple[int, int]:
+    """Rows of the first and the second look: what the trials cost grows as slowly as the map's n³/3."""
+    first = min(n, FIRST_ROWS, max(64, int(1.5 * n ** (2 / 3))))
+    second = min(n, TUNING_ROWS, max(ALL_ROWS, 2 * n // 5))
+    return min(first, second), second
 
 
 @spelled
@@ -96,69 +104,81 @@ class Ridge(Preimage):
             raise InputError(msg)
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
-        """The system and its two terms, rows and scores, and the decompositions of the tuning rows."""
-        rows, tuning = min(n, self.max_rows), min(n, self.max_rows, TUNING_ROWS)
-        # A decomposition with its workspace beside that of another width; later one, and the system.
+        """The system and its two terms, rows and scores, and the trials on the tuning rows."""
+        rows = min(n, self.max_rows)
+        tuning = tuning_sizes(rows)[1]
+        # Distances, dot products, a system and the inverse of its factor; later the whole system alone.
         moved = 4 * MOVED_ROWS * (tuning + d + k)
-        squares = max(6 * tuning**2 + max(2 * tuning**2, moved), tuning**2 + 2 * rows**2)
-        return 8 * (squares + rows * (6 * d + 3 * k) + 3 * tuning * d)
+        trial = 7 * tuning**2 + moved + 6 * tuning * (min(d, SKETCH) + k)
+        # A linear map decomposes its features instead, or their products where these are fewer.
+        whole = max(3 * rows**2, 6 * rows * min(rows, k + 1)) + rows * (FEW + 2 * d)
+        return 8 * (max(trial, whole) + rows * (6 * d + 3 * k))
+
+    def cost(self, n: int, d: int, k: int) -> Cost:
+        """Trials on the tuning rows, and the system of all."""
+        rows = min(n, self.max_rows)
+        tried = 0.0
+        squares = float(rows**2)
+        for m, trials in zip(tuning_sizes(rows), (40, 15), strict=True):
+            tried += trials * (m**3 + 4.0 * m**2 * (min(d, SKETCH) + MOVED_ROWS / 4))
+            squares += trials * m**2
+        flops = tried + rows**3 / 3 + rows**2 * (2.0 * d + 2.0 * k + FEW)
+        return Cost(exponentials=squares, flops=flops)
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
     ) -> tuple[Preimage, Back, Quality | None]:
-        scores, x = examples.scores, examples.rows.astype(np.float64)
-        mean = x.mean(axis=0)
+        scores, x, weights = examples.scores, examples.rows.astype(np.float64), examples.counts
+        mean = examples.mean
         x -= mean
         unit = float(2.0 ** min(np.frexp(np.max(np.abs(x), initial=0.0))[1], 1023))
         x /= unit  # a power of two, so that nothing rounds: squares of the errors neither overflow nor vanish
-        some = np.sort(rng.permutation(len(x))[:TUNING_ROWS])
-        best = self._best(scores, scores[some], sketched(x[some], rng=rng), rng=rng)
-        missed = best.spectrum.left_out(x[some], np.array([best.alpha]))[0]
-        few = some[:: max(1, len(some) // FEW)]
-        guesses = unit * (x[few] - missed[:: max(1, len(some) // FEW)]) + mean
-        error = unit * float(np.sqrt(np.mean(missed**2)))
-        quality = quality_of(examples, guesses, few, error=error)
-        kernel, alpha = _latent(best.gamma, scores), best.alpha
-        if len(some) == len(x):  # decomposed already: nothing of order n³ is done twice
-            coef = best.spectrum.coef(x, alpha)
+        scale, size = latent_scale(scores, weights), float(np.mean(weights))
+        shares = weights / size
+        gamma, alpha = self._chosen(scores, x, shares, scale, size=size, rng=rng)
+        few = np.sort(rng.permutation(len(x))[:FEW])
+        kernel = latent(gamma, scale)
+        if gamma == LINEAR:
+            fit = Affine.of(affine_features(scores, scale), x, shares).at(alpha)
+            coef, missed = fit.coef, fit.left_out(few)
         else:
-            coef, alpha = _solved(kernel, scores, x, alpha)
+            coef, missed, more = _solved(kernel, scores, x, alpha / shares, few)
+            alpha *= more
+        quality = quality_of(examples, unit * (x[few] - missed) + mean, few)
         # In float64 whatever x is: with a small penalty the coefficients are large and cancel.
         projection = Projection(KernelSections(kernel, scores), unit * coef, -mean)
-        chosen = replace(self, alpha=alpha, gamma=best.gamma, rows=None)
+        chosen = replace(self, alpha=alpha * size, gamma=gamma, rows=None)
         return chosen, RidgeBack(projection), quality
 
-    def _best(self, scores: Array, tuning: Array, x: Array, *, rng: np.random.Generator) -> Trial:
-        """The width and the penalty with the least error on rows left out."""
-
-        def tried(gamma: float, rows: slice = ALL) -> Trial:
-            latent = _latent(gamma, scores)
-            return best_penalty(latent, gamma, tuning[rows], x[rows], self._penalties)
-
+    def _chosen(
+        self,
+        scores: Array,
+        x: Array,
+        weights: Array,
+        scale: float,
+        *,
+        size: float,
+        rng: np.random.Generator,
+    ) -> tuple[float, float]:
+        """The width and the penalty with the least error on rows left out; weights have mean one."""
+        order, sizes = rng.permutation(len(x)), tuning_sizes(len(x))
+        if self.gamma != "auto" and self.alpha != "auto":
+            return float(self.gamma), float(self.alpha) / size
+        some, first = np.sort(order[: sizes[1]]), np.sort(order[: sizes[0]])
+        y = sketched(x[some], rng=rng)
+        tuning = Sample(scores[some], y, weights[some], scale)
+        few = tuning
+        if len(first) < len(some):
+            few = Sample(scores[first], y[np.isin(some, first)], weights[first], scale)
+        alphas = PENALTIES if self.alpha == "auto" else np.array([float(self.alpha) / size])
         if self.gamma != "auto":
-            return tried(float(self.gamma))
-        # A score space is not the input space: the input kernel's gamma means nothing there.
-        gamma = float(RBF().resolve(scores, rng=rng).gamma)  # type: ignore[arg-type]
-        # Where the way back is linear (a polynomial kernel with all its components), no Gaussian will do:
-        # beside one, however wide, a linear map has a share in each of κ's eigenvalues, and the share in
-        # those below the penalty is lost, 1e-10 to 1e-7 of the rows. The limit γ = 0 has k + 1 eigenvalues.
-        gammas = np.append(LINEAR, widths(gamma))
-        few = slice(None, None, -(-len(x) // FIRST_ROWS))
-        first = best_width(gammas, lambda g: tried(g, few))
-        if few.step == 1:
-            return first
-        # More rows see finer detail: narrower widths may be better still.
-        at = int(np.searchsorted(gammas, first.gamma))
-        beside = gammas[max(0, at - 1) : at + 2]
-        best = best_width(beside, tried)
-        return best if best.gamma < beside[-1] else narrowed(best, tried)
-
-    def _penalties(self, spectrum: Spectrum) -> Array:
-        if self.alpha != "auto":
-            return np.array([float(self.alpha)])
-        # Less than what rounding adds to κ anyhow is no penalty.
-        floor = 4.0 * np.finfo(np.float64).eps * float(np.sum(spectrum.values))
-        return PENALTIES[floor < PENALTIES]
+            return searched(tuning, tuning, np.array([float(self.gamma)]), alphas)
+        # A score space is not the input space: the input kernel's gamma means nothing there. Where the way
+        # back is linear (a polynomial kernel with all its components), no Gaussian will do: beside one,
+        # however wide, a linear map has a share in each of κ's eigenvalues, and the share in those below
+        # the penalty is lost, 1e-10 to 1e-7 of the rows. The limit γ = 0 has k + 1 eigenvalues.
+        gammas = np.append(LINEAR, few.width * FACTOR ** np.arange(WIDEST, STEPS + 1.0))
+        return searched(few, tuning, gammas, alphas)
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,25 +197,16 @@ class RidgeBack:
         return self.projection(scores), None
 
 
-def _latent(gamma: float, scores: Array) -> Kernel:
-    """Gaussian plus linear, the latter scaled to the same size.
+def _solved(
+    kernel: Kernel, scores: Array, x: Array, penalties: Array, few: Indices
+) -> tuple[Array, Array, float]:
+    """Coefficients from all rows, what is missed of a few left out, and the factor of the penalties.
 
-    The 1 that a Gaussian without end leaves is needed: rows and scores are centred with every row, so
-    without it a row that is left out is still known as minus the sum of the others.
+    They are tenfold where rounding leaves no factor.
     """
-    size = float(np.mean(squared_norms(scores)))
-    scale = 1.0 / size if size > 0 else 1.0
-    return Polynomial(1, scale, coef0=1.0) if gamma == LINEAR else RBF(gamma) + scale * Linear()
-
-
-def _solved(kernel: Kernel, scores: Array, x: Array, alpha: float) -> tuple[Array, float]:
-    """(κ + αI)⁻¹ x by Cholesky, in place on one triangle; α tenfold where rounding leaves no factor."""
+    more = 1.0
     while True:
-        system = kernel(scores)
-        system[np.diag_indices_from(system)] += alpha
-        try:
-            factor = linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-        except linalg.LinAlgError:
-            alpha *= 10.0
-        else:
-            return linalg.cho_solve(factor, x, check_finite=False), alpha
+        found = solved(kernel(scores), x, more * penalties, few)
+        if found is not None:
+            return *found, more
+        more *= 10.0

@@ -12,7 +12,8 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import row_slices
-from mercer.preimage.base import Preimage, quality_of
+from mercer.preimage.base import FEW, Preimage, quality_of
+from mercer.preimage.cost import ROUNDS, Cost
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
@@ -56,11 +57,6 @@ class Neighbours:
         """These rows in float64."""
         return np.asarray(self.rows[chosen], dtype=np.float64)
 
-    @property
-    def radius(self) -> float:
-        """How far the rows lie from their mean, root mean square."""
-        return float(np.sqrt(np.sum(self.rows.var(axis=0, dtype=np.float64))))
-
 
 def check_count(method: Preimage, knob: str, least: int) -> None:
     """Raise unless the knob is a whole number that large."""
@@ -102,12 +98,18 @@ class Search(Preimage):
         one = starts * max(n, d)  # a slice is one target at least
         return 8 * (rows * (d + k) + 2 * n * (k + 1) + ARRAYS * max(SLICE_NUMBERS, one))
 
+    def cost(self, n: int, d: int, k: int) -> Cost:
+        """Each of the rows that the quality is taken from, from every start, a number of steps."""
+        m = min(FEW, n, self.max_rows) * (self.n_starts + 1)
+        steps = min(self.max_iter, ROUNDS)
+        return Cost(entries=2.0 * steps * m * n, flops=4.0 * steps * m * n * (k + d))
+
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
     ) -> tuple[Preimage, Back, Quality | None]:
         assert examples.space is not None  # `check` has seen to it
         near = Neighbours(examples.scores, examples.rows)
-        back = SearchBack(self, examples.space, near, near.radius)
+        back = SearchBack(self, examples.space, near, examples.spread)
         if len(examples) < 3:  # nothing to hold out
             return self, back, None
         chosen = examples.few(rng=rng)

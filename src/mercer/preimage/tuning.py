@@ -1,75 +1,42 @@
-"""Kernel ridge regression with every row left out in turn, for all penalties from one decomposition."""
+"""The width and the penalty of a ridge: tried on a sample of rows, each left out in turn.
+
+One trial costs a Cholesky factor and its inverse, 2m³/3 operations for m rows; the map itself, learned from
+all n, costs n³/3. So a first look at every width is taken with few rows, and the best of them is improved
+with more.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from mercer.engine.pairwise import scaled_squared_distances, squared_norms
+from mercer.kernels import RBF, Kernel, Linear, Polynomial
+from mercer.preimage.regression import Affine, Factored
+
+At: TypeAlias = tuple[int, int]  # a width and a penalty, by their positions
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mercer._core.types import Array, Indices
-    from mercer.kernels import Kernel
-
-    Penalties = Callable[["Spectrum"], Array]
+    from mercer.preimage.regression import Regression
 
 # Columns in which candidates are compared: more are mixed down to so many.
-SKETCH = 100
-# How much narrower the next width is, and how many are tried on either side.
-FACTOR, STEPS = 4.0, 4
+SKETCH = 50
+# How much narrower the next width is; those of the first look are so many steps around the first guess, and
+# more rows, which see finer detail, may lead to narrower ones.
+FACTOR, WIDEST, NARROWEST, STEPS = 4.0, -4, 4, 8
+PENALTIES = np.logspace(-12, 2, 29)
+SCANNED = (24, 16, 8, 2)  # of the penalties: 1, 1e-4, 1e-8, 1e-11
 # Rows whose scores are moved, each component by this share of its usual size.
 MOVED_ROWS, MOVE = 200, 0.3
-
-
-@dataclass(frozen=True, repr=False)
-class Spectrum:
-    """κ(T, T) = V diag(λ) Vᵀ of scores T."""
-
-    values: Array  # (n,) none negative
-    vectors: Array  # (n, n)
-
-    @classmethod
-    def of(cls, kernel: Kernel, scores: Array) -> Spectrum:
-        """That of the latent kernel on these scores."""
-        values, vectors = np.linalg.eigh(kernel(scores))
-        return cls(np.maximum(values, 0.0), vectors)
-
-    def coef(self, x: Array, alpha: float) -> Array:  # (n, d) -> (n, d)
-        """(κ + αI)⁻¹ x."""
-        return np.asarray(self.vectors @ ((self.vectors.T @ x) / (self.values + alpha)[:, None]))
-
-    def left_out(self, x: Array, alphas: Array) -> list[Array]:  # (n, d), (p,) -> p times (n, d)
-        """What is missed of each row by the map learned from all others: r_i/(1 - H_ii).
-
-        r = (I - H)x with H = κ(κ + αI)⁻¹. Both r and 1 - H_ii are sums of α/(λ + α), which is never a
-        difference of two numbers near one.
-        """
-        shrink = alphas / (self.values[:, None] + alphas)  # (n, p)
-        gaps = (self.vectors**2) @ shrink  # 1 - H_ii for each α
-        right = self.vectors.T @ x
-        return [
-            (self.vectors @ (s[:, None] * right)) / gap[:, None]
-            for s, gap in zip(shrink.T, gaps.T, strict=True)
-        ]
-
-    def moved(self, x: Array, alphas: Array, some: Indices, values: Array) -> list[float]:
-        """Mean squared error at scores near those of `some` rows, by the map learned without that row.
-
-        values : (m, n) κ of the moved scores with all. Without row i the coefficients a lose
-        G e_i a_i/G_ii, G = (κ + αI)⁻¹.
-        """
-        seen, right = values @ self.vectors, self.vectors.T @ x  # (m, n), (n, d)
-        own = self.vectors[some]
-        errors = []
-        for alpha in alphas:
-            inverse = 1.0 / (self.values + alpha)
-            coef = own @ (inverse[:, None] * right)  # (m, d)
-            lost = ((seen * own) @ inverse) / ((own * own) @ inverse)
-            found = seen @ (inverse[:, None] * right) - lost[:, None] * coef
-            errors.append(float(np.mean((found - x[some]) ** 2)))
-        return errors
+# The γ of a Gaussian that is the same everywhere: κ is 1 plus the linear term.
+LINEAR = 0.0
+MEDIAN_ROWS = 100
+# Trials of the second look: around what the first one found, and on as long as the error falls.
+MOST_TRIALS = 14
+CHANCE = 4.0  # how much worse than the best Gaussian a linear map may seem at first
 
 
 def sketched(x: Array, *, rng: np.random.Generator) -> Array:  # (n, d) -> (n, at most SKETCH)
@@ -79,65 +46,175 @@ def sketched(x: Array, *, rng: np.random.Generator) -> Array:  # (n, d) -> (n, a
     return x @ (rng.standard_normal((x.shape[1], SKETCH)) / np.sqrt(SKETCH))
 
 
-@dataclass(frozen=True, repr=False)
-class Trial:
-    """A latent width, its best penalty, and their mean squared error on rows left out."""
-
-    gamma: float
-    alpha: float
-    error: float
-    spectrum: Spectrum
+def latent_scale(scores: Array, weights: Array) -> float:
+    """The factor that gives t·t' a mean of one on the diagonal."""
+    size = float(np.average(squared_norms(scores), weights=weights))
+    return 1.0 / size if size > 0 else 1.0
 
 
-def best_penalty(kernel: Kernel, gamma: float, scores: Array, x: Array, alphas: Penalties) -> Trial:
-    """The penalty with the least error at this width.
+def latent(gamma: float, scale: float) -> Kernel:
+    """Gaussian plus linear, the latter scaled to the same size.
 
-    Rows left out lie among the others, and say nothing of scores beside them, where a small penalty lets a
-    map swing far beyond the data. So scores that were moved have to come back too: no better than the
-    row that they were moved from deserves, but no worse than the mean. Where they do, they do not count.
+    The 1 that a Gaussian without end leaves is needed: rows and scores are centred with every row, so
+    without it a row that is left out is still known as minus the sum of the others.
     """
-    spectrum = Spectrum.of(kernel, scores)
-    tried = alphas(spectrum)
-    some = np.arange(0, len(x), -(-len(x) // MOVED_ROWS))
-    swings = spectrum.moved(x, tried, some, kernel(_beside(scores, some), scores))
-    left = [float(np.mean(missed**2)) for missed in spectrum.left_out(x, tried)]
-    of_mean = float(np.mean(x**2))
-    errors = [
-        e if swing <= of_mean else max(e, swing) for e, swing in zip(left, swings, strict=True)
-    ]
-    best = int(np.argmin(errors))
-    return Trial(gamma, float(tried[best]), errors[best], spectrum)
+    return Polynomial(1, scale, coef0=1.0) if gamma == LINEAR else RBF(gamma) + scale * Linear()
 
 
-def _beside(scores: Array, some: Indices) -> Array:  # (n, k) -> (m, k)
+def affine_features(scores: Array, scale: float) -> Array:  # (n, k) -> (n, k + 1)
+    """F with FFᵀ = 1 + scale t·t'."""
+    return np.column_stack([np.ones(len(scores)), np.sqrt(scale) * scores])
+
+
+class Sample:
+    """Rows to try widths and penalties on, and all that these do not change."""
+
+    def __init__(self, scores: Array, x: Array, weights: Array, scale: float) -> None:
+        self.x, self.weights = x, weights  # (m, d), (m,)
+        self.squares = scaled_squared_distances(scores, scores)  # (m, m)
+        self.linear = scale * (scores @ scores.T)
+        self.some = np.arange(0, len(x), -(-len(x) // MOVED_ROWS))
+        beside = _beside(scores, self.some, weights)
+        self.moved_squares = scaled_squared_distances(beside, scores)  # (p, m)
+        self.moved_linear = scale * (beside @ scores.T)
+        self.of_mean = self._mean(x)
+        # Less than what rounding adds to κ anyhow is no penalty.
+        trace = len(x) + float(np.trace(self.linear))
+        self.floor = 4.0 * np.finfo(np.float64).eps * trace
+        self._features = affine_features(scores, scale)
+        self._affine: Affine | None = None
+
+    @property
+    def width(self) -> float:
+        """Half of one over the median squared distance: a γ to begin with."""
+        few = self.squares[:MEDIAN_ROWS, :MEDIAN_ROWS]
+        pairs = few[np.triu_indices(len(few), 1)]
+        pairs = pairs[pairs > 0]
+        return 0.5 / float(np.median(pairs)) if len(pairs) else 1.0
+
+    def error(self, gamma: float, alpha: float, limit: float = np.inf) -> float:
+        """Mean squared error on rows left out; inf where rounding forbids to say.
+
+        Rows left out lie among the others, and say nothing of scores beside them, where a small penalty lets
+        a map swing far beyond the data. So scores that were moved have to come back too: no better than the
+        row that they were moved from deserves, but no worse than the mean. Where they do, they do not count.
+        An error that is not below the limit is not looked at any further.
+        """
+        found = self._regression(gamma, alpha)
+        if found is None:
+            return np.inf
+        error = self._mean(found.left_out())
+        if error >= limit:
+            return error
+        values = np.exp(-gamma * self.moved_squares) + self.moved_linear
+        swing = self._mean(found.moved(self.some, values) - self.x[self.some], self.some)
+        return error if swing <= self.of_mean else max(error, swing)
+
+    def _regression(self, gamma: float, alpha: float) -> Regression | None:
+        if gamma == LINEAR:
+            if self._affine is None:
+                self._affine = Affine.of(self._features, self.x, self.weights)
+            return self._affine.at(alpha)
+        kappa = np.exp(-gamma * self.squares)
+        kappa += self.linear
+        return Factored.of(kappa, self.x, alpha / self.weights)
+
+    def _mean(self, missed: Array, some: Indices | slice = slice(None)) -> float:
+        weights = self.weights[some]
+        return float(weights @ squared_norms(missed)) / float(weights.sum() * missed.shape[1])
+
+
+def _beside(scores: Array, some: Indices, weights: Array) -> Array:  # (n, k) -> (p, k)
     """These scores, moved a little in a direction of chance, the same for every width.
 
     Each component by a share of its own size: moved by that of the largest, the small ones would go
     where no row lies, and a map that rightly rests on them would seem to swing.
     """
-    size = np.sqrt(np.mean(scores**2, axis=0))  # (k,)
+    size = np.sqrt((weights @ scores**2) / np.sum(weights))  # (k,)
     noise = np.random.default_rng(0).standard_normal((len(some), scores.shape[1]))
     return np.asarray(scores[some] + MOVE * size * noise)
 
 
-def widths(gamma: float) -> Array:
-    """Widths around this one, wide ones first."""
-    return gamma * FACTOR ** np.arange(-STEPS, STEPS + 1)
+@dataclass(repr=False)
+class Lattice:
+    """Errors of widths γ = gammas[i] and penalties alphas[j], each found once."""
+
+    sample: Sample
+    gammas: Array
+    alphas: Array
+    errors: dict[At, tuple[float, bool]] = field(default_factory=dict)
+    n_trials: int = 0
+
+    def error(self, at: At, limit: float = np.inf) -> float:
+        """Of a width and a penalty; inf beyond the lattice. One that is not below the limit may be more."""
+        i, j = at
+        if not (0 <= i < len(self.gammas) and 0 <= j < len(self.alphas)):
+            return np.inf
+        known = self.errors.get(at)
+        if known is not None and (known[1] or known[0] >= limit):
+            return known[0]
+        alpha = float(self.alphas[j])
+        error = np.inf
+        if len(self.alphas) == 1 or alpha > self.sample.floor:  # one alone is the caller's wish
+            error = self.sample.error(float(self.gammas[i]), alpha, limit)
+            self.n_trials += 1
+        self.errors[at] = error, error < limit
+        return error
+
+    def better(self, other: At, at: At) -> bool:
+        """Whether the other one has less error."""
+        limit = self.error(at)
+        return self.error(other, limit) < limit
+
+    def best_penalty(self, at: At, step: int) -> At:
+        """Downhill along the penalties, a number of steps at a time."""
+        i, start = at
+        for move in (-step, step):
+            while self.better((i, at[1] + move), at):
+                at = i, at[1] + move
+            if at[1] != start:
+                break
+        return at
+
+    def first_look(self, i: int) -> At:
+        """The best of a few penalties far apart: along them, too, the error may fall again."""
+        some = SCANNED if len(self.alphas) > 1 else (0,)
+        best = i, some[0]
+        for j in some[1:]:
+            best = (i, j) if self.better((i, j), best) else best
+        return best
+
+    def downhill(self, at: At) -> At:
+        """From neighbour to neighbour as long as the error falls."""
+        most = self.n_trials + MOST_TRIALS
+        at, last = self.best_penalty(at, step=3), None  # what more rows see may be far from it
+        while at != last and self.n_trials < most:
+            last, (i, j) = at, at
+            beside = [(i, j - 1), (i, j + 1)]
+            if self.gammas[i] != LINEAR:
+                beside += [(i + 1, j), (i - 1, j)]
+            for other in beside:
+                if self.better(other, at):
+                    at = other
+        return at
 
 
-def best_width(gammas: Array, tried: Callable[[float], Trial]) -> Trial:
-    """The width with the least error. All are tried: the error may fall again after it has risen."""
-    best = tried(float(gammas[0]))
-    for gamma in gammas[1:]:  # two decompositions at a time, not all
-        best = min(best, tried(float(gamma)), key=lambda trial: trial.error)
-    return best
-
-
-def narrowed(best: Trial, tried: Callable[[float], Trial], steps: int = STEPS) -> Trial:
-    """Narrower and narrower than the best so far, as long as the error falls."""
-    for _ in range(steps):
-        trial = tried(best.gamma * FACTOR)
-        if trial.error >= best.error:
-            break
-        best = trial
-    return best
+def searched(first: Sample, second: Sample, gammas: Array, alphas: Array) -> tuple[float, float]:
+    """The width and the penalty with the least error: every other width on few rows, the best on more."""
+    look = Lattice(first, gammas, alphas)
+    # All widths are tried: the error may fall again after it has risen.
+    linear, *others = map(look.first_look, range(2 + NARROWEST - WIDEST if len(gammas) > 1 else 1))
+    fine = look if second is first else Lattice(second, gammas, alphas)
+    starts = []
+    if others:
+        best = look.best_penalty(min(others, key=look.error), step=2)
+        # With more rows a narrower width may be the better one, or one that was second at first.
+        far = [at for at in others if abs(at[0] - best[0]) > 1]
+        again = [best, (best[0] + 2, best[1]), *sorted(far, key=look.error)[:1]]
+        starts = [min(again, key=fine.error)]
+    # With as many scores as rows of the first look anything is linear: so it is a Gaussian that is improved,
+    # and the linear map beside it where it has a chance.
+    if not starts or look.error(linear) <= CHANCE * look.error(best):
+        starts.append(look.best_penalty(linear, step=2))
+    i, j = min((fine.downhill(at) for at in starts), key=fine.error)
+    return float(gammas[i]), float(alphas[j])

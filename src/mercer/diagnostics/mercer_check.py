@@ -12,6 +12,7 @@ from scipy import sparse
 from mercer._core.errors import InputError
 from mercer.diagnostics.search import DIMENSIONS, MORE_DIMENSIONS, Search, data_sets, lattices
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
+from mercer.engine.intake import admitted
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.base import as_rows
 
@@ -147,6 +148,7 @@ def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdic
 
 # ── on the caller's data ────────────────────────────────────────────────────
 def _judge_matrix(K: Any, *, rng: np.random.Generator) -> Verdict:
+    K = admitted(K, what="K")
     K = _checked(K.toarray() if sparse.issparse(K) else K)
     if K.shape[0] != K.shape[1]:
         msg = f"A kernel matrix is square, but one of shape {K.shape} came. Pass k(X, X) whole."

@@ -10,6 +10,8 @@ from sklearn.utils.validation import check_array
 
 from mercer._core.errors import InputError
 from mercer.engine.frames import frame_package, frame_rows, require_names
+from mercer.engine.intake import admitted
+from mercer.engine.rounding import warn_rounded
 from mercer.estimators.saving import Saving
 from mercer.io.layout import listed
 from mercer.io.table import Chunk
@@ -241,6 +243,8 @@ def _array(X: Any, preparation: Preparation, categories: list[str]) -> Array:
         )
         raise InputError(msg)
     kept = [np.float64, np.float32]
+    X = admitted(X)
+    warn_rounded(X)
     rows = check_array(X, dtype=kept, ensure_all_finite="allow-nan", input_name="X")
     p = len(preparation.numbers)
     if rows.shape[1] != p:

@@ -12,6 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
+from mercer.engine.intake import admitted
+from mercer.engine.rounding import warn_rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -272,6 +274,7 @@ def _plain(value: Any) -> Any:
 
 def as_rows(X: Any) -> Rows:
     """A two-dimensional floating array (or CSR matrix) from whatever a caller hands over."""
+    X = admitted(X)
     x = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
     if x.dtype.kind == "c":
         msg = f"Complex data ({x.dtype}) came; real numbers were needed. Use X.real, or stack both parts."
@@ -283,8 +286,10 @@ def as_rows(X: Any) -> Rows:
         )
         raise InputError(msg)
     if x.dtype not in (np.float32, np.float64):
+        warn_rounded(X)
         try:
-            x = x.astype(np.float64)
+            with np.errstate(over="ignore"):  # of a long double; the check for infinity finds it
+                x = x.astype(np.float64)
         except (TypeError, ValueError) as error:
             msg = f"Numbers were needed, but the array has dtype {x.dtype}: {error}."
             raise InputError(msg) from error

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError
+from mercer.engine.intake import admitted
 from mercer.engine.pairwise import dense
 from mercer.engine.tiles import row_slices
 from mercer.kernels.base import as_rows, finite
@@ -65,6 +66,7 @@ class FeatureMap(ABC):
 
     def __call__(self, X: Any) -> Array:
         """[φ(x_i)], an (n, D) array; X is not changed."""
+        X = admitted(X)
         x = sparse.csr_array(X) if sparse.issparse(X) and X.ndim == 2 else as_rows(dense(X))
         if x.shape[1] != self.n_features:
             msg = (

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, MercerWarning, nearest
+from mercer._core.floating import steady
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.components_chance import against_chance, linear_against_chance
@@ -70,6 +71,7 @@ class Components:
         return f"Components({self.n_components}, method={self.method!r})"
 
 
+@steady
 def n_components(
     X: Any,
     kernel: Any = "rbf",

@@ -10,6 +10,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from mercer._core.errors import MercerError, MercerWarning, SelectionWarning
+from mercer._core.floating import steady
 from mercer._core.memory import parse_bytes
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_grid import as_kernels
@@ -22,6 +23,7 @@ from mercer.diagnostics.selection_report import (
 )
 from mercer.diagnostics.selection_trial import Court, tried
 from mercer.diagnostics.symptoms import sample_rows
+from mercer.engine.frames import held
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.parts import named_approximation
 from mercer.estimators.progress import Teller
@@ -69,6 +71,7 @@ class Selection:
         return f"KernelPCA({self.n_components_}, kernel={self.best_kernel_!r})"
 
 
+@steady
 def select(
     X: Any,
     kernels: Any = None,
@@ -161,6 +164,7 @@ def select(
     rng = as_generator(random_state)
     parse_bytes(memory)
     named_approximation(approximation)
+    X = held(X)  # read for the trials, and again by the winner
     rows, some, n = sample_rows(X, max_rows, rng=rng)
     door.check_scale(rows)
     labels = door.check_labels(y, n)

@@ -42,9 +42,9 @@ def batch_rows(
     batch: Any, chosen: Sequence[str] | None, *, what: str
 ) -> tuple[Rows, tuple[str, ...] | None]:
     """An array, CSR matrix or frame as rows of float32 or float64, and the names of its columns."""
-    table = batch if frame_package(batch) is not None else streamed_table(batch)
-    if table is not None:
-        return frame_rows(table, chosen, what=what)
+    batch = held(batch)
+    if frame_package(batch) is not None:
+        return frame_rows(batch, chosen, what=what)
     if chosen is not None:
         msg = f"{what} is a {type(batch).__name__}: there are no names to choose {list(chosen)} by."
         raise InputError(msg)
@@ -171,6 +171,12 @@ def streamed_table(x: Any) -> Any:
             f"{str(error)[:200].rstrip('.')}. Pass a pyarrow.Table, or a function that yields batches."
         )
         raise InputError(msg) from error
+
+
+def held(x: Any) -> Any:
+    """The table of a stream, which can be read only once; anything else as it is."""
+    table = None if frame_package(x) is not None else streamed_table(x)
+    return x if table is None else table
 
 
 def arrow_dtype(kinds: Sequence[Any]) -> np.dtype[Any]:

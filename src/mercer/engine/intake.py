@@ -58,6 +58,11 @@ def refuse_lazy(x: Any, *, what: str = "X") -> None:
         if type(x).__name__ == kind and isinstance(x, getattr(sys.modules.get(package), kind, ())):
             msg = f"{what} is a {package} {kind}, a query that has not run; rows are needed. Pass {remedy}."
             raise InputError(msg)
+    home = type(x).__module__.partition(".")[0]
+    streams = hasattr(x, "__arrow_c_stream__") and not isinstance(x, type)
+    if streams and (hasattr(x, "read_all") or home not in ("pandas", "polars", "pyarrow")):
+        msg = f"{what} is a {type(x).__name__}, an Arrow stream; a table is needed. Pass pyarrow.table(x)."
+        raise InputError(msg)
 
 
 def _require_unmasked(x: Any, what: str, first: int = 0) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from mercer._core.errors import InputError
-from mercer.engine.frames import frame_package, frame_rows, require_names
+from mercer.engine.frames import frame_package, frame_rows, held, require_names
 from mercer.engine.intake import admitted
 from mercer.engine.rounding import warn_rounded
 from mercer.estimators.saving import Saving
@@ -226,6 +226,7 @@ class Prepared(Saving):
 def _chunk(X: Any, preparation: Preparation) -> Chunk:
     """Raw rows as a reader would hand them over."""
     categories = [column for column, _ in preparation.categories]
+    X = held(X)
     package = frame_package(X)
     if package is None:
         return Chunk(0, _array(X, preparation, categories), {}, None, None)

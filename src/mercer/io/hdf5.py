@@ -165,7 +165,7 @@ class H5adTable(Hdf5Table):
         if rows != (n + 1,) or not 0 < d <= MAX_COLUMNS:
             msg = (
                 f"{self.source}: its sparse matrix {quoted(self._array_name)} promises {n} rows of {d} "
-                f"columns, but has an index of shape {rows}, or more than {MAX_COLUMNS} columns. Write it again."
+                f"columns, but has an index of shape {rows}, or columns beyond {MAX_COLUMNS}. Write it again."
             )
             raise DataError(msg)
         return (n, d), self._part(file, stored, "data").dtype

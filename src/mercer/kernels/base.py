@@ -12,6 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
+from mercer._core.floating import steady
+from mercer.engine.frames import frame_package, frame_rows, held
 from mercer.engine.intake import admitted
 from mercer.engine.rounding import warn_rounded
 
@@ -74,6 +76,7 @@ class Kernel(ABC):
         )
 
     # ── the door ────────────────────────────────────────────────────────────
+    @steady
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """The (n, m) matrix of k(x_i, y_j); ``Y=None`` means X itself.
 
@@ -102,6 +105,7 @@ class Kernel(ABC):
             np.fill_diagonal(tile, kernel.tile_diag(x))  # exact, where distances only nearly cancel
         return tile
 
+    @steady
     def diag(self, X: Any) -> Array:
         """[k(x_i, x_i)], without the matrix around it."""
         x = as_rows(X)
@@ -274,6 +278,9 @@ def _plain(value: Any) -> Any:
 
 def as_rows(X: Any) -> Rows:
     """A two-dimensional floating array (or CSR matrix) from whatever a caller hands over."""
+    X = held(X)
+    if frame_package(X) == "pyarrow":
+        X, _ = frame_rows(X, None, what="X")
     X = admitted(X)
     x = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
     if x.dtype.kind == "c":

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError
+from mercer._core.floating import steady
 from mercer.engine.intake import admitted
 from mercer.engine.pairwise import dense
 from mercer.engine.tiles import row_slices
@@ -64,6 +65,7 @@ class FeatureMap(ABC):
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         """The D columns in writing, when the d features are written as `inputs`."""
 
+    @steady
     def __call__(self, X: Any) -> Array:
         """[φ(x_i)], an (n, D) array; X is not changed."""
         X = admitted(X)

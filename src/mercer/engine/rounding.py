@@ -68,10 +68,11 @@ def tell_rounded(
     column = (
         f"{found.column} ({names[found.column]!r})" if named and names is not None else found.column
     )
+    place = at or f"row {found.row}"
     msg = (
-        f"{what} has {found.count} number(s) that float64 does not hold exactly: {found.value} in "
-        f"{at or f'row {found.row}'}, column {column} is read as {_shown(found.read)}. Leave out a column of "
-        "identifiers; subtract an offset from large numbers whose differences matter."
+        f"{what} has numbers that float64 does not hold exactly: {found.value} in {place}, column {column} "
+        f"is read as {_shown(found.read)} ({found.count} such value(s) among the rows read with it). Leave "
+        "out a column of identifiers; subtract an offset from large numbers whose differences matter."
     )
     warnings.warn(msg, RoundingWarning, stacklevel=users_level())
 

@@ -186,6 +186,7 @@ def check_weights(sample_weight: Any, n: int) -> Array | None:
         return None
     try:
         sample_weight = admitted(sample_weight, what="sample_weight")
+        warn_rounded(sample_weight, what="sample_weight")
         weights = np.array(sample_weight, dtype=np.float64)
     except InputError:
         raise

@@ -273,6 +273,7 @@ def zarr_named() -> dict[str, bytes]:
         ("pickle as a filter", {"filters": [{"id": "pickle"}]}),
         ("pickle as a compressor", {"compressor": {"id": "pickle"}}),
         ("more rows than any disk holds", {"shape": [10**12, 10**6], "chunks": [10**6, 10**6]}),
+        ("more columns than any memory holds", {"shape": [N, 10**12]}),
     ):
         head = json.dumps(json.loads(files[".zarray"]) | change).encode()
         found[name] = _zipped(files | {".zarray": head})

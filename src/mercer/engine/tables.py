@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.memory import format_bytes
 from mercer.engine.batches import Batches, Pieces
 from mercer.engine.frames import (
     arrow_dtype,
@@ -251,6 +252,7 @@ def _scanned(dataset: Any, names: list[str] | None) -> Iterator[Any]:
 
 
 # ── chunked arrays ──────────────────────────────────────────────────────────
+RATIO, HARMLESS_BYTES = 1000, 2**30  # a folder that promises a thousand times its bytes is a trap
 ZARR = ("zarr.json", ".zarray", ".zgroup")  # any of these marks a zarr folder
 
 
@@ -337,4 +339,13 @@ def open_zarr(path: Path, *, shown: str) -> ChunkedRows:
         names = ", ".join(repr(f"{shown}/{key}") for key in found.array_keys())
         msg = f"{shown!r} is a zarr group; an array was needed. Give one of: {names or 'none is in it'}."
         raise InputError(msg)
-    return ChunkedRows(found, name=name)
+    rows = ChunkedRows(found, name=name)
+    promised = rows.shape[0] * rows.shape[1] * rows.dtype.itemsize
+    there = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    if promised > HARMLESS_BYTES and promised > RATIO * there:
+        msg = (
+            f"{name} has {format_bytes(there)} and promises rows of {format_bytes(promised)}: it is not "
+            "read. Store the rows that there are."
+        )
+        raise InputError(msg)
+    return rows

@@ -35,7 +35,9 @@ def steady(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def steadied(*args: P.args, **kwargs: P.kwargs) -> R:
-        modes = {kind: mode if mode == "ignore" else "warn" for kind, mode in np.geterr().items()}
+        modes: dict[str, Any] = {
+            kind: mode if mode == "ignore" else "warn" for kind, mode in np.geterr().items()
+        }
         with np.errstate(**(modes | {"under": "ignore"})):
             return function(*args, **kwargs)
 

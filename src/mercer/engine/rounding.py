@@ -35,7 +35,7 @@ class Rounded(NamedTuple):
     read: float
     row: int
     column: int
-    count: int
+    n_values: int
 
 
 def warn_rounded(
@@ -71,8 +71,8 @@ def tell_rounded(
     place = at or f"row {found.row}"
     msg = (
         f"{what} has numbers that float64 does not hold exactly: {found.value} in {place}, column {column} "
-        f"is read as {_shown(found.read)} ({found.count} such value(s) among the rows read with it). Leave "
-        "out a column of identifiers; subtract an offset from large numbers whose differences matter."
+        f"is read as {_shown(found.read)} ({found.n_values} such value(s) among the rows read with it). "
+        "Leave out a column of identifiers; subtract an offset from large numbers whose differences matter."
     )
     warnings.warn(msg, RoundingWarning, stacklevel=users_level())
 
@@ -87,7 +87,7 @@ def first_rounded(x: Any) -> Rounded | None:
     Examples
     --------
     >>> first_rounded(np.array([[1, 2**53], [2**53 + 1, 2**60]]))
-    Rounded(value='9007199254740993', read=9007199254740992.0, row=1, column=0, count=1)
+    Rounded(value='9007199254740993', read=9007199254740992.0, row=1, column=0, n_values=1)
     >>> first_rounded(np.array([[0.1]], dtype=np.float16))
     """
     first, count = None, 0
@@ -145,7 +145,7 @@ def _may_lose(dtype: Any) -> bool:
     )
 
 
-def lost_digits(values: Array) -> Array | None:
+def lost_digits(values: Array) -> Any:
     """Which entries float64 does not hold exactly, flat; None where it holds all."""
     if values.size == 0:
         return None
@@ -176,10 +176,15 @@ def _is_rounded(value: Any) -> bool:
         return LONG_WHOLE.fullmatch(value.strip()) is not None and _is_rounded(int(value))
     if isinstance(value, np.integer):
         value = int(value)
-    if not isinstance(value, (Rational, Decimal)) or isinstance(value, bool) or abs(value) <= WHOLE:
+    if not isinstance(value, (Rational, Decimal)) or isinstance(value, bool):
         return False
+    return _is_long_whole(value)
+
+
+def _is_long_whole(value: Any) -> bool:
     try:
-        return value == int(value) and int(float(value)) != int(value)
+        large = abs(value) > WHOLE
+        return bool(large and value == int(value) and int(float(value)) != int(value))
     except (OverflowError, ValueError):  # infinite: told by others
         return False
 

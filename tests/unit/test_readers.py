@@ -593,3 +593,9 @@ def test_an_image_is_what_its_ending_promises(form, tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png", form)
     with pytest.raises(DataError, match=r"'a\.png' can't be read as PNG, which its name promises"):
         open_table(tmp_path)
+
+
+def test_a_sparse_archive_is_named_as_such(tmp_path):
+    sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(np.eye(4)))
+    with pytest.raises(DataError, match=r"holds a sparse matrix.*load_npz.*toarray"):
+        open_table(tmp_path / "x.npz")

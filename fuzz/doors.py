@@ -1,4 +1,4 @@
-"""The doors: what takes bytes from strangers, with honest inputs to start from."""
+"""A door takes bytes from strangers. Here: texts, plain arrays and models, with honest inputs."""
 
 from __future__ import annotations
 
@@ -44,9 +44,11 @@ class Door:
     seeds: Callable[[], list[bytes]]
     enter: Callable[[Path], None]
     spoil: Callable[[bytes, list[bytes], random.Random], bytes] = field(default=mutated)
+    named: Callable[[], dict[str, bytes]] = field(default=dict)  # each of these must be refused
 
 
-def _enter_table(path: Path) -> None:
+def enter_table(path: Path) -> None:
+    """Read all rows, as the command line does."""
     from mercer.io.prepare import Preparation, prepared_rows
     from mercer.io.table import Reading, open_table
 
@@ -132,11 +134,21 @@ def model_seeds() -> list[bytes]:
     return found
 
 
-DOORS = (
-    Door("csv", ".csv", lambda: [text.encode() for text in TABLES], _enter_table),
-    Door("npy", ".npy", npy_seeds, _enter_table),
-    Door("npz", ".npz", npz_seeds, _enter_table),
+def csv_seeds() -> list[bytes]:
+    """Tables in several dialects."""
+    return [text.encode() for text in TABLES]
+
+
+def kernel_seeds() -> list[bytes]:
+    """Expressions."""
+    return [text.encode() for text in EXPRESSIONS]
+
+
+TEXT_AND_MODELS = (
+    Door("csv", ".csv", csv_seeds, enter_table),
+    Door("npy", ".npy", npy_seeds, enter_table),
+    Door("npz", ".npz", npz_seeds, enter_table),
     Door("model", ".mercer", model_seeds, _enter_model),
     Door("model, resealed", ".mercer", model_seeds, _enter_model, resealed),
-    Door("kernel", ".txt", lambda: [text.encode() for text in EXPRESSIONS], _enter_kernel),
+    Door("kernel", ".txt", kernel_seeds, _enter_kernel),
 )

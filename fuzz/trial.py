@@ -27,9 +27,19 @@ class Outcome:
     counts: Counter[str] = field(default_factory=Counter)
     findings: list[tuple[bytes, str]] = field(default_factory=list)
 
+    def add(self, verdict: str, finding: str | None, data: bytes) -> None:
+        """One more input."""
+        self.counts[verdict] += 1
+        if finding:
+            self.findings.append((data, finding))
+
 
 class HangError(BaseException):
     """An input took too long. No `except Exception` of the code under test may swallow it."""
+
+
+class EscapeError(BaseException):
+    """An input made us read another file, or run another program. Nothing may swallow it either."""
 
 
 def cap_memory() -> None:
@@ -39,22 +49,31 @@ def cap_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
+def spoilt(door: Door, seed: int, number: int) -> bytes:
+    """Input `number` of a door, the same for the same seed, whichever were made before it.
+
+    The first ones are its named cases.
+    """
+    named = list(door.named().values())
+    if number < len(named):
+        return named[number]
+    rng, seeds = random.Random(f"{door.name} {seed} {number}"), door.seeds()
+    return door.spoil(rng.choice(seeds), seeds, rng)
+
+
 def tried(door: Door, count: int, seed: int, folder: Path) -> Outcome:
-    """`count` spoilt inputs, the same for the same seed."""
-    rng, seeds, outcome = random.Random(f"{door.name} {seed}"), door.seeds(), Outcome()
-    path = folder / f"input{door.suffix}"
-    signal.signal(signal.SIGALRM, _too_long)
-    for _ in range(count):
-        data = door.spoil(rng.choice(seeds), seeds, rng)
-        path.write_bytes(data)
-        verdict, finding = _verdict(door, path)
-        outcome.counts[verdict] += 1
-        if finding:
-            outcome.findings.append((data, finding))
+    """`count` spoilt inputs, in this process."""
+    outcome = Outcome()
+    for number in range(count):
+        outcome.add(*verdict(door, spoilt(door, seed, number), folder))
     return outcome
 
 
-def _verdict(door: Door, path: Path) -> tuple[str, str | None]:
+def verdict(door: Door, data: bytes, folder: Path) -> tuple[str, str | None, bytes]:
+    """What became of an input, what was found if anything, and the input."""
+    path = folder / f"input{door.suffix}"
+    path.write_bytes(data)
+    signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(SECONDS)
     try:
         with warnings.catch_warnings():
@@ -63,14 +82,18 @@ def _verdict(door: Door, path: Path) -> tuple[str, str | None]:
     except MercerError as error:
         message = str(error)
         poor = len(message) < 20 or len(message) > 2000
-        return f"refused, {type(error).__name__}", f"poor message: {message!r}" if poor else None
+        found = f"poor message: {message!r}" if poor else None
+        return f"refused, {type(error).__name__}", found, data
     except KeyboardInterrupt:  # whoever runs this has seen enough
         raise
     except BaseException as error:
-        return f"FOUND {type(error).__name__}", f"{type(error).__name__}: {error}"
+        return f"FOUND {type(error).__name__}", f"{type(error).__name__}: {error}", data
     finally:
         signal.alarm(0)
-    return "let in", None
+    name = next((name for name, case in door.named().items() if case == data), None)
+    if name is not None:
+        return "FOUND let in", f"let in, where a refusal was due: {name}", data
+    return "let in", None, data
 
 
 def _too_long(_signal: int, _frame: Any) -> None:

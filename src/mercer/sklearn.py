@@ -27,6 +27,7 @@ from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted, va
 
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.memory import parse_bytes
+from mercer.engine.intake import admitted
 from mercer.engine.threads import n_blas_threads
 from mercer.estimators.base import has_light_rows
 from mercer.estimators.saving import Saving
@@ -95,7 +96,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         if self.fit_inverse_transform and self.kernel == "precomputed":
             msg = "Cannot fit_inverse_transform with a precomputed kernel."
             raise ValueError(msg)
-        X = validate_data(self, X, accept_sparse="csr", copy=self.copy_X)
+        X = validate_data(self, admitted(X), accept_sparse="csr", copy=self.copy_X)
         weights = check_weights(sample_weight, X.shape[0])
         self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
         self.X_fit_ = X
@@ -139,12 +140,25 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         X_new : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        X = validate_data(self, admitted(X), accept_sparse="csr", reset=False)
         return self._projection(self._rows(X).astype(self._projection.coef.dtype, copy=False))
 
     def _rows(self, X: Any) -> Rows:
         """Rows of floats; to a function they are what scikit-learn hands it, a csr_matrix for one."""
         return as_given(X, as_rows(X)) if callable(self.kernel) else as_rows(X)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Transform X back to the original space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, n_features)
+        """
+        return np.asarray(super().inverse_transform(admitted(X)))
 
     # ── on the spine ────────────────────────────────────────────────────────
     def _fit_pairs(self, x: Rows, weights: Array | None) -> None:

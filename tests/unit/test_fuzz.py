@@ -1,11 +1,16 @@
 """Spoilt files and texts are refused in a sentence, or read: a small helping of ``python -m fuzz``."""
 
+import contextlib
+import multiprocessing
 import random
 
 import pytest
-from fuzz.doors import DOORS
+from fuzz.deadly import DEADLY
+from fuzz.doors import Door
+from fuzz.market import DOORS
 from fuzz.sealed import opened, sealed
-from fuzz.trial import tried
+from fuzz.survive import survived
+from fuzz.trial import EscapeError, tried, verdict
 
 INPUTS = 120
 
@@ -28,8 +33,6 @@ def test_honest_inputs_are_let_in(door, tmp_path):
 
 
 def test_a_finding_is_found(tmp_path):
-    from fuzz.doors import Door
-
     def enter(_path):
         msg = "boom"
         raise ZeroDivisionError(msg)
@@ -45,3 +48,34 @@ def test_a_forged_file_has_right_checksums(tmp_path):
     path = tmp_path / "again.mercer"
     path.write_bytes(sealed(*opened(random.Random(0).choice(model.seeds()))))
     model.enter(path)
+
+
+@pytest.mark.parametrize("door", [d for d in DOORS if d.named()], ids=lambda door: door.name)
+def test_named_cases_are_refused_in_words(door):
+    """In a process of its own: what these did before was to end it."""
+    numbers = range(len(door.named()))
+    outcome = survived(door, numbers, 0, multiprocessing.get_context("spawn"))
+    assert outcome.findings == []
+    assert {what.partition(",")[0] for what in outcome.counts} == {"refused"}
+    assert outcome.counts.total() == len(numbers)
+
+
+def test_a_process_that_an_input_kills_is_a_finding_and_the_next_goes_on():
+    outcome = survived(DEADLY, range(4), 0, multiprocessing.get_context("spawn"))
+    assert outcome.counts == {"FOUND killed by SIGKILL": 1, "let in": 3}
+    assert outcome.findings == [(b"bad", "killed by SIGKILL")]
+
+
+def test_a_named_case_that_is_let_in_is_a_finding(tmp_path):
+    door = Door("open", ".txt", lambda: [b"x"], lambda _path: None, named=lambda: {"a": b"worst"})
+    assert verdict(door, b"worst", tmp_path)[1] == "let in, where a refusal was due: a"
+    assert verdict(door, b"x", tmp_path)[:2] == ("let in", None)
+
+
+def test_nothing_swallows_an_escape(tmp_path):
+    def enter(_path):
+        with contextlib.suppress(Exception):
+            raise EscapeError
+
+    door = Door("leaky", ".txt", lambda: [b"x"], enter)
+    assert verdict(door, b"x", tmp_path)[0] == "FOUND EscapeError"

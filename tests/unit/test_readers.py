@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy import sparse
 
-from mercer._core.errors import InputError, MercerError
+from mercer._core.errors import DataError, InputError, MercerError
 from mercer.io import csv_blocks, csv_table, npz
 from mercer.io.csv_numbers import numbers
 from mercer.io.table import Reading, open_table
@@ -532,3 +532,70 @@ def test_an_image_that_can_not_be_used_is_named(pixels, tmp_path, monkeypatch):
         (tmp_path / "bad.png").write_bytes((tmp_path / "good.png").read_bytes()[:40])
     with pytest.raises(InputError, match=r"'(bad|good).png' can't be read"):
         read(open_table(tmp_path))
+
+
+# ── files that would lead elsewhere ─────────────────────────────────────────
+def elsewhere(way):
+    def write(folder):
+        np.zeros((6, 2)).tofile(folder / "other.bin")
+        with h5py.File(folder / "other.h5", "w") as other:
+            other["x"] = np.zeros((6, 2))
+        with h5py.File(folder / "rows.h5", "w") as file:
+            way(file, folder)
+        return folder / "rows.h5"
+
+    return write
+
+
+def virtual(file, folder):
+    layout = h5py.VirtualLayout((6, 2), dtype="f8")
+    layout[:] = h5py.VirtualSource(folder / "other.h5", "x", (6, 2))
+    file.create_virtual_dataset("x", layout)
+
+
+def external(file, folder):
+    file.create_dataset("x", (6, 2), "f8", external=[(str(folder / "other.bin"), 0, 96)])
+
+
+def linked(file, folder):
+    file["x"] = h5py.ExternalLink(str(folder / "other.h5"), "x")
+
+
+def soft(file, folder):
+    file["out"] = h5py.ExternalLink(str(folder / "other.h5"), "/")
+    file["x"] = h5py.SoftLink("/out/x")
+
+
+ELSEWHERE = {
+    "virtual": (virtual, "'/x' is a virtual data set, made of other files"),
+    "external storage": (external, "'/x' is stored in another file"),
+    "external link": (linked, "'x' is a link to another file"),
+    "soft link": (soft, "'out' is a link to another file"),
+}
+
+
+@pytest.mark.parametrize("way", ELSEWHERE)
+def test_rows_of_another_file_are_refused(way, tmp_path):
+    build, says = ELSEWHERE[way]
+    with pytest.raises(DataError, match=says + r"\. Only what is in the file itself is read"):
+        open_table(elsewhere(build)(tmp_path), Reading(array="x"))
+
+
+def test_soft_links_inside_a_file_are_followed(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a/b"], file["link"] = np.arange(12.0).reshape(6, 2), h5py.SoftLink("a/b")
+    (chunk,) = open_table(tmp_path / "x.h5", Reading(array="link")).chunks(10)
+    np.testing.assert_array_equal(chunk.numbers, np.arange(12.0).reshape(6, 2))
+
+
+@pytest.mark.parametrize("form", ["EPS", "GIF", "JPEG"])
+def test_an_image_is_what_its_ending_promises(form, tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png", form)
+    with pytest.raises(DataError, match=r"'a\.png' can't be read as PNG, which its name promises"):
+        open_table(tmp_path)
+
+
+def test_a_sparse_archive_is_named_as_such(tmp_path):
+    sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(np.eye(4)))
+    with pytest.raises(DataError, match=r"holds a sparse matrix.*load_npz.*toarray"):
+        open_table(tmp_path / "x.npz")

@@ -1,6 +1,7 @@
 """Exceptions and warnings. Each says what came, what was needed and what to do."""
 
 import difflib
+import sys
 from collections.abc import Iterable
 
 LONGEST = 60  # letters of a text that a message quotes
@@ -86,12 +87,27 @@ class SelectionWarning(MercerWarning):
     """A choice was made on less than was asked for, or between candidates with a defect."""
 
 
+class RoundingWarning(MercerWarning):
+    """Numbers were rounded to float64, which does not hold them exactly."""
+
+
 class LongFitWarning(MercerWarning):
     """An exact fit is expected to take long; an approximation would not."""
 
 
 class CheckpointWarning(MercerWarning):
     """A checkpoint was asked for on a route that has nothing to resume."""
+
+
+def users_level() -> int:
+    """How many frames up the first one is that belongs to none of mercer, scikit-learn and joblib."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in ("mercer", "sklearn", "joblib"):
+            break
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

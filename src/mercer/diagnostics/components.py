@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, MercerWarning, nearest
+from mercer._core.floating import steady
 from mercer._core.spelling import spelled
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
@@ -73,6 +74,7 @@ class Components:
 
 
 @spelled
+@steady
 def n_components(
     X: Any,
     kernel: Any = "rbf",

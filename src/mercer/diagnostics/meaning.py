@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
+from mercer._core.floating import steady
 from mercer._core.spelling import spelled
 from mercer._core.table import Table
 from mercer.engine.pairwise import dense
@@ -31,6 +32,7 @@ ONE_WAY = 0.5
 
 
 @spelled
+@steady
 def gradients(model: Any, X: Any) -> Array:
     """Derivatives of every score with respect to every input variable, at each row.
 
@@ -170,6 +172,7 @@ def _is_whole(number: Any) -> bool:
 
 
 @spelled
+@steady
 def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Importance:
     """How much of each component every input variable moves, over the rows X.
 

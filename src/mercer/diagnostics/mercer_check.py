@@ -10,9 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError
+from mercer._core.floating import steady
 from mercer._core.spelling import spelled
 from mercer.diagnostics.search import DIMENSIONS, MORE_DIMENSIONS, Search, data_sets, lattices
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
+from mercer.engine.intake import admitted
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.base import as_rows
 
@@ -85,6 +87,7 @@ class Verdict:
 
 
 @spelled
+@steady
 def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdict:
     """Judge whether k(x, x') = φ(x)·φ(x') for some φ: symmetric, and no negative eigenvalue.
 
@@ -149,6 +152,7 @@ def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdic
 
 # ── on the caller's data ────────────────────────────────────────────────────
 def _judge_matrix(K: Any, *, rng: np.random.Generator) -> Verdict:
+    K = admitted(K, what="K")
     K = _checked(K.toarray() if sparse.issparse(K) else K)
     if K.shape[0] != K.shape[1]:
         msg = f"A kernel matrix is square, but one of shape {K.shape} came. Pass k(X, X) whole."

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
+from mercer._core.floating import steady
 from mercer._core.spelling import spelled
 from mercer._core.table import Table
 from mercer.engine.pairwise import dense
@@ -40,6 +41,7 @@ class _Outcome:
 
 
 @spelled
+@steady
 def compare_preimages(
     model: Any,
     X: Any,

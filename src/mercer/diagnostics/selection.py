@@ -12,6 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from mercer._core.errors import MercerError, MercerWarning, SelectionWarning
+from mercer._core.floating import steady
 from mercer._core.memory import parse_bytes
 from mercer._core.spelling import spelled
 from mercer.diagnostics import selection_door as door
@@ -28,6 +29,7 @@ from mercer.diagnostics.selection_report import (
 from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.selection_weights import merged
 from mercer.diagnostics.symptoms import sample_rows
+from mercer.engine.frames import held
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.parts import named_approximation
 from mercer.estimators.progress import Teller
@@ -86,6 +88,7 @@ class Selection:
 
 
 @spelled
+@steady
 def select(
     X: Any,
     kernels: Any = None,
@@ -192,6 +195,7 @@ def select(
     rng = as_generator(random_state)
     parse_bytes(memory)
     named_approximation(approximation)
+    X = held(X)  # read for the trials, and again by the winner
     limit = door.check_max_rows(max_rows, criterion if y is None else "judged")
     rows, some, n = sample_rows(X, limit, rng=rng, sample_weight=sample_weight)
     weights = check_weights(sample_weight, n)

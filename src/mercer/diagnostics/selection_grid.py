@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.floating import steady
 from mercer._core.spelling import spelled
 from mercer._core.table import Table
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
@@ -31,6 +32,7 @@ SAME = 1.2
 
 
 @spelled
+@steady
 def widths(X: Any, *, random_state: Any = None) -> Table:
     """Widths of a Gaussian kernel that rules of thumb give for these rows.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
+from mercer._core.floating import steady
 from mercer._core.spelling import spelled
 from mercer.engine.rows import take_rows
 from mercer.estimators.door import check_kernel_rows, training_rows
@@ -53,6 +54,7 @@ class Symptom:
 
 
 @spelled
+@steady
 def symptoms(
     kernel: Any, X: Any, *, max_rows: int = 500, random_state: Any = None
 ) -> list[Symptom]:

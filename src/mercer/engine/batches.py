@@ -11,6 +11,7 @@ from scipy import sparse
 
 from mercer._core.errors import InputError
 from mercer.engine.frames import batch_rows
+from mercer.engine.rounding import warn_rounded
 from mercer.engine.rows import Place, RowSource, nth, require_finite
 
 if TYPE_CHECKING:
@@ -212,6 +213,8 @@ class Batches(Pieces):
             return None
         what = f"{nth('batch', p)} of {self.name}"
         rows, columns = batch_rows(batch, self._chosen, what=what)
+        if not self._has_told:
+            self._has_told = warn_rounded(batch, what=what, names=columns)
         is_same = isinstance(batch, np.ndarray) and np.may_share_memory(rows, batch)
         came = 0 if is_same else getattr(batch, "nbytes", _n_bytes(rows))
         self._heaviest = max(self._heaviest, _n_bytes(rows) + came)

@@ -42,6 +42,7 @@ def batch_rows(
     batch: Any, chosen: Sequence[str] | None, *, what: str
 ) -> tuple[Rows, tuple[str, ...] | None]:
     """An array, CSR matrix or frame as rows of float32 or float64, and the names of its columns."""
+    batch = held(batch)
     if frame_package(batch) is not None:
         return frame_rows(batch, chosen, what=what)
     if chosen is not None:
@@ -70,7 +71,7 @@ def frame_rows(
     package = frame_package(frame)
     if package == "pyarrow":
         names = numeric_columns(frame.schema, chosen, what=what)
-        frame = frame.select(names)
+        frame = validated(frame.select(names), what=what)
         return arrow_rows(frame, arrow_dtype(frame.schema.types)), tuple(names)
     names = list(frame.columns)
     if chosen is not None:
@@ -137,6 +138,45 @@ def numeric_columns(schema: Any, chosen: Sequence[str] | None, *, what: str) -> 
     ok = [any(test(kind) for test in tests) for kind in kinds]
     _require_numbers(list(zip(names, kinds, ok, strict=True)), what=what)
     return names
+
+
+def validated(table: Any, *, what: str) -> Any:
+    """The table, after a look at every buffer: Arrow itself trusts the offsets that a file has stored."""
+    try:
+        table.validate(full=True)
+    except sys.modules["pyarrow"].ArrowException as error:
+        first = (str(error).strip().splitlines() or ["unreadable"])[0][:200].rstrip(".")
+        msg = f"{what} is damaged: {first}. Write it again."
+        raise InputError(msg) from error
+    return table
+
+
+def streamed_table(x: Any) -> Any:
+    """The table of anything that hands out Arrow's C stream; None for what is no stream, or a frame.
+
+    A stream can be read only once, but a fit reads its rows several times: they are held in memory.
+    """
+    if not any(hasattr(x, f"__arrow_c_{kind}__") for kind in ("stream", "array")):
+        return None
+    if isinstance(x, type) or type(x).__module__.partition(".")[0] in ("pandas", "polars"):
+        return None  # read as frames, with their own types
+    pyarrow = need("pyarrow", extra="parquet")
+    try:
+        if hasattr(x, "__arrow_c_stream__"):
+            return pyarrow.RecordBatchReader.from_stream(x).read_all()
+        return pyarrow.Table.from_batches([pyarrow.record_batch(x)])
+    except (TypeError, ValueError, OSError, pyarrow.ArrowException) as error:
+        msg = (
+            f"The Arrow stream of a {type(x).__name__} can't be read as a table: "
+            f"{str(error)[:200].rstrip('.')}. Pass a pyarrow.Table, or a function that yields batches."
+        )
+        raise InputError(msg) from error
+
+
+def held(x: Any) -> Any:
+    """The table of a stream, which can be read only once; anything else as it is."""
+    table = None if frame_package(x) is not None else streamed_table(x)
+    return x if table is None else table
 
 
 def arrow_dtype(kinds: Sequence[Any]) -> np.dtype[Any]:

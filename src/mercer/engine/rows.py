@@ -18,6 +18,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError
+from mercer.engine.intake import admitted
+from mercer.engine.rounding import warn_rounded
 from mercer.engine.tiles import row_slices
 
 if TYPE_CHECKING:
@@ -54,6 +56,13 @@ class RowSource(ABC):
         """What reading blocks of this height holds in memory beyond the block itself."""
         del height
         return 0
+
+    _has_told = False
+
+    def _tell_rounded(self, stored: Any, rows: Sequence[int] | Indices) -> None:
+        """Warn, once a source, of stored numbers that are rounded to float64."""
+        if not self._has_told:
+            self._has_told = warn_rounded(stored, what=self.name, names=self.columns, rows=rows)
 
     def check_unchanged(self) -> None:
         """Raise an `InputError` when the file behind the rows has changed since it was opened."""
@@ -128,7 +137,10 @@ def require_rows(shape: Sequence[Any], *, what: str, least: int = 1) -> tuple[in
 def as_rows(x: Any, *, what: str) -> Rows:
     """Rows in memory as float32 or float64, dense (C order) or CSR; there may be none."""
     try:
-        rows = sparse.csr_array(x) if sparse.issparse(x) else np.asanyarray(x)
+        x = admitted(x, what=what)
+        rows = sparse.csr_array(x) if sparse.issparse(x) else np.asarray(x)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         msg = f"{what}, a {type(x).__name__}, is no 2-D array of numbers: {error}."
         raise InputError(msg) from error
@@ -137,9 +149,7 @@ def as_rows(x: Any, *, what: str) -> Rows:
     with np.errstate(over="ignore"):  # of a long double; the check for infinity finds it
         if sparse.issparse(rows):
             return rows.astype(dtype, copy=False)
-        if isinstance(rows, np.ma.MaskedArray):
-            rows = np.ma.filled(rows.astype(dtype), np.nan)  # masked is missing
-        return np.ascontiguousarray(rows, dtype=dtype).view(np.ndarray)
+        return np.ascontiguousarray(rows, dtype=dtype)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer.engine.batches import Batches
+from mercer.engine.intake import refuse_lazy
 from mercer.engine.rows import (
     Place,
     RowSource,
@@ -38,11 +39,12 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
 
     Parameters
     ----------
-    X : str, path, memmap, callable, Arrow table or data set, or chunked array
+    X : str, path, memmap, callable, Arrow table, data set or stream, or chunked array
         A path leads to a ``.npy`` file, a ``.parquet`` file, a folder of those (read in the order of
         their names) or a ``.zarr`` folder. A callable makes a new iterator of batches whenever it is
-        called (see `Batches`). Chunked arrays are those of zarr, h5py and dask, and whatever else has
-        ``shape``, ``dtype``, ``chunks`` and slices.
+        called (see `Batches`). A stream is whatever has ``__arrow_c_stream__`` (a RecordBatchReader, a
+        relation of DuckDB): it is read into memory, once. Chunked arrays are those of zarr, h5py and
+        dask, and whatever else has ``shape``, ``dtype``, ``chunks`` and slices.
     columns : sequence of str, optional
         Which columns to read, in this order, of tables and frames. Without it all are read, except for
         an index that pandas stored beside them.
@@ -73,6 +75,7 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
         return _open(X, columns)
     if (table := arrow_source(X, columns)) is not None:
         return table
+    refuse_lazy(X)
     if callable(X) and not hasattr(X, "shape"):
         return Batches(X, columns=columns)
     if hasattr(X, "__next__"):
@@ -185,12 +188,12 @@ class MappedRows(RowSource):
 
     def __getitem__(self, key: slice | Indices) -> Array:
         is_slice = isinstance(key, slice)
+        stored = self._stored()[key]
+        rows = range(self.shape[0])[key] if isinstance(key, slice) else key
+        self._tell_rounded(stored, rows)
         with np.errstate(over="ignore"):  # of a long double; the check for infinity finds it
             # A slice is a view of the file, positions have been gathered into memory already.
-            block = np.array(
-                self._stored()[key], dtype=self.dtype, order="C", copy=is_slice or None
-            )
-        rows = range(self.shape[0])[key] if isinstance(key, slice) else key
+            block = np.array(stored, dtype=self.dtype, order="C", copy=is_slice or None)
         require_finite(block, Place(self.name, rows))
         return block
 

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.memory import format_bytes
 from mercer.engine.batches import Batches, Pieces
-from mercer.engine.frames import arrow_dtype, arrow_rows, frame_package, is_a, need, numeric_columns
+from mercer.engine.frames import (
+    arrow_dtype,
+    arrow_rows,
+    frame_package,
+    is_a,
+    need,
+    numeric_columns,
+    streamed_table,
+    validated,
+)
 from mercer.engine.rows import (
     Place,
     RowSource,
@@ -50,6 +60,7 @@ class ArrowPieces(Pieces):
             piece = piece.slice(rows.start, rows.stop - rows.start)
         else:
             local, among_all, piece = rows, rows + first, piece.take(rows)
+        self._tell_rounded(piece, among_all)
         place = Place(self.name, among_all, self.columns, self._part(p), local)
         for j, column in enumerate(piece.columns):
             if column.null_count:
@@ -72,7 +83,7 @@ class TableRows(ArrowPieces):
     def __init__(self, table: Any, *, columns: Sequence[str] | None = None) -> None:
         self.name = "Arrow table"
         self.columns = tuple(numeric_columns(table.schema, columns, what=self.name))
-        self._table = table.select(self.columns)
+        self._table = validated(table.select(self.columns), what=self.name)
         self.shape = require_rows(self._table.shape, what=self.name)
         self.dtype = arrow_dtype(self._table.schema.types)
         self.starts = np.append(np.arange(0, self.shape[0], TABLE_ROWS), self.shape[0])
@@ -174,7 +185,8 @@ class ParquetRows(ArrowPieces):
         f, g = self._groups[p]
         with self._opened(f) as parquet:
             table = parquet.read_row_group(g, columns=list(self.columns))
-        return table.select(self.columns)  # in our order, whichever Arrow reads them in
+            # In our order, whichever Arrow reads them in.
+            return validated(table.select(self.columns), what=self._called(f))
 
     def resident_bytes(self, height: int) -> int:
         """The largest row group, as stored and as a table, and rows just cut from it."""
@@ -201,13 +213,15 @@ def open_parquet(path: Path, *, shown: str, columns: Sequence[str] | None) -> Pa
 
 
 def arrow_source(x: Any, columns: Sequence[str] | None) -> RowSource | None:
-    """A source for a table, a data set or an open Parquet file of Arrow; None for anything else."""
+    """A source for a table, data set, open Parquet file or stream of Arrow; None for anything else."""
     if frame_package(x) == "pyarrow":
         return TableRows(x, columns=columns)
     if is_a(x, "pyarrow.parquet", "ParquetFile"):
         return ParquetRows([x], name="Parquet file", columns=columns)
     if is_a(x, "pyarrow.dataset", "Dataset"):
         return Batches(partial(scan, x, columns), columns=columns, name="Arrow data set")
+    if (table := streamed_table(x)) is not None:
+        return TableRows(table, columns=columns)
     return None
 
 
@@ -217,6 +231,15 @@ def scan(dataset: Any, columns: Sequence[str] | None) -> Iterator[Any]:
     One with a filter cannot be taken apart: it is left to Arrow, which reads ahead as it likes.
     """
     names = None if columns is None else list(columns)
+    try:
+        for table in _scanned(dataset, names):
+            yield validated(table, what="Arrow data set")
+    except (OSError, need("pyarrow", extra="parquet").ArrowException) as error:
+        msg = f"Arrow data set cannot be read: {str(error)[:200].rstrip('.')}. Look at how it was written."
+        raise InputError(msg) from error
+
+
+def _scanned(dataset: Any, names: list[str] | None) -> Iterator[Any]:
     try:
         fragments = list(dataset.get_fragments())
     except ValueError:
@@ -229,6 +252,7 @@ def scan(dataset: Any, columns: Sequence[str] | None) -> Iterator[Any]:
 
 
 # ── chunked arrays ──────────────────────────────────────────────────────────
+RATIO, HARMLESS_BYTES = 1000, 2**30  # a folder that promises a thousand times its bytes is a trap
 ZARR = ("zarr.json", ".zarray", ".zgroup")  # any of these marks a zarr folder
 
 
@@ -253,9 +277,26 @@ class ChunkedRows(Pieces):
             yield int(p), self._read(*(int(i) for i in self.starts[p : p + 2]))
 
     def _read(self, start: int, stop: int) -> Array:
-        block: Array = as_rows(self._array[start:stop], what=self.name)
+        stored = self._stored(start, stop)
+        self._tell_rounded(stored, range(start, stop))
+        block: Array = as_rows(stored, what=self.name)
         require_finite(block, Place(self.name, range(start, stop)))
         return block
+
+    def _stored(self, start: int, stop: int) -> Any:
+        """The rows as they are stored; what zarr has against its files becomes an `InputError`."""
+        if self.stamp is None:
+            return self._array[start:stop]
+        try:
+            return self._array[start:stop]
+        except Exception as error:  # every codec raises what it likes
+            self.check_unchanged()
+            msg = (
+                f"{self.name}: the chunks of rows {start} to {stop - 1} cannot be read: "
+                f"{str(error)[:200].rstrip('.')}. They are damaged, or not what the metadata say. Write it "
+                "again."
+            )
+            raise InputError(msg) from error
 
     def resident_bytes(self, height: int) -> int:
         """The tallest span of chunks: packed, unpacked and as rows."""
@@ -274,16 +315,37 @@ def _chunk_starts(chunks: Any, shape: tuple[int, int], itemsize: int) -> Indices
     return np.append(np.arange(0, n, span), n)
 
 
+def _refuse_pickles(path: Path, name: str) -> None:
+    """Raise where the metadata ask for Python's pickle, with which a chunk could run any code here."""
+    for head in (path / file for file in ZARR):
+        if head.is_file() and b"pickle" in head.read_bytes().lower():
+            msg = (
+                f"{name} is packed with pickle ({head.name!r} says so), and unpacking it could run code that "
+                "is in the file: it is not opened. Write it again with zarr.save_array."
+            )
+            raise InputError(msg)
+
+
 def open_zarr(path: Path, *, shown: str) -> ChunkedRows:
     """The rows of a zarr array in a folder."""
     zarr, name = need("zarr", extra="zarr"), f"zarr array {shown!r}"
+    _refuse_pickles(path, name)
     try:
         found = zarr.open(path, mode="r")
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # zarr passes on what its metadata make Python raise
         msg = f"{name} cannot be read: {str(error).rstrip('.')}. Write it with zarr.save_array."
         raise InputError(msg) from error
     if isinstance(found, zarr.Group):
         names = ", ".join(repr(f"{shown}/{key}") for key in found.array_keys())
         msg = f"{shown!r} is a zarr group; an array was needed. Give one of: {names or 'none is in it'}."
         raise InputError(msg)
-    return ChunkedRows(found, name=name)
+    rows = ChunkedRows(found, name=name)
+    promised = rows.shape[0] * rows.shape[1] * rows.dtype.itemsize
+    there = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    if promised > HARMLESS_BYTES and promised > RATIO * there:
+        msg = (
+            f"{name} has {format_bytes(there)} and promises rows of {format_bytes(promised)}: it is not "
+            "read. Store the rows that there are."
+        )
+        raise InputError(msg)
+    return rows

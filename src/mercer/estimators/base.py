@@ -10,6 +10,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._core.errors import InputError
+from mercer.engine.intake import admitted
 from mercer.engine.rows import RowSource
 from mercer.estimators.door import check_kernel_rows, check_out, new_rows, require_scores
 from mercer.estimators.form import Form
@@ -147,7 +148,7 @@ class Projector(
                     "Leave it out."
                 )
                 raise InputError(msg)
-            own = check_array(diag, ensure_2d=False, dtype=np.float64)
+            own = check_array(admitted(diag, what="diag"), ensure_2d=False, dtype=np.float64)
             if own.shape != (int(rows.shape[0]),):
                 msg = (
                     f"`diag` needs one number a row, {rows.shape[0]}, but an array of shape {own.shape} "
@@ -200,6 +201,7 @@ class Projector(
     def _scores(self, X: Any) -> Array:
         """Scores that somebody wants taken back, checked."""
         check_is_fitted(self)
+        X = admitted(X, what="The array of scores")
         scores = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
         require_finite(scores, None, what="The array of scores")
         k = self.n_components_

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer.engine.frames import held
 from mercer.engine.rows import RowSource, first_bad, row_blocks
 from mercer.engine.sources import as_source, in_memory
 from mercer.estimators.validation import cast, check_rows, check_weights, remember_columns
@@ -207,6 +208,7 @@ def remember(estimator: Any, X: Any, rows: Rows) -> None:
 def _named_source(estimator: Any, X: Any) -> RowSource | None:
     """A source of new rows; the columns of a table by the names of the fit, whatever else it holds."""
     names = getattr(estimator, "feature_names_in_", None)
+    X = held(X)  # names may be looked for twice
     if names is None or isinstance(X, np.ndarray):
         return as_source(X)
     try:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array
 from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning, nearest
 from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
+from mercer.engine.intake import admitted
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.rows import RowSource, take_rows
 from mercer.estimators.validation import users_level
@@ -166,6 +167,7 @@ def handed_over(method: Preimage, came: Training, n: int) -> Array | None:
     handed = getattr(method, "rows", None)
     if handed is None:
         return None
+    handed = admitted(handed, what="rows")
     rows = check_array(handed, dtype=[np.float64, np.float32], input_name="rows", estimator=method)
     if len(rows) != n:
         msg = (

@@ -9,7 +9,9 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from mercer._core.errors import InputError
-from mercer.engine.frames import frame_package, frame_rows, require_names
+from mercer.engine.frames import frame_package, frame_rows, held, require_names
+from mercer.engine.intake import admitted
+from mercer.engine.rounding import warn_rounded
 from mercer.estimators.saving import Saving
 from mercer.io.layout import listed
 from mercer.io.table import Chunk
@@ -224,6 +226,7 @@ class Prepared(Saving):
 def _chunk(X: Any, preparation: Preparation) -> Chunk:
     """Raw rows as a reader would hand them over."""
     categories = [column for column, _ in preparation.categories]
+    X = held(X)
     package = frame_package(X)
     if package is None:
         return Chunk(0, _array(X, preparation, categories), {}, None, None)
@@ -241,6 +244,8 @@ def _array(X: Any, preparation: Preparation, categories: list[str]) -> Array:
         )
         raise InputError(msg)
     kept = [np.float64, np.float32]
+    X = admitted(X)
+    warn_rounded(X)
     rows = check_array(X, dtype=kept, ensure_all_finite="allow-nan", input_name="X")
     p = len(preparation.numbers)
     if rows.shape[1] != p:

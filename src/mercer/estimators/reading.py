@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, MercerWarning
+from mercer.engine.intake import admitted
 from mercer.engine.rows import RowSource, row_blocks
 from mercer.engine.sources import as_source
 from mercer.estimators.door import check_kernel_rows, new_rows
@@ -72,7 +73,7 @@ def batch_weights(sample_weight: Any, n: int) -> Array | None:
     """Weights of a batch, in which all rows but one, or all of them, may have none."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = np.asarray(admitted(sample_weight, what="sample_weight"), dtype=np.float64)
     if weights.shape != (n,):
         msg = (
             f"sample_weight has shape {weights.shape}, but the batch has {n} rows. Give one a row."

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mercer._core.floating import Steady
 from mercer.io.model_file import save
 
 if TYPE_CHECKING:
     import os
 
 
-class Saving:
+class Saving(Steady):
     """`save`, beside `mercer.load`."""
 
     def save(

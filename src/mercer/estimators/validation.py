@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,9 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError, ParameterError
+from mercer._core.errors import users_level as users_level  # noqa: PLC0414  (found here too)
+from mercer.engine.intake import admitted
+from mercer.engine.rounding import warn_rounded
 from mercer.engine.rows import first_bad
 from mercer.engine.tiles import row_slices
 
@@ -27,7 +29,9 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, copy: bool = False) -> Ro
 
     With ``reset`` the width is not known yet; `remember_columns` records it once the fit is done.
     """
+    X = admitted(X)
     _refuse_text(X)
+    warn_rounded(X)
     x = check_array(
         X,
         accept_sparse="csr",
@@ -181,7 +185,11 @@ def check_weights(sample_weight: Any, n: int) -> Array | None:
     if sample_weight is None:
         return None
     try:
+        sample_weight = admitted(sample_weight, what="sample_weight")
+        warn_rounded(sample_weight, what="sample_weight")
         weights = np.array(sample_weight, dtype=np.float64)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         msg = f"sample_weight has to be {n} numbers, one a row: {error}."
         raise InputError(msg) from error
@@ -225,14 +233,3 @@ def tell(fit: Fit) -> None:
     """Give the warnings of a fit, pointing at the user's call."""
     for category, message in fit.warnings():
         warnings.warn(message, category, stacklevel=users_level())
-
-
-def users_level() -> int:
-    """How many frames up the first one is that belongs to none of mercer, scikit-learn and joblib."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None:
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package not in ("mercer", "sklearn", "joblib"):
-            break
-        frame, level = frame.f_back, level + 1
-    return level

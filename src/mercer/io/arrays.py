@@ -68,7 +68,9 @@ class ArrayTable(TableFile):
         for block in self._blocks(height):
             rows = slice(start, start + len(block))
             every = features == list(range(block.shape[1]))
-            numbers = _cast(block if every else block[:, features], self.dtype)
+            chosen = block if every else block[:, features]
+            self._tell_rounded(chosen, names, range(start, rows.stop))
+            numbers = _cast(chosen, self.dtype)
             self._require_finite(numbers, names, start)
             ids, labels = (
                 _part(beside, rows) if j is None else block[:, j]

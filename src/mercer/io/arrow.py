@@ -112,6 +112,8 @@ class ArrowTable(TableFile):
                 for table in self._batches(
                     file, list(dict.fromkeys(used)), min(height, BATCH_ROWS)
                 ):
+                    # Arrow trusts the offsets of a file, and reads past its end where one is wrong.
+                    table.validate(full=True)
                     for at in range(0, table.num_rows, height):
                         chunk = self._chunk(table.slice(at, height), columns, start)
                         yield chunk
@@ -139,6 +141,7 @@ class ArrowTable(TableFile):
                 )
                 raise DataError(msg)
         with np.errstate(over="ignore"):
+            self._tell_rounded(table.select(names), names, range(start, start + len(table)))
             block = arrow_rows(table.select(names), self.dtype)
         self._require_finite(block, names, start)
         return block

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError, quoted
+from mercer.engine.rounding import LONG_WHOLE, WHOLE, first_rounded, tell_rounded
 from mercer.engine.rows import Stamp
 from mercer.engine.tiles import row_slices
 from mercer.io.csv_blocks import Feed, text_blocks
 from mercer.io.csv_numbers import PLAIN, WordError, is_missing, numbers, why_no_number
 from mercer.io.csv_sniff import csv_error, nameless, sniff
-from mercer.io.table import Chunk, Column, Reading, TableFile
+from mercer.io.table import ROUNDED, Chunk, Column, Reading, TableFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,6 +103,8 @@ class CsvTable(TableFile):
         # Other shapes are ragged or have blank lines: the other path knows what to say.
         if block is None or block.shape != (n_lines, len(self.names)) or np.isinf(block).any():
             return None
+        if ROUNDED not in self.told and _is_large(block).any() and LONG_WHOLE.search(data.decode()):
+            return None  # there the fields are looked at one by one
         lines = np.arange(feed.n_lines + 1, feed.n_lines + 1 + n_lines)
         feed.skip(n_lines)
         features = list(layout.features)
@@ -121,6 +124,7 @@ class CsvTable(TableFile):
         pairs = list(zip(self._layout.features, columns, strict=True))
         values = [self._numbers(cells[j], lines, c) for j, c in pairs if c.kind == "number"]
         block = np.column_stack(values) if values else np.empty((len(records), 0))
+        self._tell_long([cells[j] for j, c in pairs if c.kind == "number"], block, lines)
         words = {c.name: _words(cells[j]) for j, c in pairs if c.kind == "category"}
         ids, labels = (
             None if j is None else _texts(cells[j]) for j in (self._layout.id, self._layout.label)
@@ -168,6 +172,20 @@ class CsvTable(TableFile):
                 f"{REMEDY}"
             )
             raise DataError(msg) from None
+
+    def _tell_long(self, texts: Sequence[Sequence[str]], block: Array, lines: list[int]) -> None:
+        """Warn, once a file, of whole numbers that are written out and that float64 does not hold."""
+        large = _is_large(block)
+        if ROUNDED in self.told or not large.any():
+            return
+        sheet = np.zeros(block.shape, dtype=object)
+        for i, j in np.argwhere(large):
+            sheet[i, j] = texts[j][i].strip()
+        found = first_rounded(sheet)
+        if found is not None:
+            self.told.add(ROUNDED)
+            names = [c.name for c in self.columns if c.kind == "number"]
+            tell_rounded(found, what=self.source, names=names, at=f"line {lines[found.row]}")
 
     def _cast(self, block: Array, lines: Any) -> Array:
         """In the precision that was asked for, which must hold the values."""
@@ -218,6 +236,10 @@ def _parsed(text: str, delimiter: str) -> Array | None:
             return np.loadtxt(lines, delimiter=delimiter, comments=None, ndmin=2)
     except (ValueError, UserWarning):
         return None
+
+
+def _is_large(block: Array) -> Any:
+    return np.abs(block) >= WHOLE
 
 
 def _words(texts: Sequence[str]) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import ModelFileError
+from mercer.engine.intake import is_compressed
 from mercer.io.agreement_models import check_object
 from mercer.io.container import DTYPES
 from mercer.io.encode import BIT_GENERATORS
@@ -222,20 +223,8 @@ def _request(made: Any, requests: Any) -> None:
 
 
 def _is_csr(data: Any, indices: Any, indptr: Any, n: int, d: int) -> bool:
-    parts = (data, indices, indptr)
-    if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts):
-        return False
-    if indices.dtype.kind != "i" or indptr.dtype.kind != "i" or n < 0 or d < 0:
-        return False
-    if (
-        len(indptr) != n + 1
-        or len(indices) != len(data)
-        or indptr[0] != 0
-        or indptr[-1] != len(data)
-    ):
-        return False
-    inside = len(indices) == 0 or bool(indices.min() >= 0 and indices.max() < d)
-    return inside and not bool(np.any(np.diff(indptr) < 0))
+    sound = is_compressed(data, indices, indptr, n, d)
+    return sound and data.ndim == 1 and len(data) == len(indices) == indptr[-1]
 
 
 def _names(tree: Any, needed: set[str], allowed: set[str], what: str) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError, quoted
-from mercer._core.memory import format_bytes
 from mercer.engine.frames import need
 from mercer.engine.rows import Stamp
 from mercer.engine.tiles import row_slices
 from mercer.io.arrays import ArrayTable
+from mercer.io.hdf5_inside import Inside
 from mercer.io.layout import hint
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.io.table import Reading
 
-RATIO, HARMLESS_BYTES = 1000, 2**30  # a file that promises a thousand times its bytes is a trap
+MAX_COLUMNS = 10**7  # of a sparse matrix, which may promise any number of them in no space
 # What h5py raises over bytes that somebody spoilt; it promises nothing.
 BROKEN = (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError)
 
@@ -57,7 +57,6 @@ class Hdf5Table(ArrayTable):
             id=None if ids is not None else reading.id,
             label=None if labels is not None else reading.label,
         )
-        self._require_harmless(shape, dtype)
         beside = (id_name, label_name)
         super().__init__(
             source, shape, dtype, rest, names=names, ids=ids, labels=labels, beside=beside
@@ -66,10 +65,11 @@ class Hdf5Table(ArrayTable):
         self.notes += self._said
 
     @contextmanager
-    def _opened(self) -> Iterator[Any]:
+    def _opened(self) -> Iterator[Inside]:
         try:
             with self._h5py.File(self._path, "r") as file:
-                yield file
+                n_bytes = max(1, self._path.stat().st_size)
+                yield Inside(self._h5py, file, source=self.source, n_bytes=n_bytes)
         except DataError:
             raise
         except BROKEN as error:
@@ -77,34 +77,18 @@ class Hdf5Table(ArrayTable):
             msg = f"{self.source} can't be read: {said}. It is no HDF5 file, or damaged."
             raise DataError(msg) from error
 
-    def _require_harmless(self, shape: tuple[int, ...], dtype: Any) -> None:
-        promised = float(np.prod([float(s) for s in shape])) * dtype.itemsize
-        there = max(1, self._path.stat().st_size)
-        if promised > HARMLESS_BYTES and promised > RATIO * there and not self._is_sparse:
-            msg = (
-                f"{self.source} has {format_bytes(there)} and promises rows of {format_bytes(promised)}: it "
-                "is not read. Store the rows that there are."
-            )
-            raise DataError(msg)
-
     _is_sparse = False
 
-    def _chosen(self, file: Any, reading: Reading) -> str:
+    def _chosen(self, file: Inside, reading: Reading) -> str:
         """The name of the data set of rows."""
-        found: dict[str, tuple[int, ...]] = {}
-
-        def look(name: str, thing: Any) -> None:
-            if isinstance(thing, self._h5py.Dataset):
-                found[name] = thing.shape or ()
-
-        file.visititems(look)
         if reading.array is not None:
             name = reading.array.strip("/")
-            if name not in found:
-                near = hint(name, list(found), "data sets")
+            if not isinstance(file.at(name), self._h5py.Dataset):
+                near = hint(name, list(file.shapes()), "data sets")
                 msg = f"{self.source} has no data set {reading.array!r}. {near}"
                 raise DataError(msg)
             return name
+        found = file.shapes()
         tables = [name for name, shape in found.items() if len(shape) == 2]
         if len(tables) != 1:
             listed = ", ".join(f"{quoted(n)} {s}" for n, s in list(found.items())[:20]) or "nothing"
@@ -115,21 +99,22 @@ class Hdf5Table(ArrayTable):
             raise DataError(msg)
         return tables[0]
 
-    def _shape(self, file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        stored = file[self._array_name]
+    def _shape(self, file: Inside) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        stored = file.at(self._array_name)
         return stored.shape, stored.dtype
 
-    def _ids(self, file: Any, reading: Reading, n: int) -> tuple[Any, str | None]:
+    def _ids(self, file: Inside, reading: Reading, n: int) -> tuple[Any, str | None]:
         return self._beside_rows(file, reading.id, n)
 
-    def _labels(self, file: Any, reading: Reading, n: int) -> tuple[Any, str | None]:
+    def _labels(self, file: Inside, reading: Reading, n: int) -> tuple[Any, str | None]:
         return self._beside_rows(file, reading.label, n)
 
-    def _beside_rows(self, file: Any, name: str | None, n: int) -> tuple[Any, str | None]:
+    def _beside_rows(self, file: Inside, name: str | None, n: int) -> tuple[Any, str | None]:
         """The values of a data set with one entry for each row; None where the file has none so named."""
-        if name is None or name not in file:
+        stored = None if name is None else file.at(name)
+        if stored is None:
             return None, None
-        values = _values(file[name])
+        values = _values(stored, file)
         if values.shape != (n,):
             msg = (
                 f"{self.source}: {name!r} has the shape {values.shape}, but one entry for each of the {n} "
@@ -138,14 +123,14 @@ class Hdf5Table(ArrayTable):
             raise DataError(msg)
         return values, name
 
-    def _names(self, file: Any, shape: tuple[int, ...]) -> list[str] | None:
+    def _names(self, file: Inside, shape: tuple[int, ...]) -> list[str] | None:
         del file, shape
         return None
 
     def _blocks(self, height: int) -> Iterator[Array]:
         self._stamp.check(self.source)
         with self._opened() as file:
-            stored = file[self._array_name]
+            stored = file.at(self._array_name)
             for i in row_slices(int(self.n_rows or 0), height):
                 yield np.asarray(stored[i])
         self._stamp.check(self.source)
@@ -154,16 +139,16 @@ class Hdf5Table(ArrayTable):
 class H5adTable(Hdf5Table):
     """Cells by genes: dense or sparse by rows (CSR). Ids are the names of cells, labels a column of obs."""
 
-    def _chosen(self, file: Any, reading: Reading) -> str:
+    def _chosen(self, file: Inside, reading: Reading) -> str:
         name = (reading.array or "X").strip("/")
-        if name not in file:
-            near = ", ".join(repr(key) for key in file)
+        if file.at(name) is None:
+            near = ", ".join(repr(key) for key in file.at("/"))
             msg = f"{self.source} has no matrix {name!r}. It has {near}; say one with --array."
             raise DataError(msg)
         return name
 
-    def _shape(self, file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        stored = file[self._array_name]
+    def _shape(self, file: Inside) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        stored = file.at(self._array_name)
         if isinstance(stored, self._h5py.Dataset):
             return stored.shape, stored.dtype
         kind = _text(stored.attrs.get("encoding-type", stored.attrs.get("h5sparse_format", "?")))
@@ -175,24 +160,42 @@ class H5adTable(Hdf5Table):
             raise DataError(msg)
         self._is_sparse = True
         shape = stored.attrs.get("shape", stored.attrs.get("h5sparse_shape"))
-        return tuple(int(s) for s in shape), stored["data"].dtype
+        n, d = (int(s) for s in shape)
+        rows = self._part(file, stored, "indptr").shape
+        if rows != (n + 1,) or not 0 < d <= MAX_COLUMNS:
+            msg = (
+                f"{self.source}: its sparse matrix {quoted(self._array_name)} promises {n} rows of {d} "
+                f"columns, but has an index of shape {rows}, or columns beyond {MAX_COLUMNS}. Write it again."
+            )
+            raise DataError(msg)
+        return (n, d), self._part(file, stored, "data").dtype
 
-    def _ids(self, file: Any, reading: Reading, n: int) -> tuple[Any, str | None]:
+    def _part(self, file: Inside, stored: Any, name: str) -> Any:
+        """One of the three data sets that a sparse matrix is made of."""
+        part = file.at(name, stored)
+        if not isinstance(part, self._h5py.Dataset):
+            msg = f"{self.source}: its sparse matrix {quoted(self._array_name)} has no data set {name!r}."
+            raise DataError(msg)
+        return part
+
+    def _ids(self, file: Inside, reading: Reading, n: int) -> tuple[Any, str | None]:
         if reading.id is not None:
             return self._obs(file, reading.id, n)
         ids = self._index(file, "obs", n)
         return ids, None if ids is None else "cell"
 
-    def _labels(self, file: Any, reading: Reading, n: int) -> tuple[Any, str | None]:
+    def _labels(self, file: Inside, reading: Reading, n: int) -> tuple[Any, str | None]:
         return (None, None) if reading.label is None else self._obs(file, reading.label, n)
 
-    def _obs(self, file: Any, name: str, n: int) -> tuple[Any, str]:
-        obs = file.get("obs", {})
-        if name not in obs:
-            near = hint(name, [key for key in obs if not key.startswith("_")])
+    def _obs(self, file: Inside, name: str, n: int) -> tuple[Any, str]:
+        obs = file.at("obs")
+        stored = None if obs is None else file.at(name, obs)
+        if stored is None:
+            keys = obs if isinstance(obs, self._h5py.Group) else ()
+            near = hint(name, [key for key in keys if not key.startswith("_")])
             msg = f"{self.source} has no column {name!r} in obs. {near}"
             raise DataError(msg)
-        values = _values(obs[name])
+        values = _values(stored, file)
         if values.shape != (n,):
             msg = (
                 f"{self.source}: 'obs/{name}' has the shape {values.shape}, but one entry for each of the "
@@ -201,14 +204,15 @@ class H5adTable(Hdf5Table):
             raise DataError(msg)
         return values, name
 
-    def _index(self, file: Any, frame: str, n: int) -> Any:
-        if frame not in file:
+    def _index(self, file: Inside, frame: str, n: int) -> Any:
+        found = file.at(frame)
+        if found is None:
             return None
-        key = _text(file[frame].attrs.get("_index", "_index"))
-        values = _values(file[frame][key]) if key in file[frame] else None
+        stored = file.at(_text(found.attrs.get("_index", "_index")), found)
+        values = None if stored is None else _values(stored, file)
         return values if values is not None and values.shape == (n,) else None
 
-    def _names(self, file: Any, shape: tuple[int, ...]) -> list[str] | None:
+    def _names(self, file: Inside, shape: tuple[int, ...]) -> list[str] | None:
         """The names of the genes, where the matrix is one of cells by genes and names tell them apart."""
         names = self._index(file, "var", shape[1])
         if names is None or not (self._array_name == "X" or "layers/" in self._array_name):
@@ -226,11 +230,14 @@ class H5adTable(Hdf5Table):
         self._stamp.check(self.source)
         d = len(self.names)
         with self._opened() as file:
-            stored = file[self._array_name]
+            stored = file.at(self._array_name)
+            data, indices, indptr = (
+                self._part(file, stored, name) for name in ("data", "indices", "indptr")
+            )
             for i in row_slices(int(self.n_rows or 0), height):
-                ends = np.asarray(stored["indptr"][i.start : i.stop + 1], dtype=np.int64)
+                ends = np.asarray(indptr[i.start : i.stop + 1], dtype=np.int64)
                 some = slice(int(ends[0]), int(ends[-1]))
-                yield _dense(ends, stored["indices"][some], stored["data"][some], d)
+                yield _dense(ends, indices[some], data[some], d)
         self._stamp.check(self.source)
 
 
@@ -251,10 +258,14 @@ def _dense(ends: Any, columns: Any, values: Any, d: int) -> Array:
     return out
 
 
-def _values(stored: Any) -> Any:
+def _values(stored: Any, file: Inside) -> Any:
     """A data set of numbers or texts, or a categorical of AnnData (codes and categories), in memory."""
     if hasattr(stored, "keys"):
-        codes, levels = np.asarray(stored["codes"][:]), _values(stored["categories"])
+        codes, categories = (file.at(name, stored) for name in ("codes", "categories"))
+        if codes is None or categories is None:
+            msg = f"{quoted(stored.name)} is a group without codes and categories"
+            raise ValueError(msg)
+        codes, levels = np.asarray(codes[:]), _values(categories, file)
         out = np.empty(len(codes), dtype=object)
         out[:] = [levels[c] if 0 <= c < len(levels) else None for c in codes]
         return out

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.io.table import Reading
 
-ENDINGS = (".png", ".pgm", ".jpg", ".jpeg")
+# Pillow goes by content, and some formats run other programs: what a name promises is all that is tried.
+FORMATS = {".png": "PNG", ".pgm": "PPM", ".jpg": "JPEG", ".jpeg": "JPEG"}
+ENDINGS = tuple(FORMATS)
 MAX_PIXELS = 50_000_000  # of one image; more is a trap, or no picture to compare with others
 MAX_COLUMNS = 10**6
 COLOURS = {"RGB", "RGBA", "P", "CMYK", "YCbCr", "LAB", "HSV", "PA"}
@@ -44,6 +46,7 @@ class ImageTable(ArrayTable):
 
     def __init__(self, folder: Path, reading: Reading, *, source: str) -> None:
         self._pillow = need("PIL.Image", extra="images")
+        self._unidentified = need("PIL", extra="images").UnidentifiedImageError
         self._folder, self.source, self._stamp = folder, source, Stamp.of(folder)
         self._files, others = _listed(folder)
         if not self._files:
@@ -159,11 +162,18 @@ class ImageTable(ArrayTable):
             with warnings.catch_warnings():
                 warnings.simplefilter("error", self._pillow.DecompressionBombWarning)
                 warnings.simplefilter("ignore", UserWarning)  # of EXIF data that is damaged
-                with self._pillow.open(self._folder / file) as image:
+                form = FORMATS[file.suffix.lower()]
+                with self._pillow.open(self._folder / file, formats=[form]) as image:
                     _require_harmless(image)
                     yield image
         except DataError:
             raise
+        except self._unidentified as error:
+            msg = (
+                f"{self.source}: the image {_name(file)!r} can't be read as {form}, which its name promises: "
+                "it is of another format, or damaged. Give it its own ending, convert it, or take it out."
+            )
+            raise DataError(msg) from error
         except Exception as error:  # decoders raise what they like
             msg = (
                 f"{self.source}: the image {_name(file)!r} can't be read: {str(error)[:200].rstrip('.')}. "

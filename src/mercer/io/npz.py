@@ -238,6 +238,12 @@ def _chosen(members: dict[str, Member], reading: Reading, source: str) -> Member
             raise DataError(msg)
         return members[reading.array]
     tables = [member for member in members.values() if len(member.shape) == 2]
+    if not tables and {"data", "format", "shape"} <= members.keys():
+        msg = (
+            f"{source} holds a sparse matrix, which is not read from files. Pass scipy.sparse.load_npz(path) "
+            "in Python, or save X.toarray() with np.save."
+        )
+        raise DataError(msg)
     if len(tables) != 1:
         shapes = ", ".join(f"{quoted(m.name)} {m.shape}" for m in list(members.values())[:20])
         what = f"{len(tables)} arrays of rows and columns" if tables else "no 2-D array"

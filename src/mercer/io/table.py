@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mercer._core.errors import DataError, nearest, quoted
+from mercer.engine.rounding import warn_rounded
 from mercer.io.formats import FORMATS, format_of
 from mercer.io.layout import Layout, layout_of
 from mercer.io.spool import spooled
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mercer.io.spool import Spool
 
 Kind = Literal["number", "category"]
+ROUNDED = "rounded numbers"  # a subject of `TableFile.told`
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,13 @@ class TableFile(ABC):
 
     def _column(self, j: int) -> Column:
         return Column(self.names[j])
+
+    def _tell_rounded(self, stored: Any, names: Sequence[str], rows: Sequence[int]) -> None:
+        """Warn, once a file, of numbers that float64 does not hold exactly."""
+        if ROUNDED not in self.told and warn_rounded(
+            stored, what=self.source, names=names, rows=rows
+        ):
+            self.told.add(ROUNDED)
 
     def _require_finite(self, numbers: Array, names: Sequence[str], start: int) -> None:
         """NaN is a missing value; infinity is refused."""

@@ -12,7 +12,11 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError, nearest
+from mercer._core.floating import steady
 from mercer._core.spelling import spelled
+from mercer.engine.frames import frame_package, frame_rows, held
+from mercer.engine.intake import admitted
+from mercer.engine.rounding import warn_rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +91,7 @@ class Kernel(ABC):
         )
 
     # ── the door ────────────────────────────────────────────────────────────
+    @steady
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """The (n, m) matrix of k(x_i, y_j); ``Y=None`` means X itself.
 
@@ -115,6 +120,7 @@ class Kernel(ABC):
             np.fill_diagonal(tile, kernel.tile_diag(x))  # exact, where distances only nearly cancel
         return tile
 
+    @steady
     def diag(self, X: Any) -> Array:
         """[k(x_i, x_i)], without the matrix around it."""
         x = as_rows(X)
@@ -321,6 +327,10 @@ def _plain(value: Any) -> Any:
 
 def as_rows(X: Any) -> Rows:
     """A two-dimensional floating array (or CSR matrix) from whatever a caller hands over."""
+    X = held(X)
+    if frame_package(X) == "pyarrow":
+        X, _ = frame_rows(X, None, what="X")
+    X = admitted(X)
     x = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
     if x.dtype.kind == "c":
         msg = f"Complex data ({x.dtype}) came; real numbers were needed. Use X.real, or stack both parts."
@@ -332,8 +342,10 @@ def as_rows(X: Any) -> Rows:
         )
         raise InputError(msg)
     if x.dtype not in (np.float32, np.float64):
+        warn_rounded(X)
         try:
-            x = x.astype(np.float64)
+            with np.errstate(over="ignore"):  # of a long double; the check for infinity finds it
+                x = x.astype(np.float64)
         except (TypeError, ValueError) as error:
             msg = f"Numbers were needed, but the array has dtype {x.dtype}: {error}."
             raise InputError(msg) from error

@@ -16,6 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError
+from mercer._core.floating import steady
+from mercer.engine.intake import admitted
 from mercer.engine.pairwise import dense
 from mercer.engine.tiles import row_slices
 from mercer.kernels.base import as_rows, finite
@@ -63,8 +65,10 @@ class FeatureMap(ABC):
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         """The D columns in writing, when the d features are written as `inputs`."""
 
+    @steady
     def __call__(self, X: Any) -> Array:
         """[φ(x_i)], an (n, D) array; X is not changed."""
+        X = admitted(X)
         x = sparse.csr_array(X) if sparse.issparse(X) and X.ndim == 2 else as_rows(dense(X))
         if x.shape[1] != self.n_features:
             msg = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError, MercerError
+from mercer._core.floating import steady
 from mercer.engine.frames import need
 from mercer.engine.tiles import row_slices
 from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS, Source, unwrapped
@@ -91,6 +92,7 @@ def require_agreement(found: Agreement) -> None:
         raise DisagreementError(msg)
 
 
+@steady
 def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     """Run the graph with onnxruntime on the CPU, and compare with the model.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.floating import steady
 from mercer.plots import _axes, _checks
 from mercer.plots._labels import PALETTE
 
@@ -21,6 +22,7 @@ NORMAL, ALARM = PALETTE[0], PALETTE[1]
 WIDE_RANGE = 20.0  # times the limit: beyond, a linear scale squeezes everything normal into a line
 
 
+@steady
 def control_charts(
     t2: Any,
     q: Any,
@@ -124,6 +126,7 @@ def _chart(ax: Axes, when: Any, values: Array, limit: float | None, marked: Any)
         ax.set_ylim(0.0, 1.06 * max(float(values.max()), usual) or 1.0)
 
 
+@steady
 def contribution_bars(
     contributions: Any,
     names: Any = None,

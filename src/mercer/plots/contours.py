@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.floating import steady
 from mercer.plots import _axes, _checks, _labels, _slice
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ BLOCK = 2048  # grid points a call: a transform that stores (block, n) kernel va
 MOST_COLUMNS = 3
 
 
+@steady
 def levels(
     X: Any,
     transform: Callable[[Array], Any],

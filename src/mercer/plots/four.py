@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.floating import steady
 from mercer.plots import _axes, _checks, _labels, scatter
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 TITLES = ("data", "PCA", "kernel PCA", "back in input space")
 
 
+@steady
 def panels(
     X: Any,
     pca_scores: Any,

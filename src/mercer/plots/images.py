@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.floating import steady
 from mercer.plots import _axes, _checks
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ CELL = 1.15  # inches across one picture
 TEXT = 0.24  # inches for one line under or above it
 
 
+@steady
 def faces(
     images: Any,
     *,
@@ -85,6 +87,7 @@ def faces(
     return axes
 
 
+@steady
 def ladder(
     original: Any,
     reconstructions: Any,

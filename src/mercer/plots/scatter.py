@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.floating import steady
 from mercer.plots import _axes, _checks, _labels
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
 
 
+@steady
 def scores(
     scores: Any,
     labels: Any = None,

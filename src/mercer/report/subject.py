@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer.engine.intake import admitted
 from mercer.engine.pairwise import dense
 from mercer.engine.sources import as_source
 from mercer.estimators import KernelPCADetector
@@ -201,6 +202,7 @@ def _rows(X: Any) -> Rows:
     source = as_source(X)
     if source is not None:
         return source
+    X = admitted(X)
     if hasattr(X, "indptr"):
         return X.tocsr()
     rows = np.asarray(X)

@@ -1,0 +1,140 @@
+"""What rows must be before any compiled code may touch them: read, unmasked, with indices in range.
+
+NumPy drops a mask without a word, SciPy trusts the indices of a sparse matrix and reads past the end of
+its buffers when they are wrong, and a lazy table holds no rows at all. Every door asks here first.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from mercer._core.errors import InputError
+
+# Queries that have not run: which object, and what makes rows of it.
+LAZY = {
+    ("polars", "LazyFrame"): "frame.collect(), or frame.sink_parquet(path) and the path",
+    ("polars", "Expr"): "frame.select(expression)",
+    ("duckdb", "DuckDBPyRelation"): "relation.df() or relation.to_arrow_table()",
+}
+
+
+def admitted(x: Any, *, what: str = "X") -> Any:
+    """`x` itself, or its plain array where it is a masked one that masks nothing.
+
+    Raises an `InputError` for values that are masked, for a sparse matrix whose indices lie outside of
+    it, and for a query that has not run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> admitted(np.ma.array([[1.0, 2.0]], mask=False))
+    array([[1., 2.]])
+    >>> admitted(np.ma.array([[1.0, 2.0]], mask=[[False, True]]))
+    Traceback (most recent call last):
+        ...
+    mercer._core.errors.InputError: X has 1 masked value(s), the first in row 0, column 1. ...
+    """
+    if sparse.issparse(x):
+        require_sound(x, what=what)
+        return x
+    refuse_lazy(x, what=what)
+    if isinstance(x, np.ma.MaskedArray):
+        _require_unmasked(x, what)
+        return np.ma.getdata(x)
+    if isinstance(x, (list, tuple)):  # NumPy would join masked rows by their data
+        for i, row in enumerate(x):
+            if isinstance(row, np.ma.MaskedArray):
+                _require_unmasked(np.atleast_2d(row), what, first=i)
+    return x
+
+
+def refuse_lazy(x: Any, *, what: str = "X") -> None:
+    """Raise for a query that has not run, with the call that runs it."""
+    for (package, kind), remedy in LAZY.items():
+        if type(x).__name__ == kind and isinstance(x, getattr(sys.modules.get(package), kind, ())):
+            msg = f"{what} is a {package} {kind}, a query that has not run; rows are needed. Pass {remedy}."
+            raise InputError(msg)
+    home = type(x).__module__.partition(".")[0]
+    streams = hasattr(x, "__arrow_c_stream__") and not isinstance(x, type)
+    if streams and (hasattr(x, "read_all") or home not in ("pandas", "polars", "pyarrow")):
+        msg = f"{what} is a {type(x).__name__}, an Arrow stream; a table is needed. Pass pyarrow.table(x)."
+        raise InputError(msg)
+
+
+def _require_unmasked(x: Any, what: str, first: int = 0) -> None:
+    """Raise with the place of the first masked value."""
+    mask = np.ma.getmaskarray(x)
+    if not mask.any():
+        return
+    row, *columns = (int(i) for i in np.argwhere(mask)[0])
+    place = f"row {first + row}" + "".join(f", column {j}" for j in columns)
+    msg = (
+        f"{what} has {int(mask.sum())} masked value(s), the first in {place}. A masked value is missing, "
+        "and kernels need all of them: drop those rows, or fill them in (X.filled, SimpleImputer)."
+    )
+    raise InputError(msg)
+
+
+# ── sparse matrices ─────────────────────────────────────────────────────────
+def require_sound(x: Any, *, what: str = "X") -> None:
+    """Raise unless every index of a sparse matrix lies inside of it; nothing of it is changed.
+
+    SciPy's own ``check_format(full_check=True)`` asks the same of three formats, but prunes the matrix of
+    the caller while it looks.
+    """
+    if x.ndim != 2 and x.format != "coo":
+        return  # refused by its shape
+    if x.format in ("csr", "csc", "bsr"):
+        tall, wide = reversed(x.shape) if x.format == "csc" else x.shape
+        if x.format == "bsr":
+            if x.data.ndim != 3 or not all(x.blocksize) or tall % x.blocksize[0]:
+                _refuse(x, what)
+            tall, wide = tall // x.blocksize[0], wide // x.blocksize[1]
+        if not is_compressed(x.data, x.indices, x.indptr, int(tall), int(wide)):
+            _refuse(x, what)
+    elif x.format == "coo":
+        whole = all(
+            c.ndim == 1 and c.dtype.kind in "iu" and len(c) == len(x.data) for c in x.coords
+        )
+        inside = whole and all(map(_inside, x.coords, x.shape))
+        if not inside or len(x.coords) != len(x.shape):
+            _refuse(x, what)
+    elif x.format == "dia":
+        if x.data.ndim != 2 or len(x.offsets) != x.data.shape[0]:
+            _refuse(x, what)
+    else:  # lists and dictionaries of Python; only the conversion shows what they hold
+        try:
+            require_sound(x.tocsr(), what=what)
+        except (ValueError, IndexError, OverflowError) as error:
+            _refuse(x, what, error)
+
+
+def is_compressed(data: Any, indices: Any, indptr: Any, tall: int, wide: int) -> bool:
+    """Whether the arrays are a compressed matrix of `tall` rows (CSC: columns), each `wide` long."""
+    parts = (data, indices, indptr)
+    if not all(isinstance(part, np.ndarray) for part in parts) or 0 in (data.ndim, indices.ndim):
+        return False
+    if indices.ndim != 1 or indptr.ndim != 1 or {indices.dtype.kind, indptr.dtype.kind} != {"i"}:
+        return False
+    if min(tall, wide) < 0 or len(indptr) != tall + 1 or indptr[0] != 0:
+        return False
+    if np.any(indptr[1:] < indptr[:-1]) or indptr[-1] > min(len(indices), len(data)):
+        return False
+    return _inside(indices[: int(indptr[-1])], wide)
+
+
+def _inside(indices: Any, length: int) -> bool:
+    return len(indices) == 0 or bool(indices.min() >= 0 and indices.max() < length)
+
+
+def _refuse(x: Any, what: str, cause: Exception | None = None) -> NoReturn:
+    msg = (
+        f"{what} is a {type(x).__name__} of shape {x.shape} whose indices lie outside of it, or whose "
+        "arrays do not fit together. Look at how `indices`, `indptr` and `data` were set, or make it anew "
+        "from its rows and columns with scipy.sparse.coo_array."
+    )
+    raise InputError(msg) from cause

@@ -1,0 +1,235 @@
+"""Numbers that float64 does not hold exactly: found before they are rounded, and told once.
+
+float16, booleans and whole numbers up to 2⁵³ are held exactly, so reading them as float64 loses nothing.
+Larger whole numbers (identifiers, times in nanoseconds) and long doubles may lose digits, and rows that
+differed may become equal.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from decimal import Decimal
+from numbers import Rational
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from mercer._core.errors import RoundingWarning, users_level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mercer._core.types import Array, Indices
+
+WHOLE = 2**53  # up to here float64 holds every whole number
+# Written without a point and without an exponent; 2**53 has 16 digits.
+LONG_WHOLE = re.compile(r"(?<![0-9.eE])[+-]?[0-9]{16,}(?![0-9.eE])")
+
+
+class Rounded(NamedTuple):
+    """The first value that is rounded, and how many are."""
+
+    value: str
+    read: float
+    row: int
+    column: int
+    n_values: int
+
+
+def warn_rounded(
+    x: Any,
+    *,
+    what: str = "X",
+    names: Sequence[Any] | None = None,
+    rows: Sequence[int] | Indices | None = None,
+) -> bool:
+    """Give a `RoundingWarning` if float64 does not hold all numbers of `x`; whether it was given.
+
+    `x` is as the caller has it: an array, a sparse matrix, a frame of pandas, polars or Arrow, or lists.
+    `rows` are the numbers of its rows, where it is a part of something.
+    """
+    found = first_rounded(x)
+    if found is None:
+        return False
+    if names is None:
+        names = getattr(x, "column_names", getattr(x, "columns", None))  # of Arrow, of the others
+    at = "" if rows is None else f"row {int(rows[found.row])}"
+    tell_rounded(found, what=what, names=names, at=at)
+    return True
+
+
+def tell_rounded(
+    found: Rounded, *, what: str, names: Sequence[Any] | None = None, at: str = ""
+) -> None:
+    """Give the warning; `at` is the place of the row where it is not its number."""
+    named = names is not None and found.column < len(names) and isinstance(names[found.column], str)
+    column = (
+        f"{found.column} ({names[found.column]!r})" if named and names is not None else found.column
+    )
+    place = at or f"row {found.row}"
+    msg = (
+        f"{what} has numbers that float64 does not hold exactly: {found.value} in {place}, column {column} "
+        f"is read as {_shown(found.read)} ({found.n_values} such value(s) among the rows read with it). "
+        "Leave out a column of identifiers; subtract an offset from large numbers whose differences matter."
+    )
+    warnings.warn(msg, RoundingWarning, stacklevel=users_level())
+
+
+def _shown(read: float) -> str:
+    return str(int(read)) if abs(read) >= WHOLE and np.isfinite(read) else repr(read)
+
+
+def first_rounded(x: Any) -> Rounded | None:
+    """The first value of `x` that float64 does not hold exactly.
+
+    Examples
+    --------
+    >>> first_rounded(np.array([[1, 2**53], [2**53 + 1, 2**60]]))
+    Rounded(value='9007199254740993', read=9007199254740992.0, row=1, column=0, n_values=1)
+    >>> first_rounded(np.array([[0.1]], dtype=np.float16))
+    """
+    first, count = None, 0
+    for values, rows, columns in _parts(x):
+        lost = lost_digits(values)
+        if lost is None:
+            continue
+        at = int(np.argmax(lost))
+        count += int(np.count_nonzero(lost))
+        row, column = int(rows(at)), int(columns(at))
+        if first is None or (row, column) < (first[1], first[2]):
+            first = (values.flat[at], row, column)
+    if first is None:
+        return None
+    with np.errstate(all="ignore"):
+        return Rounded(str(first[0]), float(first[0]), first[1], first[2], count)
+
+
+def _parts(x: Any) -> Iterator[tuple[Array, Any, Any]]:
+    """Arrays that may lose digits, each with the row and the column of its entries."""
+    if sparse.issparse(x):
+        if _may_lose(x.dtype):
+            coo = x.tocoo()
+            yield coo.data, coo.coords[0].__getitem__, coo.coords[-1].__getitem__
+        return
+    package = type(x).__module__.partition(".")[0]
+    if package in COLUMNS and hasattr(x, "columns"):
+        for j, values in COLUMNS[package](x):
+            yield values, int, lambda _, j=j: j
+        return
+    if hasattr(x, "to_numpy"):  # a series
+        x = x.to_numpy()
+    if isinstance(x, (list, tuple)):
+        x = _gathered(x)
+    if isinstance(x, np.ndarray) and _may_lose(x.dtype):
+        wide = x.shape[1] if x.ndim == 2 and x.shape[1] else 1
+        yield np.ma.getdata(x), lambda at: at // wide, lambda at: at % wide
+
+
+def _gathered(x: Any) -> Any:
+    """Lists as an array of objects: NumPy would make float64 of 1.5 and 2**60 before anybody looked."""
+    try:
+        found = np.asarray(x)
+    except ValueError:  # ragged: told by others
+        return None
+    big = found.dtype.kind == "f" and found.size and np.nanmax(np.abs(found), initial=0) >= WHOLE
+    return np.asarray(x, dtype=object) if big or found.dtype.kind == "O" else found
+
+
+def _may_lose(dtype: Any) -> bool:
+    return (
+        dtype.kind == "O"
+        or (dtype.kind in "iu" and dtype.itemsize > 4)
+        or (dtype.kind == "f" and dtype.itemsize > 8)
+    )
+
+
+def lost_digits(values: Array) -> Any:
+    """Which entries float64 does not hold exactly, flat; None where it holds all."""
+    if values.size == 0:
+        return None
+    kind = values.dtype.kind
+    if kind in "iu":
+        if int(values.max()) <= WHOLE and int(values.min()) >= -WHOLE:
+            return None
+        size = np.abs(values.ravel()).astype(np.uint64)  # |-2⁶³| wraps to 2⁶³, as it should
+        size[size == 0] = 1
+        odd = size // (size & (~size + np.uint64(1)))  # without factors of two, which cost no digit
+        lost = odd > np.uint64(WHOLE)
+    elif kind == "f":
+        flat = values.ravel()
+        with np.errstate(all="ignore"):
+            double = flat.astype(np.float64)
+            lost = np.isfinite(double) & (double.astype(flat.dtype) != flat)  # others are refused
+    else:
+        lost = np.fromiter(map(_is_rounded, values.flat), dtype=bool, count=values.size)
+    return lost if lost.any() else None
+
+
+def _is_rounded(value: Any) -> bool:
+    """Whether a number is a whole one that float64 does not hold; fractions are read to the nearest."""
+    if isinstance(value, np.floating):
+        with np.errstate(all="ignore"):
+            return bool(np.isfinite(float(value)) and type(value)(float(value)) != value)
+    if isinstance(value, str):
+        return LONG_WHOLE.fullmatch(value.strip()) is not None and _is_rounded(int(value))
+    if isinstance(value, np.integer):
+        value = int(value)
+    if not isinstance(value, (Rational, Decimal)) or isinstance(value, bool):
+        return False
+    return _is_long_whole(value)
+
+
+def _is_long_whole(value: Any) -> bool:
+    try:
+        large = abs(value) > WHOLE
+        return bool(large and value == int(value) and int(float(value)) != int(value))
+    except (OverflowError, ValueError):  # infinite: told by others
+        return False
+
+
+# ── frames ──────────────────────────────────────────────────────────────────
+def _pandas_columns(frame: Any) -> Iterator[tuple[int, Array]]:
+    for j, dtype in enumerate(frame.dtypes):
+        if getattr(dtype, "kind", "") not in "iufO" or not _may_lose(np.dtype(_plain(dtype))):
+            continue
+        column = frame.iloc[:, j]
+        if dtype.kind == "O":
+            yield j, column.to_numpy(dtype=object)
+        else:
+            filled = {} if isinstance(dtype, np.dtype) else {"na_value": 0}
+            yield j, column.to_numpy(dtype=_plain(dtype), **filled)
+
+
+def _plain(dtype: Any) -> Any:
+    """NumPy's type of a column of pandas, nullable or not."""
+    if isinstance(dtype, np.dtype):
+        return dtype
+    return {"i": np.int64, "u": np.uint64, "f": np.float64}.get(dtype.kind, object)
+
+
+def _polars_columns(frame: Any) -> Iterator[tuple[int, Array]]:
+    for j, column in enumerate(frame.get_columns()):
+        kind = str(column.dtype)
+        if kind in ("Int64", "UInt64"):
+            yield j, column.fill_null(0).to_numpy()
+        elif kind.startswith(("Int128", "UInt128", "Decimal")):
+            yield j, np.array([0 if v is None else v for v in column.to_list()], dtype=object)
+
+
+def _arrow_columns(table: Any) -> Iterator[tuple[int, Array]]:
+    for j, column in enumerate(table.columns):
+        kind = str(column.type)
+        if kind in ("int64", "uint64"):
+            values = column.fill_null(0) if column.null_count else column
+            yield j, values.to_numpy(zero_copy_only=False)
+        elif kind.startswith("decimal") and column.type.precision > 15:
+            size = np.abs(column.cast("float64").to_numpy(zero_copy_only=False))
+            large = np.flatnonzero(size >= WHOLE)
+            values = np.zeros(len(size), dtype=object)
+            values[large] = column.take(large).to_pylist()
+            yield j, values
+
+
+COLUMNS = {"pandas": _pandas_columns, "polars": _polars_columns, "pyarrow": _arrow_columns}

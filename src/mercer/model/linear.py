@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from mercer.kernels.feature_map import IdentityMap
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import UNITS, handed_out
-from mercer.model.rows import EPS, CentredRows
+from mercer.model.rows import EPS, CentredRows, are_alike
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.operators.sections import FeatureSections
@@ -35,6 +35,7 @@ def fit_linear_pca(
     weights: Array | None = None,
 ) -> Fit:
     """PCA of the rows themselves; its axes are the columns of the projection's coefficients."""
+    require_different(x)
     sections = FeatureSections(IdentityMap(int(x.shape[1])))
     return fit_features(x, sections, asked, plan=plan, rng=rng, weights=weights, unit=0.0)
 
@@ -161,6 +162,17 @@ def require_variance(values: Array, cut: float, *, nothing: float = 0.0) -> None
             "witness."
         )
         raise KernelError(msg)
+    raise_zero_variance()
+
+
+def require_different(x: Rows) -> None:
+    """Raise when all rows are one and the same."""
+    if are_alike(x):
+        raise_zero_variance()
+
+
+def raise_zero_variance() -> NoReturn:
+    """Say that there is no component to find."""
     msg = (
         "The data have zero variance in feature space: all rows map to one point, so there is no "
         "component to find. Check that the rows differ, by more than 1e-150 (scale the columns otherwise), "

@@ -22,6 +22,7 @@ from mercer.model.errorbars import (
 from mercer.model.linear import require_finite, require_variance
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
+from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import EigenPairs, fixed_signs
@@ -139,7 +140,10 @@ def _found(
     if not low_rank.projects:
         estimate = estimated_certificate(kernel, x, low_rank, trace=trace, weights=weights, rng=rng)
         none = np.zeros_like(values)  # features are as small as what they tell apart
-        return Found(dtype, seen, pairs, coef, estimate, _cut(values, none, dtype), none)
+        # They are rounded to a few units of themselves, after which nothing but squares is summed up.
+        nothing = (ALIKE * float(np.finfo(dtype).eps)) ** 2 * trace
+        cut = max(_cut(values, none, dtype), nothing)
+        return Found(dtype, seen, pairs, coef, estimate, cut, none)
     points = _points(low_rank).astype(dtype)
     lengths = kernel.tile_diag(points).astype(np.float64)
     errors = rounding_errors(lengths, coef, trace=trace, unit=entry_error(kernel, points))

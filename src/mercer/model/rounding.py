@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from mercer.engine.rows import take_rows
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from mercer.solvers import EigenPairs
 
 # A value of a kernel, or of an explicit feature, is right to a few units of rounding.
-UNITS = 4.0
-# Rows that show how tiles in float32 differ from those in float64.
+UNITS = 2.0
+# Entries of equal rows differ by so many times that, with sums of products in different orders between.
+ALIKE = 4.0
+# Rows whose nearest neighbours among themselves show how entries are rounded.
 PROBE_ROWS = 100
 
 
@@ -33,7 +36,7 @@ class MatrixRounding:
     it, make a random matrix, whose norm is at most twice the largest root sum of squares of a row (Wigner
     1955; Bandeira & van Handel 2016): 2 unit a √(max w Σw). Errors that a row has in common are DK + KD for
     a diagonal D. One side of each is centred, and ‖KP‖² ≤ ‖K‖ ‖PKP‖ ≤ a Σw λ₁. With neither argument, where
-    all entries of a block are off alike, the norm is at most unit a Σw: rows without variance look like that.
+    all entries of a block are off alike, the norm is a few times unit a Σw: rows without variance look like that.
     """
 
     unit: float
@@ -61,24 +64,32 @@ class MatrixRounding:
     @property
     def nothing(self) -> float:
         """A matrix whose largest eigenvalue is no more than this may be that of equal rows."""
-        return self.unit * self.largest * self.weight
+        return ALIKE * self.unit * self.largest * self.weight
 
 
 def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
-    """The rounding of an entry, relative to the largest one.
+    """The rounding of an entry, relative to the largest one: a few units, or what some entries show.
 
-    Entries in float32 are compared with those in float64 of the same rows. A given matrix is what it is, and a
-    Python function is not called again.
+    A given matrix is what it is, and a Python function is not called again.
     """
     unit = UNITS * float(np.finfo(operator.dtype).eps)
-    if operator.dtype == np.float64 or kernel.is_precomputed or not kernel.parallel:
+    single = operator.dtype != np.float64
+    if kernel.is_precomputed or not kernel.parallel or not (kernel.shift_invariant or single):
         return unit
     chosen = np.unique(np.linspace(0, operator.n - 1, PROBE_ROWS).astype(np.intp))
     few = take_rows(x, chosen).astype(np.float64)
-    exact = kernel.tile(few, few)
-    gap = operator.gram.block(chosen) + operator.gram.minus - exact
-    np.fill_diagonal(gap, 0.0)  # which is known, and not taken from a tile
-    return max(unit, float(np.max(np.abs(gap))) / float(np.max(np.abs(exact), initial=1e-300)))
+    block = operator.gram.block(chosen).astype(np.float64) + operator.gram.minus
+    np.fill_diagonal(block, -np.inf)  # which is known, and not taken from a tile
+    i, j = np.arange(len(chosen)), np.argmax(block, axis=1)
+    if kernel.shift_invariant and not sparse.issparse(few):
+        # k(x, y) = k(x - y, 0), where no distance is a difference of large squares. Near pairs far from the
+        # others lose most by it, and theirs are the largest values.
+        exact = kernel.tile(few[i] - few[j], np.zeros((1, few.shape[1])))[:, 0]
+    else:
+        exact = kernel.tile(few, few)[i, j]
+    gaps = np.abs(block[i, j] - exact)[np.isfinite(block[i, j])]
+    largest = float(np.max(np.abs(operator.gram.diag())))
+    return max(unit, float(np.max(gaps, initial=0.0)) / largest if largest > 0.0 else 0.0)
 
 
 def features_moved(trace: float, top: float, unit: float) -> float:

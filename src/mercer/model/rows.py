@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer.engine.pairwise import dot
-from mercer.engine.rows import row_blocks
+from mercer.engine.rows import RowSource, row_blocks
 from mercer.engine.tiles import row_slices
 from mercer.model.budget import FLOAT, SLICE_BYTES, SMALL
 from mercer.model.rounding import UNITS, features_moved
@@ -46,6 +46,21 @@ def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n
         return first + total / float(weights.sum())
 
 
+def are_alike(x: Rows) -> bool:
+    """Whether all rows in memory are one and the same: then there is no variance, whatever the kernel."""
+    if isinstance(x, RowSource):
+        return False  # read once: their moments show it
+    if sparse.issparse(x):
+        counts = np.diff(x.indptr)
+        return bool(np.all(counts == counts[0])) and all(
+            np.all(each.reshape(len(counts), -1) == each[: counts[0]])
+            for each in (x.indices, x.data)
+            if len(each)
+        )
+    # Rows that differ do so among the first, as a rule, and no others are looked at then.
+    return all(bool(np.all(x[i] == x[:1])) for i in row_slices(len(x), BLOCK_ROWS))
+
+
 @dataclass(frozen=True, repr=False)
 class CentredRows:
     """Φ̃ = S(Φ - 1μᵀ), S = diag(√w), μ = Φᵀw/Σw; S = I and μ the mean where all rows count alike.
@@ -75,7 +90,10 @@ class CentredRows:
         largest = float(np.float64(max(features.max(), -features.min())))
         if features.dtype != np.float64:
             return cls(features, mean, largest, roots)
-        rows = features - mean
+        # In two steps, from the first row on: the mean is rounded, and near rows may differ by less.
+        with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
+            rows = features - features[0]
+            rows -= weighted_mean(rows, weights)
         if roots is not None:
             rows *= roots[:, None]
         return cls(rows, mean, largest, roots)

@@ -171,17 +171,16 @@ class Centred:
     def dense(self) -> Array:
         """P S K S P as a new array."""
         matrix = self.gram.dense()
-        if self.weights is None:
-            means = matrix.mean(axis=0)
-            mean = means.mean()
-        else:
-            shares = self.shares.astype(matrix.dtype, copy=False)
-            means = shares @ matrix
-            mean = shares @ means
-        _require_finite(means)
-        matrix -= means[None, :]
-        matrix -= means[:, None]
-        matrix += mean
+        shares = self.shares.astype(matrix.dtype, copy=False)
+        # Twice: a mean of n entries is rounded, by up to n/2 units, and what it leaves in all of them alike
+        # would be an eigenvalue n times as large. The means of what is left are right to its own size.
+        for _ in range(2):
+            means = matrix.mean(axis=0) if self.weights is None else shares @ matrix
+            mean = means.mean() if self.weights is None else shares @ means
+            _require_finite(means)
+            matrix -= means[None, :]
+            matrix -= means[:, None]
+            matrix += mean
         if self.roots is not None:
             roots = self.roots.astype(matrix.dtype, copy=False)
             matrix *= roots[:, None]

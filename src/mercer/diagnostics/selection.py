@@ -26,6 +26,7 @@ from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.parts import named_approximation
 from mercer.estimators.progress import Teller
 from mercer.estimators.validation import as_generator, users_level
+from mercer.model.linear import require_different
 
 if TYPE_CHECKING:
     from mercer._core.table import Table
@@ -163,6 +164,7 @@ def select(
     named_approximation(approximation)
     rows, some, n = sample_rows(X, max_rows, rng=rng)
     door.check_scale(rows)
+    require_different(rows)
     labels = door.check_labels(y, n)
     chosen = door.check_judge(judge, labels)
     criterion = door.check_criterion(criterion, chosen, rows)

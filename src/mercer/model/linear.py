@@ -88,7 +88,9 @@ def _primal(
     both = rows.times(np.concatenate([small.vectors / scale, small.products / scale], axis=1))
     u, products = np.split(both, 2, axis=1)
     signs = score_signs(u, rows.roots)  # a vector that is turned round takes its axis with it
-    pairs = EigenPairs(small.values, u * signs, products * signs, 1, small.status)
+    # An axis of LAPACK's has a few units of the first one in it, which is √(λ₁/λ) times as long in Φ̃v.
+    spilt = UNITS * EPS * small.values[0] * np.sqrt(small.values[0] / small.values)
+    pairs = EigenPairs(small.values, u * signs, products * signs, 1, small.status, rounding=spilt)
     return pairs, small.vectors * signs, total
 
 
@@ -97,9 +99,7 @@ def _dual(
 ) -> tuple[EigenPairs, Array, float]:
     """K̃ = Φ̃Φ̃ᵀ, K̃U = UΛ; then V = Φ̃ᵀUΛ^(-1/2) are the axes."""
     gram = StoredGram(rows.gram())
-    pairs, total = solve_small(
-        gram, asked, cut=rows.cut, plan=plan, rng=rng, nothing=rows.nothing
-    )
+    pairs, total = solve_small(gram, asked, cut=rows.cut, plan=plan, rng=rng, nothing=rows.nothing)
     pairs = pairs.turned(score_signs(pairs.vectors, rows.roots))
     axes = rows.transposed_times(pairs.vectors / np.sqrt(pairs.values))  # (m, k)
     return pairs, _orthonormalised(axes, pairs.values), total

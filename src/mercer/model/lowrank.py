@@ -54,8 +54,9 @@ def fit_low_rank(
     """PCA of the features f = sections(x) W: A = WV and b = μᵀV for their axes V and mean μ.
 
     The pairs are those of the features' scatter, (r, k). ``total`` is tr(scatter) + tr(K - K̂), which is
-    no less than tr(HKH): centring takes 1ᵀK1/n off the trace of K, and the scatter only 1ᵀK̂1/n. So a
-    share of the variance is never overstated.
+    no less than tr(HKH) where K - K̂ is positive semi-definite: centring takes 1ᵀK1/n off the trace of K, and
+    the scatter only 1ᵀK̂1/n. So with landmarks a share of the variance is never overstated. Random features
+    err to either side, and their shares are estimates.
 
     Where the scores of rows in float32 would be what is left of terms that cancel, the pass is made again
     in float64, and the model computes in it.

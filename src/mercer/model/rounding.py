@@ -1,7 +1,7 @@
 """What rounding adds to the claims of a fit: it moves the matrix, and the pairs that are handed out.
 
 A residual is computed from the matrix that was computed. The claim is about the true one, of the rows as they
-are, and about the numbers that a user gets: what lies between them is bounded here, and told with the residual.
+are, and about the numbers that a user gets. What lies between them is bounded here, and told with it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MatrixRounding:
     it, make a random matrix, whose norm is at most twice the largest root sum of squares of a row (Wigner
     1955; Bandeira & van Handel 2016): 2 unit a √(max w Σw). Errors that a row has in common are DK + KD for
     a diagonal D. One side of each is centred, and ‖KP‖² ≤ ‖K‖ ‖PKP‖ ≤ a Σw λ₁. With neither argument, where
-    all entries of a block are off alike, the norm is a few times unit a Σw: rows without variance look like that.
+    all entries of a block are off alike, the norm is a few times unit a Σw: rows that are alike look so.
     """
 
     unit: float
@@ -111,4 +111,6 @@ def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0
     lengths = np.linalg.norm(vectors - pairs.vectors, axis=0)  # (k,)
     norm = max(float(np.max(pairs.values, initial=0.0)), -lowest)
     added: Array = moved + sizes + norm * lengths
+    if pairs.rounding is not None:
+        added = added + pairs.rounding
     return replace(pairs, vectors=vectors, rounding=added)

@@ -79,24 +79,25 @@ class CentredRows:
     def of(cls, features: Rows, weights: Array | None = None) -> CentredRows:
         """Centre and scale the rows of dense or sparse features; theirs stay as they are."""
         roots = None if weights is None else np.sqrt(weights)
-        mean = weighted_mean(features, weights)
         if sparse.issparse(features):
             # Centring happens after the products here, so they need all the digits there are.
             rows = features.astype(np.float64)
             largest = float(np.max(np.abs(rows.data), initial=0.0))
             if roots is not None:
                 rows.data *= np.repeat(roots, np.diff(rows.indptr))
-            return cls(rows, mean, largest, roots)
+            return cls(rows, weighted_mean(features, weights), largest, roots)
         largest = float(np.float64(max(features.max(), -features.min())))
         if features.dtype != np.float64:
-            return cls(features, mean, largest, roots)
+            return cls(features, weighted_mean(features, weights), largest, roots)
         # In two steps, from the first row on: the mean is rounded, and near rows may differ by less.
         with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
             rows = features - features[0]
-            rows -= weighted_mean(rows, weights)
+            w = np.ones(len(rows)) if weights is None else weights
+            shift = w @ rows / float(w.sum())
+            rows -= shift
         if roots is not None:
             rows *= roots[:, None]
-        return cls(rows, mean, largest, roots)
+        return cls(rows, features[0] + shift, largest, roots)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import frozen
-from mercer import IncrementalKernelPCA, load
+from mercer import IncrementalKernelPCA, KernelPCA, load
 from mercer._core.errors import (
     InputError,
     KernelError,
@@ -299,6 +300,32 @@ def test_weights_of_rows_that_fade():
     assert past == pytest.approx(0.5**5)
     _, w = row_weights(np.array([1e-12, 1e-12]), 2, 0.999)  # weights far below one do not fade
     np.testing.assert_allclose(w, 1e-12 * np.log(1 / 0.999) / (1 - 0.999), rtol=1e-9)
+
+
+@pytest.mark.parametrize("f", [0.9, 0.999, 0.001])
+@pytest.mark.parametrize("weights", [[1, 1e17, 1, 1], [3, 1e17, 2, 1e-17, 5], [1e17, 1e17, 2, 3]])
+def test_a_huge_weight_does_not_blur_those_behind_it(weights, f):
+    past, w = row_weights(np.array(weights, dtype=float), len(weights), f)
+    with localcontext(prec=60):
+        s, base = [Decimal(weight) for weight in weights], Decimal(f)
+        true = [
+            base ** sum(s[i + 1 :], Decimal(0)) * (1 - base ** s[i]) / (1 - base)
+            for i in range(len(s))
+        ]
+    np.testing.assert_allclose(w, np.array(true, dtype=float), rtol=1e-12, atol=1e-300)
+    assert past == 0.0
+
+
+def test_a_stream_after_a_row_of_huge_weight_is_that_of_what_is_left(rng):
+    """After a row that counts 1e17 times nothing is left of those before it."""
+    before, heavy, after = (rng.standard_normal((m, 2)) for m in (20, 1, 9))
+    weights = np.concatenate([np.ones(20), [1e17], np.ones(9)])
+    kernel, f = RBF(0.5), 0.9
+    ours = IncrementalKernelPCA(2, kernel=kernel, forgetting=f, tol=0.0)
+    ours.fit(np.concatenate([before, heavy, after]), sample_weight=weights)
+    left = np.concatenate([[f**9 / (1 - f)], f ** np.arange(8, -1, -1.0)])
+    theirs = KernelPCA(2, kernel=kernel).fit(np.concatenate([heavy, after]), sample_weight=left)
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-6)
 
 
 # ── the dictionary ──────────────────────────────────────────────────────────

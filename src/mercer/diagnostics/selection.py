@@ -34,6 +34,7 @@ from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.parts import named_approximation
 from mercer.estimators.progress import Teller
 from mercer.estimators.validation import as_generator, check_weights, users_level
+from mercer.model.linear import require_different
 
 if TYPE_CHECKING:
     from mercer._core.table import Table
@@ -252,6 +253,7 @@ def _court(
 ) -> Court:
     """What all candidates are judged on: distinct rows with their weights, folds, noise or neighbours."""
     door.check_scale(rows)
+    require_different(rows)
     criterion = door.check_criterion(criterion, judge, rows)
     own = None if labels is None else labels[some]
     if isinstance(folds, Integral):  # the caller's own splitter counts the caller's rows

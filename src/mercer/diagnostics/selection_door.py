@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import type_of_target
 
-from mercer._core.errors import InputError, nearest
+from mercer._core.errors import InputError, ParameterError, nearest
 from mercer.diagnostics.selection_court import Candidate
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ def check_judge(judge: Any, y: Array | None) -> Any:
     if y is None:
         if judge is not None:
             msg = f"judge={judge!r} came without y. Pass y, or leave `judge` out."
-            raise InputError(msg)
+            raise ParameterError(msg)
         return None
     if judge is not None:
         if not hasattr(judge, "fit") or isinstance(judge, type):
             msg = f"judge={judge!r} came; a scikit-learn estimator was needed, as LogisticRegression()."
-            raise InputError(msg)
+            raise ParameterError(msg)
         return judge
     linear = (
         LogisticRegression(max_iter=1000) if _are_classes(y) else RidgeCV(np.logspace(-4, 4, 9))
@@ -85,18 +85,18 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
                 f"criterion={criterion!r} looks at no labels, but y came. Leave y out, or name a scoring of "
                 "scikit-learn such as 'accuracy'."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
         return _check_scoring(criterion)
     chosen = CRITERIA[0] if criterion is None else criterion
     if chosen not in CRITERIA:
         msg = f"criterion={criterion!r} came without y. {nearest(str(criterion), CRITERIA)}"
-        raise InputError(msg)
+        raise ParameterError(msg)
     if sparse.issparse(rows) and chosen in ("denoising", "reconstruction"):
         msg = (
             f"criterion={chosen!r} takes rows back to input space, and X is sparse. Use X.toarray(), "
             "criterion='agreement', or a judge with y."
         )
-        raise InputError(msg)
+        raise ParameterError(msg)
     return chosen
 
 
@@ -107,10 +107,10 @@ def _check_scoring(scoring: Any) -> Any:
     names = get_scorer_names()
     if not isinstance(scoring, str):
         msg = f"criterion={scoring!r} came; one scoring of scikit-learn was needed, such as 'accuracy'."
-        raise InputError(msg)
+        raise ParameterError(msg)
     if scoring not in names:
         msg = f"criterion={scoring!r} is no scoring of scikit-learn. {nearest(scoring, names)}"
-        raise InputError(msg)
+        raise ParameterError(msg)
     return scoring
 
 
@@ -128,7 +128,7 @@ def check_folds(
                 f"folds={folds} came for {m} rows. Needed: at least 2, and at least two rows in each. "
                 "Lower `folds`, or give more rows."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
         stratified = judge is not None and is_classifier(judge)
         if stratified and y is not None:
             _check_classes(y, int(folds))
@@ -138,7 +138,7 @@ def check_folds(
         msg = (
             f"folds={folds!r} came; a number such as 3, or a splitter of scikit-learn, was needed."
         )
-        raise InputError(msg)
+        raise ParameterError(msg)
     elif not hasattr(folds, "split"):
         folds = _check_pairs(list(folds), m, n)
     try:
@@ -204,7 +204,7 @@ def check_noise(noise: Any) -> float:
     """A positive share of the spread."""
     if not isinstance(noise, Real) or isinstance(noise, bool) or not 0.0 < float(noise) < 10.0:
         msg = f"noise={noise!r} came; a share of the spread of the rows was needed, such as 0.3."
-        raise InputError(msg)
+        raise ParameterError(msg)
     return float(noise)
 
 
@@ -244,10 +244,10 @@ def check_components(n_components: Any, smallest: int) -> list[int]:
                 "training fold can hold; kernels are compared at the same numbers, so a share of the "
                 "variance will not do."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
     if not asked:
         msg = "n_components is empty. Give a number, several, or None for 10."
-        raise InputError(msg)
+        raise ParameterError(msg)
     return sorted({index(k) for k in asked})
 
 
@@ -265,5 +265,5 @@ def check_verbose(verbose: Any) -> bool:
     """Whether to tell."""
     if not isinstance(verbose, Integral) or verbose < 0:
         msg = f"verbose must be 0 (silent) or 1 (a line about once a second), but {verbose!r} came."
-        raise InputError(msg)
+        raise ParameterError(msg)
     return bool(verbose)

@@ -30,19 +30,25 @@ class Moments:
 
     @classmethod
     def of(cls, block: Array, weights: Array | None = None) -> Moments:  # (b, m), (b,)
-        """Of one block of rows; the product runs in the precision of the block."""
+        """Of one block of rows; the product runs in the precision of the block.
+
+        The mean is taken of differences from the first row: rows that are all alike have that very row
+        for a mean, to the last bit, where the rounding of a plain sum would pass for variance.
+        """
+        weight = float(len(block) if weights is None else weights.sum(dtype=np.float64))
+        if weight == 0.0:
+            return cls.empty(block.shape[1])
+        first = block[0]
+        centred = block - first
         if weights is None:
-            weight = float(len(block))
-            mean = block.mean(axis=0, dtype=np.float64)
-            centred = block - mean.astype(block.dtype)
+            shift = centred.mean(axis=0, dtype=np.float64)
         else:
-            weight = float(weights.sum(dtype=np.float64))
-            if weight == 0.0:
-                return cls.empty(block.shape[1])
-            mean = weights @ block.astype(np.float64, copy=False) / weight
-            roots = np.sqrt(weights).astype(block.dtype, copy=False)
-            centred = (block - mean.astype(block.dtype)) * roots[:, None]
-        return cls(weight, mean, (centred.T @ centred).astype(np.float64, copy=False))
+            shift = weights @ centred.astype(np.float64, copy=False) / weight
+        centred -= shift.astype(block.dtype)
+        if weights is not None:
+            centred *= np.sqrt(weights).astype(block.dtype, copy=False)[:, None]
+        scatter = (centred.T @ centred).astype(np.float64, copy=False)
+        return cls(weight, first + shift, scatter)
 
     def merged(self, other: Moments) -> Moments:
         """Of both sets of rows together."""

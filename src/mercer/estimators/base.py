@@ -184,7 +184,7 @@ class Projector(
 
     @property
     def residuals_(self) -> Array:
-        """Relative residual of each eigenpair, in float64."""
+        """‖K̃u - λu‖/λ₁ of each pair as it is handed out, with what rounding may add; in float64."""
         return self._fitted("residuals_").residuals
 
     def _fitted(self, name: str) -> Fit:

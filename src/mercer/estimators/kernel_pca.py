@@ -67,7 +67,7 @@ class KernelPCA(Inverse):
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
         goes on from there after a kill, with the same result; any other fit refuses the file, so a
-        search over parameters or folds needs one path each, or none.
+        search over parameters or folds needs one path each, or none. The file stays when the fit is done.
     verbose : int, default=0
         1 tells on stderr how far the fit is.
     random_state : int, Generator, RandomState or None, default=None
@@ -86,9 +86,12 @@ class KernelPCA(Inverse):
     explained_variance_ : ndarray of shape (k,)
         ``eigenvalues_ / (n - 1)``: the variance of each score.
     explained_variance_ratio_ : ndarray of shape (k,)
-        Shares of the true total variance, kept components or not.
+        Shares of the true total variance, kept components or not. Of an approximation by landmarks at
+        least these shares, of random features estimates.
     residuals_ : ndarray of shape (k,)
-        ‖K̃u - λu‖/λ₁ of each pair: its eigenvalue is within residual · λ₁ of a true one.
+        ‖K̃u - λu‖/λ₁ of each pair as it is handed out, with what rounding may add to it: its eigenvalue
+        is within residual · λ₁ of a true one. Of an approximation, those of its small problem;
+        ``fit_.bounds`` speak of K there.
     plan_ : Plan
         Route, solver and storage, with reasons.
     fit_ : Fit

@@ -34,7 +34,7 @@ _MODEL = {
     "EigenPairs": _of(
         "mercer.solvers.base:EigenPairs",
         "values: float[k]; vectors: float[n,k]; products: float[n,k]; n_products: int; status: Status; "
-        "spectrum: none|float[s]; unseen?: none|float[k]",
+        "spectrum: none|float[s]; unseen?: none|float[k]; rounding?: none|float[k]",
     ),
     "FeatureMean": _of("mercer.model.space:FeatureMean", "coef: float[m]; norm: number"),
     "FeatureSections": _of(

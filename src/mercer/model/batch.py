@@ -179,7 +179,9 @@ def row_weights(weights: Array | None, n: int, forgetting: float) -> tuple[float
     s = np.ones(n) if weights is None else weights
     if forgetting == 1.0:
         return 1.0, s
-    after = np.cumsum(s[::-1])[::-1] - s
+    # Sums of the weights behind a row alone: from a sum with its own weight, that of 1e17 would take the
+    # others' digits with it.
+    after = np.append(np.cumsum(s[:0:-1])[::-1], 0.0)
     log = np.log(forgetting)
     # expm1 keeps the digits of 1 - f^s for weights far below one.
     w = np.exp(after * log) * (np.expm1(s * log) / np.expm1(log))

@@ -17,6 +17,7 @@ from mercer.model.borders import SMALL_ROWS, lapack_share
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
+from mercer.model.rounding import MatrixRounding, handed_out
 from mercer.model.space import FeatureMean
 from mercer.operators import Centred, RoundedGram, StoredGram, TiledGram
 from mercer.operators.sections import GivenSections, KernelSections
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
     from mercer.model.problem import Plan
+
+
+# Entries this many times as large as their spread are shifted: with less, hardly a digit is gained.
+WIDE_KERNEL = 16.0
 
 
 def fit_dual(
@@ -65,11 +70,11 @@ def dual_fit(
     sketch: Centred | None = None,
 ) -> Fit:
     """The fitted value of eigenpairs of the centred kernel matrix: A = S U Λ^(-1/2), Z = X."""
-    largest = float(np.max(np.abs(operator.gram.diag())))
-    cut = rounding_cut(
-        pairs.values, largest * operator.weight / operator.n, operator.n, operator.dtype
-    )
-    require_variance(pairs.values if pairs.spectrum is None else pairs.spectrum, cut)
+    rounding = MatrixRounding.of(operator, kernel, x)
+    largest, top = rounding.largest, float(np.max(pairs.values, initial=0.0))
+    cut = rounding_cut(pairs.values, rounding, operator.dtype)
+    spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum
+    require_variance(spectrum, cut, nothing=rounding.nothing)
     seen = None if kernel.why_valid() else _low_end(operator, sketch, pairs, rng=rng)
     pairs = keep(pairs, asked, total=total, cut=cut)
     pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
@@ -81,10 +86,10 @@ def dual_fit(
         x.dtype, largest * np.linalg.norm(coef, axis=0) + np.abs(offset), spread
     )
     projection = Projection(sections, coef.astype(dtype), offset.astype(dtype))
-    shares = operator.shares
+    shares, lowest = operator.shares, 0.0 if seen is None else seen.lowest
     return Fit(
         projection,
-        pairs,
+        handed_out(pairs, x.dtype, moved=rounding.moved(top), lowest=lowest),
         total,
         operator.n - 1,
         plan,
@@ -115,6 +120,7 @@ def _times(fit: Fit, unit: float) -> Fit:
         products=pairs.products * unit,
         spectrum=spectrum,
         unseen=None if pairs.unseen is None else pairs.unseen * unit,
+        rounding=None if pairs.rounding is None else pairs.rounding * unit,
     )
     low = fit.low_end
     if low is not None:
@@ -140,13 +146,29 @@ def gram_operators(
         exact = tiled(kernel, x, plan, dtype=np.float64, sliced=plan.sliced)
         return Centred(exact, weights), Centred(_sketch(kernel, x, plan, exact), weights)
     dtype = np.float64 if plan.double else None
-    exact = tiled(kernel, x, plan, dtype=dtype, hold_bytes=plan.hold_bytes)
+    minus = _constant(kernel, x)
+    exact = tiled(kernel, x, plan, dtype=dtype, hold_bytes=plan.hold_bytes, minus=minus)
     return Centred(exact.stored() if plan.storage == "full" else exact, weights), None
 
 
 def _few(x: Rows) -> Rows:
     n = int(x.shape[0])
     return take_rows(x, np.unique(np.linspace(0, n - 1, 100).astype(np.intp)))
+
+
+def _constant(kernel: Kernel, x: Rows) -> float:
+    """What the entries of a wide kernel have in common, where they hardly differ; else nothing.
+
+    A Python function is called once a pair, and not for this.
+    """
+    if not kernel.parallel:
+        return 0.0
+    few = _few(x).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
+        tile = kernel.tile(few, few)
+        mean = float(tile.mean())
+        spread = float(np.max(np.abs(tile - mean)))
+    return mean if WIDE_KERNEL * spread < abs(mean) < np.inf else 0.0
 
 
 def fits_single(kernel: Kernel, x: Rows) -> bool:
@@ -264,8 +286,9 @@ def _low_end(
     return low_end(operator, sketch=sketch, rng=rng)
 
 
-def rounding_cut(values: Array, largest: float, n: int, dtype: np.dtype[Any]) -> float:
-    """Eigenvalues below this are rounding: of the entries (random, √n) and of the solver (λ₁)."""
+def rounding_cut(values: Array, rounding: MatrixRounding, dtype: np.dtype[Any]) -> float:
+    """Eigenvalues below this are rounding: of the entries, each for itself, and of the solver (λ₁)."""
     eps = float(np.finfo(dtype).eps)
     top = float(np.max(values, initial=0.0))
-    return eps * (4.0 * np.sqrt(n) * largest + 30.0 * top)
+    alone = rounding.largest * np.sqrt(rounding.heaviest * rounding.weight)
+    return float(eps * (4.0 * alone + 30.0 * top))

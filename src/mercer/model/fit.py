@@ -12,7 +12,7 @@ from mercer.engine.rows import RowSource, take_rows
 from mercer.kernels.dot import Linear
 from mercer.model.approximate import fit_approximation
 from mercer.model.dual import fit_dual
-from mercer.model.linear import fit_features, fit_linear_pca
+from mercer.model.linear import fit_features, fit_linear_pca, require_different
 from mercer.model.streamed import fit_streamed
 from mercer.operators.sections import FeatureSections
 
@@ -35,6 +35,7 @@ def fit_kernel_pca(
     watch: Watch = BLIND,
 ) -> Fit:
     """Kernel PCA of the rows x with a resolved kernel, as planned."""
+    require_different(x)
     if not kernel.parallel:
         _probe_symmetry(kernel, x)
     if plan.approximation is not None:

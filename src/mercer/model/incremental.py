@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
+from mercer.approximations.whitening import entry_error
 from mercer.engine.moments import Moments
 from mercer.model.around import StreamCertificate
 from mercer.model.batch import Batch, grown, require_positive, row_weights
@@ -17,6 +18,7 @@ from mercer.model.linear import require_finite
 from mercer.model.problem import Plan
 from mercer.model.projection import Projection
 from mercer.model.result import Fit, keep
+from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.operators.sections import KernelSections
@@ -262,7 +264,19 @@ class Stream:
     def _cut(self, values: Array) -> float:
         """Eigenvalues below this are rounding: of the solver, and of the coordinates."""
         eps, top = float(np.finfo(self.dtype).eps), float(np.max(values, initial=0.0))
-        return 30.0 * eps * top + 4.0 * UNIT**2 * self.dictionary.condition * self.trace
+        error = self._entry_rounding()
+        return 30.0 * eps * top + error**2 * self.dictionary.condition * self.trace
+
+    def _entry_rounding(self) -> float:
+        """By how much kernel values of equal rows may differ, relative to k(x, x).
+
+        Sums of d products are taken in different orders, which a power then multiplies.
+        """
+        kernel, points = self.dictionary.kernel, self.dictionary.points
+        sums = ALIKE + math.sqrt(int(points.shape[1]))
+        if not kernel.parallel:  # a Python function is not called for this
+            return sums * UNIT
+        return sums * entry_error(kernel, points.astype(np.float64, copy=False))
 
     def _require_variance(self, values: Array, cut: float) -> None:
         if np.any(values > cut):

@@ -22,6 +22,7 @@ from mercer.model.errorbars import (
 from mercer.model.linear import require_finite, require_variance
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
+from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import EigenPairs, fixed_signs
@@ -53,8 +54,9 @@ def fit_low_rank(
     """PCA of the features f = sections(x) W: A = WV and b = μᵀV for their axes V and mean μ.
 
     The pairs are those of the features' scatter, (r, k). ``total`` is tr(scatter) + tr(K - K̂), which is
-    no less than tr(HKH): centring takes 1ᵀK1/n off the trace of K, and the scatter only 1ᵀK̂1/n. So a
-    share of the variance is never overstated.
+    no less than tr(HKH) where K - K̂ is positive semi-definite: centring takes 1ᵀK1/n off the trace of K, and
+    the scatter only 1ᵀK̂1/n. So with landmarks a share of the variance is never overstated. Random features
+    err to either side, and their shares are estimates.
 
     Where the scores of rows in float32 would be what is left of terms that cancel, the pass is made again
     in float64, and the model computes in it.
@@ -139,7 +141,10 @@ def _found(
     if not low_rank.projects:
         estimate = estimated_certificate(kernel, x, low_rank, trace=trace, weights=weights, rng=rng)
         none = np.zeros_like(values)  # features are as small as what they tell apart
-        return Found(dtype, seen, pairs, coef, estimate, _cut(values, none, dtype), none)
+        # They are rounded to a few units of themselves, after which nothing but squares is summed up.
+        nothing = (ALIKE * float(np.finfo(dtype).eps)) ** 2 * trace
+        cut = max(_cut(values, none, dtype), nothing)
+        return Found(dtype, seen, pairs, coef, estimate, cut, none)
     points = _points(low_rank).astype(dtype)
     lengths = kernel.tile_diag(points).astype(np.float64)
     errors = rounding_errors(lengths, coef, trace=trace, unit=entry_error(kernel, points))

@@ -17,6 +17,7 @@ from mercer._core.errors import (
 )
 from mercer._core.status import Status
 from mercer.operators.sections import KernelSections
+from mercer.solvers.base import largest_size
 from mercer.solvers.spot import ROWS as SPOT_ROWS
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # The largest eigenvalue within this factor of the average one: ranking says nothing.
 FLAT = 1.05
+# Residuals above this are worth a word on where they are from.
+TOLD = 1e-10
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,12 +106,18 @@ class Fit:
 
     @property
     def residuals(self) -> Array:
-        """‖HKHu - λu‖/λ₁ of each pair."""
+        """‖HKHu - λu‖/λ₁ of each pair as it is handed out, with what rounding may add.
+
+        Of an approximation or a stream, those of its small problem: `bounds` speak of K there.
+        """
         return self.pairs.residuals
 
     @property
     def explained(self) -> Array:
-        """Share of the true total variance of each component."""
+        """Share of the true total variance of each component.
+
+        Of an approximation by landmarks at least so much; of random features and of a stream about so much.
+        """
         return self.eigenvalues / self.total
 
     @property
@@ -225,7 +234,17 @@ class Fit:
         status = self.pairs.status
         ended = "converged" if status is Status.CONVERGED else status.value
         seen = "" if self.pairs.unseen is None else f" (rounding seen on {SPOT_ROWS} rows)"
-        return f"residuals   ‖K̃u - λu‖/λ₁ at most {np.max(self.residuals):.1e}{seen}; {ended}"
+        worst = float(np.max(self.residuals))
+        if worst > TOLD and self._from_rounding > 0.5 * worst:
+            seen += ", mostly rounding"
+        return f"residuals   ‖K̃u - λu‖/λ₁ at most {worst:.1e}{seen}; {ended}"
+
+    @property
+    def _from_rounding(self) -> float:
+        """The part of the residuals that no iteration would take away."""
+        if self.pairs.rounding is None:
+            return 0.0
+        return float(np.max(self.pairs.rounding)) / largest_size(self.eigenvalues)
 
     def _work(self) -> str:
         if self.is_low_rank:

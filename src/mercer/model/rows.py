@@ -3,29 +3,62 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 from mercer.engine.pairwise import dot
-from mercer.engine.rows import row_blocks
+from mercer.engine.rows import RowSource, row_blocks
+from mercer.engine.tiles import row_slices
+from mercer.model.budget import FLOAT, SLICE_BYTES, SMALL
+from mercer.model.rounding import UNITS, features_moved
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mercer._core.types import Array, Rows
 
 # Rows whose sum is taken at a time: of float32 rows only these are held in float64.
 BLOCK_ROWS = 4096
+EPS = float(np.finfo(np.float64).eps)
 
 
 def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n,) -> (d,)
-    """μ = Σwx/Σw in float64, whatever the precision of the rows and wherever they are."""
+    """μ = Σwx/Σw in float64, whatever the precision of the rows and wherever they are.
+
+    Of dense rows as x₀ + Σw(x - x₀)/Σw: rows that are all alike have that very row for a mean, to the last
+    bit, and far from the origin the sum rounds to the size of the differences.
+    """
     if weights is None:
         weights = np.ones(x.shape[0])
-    total = np.zeros(x.shape[1])
-    for i, block in row_blocks(x, BLOCK_ROWS):
-        total += np.asarray(block.T @ weights[i])
-    return total / float(weights.sum())
+    first, total = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
+        for i, block in row_blocks(x, BLOCK_ROWS):
+            if sparse.issparse(block):
+                total += np.asarray(block.T @ weights[i])
+                continue
+            rows = block.astype(np.float64)
+            first = rows[0].copy() if i.start == 0 else first
+            rows -= first
+            total += rows.T @ weights[i]
+        return first + total / float(weights.sum())
+
+
+def are_alike(x: Rows) -> bool:
+    """Whether all rows in memory are one and the same: then there is no variance, whatever the kernel."""
+    if isinstance(x, RowSource):
+        return False  # read once: their moments show it
+    if sparse.issparse(x):
+        counts = np.diff(x.indptr)
+        return bool(np.all(counts == counts[0])) and all(
+            np.all(each.reshape(len(counts), -1) == each[: counts[0]])
+            for each in (x.indices, x.data)
+            if len(each)
+        )
+    # Rows that differ do so among the first, as a rule, and no others are looked at then.
+    return all(bool(np.all(x[i] == x[:1])) for i in row_slices(len(x), BLOCK_ROWS))
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,10 +66,11 @@ class CentredRows:
     """Φ̃ = S(Φ - 1μᵀ), S = diag(√w), μ = Φᵀw/Σw; S = I and μ the mean where all rows count alike.
 
     Φ̃ᵀΦ̃ = Σ w (φ - μ)(φ - μ)ᵀ and Φ̃Φ̃ᵀ have the non-zero eigenvalues that repeated rows would give.
-    Subtracting μ from a sparse matrix would fill it, so there it stays implicit.
+    Subtracting μ from a sparse matrix would fill it, so there it stays implicit. Rows in float32 are centred
+    and multiplied in float64, a slice at a time: their numbers are exact, and so is what is said of them.
     """
 
-    rows: Rows  # (n, m): dense, centred and scaled; or sparse, scaled and not centred
+    rows: Rows  # (n, m): in float64 centred and scaled; in float32 as they came; sparse and scaled
     mean: Array  # (m,) float64
     largest: float  # max |Φ|, before centring and scaling
     roots: Array | None = None  # (n,) √w in float64, where the rows carry weights
@@ -45,19 +79,25 @@ class CentredRows:
     def of(cls, features: Rows, weights: Array | None = None) -> CentredRows:
         """Centre and scale the rows of dense or sparse features; theirs stay as they are."""
         roots = None if weights is None else np.sqrt(weights)
-        mean = weighted_mean(features, weights)
         if sparse.issparse(features):
             # Centring happens after the products here, so they need all the digits there are.
             rows = features.astype(np.float64)
             largest = float(np.max(np.abs(rows.data), initial=0.0))
             if roots is not None:
                 rows.data *= np.repeat(roots, np.diff(rows.indptr))
-            return cls(rows, mean, largest, roots)
+            return cls(rows, weighted_mean(features, weights), largest, roots)
         largest = float(np.float64(max(features.max(), -features.min())))
-        rows = features - mean.astype(features.dtype)
+        if features.dtype != np.float64:
+            return cls(features, weighted_mean(features, weights), largest, roots)
+        # In two steps, from the first row on: the mean is rounded, and near rows may differ by less.
+        with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
+            rows = features - features[0]
+            w = np.ones(len(rows)) if weights is None else weights
+            shift = w @ rows / float(w.sum())
+            rows -= shift
         if roots is not None:
-            rows *= roots.astype(features.dtype)[:, None]
-        return cls(rows, mean, largest, roots)
+            rows *= roots[:, None]
+        return cls(rows, features[0] + shift, largest, roots)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -75,40 +115,93 @@ class CentredRows:
         heaviest = 1.0 if self.roots is None else float(np.max(self.roots**2))
         return self.largest * self.largest * max(self.weight, heaviest * self.shape[1])
 
+    # ── products ────────────────────────────────────────────────────────────
+    def _slices(self) -> Iterator[tuple[slice, Array]]:
+        """Φ̃ in float64, all of it, or a slice of rows at a time."""
+        if self.rows.dtype == np.float64:
+            yield slice(None), self.rows
+            return
+        n, m = self.shape
+        for i in row_slices(n, _slice_length(n, m)):
+            block = self.rows[i].astype(np.float64)
+            block -= self.mean
+            if self.roots is not None:
+                block *= self.roots[i, None]
+            yield i, block
+
+    def _columns(self) -> Iterator[Array]:
+        """Φ̃ in float64, all of it, or a slice of columns at a time."""
+        if self.rows.dtype == np.float64:
+            yield self.rows
+            return
+        n, m = self.shape
+        for j in row_slices(m, _slice_length(m, n)):
+            block = self.rows[:, j].astype(np.float64)
+            block -= self.mean[j]
+            if self.roots is not None:
+                block *= self.roots[:, None]
+            yield block
+
     def covariance(self) -> Array:  # (m, m)
-        """Φ̃ᵀΦ̃, Σw times the covariance, as float64 for the solver."""
-        product = dot(self.rows.T, self.rows.T).astype(np.float64, copy=False)
+        """Φ̃ᵀΦ̃, Σw times the covariance."""
         if self._implicit:
-            product -= self.weight * np.outer(self.mean, self.mean)
-        return product
+            return dot(self.rows.T, self.rows.T) - self.weight * np.outer(self.mean, self.mean)
+        return reduce(_added, (dot(block.T, block.T) for _, block in self._slices()))
 
     def gram(self) -> Array:  # (n, n)
-        """Φ̃Φ̃ᵀ, as float64 for the solver."""
-        product = dot(self.rows, self.rows).astype(np.float64, copy=False)
-        if self._implicit:
-            s, cross = self._roots, np.asarray(self.rows @ self.mean)
-            product -= np.outer(cross, s)
-            product -= np.outer(s, cross - (self.mean @ self.mean) * s)
+        """Φ̃Φ̃ᵀ."""
+        if not self._implicit:
+            return reduce(_added, (dot(block, block) for block in self._columns()))
+        product = dot(self.rows, self.rows)
+        s, cross = self._roots, np.asarray(self.rows @ self.mean)
+        product -= np.outer(cross, s)
+        product -= np.outer(s, cross - (self.mean @ self.mean) * s)
         return product
 
     def times(self, v: Array) -> Array:  # (m, k) -> (n, k)
-        """Φ̃ v in float64."""
-        product = np.asarray(self.rows @ v.astype(self.rows.dtype, copy=False), dtype=np.float64)
-        return product - np.outer(self._roots, self.mean @ v) if self._implicit else product
+        """Φ̃ v."""
+        if self._implicit:
+            return np.asarray(self.rows @ v) - np.outer(self._roots, self.mean @ v)
+        return np.concatenate([block @ v for _, block in self._slices()])
 
     def transposed_times(self, u: Array) -> Array:  # (n, k) -> (m, k)
-        """Φ̃ᵀ u in float64."""
-        product = np.asarray(self.rows.T @ u.astype(self.rows.dtype, copy=False), dtype=np.float64)
-        return product - np.outer(self.mean, self._roots @ u) if self._implicit else product
+        """Φ̃ᵀ u."""
+        if self._implicit:
+            return np.asarray(self.rows.T @ u) - np.outer(self.mean, self._roots @ u)
+        return reduce(_added, (block.T @ u[i] for i, block in self._slices()))
 
+    # ── rounding ────────────────────────────────────────────────────────────
     def cut(self, values: Array) -> float:
         """Eigenvalues below this are rounding: of the solver, and of the shift by the mean."""
         weight, m = self.weight, self.shape[1]
-        eps = float(np.finfo(self.rows.dtype).eps)
         top = float(np.max(values, initial=0.0))
         if self._implicit:  # subtracted after the product: rounding is of its size
-            return eps * (30.0 * top + 4.0 * weight * self.largest**2)
-        return 30.0 * eps * top + 4.0 * weight * m * (eps * self.largest) ** 2
+            return EPS * (30.0 * top + 4.0 * weight * self.largest**2)
+        return 30.0 * EPS * top + 4.0 * weight * m * (EPS * self.largest) ** 2
+
+    @property
+    def nothing(self) -> float:
+        """Rows that are all alike may show a variance of this, and no more.
+
+        Of sparse rows sums of n squares are subtracted from each other, which round to n/2 units of their
+        own size in the worst case, and all in one direction when all terms are alike.
+        """
+        n, m = self.shape
+        return 0.5 * (n + m) * EPS * self._trace(0.0) if self._implicit else 0.0
+
+    def moved(self, values: Array, total: float, unit: float) -> float:
+        """How far rounding moves the eigenvalues, with features off by `unit` of themselves.
+
+        Centred rows are rounded once more, and so are sums of their products.
+        """
+        top = float(np.max(values, initial=0.0))
+        lost = EPS * self._trace(total) if self._implicit else 0.0
+        centred = features_moved(total, top, UNITS * EPS)
+        return features_moved(self._trace(total), top, unit) + centred + 4.0 * lost
+
+    def _trace(self, total: float) -> float:
+        """Σw‖φ‖² = tr K, from that of the centred features."""
+        return total + self.weight * float(self.mean @ self.mean)
 
     @property
     def _implicit(self) -> bool:
@@ -118,3 +211,14 @@ class CentredRows:
     def _roots(self) -> Array:  # (n,)
         """√w, or ones."""
         return np.ones(self.shape[0]) if self.roots is None else self.roots
+
+
+def _slice_length(n: int, m: int) -> int:
+    """Rows of m numbers that are made float64 at a time: a third of them or fewer, unless they are few."""
+    most = max(SMALL // 2, min(SLICE_BYTES, FLOAT * n * m // 6))
+    return max(1, most // (FLOAT * max(m, 1)))
+
+
+def _added(left: Array, right: Array) -> Array:
+    left += right
+    return left

@@ -23,6 +23,11 @@ class SymmetricOperator(Protocol):
         """Precision of the entries, whatever the precision of the vectors."""
         ...
 
+    @property
+    def minus(self) -> float:
+        """A constant that is taken off every entry of the products, not off `diag`."""
+        ...
+
     def matmat(self, v: Array) -> Array:  # (n, k) -> (n, k)
         """K v, in the dtype of v."""
         ...

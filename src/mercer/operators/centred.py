@@ -45,7 +45,12 @@ class Centred:
 
     The first product also carries the column w/Σw: Kw/Σw is what the offset of the projection and
     the trace are made of, and one more column of a product that is made anyway costs little.
+
+    A constant that was taken off the entries of K is gone from P S K S P too: P S 11ᵀ S P = 0. Products with
+    what is left of a wide kernel, whose entries hardly differ, round to its size and not to that of K.
     """
+
+    minus = 0.0  # no constant is left to be taken off
 
     def __init__(self, gram: SymmetricOperator, weights: Array | None = None) -> None:
         self.gram = gram
@@ -71,13 +76,18 @@ class Centred:
     @property
     def row_means(self) -> Array:
         """Kw/Σw, the mean of each row of K."""
+        return self.offset_means + self.gram.minus
+
+    @property
+    def offset_means(self) -> Array:
+        """The mean of each row of K less its constant."""
         if self._row_means is None:
             self._row_means = self.gram.matmat(self.shares[:, None])[:, 0]
         return self._row_means
 
     @property
     def row_means_so_far(self) -> Array:
-        """Kw/Σw where a product has brought it, else an empty array: what a later run has to know."""
+        """The means where a product has brought them, else an empty array: what a later run has to know."""
         return np.empty(0) if self._row_means is None else self._row_means
 
     @row_means_so_far.setter
@@ -128,7 +138,7 @@ class Centred:
         """(P S K S P v)[indices]: a few rows of a product, of tiles that are made as it is read."""
         assert isinstance(self.gram, TiledGram)
         v = self.scaled(self.project(v))
-        some = self.gram.some_rows(indices, v) - self.row_means @ v
+        some = self.gram.some_rows(indices, v) - self.offset_means @ v
         return some if self.roots is None else some * self.roots[indices][:, None]
 
     def diag(self) -> Array:
@@ -139,7 +149,8 @@ class Centred:
 
     def trace(self) -> float:
         """Σ w_i k_ii - wᵀKw/Σw: the total variance in feature space, times Σw."""
-        diag, means = self.gram.diag().astype(np.float64), self.row_means.astype(np.float64)
+        diag = self.gram.diag().astype(np.float64) - self.gram.minus
+        means = self.offset_means.astype(np.float64)
         if self.weights is None:
             return float(diag.sum() - means.sum())
         return float(self.weights @ diag - self.weights @ means)
@@ -160,17 +171,16 @@ class Centred:
     def dense(self) -> Array:
         """P S K S P as a new array."""
         matrix = self.gram.dense()
-        if self.weights is None:
-            means = matrix.mean(axis=0)
-            mean = means.mean()
-        else:
-            shares = self.shares.astype(matrix.dtype, copy=False)
-            means = shares @ matrix
-            mean = shares @ means
-        _require_finite(means)
-        matrix -= means[None, :]
-        matrix -= means[:, None]
-        matrix += mean
+        shares = self.shares.astype(matrix.dtype, copy=False)
+        # Twice: a mean of n entries is rounded, by up to n/2 units, and what it leaves in all of them alike
+        # would be an eigenvalue n times as large. The means of what is left are right to its own size.
+        for _ in range(2):
+            means = matrix.mean(axis=0) if self.weights is None else shares @ matrix
+            mean = means.mean() if self.weights is None else shares @ means
+            _require_finite(means)
+            matrix -= means[None, :]
+            matrix -= means[:, None]
+            matrix += mean
         if self.roots is not None:
             roots = self.roots.astype(matrix.dtype, copy=False)
             matrix *= roots[:, None]

@@ -26,6 +26,7 @@ class StoredGram:
 
     matrix: Array  # (n, n)
     n_threads: int = 1
+    minus: float = 0.0  # a constant that was taken off every entry
 
     @property
     def n(self) -> int:
@@ -51,8 +52,8 @@ class StoredGram:
         return product.astype(v.dtype, copy=False)
 
     def diag(self) -> Array:
-        """The diagonal."""
-        return np.diagonal(self.matrix).copy()
+        """The diagonal of K."""
+        return np.diagonal(self.matrix) + np.asarray(self.minus, dtype=self.dtype)
 
     def cross(self, indices: Indices, v: Array) -> Array:
         """K[:, indices] @ v, read as rows: they lie together in memory, columns do not."""

@@ -169,7 +169,7 @@ class TiledGram:
 
     def stored(self) -> StoredGram:
         """The same operator with the whole matrix in memory."""
-        return StoredGram(self.dense(), self.n_threads)
+        return StoredGram(self.dense(), self.n_threads, self.minus)
 
     def diag(self) -> Array:
         """The diagonal of K."""

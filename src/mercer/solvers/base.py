@@ -29,7 +29,8 @@ class EigenPairs:
     ``products`` is A @ vectors for the operator A that was asked about: with it the residuals are free,
     so evidence is never optional. Where a sketch has multiplied a part of them, ``unseen`` bounds how
     far they may be off, from rows of A that were drawn for it (below a thousandth of what the
-    residual may be, it is left out).
+    residual may be, it is left out). ``rounding`` bounds what no product shows: how far rounding has
+    moved the matrix itself, and the pairs on their way into the precision they are handed out in.
     """
 
     values: Array  # (k,)
@@ -39,6 +40,7 @@ class EigenPairs:
     status: Status = Status.CONVERGED
     spectrum: Array | None = None  # (n,) all eigenvalues, where the solver saw them
     unseen: Array | None = None  # (k,) how far a product may be off
+    rounding: Array | None = None  # (k,) what rounding may add to a residual, times λ₁
 
     @classmethod
     def largest(
@@ -46,16 +48,20 @@ class EigenPairs:
     ) -> EigenPairs:
         """The k largest, sorted once, here, together, with signs fixed."""
         order = np.argsort(-values, kind="stable")[:k]
-        if facts.get("unseen") is not None:
-            facts["unseen"] = facts["unseen"][order]
+        for name in ("unseen", "rounding"):
+            if facts.get(name) is not None:
+                facts[name] = facts[name][order]
         pairs = cls(values[order], vectors[:, order], products[:, order], **facts)
         return pairs.turned(fixed_signs(pairs.vectors))
 
     @property
     def residuals(self) -> Array:
         """‖A u - λ u‖ / λ₁: each eigenvalue is within residual · λ₁ of a true one."""
-        seen = relative_residuals(self.values, self.vectors, self.products)
-        return seen if self.unseen is None else seen + self.unseen / largest_size(self.values)
+        told = relative_residuals(self.values, self.vectors, self.products)
+        for more in (self.unseen, self.rounding):
+            if more is not None:
+                told = told + more / largest_size(self.values)
+        return told
 
     def first(self, k: int) -> EigenPairs:
         """The first k of them."""
@@ -65,6 +71,7 @@ class EigenPairs:
             vectors=self.vectors[:, :k],
             products=self.products[:, :k],
             unseen=None if self.unseen is None else self.unseen[:k],
+            rounding=None if self.rounding is None else self.rounding[:k],
         )
 
     def turned(self, signs: Array) -> EigenPairs:

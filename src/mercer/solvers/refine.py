@@ -87,7 +87,7 @@ def _excess(operator: SymmetricOperator, values: Array, u: Array, p: Array, tol:
 
 def rounding_floor(operator: SymmetricOperator, values: Array) -> float:
     """The residual that rounding in the operator's own precision leaves."""
-    means = getattr(operator, "row_means", None)
+    means = getattr(operator, "offset_means", None)
     scale = float(np.max(np.abs(values), initial=0.0))
     if scale == 0.0:
         return 1.0

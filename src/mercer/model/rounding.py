@@ -1,0 +1,116 @@
+"""What rounding adds to the claims of a fit: it moves the matrix, and the pairs that are handed out.
+
+A residual is computed from the matrix that was computed. The claim is about the true one, of the rows as they
+are, and about the numbers that a user gets. What lies between them is bounded here, and told with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from mercer.engine.rows import take_rows
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer.kernels.base import Kernel
+    from mercer.operators import Centred
+    from mercer.solvers import EigenPairs
+
+# A value of a kernel, or of an explicit feature, is right to a few units of rounding.
+UNITS = 2.0
+# Entries of equal rows differ by so many times that, with sums of products in different orders between.
+ALIKE = 4.0
+# Rows whose nearest neighbours among themselves show how entries are rounded.
+PROBE_ROWS = 100
+
+
+@dataclass(frozen=True)
+class MatrixRounding:
+    """How far the rounding of entries moves P S K S P, in the spectral norm.
+
+    Errors of entries that have nothing to do with each other, `unit` of the largest entry a and weighted like
+    it, make a random matrix, whose norm is at most twice the largest root sum of squares of a row (Wigner
+    1955; Bandeira & van Handel 2016): 2 unit a √(max w Σw). Errors that a row has in common are DK + KD for
+    a diagonal D. One side of each is centred, and ‖KP‖² ≤ ‖K‖ ‖PKP‖ ≤ a Σw λ₁. With neither argument, where
+    all entries of a block are off alike, the norm is a few times unit a Σw: rows that are alike look so.
+    """
+
+    unit: float
+    largest: float  # a = max k(x, x)
+    weight: float  # Σw
+    heaviest: float  # max w
+
+    @classmethod
+    def of(cls, operator: Centred, kernel: Kernel, x: Rows) -> MatrixRounding:
+        """The rounding of the entries of a centred kernel matrix."""
+        weights = operator.weights
+        return cls(
+            _unit(operator, kernel, x),
+            float(np.max(np.abs(operator.gram.diag()))),
+            operator.weight,
+            1.0 if weights is None else float(np.max(weights)),
+        )
+
+    def moved(self, top: float) -> float:
+        """How far the matrix is from the true one, whose largest eigenvalue is about `top`."""
+        alone = self.largest * np.sqrt(self.heaviest * self.weight)
+        shared = np.sqrt(self.largest * self.weight * max(top, 0.0))
+        return float(2.0 * self.unit * (alone + shared))
+
+    @property
+    def nothing(self) -> float:
+        """A matrix whose largest eigenvalue is no more than this may be that of equal rows."""
+        return ALIKE * self.unit * self.largest * self.weight
+
+
+def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
+    """The rounding of an entry, relative to the largest one: a few units, or what some entries show.
+
+    A given matrix is what it is, and a Python function is not called again.
+    """
+    unit = UNITS * float(np.finfo(operator.dtype).eps)
+    single = operator.dtype != np.float64
+    if kernel.is_precomputed or not kernel.parallel or not (kernel.shift_invariant or single):
+        return unit
+    chosen = np.unique(np.linspace(0, operator.n - 1, PROBE_ROWS).astype(np.intp))
+    few = take_rows(x, chosen).astype(np.float64)
+    block = operator.gram.block(chosen).astype(np.float64) + operator.gram.minus
+    np.fill_diagonal(block, -np.inf)  # which is known, and not taken from a tile
+    i, j = np.arange(len(chosen)), np.argmax(block, axis=1)
+    if kernel.shift_invariant and not sparse.issparse(few):
+        # k(x, y) = k(x - y, 0), where no distance is a difference of large squares. Near pairs far from the
+        # others lose most by it, and theirs are the largest values.
+        exact = kernel.tile(few[i] - few[j], np.zeros((1, few.shape[1])))[:, 0]
+    else:
+        exact = kernel.tile(few, few)[i, j]
+    gaps = np.abs(block[i, j] - exact)[np.isfinite(block[i, j])]
+    largest = float(np.max(np.abs(operator.gram.diag())))
+    return max(unit, float(np.max(gaps, initial=0.0)) / largest if largest > 0.0 else 0.0)
+
+
+def features_moved(trace: float, top: float, unit: float) -> float:
+    """How far features that are off by `unit` of themselves move the eigenvalues of their Gram matrix.
+
+    ‖E‖² is at most Σw‖δφ‖² ≤ unit² tr K, and the eigenvalues of (Φ + E)(Φ + E)ᵀ move by 2‖E‖√λ₁ + ‖E‖².
+    """
+    error = unit * np.sqrt(max(trace, 0.0))
+    return float(2.0 * error * np.sqrt(max(top, 0.0)) + error**2)
+
+
+def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0.0) -> EigenPairs:
+    """The pairs in the precision they are handed out in, and what rounding adds to their residuals.
+
+    `moved` is how far the matrix may be off. With û = u + δ, K̃û differs from K̃u by ‖K̃‖‖δ‖ at most.
+    """
+    vectors = pairs.vectors.astype(dtype, copy=False)
+    sizes = np.abs(pairs.values - pairs.values.astype(dtype))  # (k,)
+    lengths = np.linalg.norm(vectors - pairs.vectors, axis=0)  # (k,)
+    norm = max(float(np.max(pairs.values, initial=0.0)), -lowest)
+    added: Array = moved + sizes + norm * lengths
+    if pairs.rounding is not None:
+        added = added + pairs.rounding
+    return replace(pairs, vectors=vectors, rounding=added)

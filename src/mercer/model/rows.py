@@ -197,7 +197,17 @@ class CentredRows:
         top = float(np.max(values, initial=0.0))
         lost = EPS * self._trace(total) if self._implicit else 0.0
         centred = features_moved(total, top, UNITS * EPS)
-        return features_moved(self._trace(total), top, unit) + centred + 4.0 * lost
+        return features_moved(self._reach(top, total), top, unit) + centred + 4.0 * lost
+
+    def _reach(self, top: float, total: float) -> float:
+        """The squared norm of S(Φ + E) - SΦ at most, where E is as large as Φ and random in its signs.
+
+        No more than tr K, and no more than the longest row and the longest column together (Latała 2005).
+        """
+        heaviest = 1.0 if self.roots is None else float(np.max(self.roots))
+        row = heaviest * np.sqrt(self.shape[1]) * self.largest
+        column = np.sqrt(self.weight * float(np.max(self.mean**2)) + top)
+        return min(self._trace(total), float(row + column) ** 2)
 
     def _trace(self, total: float) -> float:
         """Σw‖φ‖² = tr K, from that of the centred features."""

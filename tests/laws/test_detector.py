@@ -254,6 +254,7 @@ def test_formulas_of_the_limits():
     np.testing.assert_allclose(box_limit(values, 0.01), 3.0 * stats.chi2.ppf(0.99, 7), rtol=0.01)
 
 
+@pytest.mark.filterwarnings("ignore:The rows are those of a slow process")
 def test_neighbouring_rows_are_held_out_together():
     """A slow process: with its neighbours among the training rows, a held-out row looks too normal."""
     rng = np.random.default_rng(6)

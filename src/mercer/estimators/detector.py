@@ -78,9 +78,9 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         In (0, 0.5): share of the *training* rows that are not normal, and that lie above the limits.
     folds : int or splitter, default=5
         For the limits. A number makes that many stretches of neighbouring rows: rows of a process resemble
-        those just before and after, which tell too much about them and are left out on either side, as many as
-        the rows' own autocorrelation asks for. For rows in no order any splitter of
-        scikit-learn, such as ``KFold(5, shuffle=True)``, will do.
+        those just before and after, which tell too much about them and are left out, as many on either side
+        as their autocorrelation asks for. For rows in no order any splitter of scikit-learn, such as
+        ``KFold(5, shuffle=True)``, will do.
     wild : "aside" or "keep", default="aside"
         What to do with training rows that hold a wild reading: a single one, more than ten times as far from
         the median of its column as all others there, which would set the scale of the column and hide its
@@ -164,8 +164,8 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
             Rows of normal operation, in the order of time where they have one.
         y : ignored
         sample_weight : array-like of shape (n,), optional
-            How often each row counts: a row of weight 2 is one that is there twice, in the scale, the model and
-            the limits.
+            How often each row counts: a row of weight 2 is one that is there twice, in the scale, the model
+            and the limits.
 
         Returns
         -------
@@ -177,7 +177,7 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         came = training_rows(self, X, sample_weight, copy=False)
         read = came if came.in_memory else loaded(came)
         refuse_sparse(read.rows)
-        names = getattr(X, "columns", None)
+        names = getattr(X, "columns", getattr(came.rows, "columns", None))
         rows, weights, aside = without_wild(read, names, keep=self.wild == "keep")
         scale = Scale.of(rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = scale(rows)

@@ -66,9 +66,9 @@ def _isolated(wild: Flags) -> Flags:  # (n,) -> (n,)
 def set_aside(x: Array, positions: Indices | None, names: Any) -> tuple[Flags, Array]:
     """Rows to keep (n,), and row, column and reading of each wild cell in the others (m, 3). Told by name."""
     wild = wild_cells(x)
-    gone = wild.any(axis=1)
+    gone = np.asarray(wild.any(axis=1))
     if not gone.any():
-        return ~gone, np.empty((0, 3))
+        return np.logical_not(gone), np.empty((0, 3))
     at, columns = np.nonzero(wild)
     where = at if positions is None else positions[at]
     cells = np.column_stack([where, columns, x[wild]]).astype(np.float64)  # (m, 3)
@@ -89,7 +89,7 @@ def set_aside(x: Array, positions: Indices | None, names: Any) -> tuple[Flags, A
         "the readings, or pass wild='keep' if they are normal."
     )
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
-    return ~gone, cells
+    return np.logical_not(gone), cells
 
 
 def _listed(cells: Array, names: Any) -> str:

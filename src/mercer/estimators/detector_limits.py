@@ -73,8 +73,9 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
         return approximate_limits(
             own, rule.rate, n=fit.weight, k=k, rounding=gauge.rounding, weights=weights
         )
-    in_time = isinstance(folds, Integral)  # a splitter may take rows in any order
-    pace = Slowness.of(normal.scaled if in_time else normal.scaled[:0], rule.rate)
+    scaled = normal.scaled
+    in_time = isinstance(folds, Integral)  # a splitter is for rows in no order
+    pace = Slowness.of(scaled, rule.rate) if in_time else Slowness.none(scaled.shape[1])
     splits = list(_splits(folds, len(normal), weights, pace.gap))
     found = [_held_out(model, normal, train, test, pace) for train, test in splits]
     _tell_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
@@ -194,7 +195,7 @@ def _tell_many(k: int, n: int, rows_each: int) -> None:
 
 
 def _tell_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: list[int]) -> bool:
-    """Warn of what a fold takes away: its held-out rows look far out, and limits are too high. Whether it has."""
+    """Warn of what a fold takes away, and say whether it has: its rows look far out, limits are too high."""
     x = normal.rows
     moving = Scale.of(x).spread > 0.0
     stopped = np.zeros(x.shape[1], dtype=bool)
@@ -203,9 +204,9 @@ def _tell_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: l
     columns = np.flatnonzero(stopped)
     if len(columns):
         msg = (
-            f"{len(columns)} column(s) change in one stretch of the rows only: {listed(columns, normal.names)}. "
-            "Without that stretch they stand still, so its rows look far out and the limits are too high "
-            "to see much. Use folds=KFold(5, shuffle=True), or drop the column(s)."
+            f"{len(columns)} column(s) change in one stretch of the rows only: "
+            f"{listed(columns, normal.names)}. Without that stretch they stand still, so its rows look far "
+            "out and the limits are too high to see much. Use folds=KFold(5, shuffle=True), or drop the column(s)."
         )
     elif min(sizes) < model.n_components_:
         msg = (

@@ -1,8 +1,8 @@
 """How slow a process is, and how far a second run may go beyond the first.
 
-Rows of a process resemble those before them, so n rows tell as much about a slow direction as a few independent
-ones: its variance is known to a few tens of per cent, and a second run will be seen to go farther out. A kernel
-that bends makes much of that, since Q grows with the fourth power of what it has not seen.
+Rows of a process resemble those before them, so n rows tell as much about a slow direction as a few
+independent ones: its variance is known to a few tens of per cent, and a second run may go farther out. A
+kernel that bends makes much of that, since Q grows with the fourth power of what it has not seen.
 """
 
 from __future__ import annotations
@@ -69,6 +69,12 @@ class Slowness:
             np.minimum(stray, MOST_STRAY),
             n // 10,
         )
+
+    @classmethod
+    def none(cls, d: int) -> Self:
+        """Of rows in no order."""
+        no = np.empty(0)
+        return cls(np.zeros(d), np.empty((0, d)), no, no, no, no, 0)
 
     @property
     def any(self) -> bool:

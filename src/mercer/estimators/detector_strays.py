@@ -55,10 +55,10 @@ def tell_strays(
         return
     slowest = int(np.argmax(pace.times))
     msg = (
-        f"The rows are those of a slow process: one direction resembles itself for about "
+        "The rows are those of a slow process: one direction resembles itself for about "
         f"{pace.times[slowest]:.0f} rows, and its variance is known as if from {pace.counts[slowest]:.0f} "
-        f"independent rows. In one run of twenty it varies {pace.stray[slowest] - 1:.0%} more, and then about "
-        f"{share:.1%} of normal rows are alarms, where {rule.rate:.2g} was asked for. "
+        f"independent rows. In one run of twenty it varies {pace.stray[slowest] - 1:.0%} more, and then "
+        f"about {share:.1%} of normal rows are alarms, not {rule.rate:.2%}. "
     )
     steady = _steady(rule, found, rounding, weights)
     if steady:

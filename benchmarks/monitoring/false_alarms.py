@@ -110,7 +110,7 @@ def tennessee(data: dict[str, np.ndarray]) -> list[dict[str, Any]]:
 
 
 def steps(data: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """Rows of the fault-free run that are alarms once a sensor has stepped, with wild readings in training."""
+    """Alarms of the fault-free run once a sensor has stepped, with wild readings in the training rows."""
     x = np.asarray(data["train_normal"], dtype=np.float64)
     (normal,) = [r for r, f in zip(data["test"], data["fault"], strict=True) if f == 0]
     rng = np.random.default_rng(0)

@@ -45,7 +45,7 @@ def bio(rows: list[dict[str, Any]]) -> str:
 
 
 def false_alarms(rows: list[dict[str, Any]]) -> str:
-    """False alarms of a second run, in per cent: the mean, the worst, and * where `fit` had warned of most."""
+    """False alarms of a second run, in per cent: the mean, * where `fit` mostly warned, and the worst."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     lines = [
         f"| rows | kernel | k | {' | '.join(kinds)} |",

@@ -206,7 +206,8 @@ def _tell_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: l
         msg = (
             f"{len(columns)} column(s) change in one stretch of the rows only: "
             f"{listed(columns, normal.names)}. Without that stretch they stand still, so its rows look far "
-            "out and the limits are too high to see much. Use folds=KFold(5, shuffle=True), or drop the column(s)."
+            "out and the limits are too high to see much. Use folds=KFold(5, shuffle=True), or drop the "
+            "column(s)."
         )
     elif min(sizes) < model.n_components_:
         msg = (

@@ -122,3 +122,11 @@ def test_a_splitter_takes_rows_in_no_order():
     with pytest.warns(DetectorWarning):
         other = KernelPCADetector(40, kernel="rbf").fit(x)
     assert other.limits_.q > detector.limits_.q
+
+
+@pytest.mark.filterwarnings("ignore::mercer._core.errors.DetectorWarning")
+def test_gaps_leave_the_rows_that_many_components_need():
+    x = run(200, 0.95, np.random.default_rng(8))
+    assert Slowness.of(x, 0.01).gap > 5
+    detector = KernelPCADetector(150, kernel="rbf").fit(x)  # of 160 rows in each fold
+    assert detector.model_.n_components_ == 150

@@ -76,7 +76,13 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
     scaled = normal.scaled
     in_time = isinstance(folds, Integral)  # a splitter is for rows in no order
     pace = Slowness.of(scaled, rule.rate) if in_time else Slowness.none(scaled.shape[1])
-    splits = list(_splits(folds, len(normal), weights, pace.gap))
+    # The gaps never take rows away that the components need: with so many of them, neighbours stay in.
+    room = (
+        len(normal) - -(-len(normal) // int(folds)) - max(k + SPARE, HELD_OUT_ROWS * k)
+        if in_time
+        else 0
+    )
+    splits = list(_splits(folds, len(normal), weights, min(pace.gap, max(room, 0) // 2)))
     found = [_held_out(model, normal, train, test, pace) for train, test in splits]
     _tell_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
     lost = _tell_lost(model, normal, [train for train, _ in splits], [one.size for one in found])

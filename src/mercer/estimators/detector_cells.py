@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FAR = 10.0
 # At most one row in so many holds wild cells of one column, and no more than this many stand side by side:
 # what comes oftener, or stays, is a state of the process and no glitch.
-ONE_IN, TOGETHER = 50, 2
+ONE_IN, TOGETHER = 20, 2
 # At least one reading in so many differs from the median: a switch that was on once is no glitch.
 MOVES = 10
 # Fewer rows than this can't tell a glitch from a process.

@@ -44,6 +44,53 @@ def bio(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def false_alarms(rows: list[dict[str, Any]]) -> str:
+    """False alarms of a second run, in per cent: the mean, * where `fit` mostly warned, and the worst."""
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    lines = [
+        f"| rows | kernel | k | {' | '.join(kinds)} |",
+        "| --: | :-- | --: |" + " --: |" * len(kinds),
+    ]
+    found = {(r["n"], r["kernel"], r["components"], r["kind"]): r for r in rows}
+    for n, kernel, k in dict.fromkeys(key[:3] for key in found):
+        cells = [found[n, kernel, k, kind] for kind in kinds]
+        text = " | ".join(
+            f"{_per_cent(c['rate'], c['told'])} ({100 * c['worst']:.1f})" for c in cells
+        )
+        lines.append(f"| {n} | {kernel} | {k} | {text} |")
+    return "\n".join(lines)
+
+
+def second_run(rows: list[dict[str, Any]]) -> str:
+    """A line for each kernel, a column for each number of components; * where `fit` had warned."""
+    counts = list(dict.fromkeys(row["components"] for row in rows))
+    lines = [
+        f"| kernel | {' | '.join(map(str, counts))} |",
+        "| :-- |" + " --: |" * len(counts),
+    ]
+    for kernel in dict.fromkeys(row["kernel"] for row in rows):
+        cells = [_per_cent(r["rate"], r["told"]) for r in rows if r["kernel"] == kernel]
+        lines.append(f"| {kernel} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _per_cent(share: float, told: float) -> str:
+    return f"{100 * share:.1f}{'*' if told > 0.5 else ''}"
+
+
+def steps(rows: list[dict[str, Any]]) -> str:
+    """Alarms of a step, by the number of wild readings in the training rows."""
+    lines = [
+        "| wild readings | in which column | alarms of 960 rows, fewest | false alarms (%) |",
+        "| --: | :-- | --: | --: |",
+    ]
+    lines += [
+        f"| {row['wild']} | {row['where']} | {row['seen']} | {100 * row['false']:.1f} |"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
 def draw(path: Path, train: np.ndarray, run: np.ndarray, enters: int) -> None:
     """Control charts of a run, by the default detector."""
     seen = KernelPCADetector().fit(train).monitor(run, top=0)

@@ -216,6 +216,16 @@ def test_a_column_of_weights_counts_rows_and_is_no_feature():
     assert run("fit", "-", *FIT[2:], "--weights", "n", input="u,n\n1,1\n").exit_code == 2
 
 
+def test_weights_of_a_detector():
+    weights = np.arange(N) % 3
+    write_csv("w.csv", X, weights=weights)
+    args = ["--model", "detector", "--contamination", "0.1", "--weights", "n", "-k", "2"]
+    good("fit", "w.csv", *FIT[2:], *args)
+    mine = KernelPCADetector(2, contamination=0.1).fit(X, sample_weight=weights)
+    kept = mercer.load("m.mercer").model.limits_
+    np.testing.assert_allclose([kept.t2, kept.q], [mine.limits_.t2, mine.limits_.q], rtol=1e-9)
+
+
 WRONG_USAGE = {
     "kernel of pca": (["--model", "pca", "--kernel", "rbf"], "--model kpca"),
     "limits of kpca": (["--limits", "approximate"], "--model detector"),

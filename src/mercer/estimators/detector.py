@@ -12,7 +12,8 @@ from mercer._core.table import Table
 from mercer.engine.rows import RowSource
 from mercer.engine.sources import in_memory
 from mercer.estimators.detector_blame import Baselines, blame, has_slopes, need_slopes
-from mercer.estimators.detector_limits import check_folds, found_limits, tell_blind
+from mercer.estimators.detector_cells import noted, without_wild
+from mercer.estimators.detector_limits import Normal, check_folds, found_limits, tell_blind
 from mercer.estimators.detector_parts import (
     STATISTICS,
     Rule,
@@ -81,13 +82,19 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         From rows held out; or T² by the F and Q by Box's χ² distribution, for Gaussian rows and many more
         rows than components.
     false_alarm : float, optional
-        Share of new normal rows that may be called outliers; 0.01 unless ``contamination`` is given.
+        Share of new normal rows that may be called outliers. None is 0.01, or nothing at all where
+        ``contamination`` is given, which then sets the limits alone.
     contamination : float, optional
         In (0, 0.5): share of the *training* rows that are not normal, and that lie above the limits.
     folds : int or splitter, default=5
         For the limits. A number makes that many stretches of neighbouring rows: rows of a process resemble
-        those just before and after, which tell too much about them. For rows in no order any splitter of
-        scikit-learn, such as ``KFold(5, shuffle=True)``, will do.
+        those just before and after, which tell too much about them and are left out, as many on either side
+        as their autocorrelation asks for. For rows in no order any splitter of scikit-learn, such as
+        ``KFold(5, shuffle=True)``, will do.
+    wild : "aside" or "keep", default="aside"
+        What to do with training rows that hold a wild reading: a single one, more than ten times as far from
+        the median of its column as all others there, which would set the scale of the column and hide its
+        changes. They are set aside from the fit, with a warning that names row, column and reading; or kept.
     memory : str or int, default="auto"
         As in `KernelPCA`.
     random_state : int, Generator, RandomState or None, default=None
@@ -104,6 +111,8 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
     center_, spread_ : ndarray of shape (d,)
         Mean and standard deviation of the training columns; 0 for the spread of a column that never
         changes. Without ``scale``, 0 and 1.
+    set_aside_ : ndarray of shape (m, 3)
+        Row, column and reading of each wild cell in the training rows that were set aside.
     baselines_ : ndarray of shape (m, d)
         Scaled rows that `contributions` start from: the training mean where it is normal, m = 1, else up to
         500 normal training rows, of which the nearest counts.
@@ -137,6 +146,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         false_alarm: float | None = None,
         contamination: float | None = None,
         folds: Any = 5,
+        wild: str = "aside",
         memory: str | float = "auto",
         random_state: Any = None,
     ) -> None:
@@ -150,6 +160,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         self.false_alarm = false_alarm
         self.contamination = contamination
         self.folds = folds
+        self.wild = wild
         self.memory = memory
         self.random_state = random_state
 
@@ -166,7 +177,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         return tags
 
     # ── fit ─────────────────────────────────────────────────────────────────
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn what is normal.
 
         Parameters
@@ -174,6 +185,9 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         X : array-like of shape (n, d), or a source of rows, which is read into memory
             Rows of normal operation, in the order of time where they have one.
         y : ignored
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts: a row of weight 2 is one that is there twice, in the scale, the model
+            and the limits.
 
         Returns
         -------
@@ -182,26 +196,27 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         del y
         rule = Rule.of(self)
         check_folds(self.folds)
-        came = training_rows(self, X, None, copy=False)
-        rows = came.rows if came.in_memory else loaded(came).rows
-        refuse_sparse(rows)
-        scale = Scale.of(rows) if self.scale else Scale.none(rows)
+        came = training_rows(self, X, sample_weight, copy=False)
+        read = came if came.in_memory else loaded(came)
+        refuse_sparse(read.rows)
+        names = getattr(X, "columns", getattr(came.rows, "columns", None))
+        rows, weights, aside = without_wild(read, names, keep=self.wild == "keep")
+        scale = Scale.of(rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = scale(rows)
-        model = chosen_model(self, scaled).fit(scaled)
-        names = getattr(X, "columns", None)
-        limits = found_limits(
-            rule, model, rows, self.folds, scale, rescale=bool(self.scale), names=names
-        )
+        model = chosen_model(self, scaled, weights).fit(scaled, sample_weight=weights)
+        normal = Normal(rows, weights, scale, bool(self.scale), names)
+        limits = noted(found_limits(rule, model, normal, self.folds), aside, read.n)
         tell_still(scale.still, names)
         tell_blind(model, rule, limits, scaled)
         gauge = Gauge.of(model.fit_)
-        baselines = Baselines.of(gauge, limits, scaled)
+        baselines = Baselines.of(gauge, limits, scaled, weights)
         # Only now, with everything done, does the estimator change.
         remember(self, X, came.rows)
         self.model_, self.limits_, self._scale, self._rule = model, limits, scale, rule
         self._baselines, self.baselines_ = baselines, baselines.rows
         self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
         self.center_, self.spread_ = scale.mean, scale.spread
+        self.set_aside_ = aside
         self.offset_ = -rule.limit(limits)
         return self
 

@@ -31,9 +31,9 @@ class Baselines:
     rows: Array  # (m, d), scaled, float64
 
     @classmethod
-    def of(cls, gauge: Gauge, limits: Limits, x: Array) -> Baselines:
+    def of(cls, gauge: Gauge, limits: Limits, x: Array, weights: Array | None = None) -> Baselines:
         """From the scaled training rows."""
-        mean = x.mean(axis=0, keepdims=True)
+        mean = np.average(x, axis=0, weights=weights)[None, :]
         if limits.indices(gauge(mean))[0] <= limits.index:
             return cls(mean)
         index = limits.indices(gauge(x))

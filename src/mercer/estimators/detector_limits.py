@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from sklearn.model_selection import check_cv
 
 from mercer._core.errors import DetectorWarning, InputError, MercerWarning
 from mercer.estimators.detector_parts import Rule, Scale, listed, part_model
+from mercer.estimators.detector_runs import Slowness
+from mercer.estimators.detector_strays import HeldOut, smaller_sizes, tell_strays
 from mercer.estimators.validation import users_level
 from mercer.kernels import Laplacian
 from mercer.kernels.stationary import Radial
@@ -29,46 +32,96 @@ SPARE = 3
 HELD_OUT_ROWS, APPROXIMATE_ROWS = 3, 5
 
 
-def found_limits(
-    rule: Rule, model: Projector, x: Array, folds: Any, scale: Scale, *, rescale: bool, names: Any
-) -> Limits:
+@dataclass(frozen=True, repr=False)
+class Normal:
+    """The rows that limits come from: those of the fit, with their weights, names and scale."""
+
+    rows: Array  # (n, d), as they came
+    weights: Array | None  # (n,)
+    scale: Scale
+    rescale: bool  # whether a part of the rows has a scale of its own
+    names: Any
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def scaled(self) -> Array:
+        """All rows, as the model of all rows takes them."""
+        return self.scale(self.rows)
+
+    def part(self, train: Indices) -> tuple[Scale, Array | None]:
+        """Scale and weights of some of the rows."""
+        weights = None if self.weights is None else self.weights[train]
+        return (
+            Scale.of(self.rows[train], self.scale, weights) if self.rescale else self.scale
+        ), weights
+
+
+def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Limits:
     """From rows held out, from the training rows, or from distributions."""
     gauge, fit = Gauge.of(model.fit_), model.fit_
-    k = model.n_components_
+    k, weights = model.n_components_, normal.weights
     if rule.in_sample:
-        return in_sample_limits(gauge(scale(x)), rule.rate, rounding=gauge.rounding)
+        own = gauge(normal.scaled)
+        return in_sample_limits(own, rule.rate, rounding=gauge.rounding, weights=weights)
     if rule.method == "approximate":
         if fit.weight < k + SPARE:
-            raise InputError(_too_few(k, len(x), "the F approximation"))
-        _tell_many(k, len(x), APPROXIMATE_ROWS)
+            raise InputError(_too_few(k, len(normal), "the F approximation"))
+        _tell_many(k, len(normal), APPROXIMATE_ROWS)
+        own = gauge(normal.scaled)
         return approximate_limits(
-            gauge(scale(x)), rule.rate, n=fit.weight, k=k, rounding=gauge.rounding
+            own, rule.rate, n=fit.weight, k=k, rounding=gauge.rounding, weights=weights
         )
-    splits = list(_splits(folds, len(x)))
-    found = list(_held_out(model, x, splits, scale, rescale=rescale))
+    scaled = normal.scaled
+    in_time = isinstance(folds, Integral)  # a splitter is for rows in no order
+    pace = Slowness.of(scaled, rule.rate) if in_time else Slowness.none(scaled.shape[1])
+    # The gaps never take rows away that the components need: with so many of them, neighbours stay in.
+    room = (
+        len(normal) - -(-len(normal) // int(folds)) - max(k + SPARE, HELD_OUT_ROWS * k)
+        if in_time
+        else 0
+    )
+    splits = list(_splits(folds, len(normal), weights, min(pace.gap, max(room, 0) // 2)))
+    found = [_held_out(model, normal, train, test, pace) for train, test in splits]
     _tell_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
-    _tell_lost(model, x, [train for train, _ in splits], [part_k for _, part_k in found], names)
-    held = Statistics.joined([seen for seen, _ in found])
-    return held_out_limits(held, rule.rate, rounding=gauge.rounding)
+    lost = _tell_lost(model, normal, [train for train, _ in splits], [one.size for one in found])
+    counted = None if weights is None else np.concatenate([weights[test] for _, test in splits])
+    limits = held_out_limits(
+        Statistics.joined([one.stretched[-1] for one in found]),
+        rule.rate,
+        rounding=gauge.rounding,
+        weights=counted,
+    )
+    if pace.any and not lost:
+        tell_strays(rule, pace, found, limits, rounding=gauge.rounding, weights=counted)
+    return limits
 
 
 def _held_out(
-    model: Projector,
-    x: Array,
-    splits: list[tuple[Indices, Indices]],
-    scale: Scale,
-    *,
-    rescale: bool,
-) -> Iterator[tuple[Statistics, int]]:
-    """T² and Q of the rows of each fold, by a model (and a scale) that has not seen them; and its size."""
-    for train, test in splits:
-        if len(train) < model.n_components_ + SPARE:
-            raise InputError(_too_few(model.n_components_, len(train), "a model without one fold"))
-        own = Scale.of(x[train], scale) if rescale else scale
-        with warnings.catch_warnings():  # the fit to all rows has told already
-            warnings.simplefilter("ignore", MercerWarning)
-            part = part_model(model, len(train)).fit(own(x[train]))
-        yield Gauge.of(part.fit_)(own(x[test])), part.n_components_
+    model: Projector, normal: Normal, train: Indices, test: Indices, pace: Slowness
+) -> HeldOut:
+    """T² and Q of the rows of a fold, by a model (and a scale) that has not seen them."""
+    k = model.n_components_
+    if len(train) < k + SPARE:
+        raise InputError(_too_few(k, len(train), "a model without one fold"))
+    own, weights = normal.part(train)
+    with warnings.catch_warnings():  # the fit to all rows has told already
+        warnings.simplefilter("ignore", MercerWarning)
+        part = part_model(model, len(train)).fit(own(normal.rows[train]), sample_weight=weights)
+    gauge, rows = Gauge.of(part.fit_), normal.rows[test]
+    plain = gauge(own(rows))
+    if not pace.any:
+        return HeldOut(part.n_components_, [k], [plain], [])
+    sizes = smaller_sizes(part.n_components_)
+    z = normal.scale(rows)
+    stretched, strayed = (
+        gauge.nested(own(normal.scale.back(moved(z))), sizes)
+        for moved in (pace.stretched, pace.strayed)
+    )
+    # Some kernels have no value there, as that of counts for a negative one: then rows count as they are.
+    stretched[-1] = stretched[-1].or_else(plain)
+    return HeldOut(part.n_components_, sizes, stretched, strayed)
 
 
 # ── folds ───────────────────────────────────────────────────────────────────
@@ -86,14 +139,19 @@ def check_folds(folds: Any) -> None:
     raise InputError(msg)
 
 
-def _splits(folds: Any, n: int) -> Iterator[tuple[Indices, Indices]]:
+def _splits(
+    folds: Any, n: int, weights: Array | None, gap: int
+) -> Iterator[tuple[Indices, Indices]]:
     """A number is that many stretches of neighbouring rows; anything else is a splitter of scikit-learn."""
-    if isinstance(folds, Integral) and int(folds) > n:
-        msg = (
-            f"folds={folds} came for {n} rows. Needed: a whole number from 2 to {n}. Give more rows (a few "
-            f"hundred make limits that hold), or set `folds` to at most {n}."
-        )
-        raise InputError(msg)
+    if isinstance(folds, Integral):
+        if int(folds) > n:
+            msg = (
+                f"folds={folds} came for {n} rows. Needed: a whole number from 2 to {n}. Give more rows (a "
+                f"few hundred make limits that hold), or set `folds` to at most {n}."
+            )
+            raise InputError(msg)
+        yield from _stretches(int(folds), n, weights, gap)
+        return
     try:
         yield from check_cv(folds).split(np.empty((n, 1)))
     except (TypeError, ValueError) as error:
@@ -102,6 +160,24 @@ def _splits(folds: Any, n: int) -> Iterator[tuple[Indices, Indices]]:
             "a splitter that needs rows alone, such as KFold(5, shuffle=True)."
         )
         raise InputError(msg) from error
+
+
+def _stretches(
+    folds: int, n: int, weights: Array | None, gap: int
+) -> Iterator[tuple[Indices, Indices]]:
+    """Stretches of equal weight, each with the rows that are more than `gap` away from it."""
+    if weights is None:
+        sizes = [len(part) for part in np.array_split(np.arange(n), folds)]
+        fold = np.repeat(np.arange(folds), sizes)
+    else:
+        # By the middle of each row's weight; that of whole numbers is where its copies would mostly be.
+        middles = np.cumsum(weights) - 0.5 * weights
+        fold = np.minimum((folds * middles / weights.sum()).astype(int), folds - 1)
+    rows = np.arange(n)
+    for one in np.unique(fold):
+        test = rows[fold == one]
+        near = (rows >= test[0] - gap) & (rows <= test[-1] + gap)
+        yield rows[~near], test
 
 
 def _too_few(k: int, n: int, what: str) -> str:
@@ -124,10 +200,9 @@ def _tell_many(k: int, n: int, rows_each: int) -> None:
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
 
 
-def _tell_lost(
-    model: Projector, x: Array, trains: list[Indices], sizes: list[int], names: Any
-) -> None:
-    """Warn of what a fold takes away from the rest: its held-out rows look far out, and limits too high."""
+def _tell_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: list[int]) -> bool:
+    """Warn of what a fold takes away, and say whether it has: its rows look far out, limits are too high."""
+    x = normal.rows
     moving = Scale.of(x).spread > 0.0
     stopped = np.zeros(x.shape[1], dtype=bool)
     for train in trains:
@@ -135,18 +210,21 @@ def _tell_lost(
     columns = np.flatnonzero(stopped)
     if len(columns):
         msg = (
-            f"{len(columns)} column(s) change in one stretch of the rows only: {listed(columns, names)}. "
-            "Without that stretch they stand still, so its rows look far out and the limits are too high "
-            "to see much. Use folds=KFold(5, shuffle=True), or drop the column(s)."
+            f"{len(columns)} column(s) change in one stretch of the rows only: "
+            f"{listed(columns, normal.names)}. Without that stretch they stand still, so its rows look far "
+            "out and the limits are too high to see much. Use folds=KFold(5, shuffle=True), or drop the "
+            "column(s)."
         )
-        warnings.warn(msg, DetectorWarning, stacklevel=users_level())
     elif min(sizes) < model.n_components_:
         msg = (
             f"A model without one fold has {min(sizes)} components, that of all rows "
             f"{model.n_components_}: the rows of that fold are unlike the others, and the limits may be too "
             "high. Use folds=KFold(5, shuffle=True), or lower `n_components`."
         )
-        warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    else:
+        return False
+    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    return True
 
 
 def tell_blind(model: Projector, rule: Rule, limits: Limits, x: Array) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 STATISTICS = ("T2", "Q", "combined")
 METHODS = ("cross-validation", "approximate")
+WILD = ("aside", "keep")
 FALSE_ALARM = 0.01
 # σ of the default kernel, in median distances. A narrow kernel takes the rows it has seen for all there is of
 # normal, and what bends in it hides small faults from Q: docs/monitoring.md has figures for both.
@@ -49,6 +50,7 @@ class Rule:
         if not isinstance(detector.scale, (bool, np.bool_)):
             msg = f"scale={detector.scale!r} came. Use scale=True or scale=False."
             raise InputError(msg)
+        known("wild", detector.wild, WILD)
         alarm, share = detector.false_alarm, detector.contamination
         if alarm is not None and share is not None:
             msg = (
@@ -104,10 +106,16 @@ class Scale:
     spread: Array  # (d,) float64
 
     @classmethod
-    def of(cls, x: Array, usual: Scale | None = None) -> Self:
+    def of(cls, x: Array, usual: Scale | None = None, weights: Array | None = None) -> Self:
         """Mean and standard deviation of the rows; columns that don't move keep their `usual` spread."""
-        mean = x.mean(axis=0, dtype=np.float64)
-        spread = x.std(axis=0, dtype=np.float64, ddof=1)
+        if weights is None:
+            mean = x.mean(axis=0, dtype=np.float64)
+            spread = x.std(axis=0, dtype=np.float64, ddof=1)
+        else:
+            total = float(weights.sum())
+            mean = np.average(x, axis=0, weights=weights)
+            squares = weights @ (x - mean) ** 2
+            spread = np.sqrt(squares / (total - 1.0 if total > 1.0 else total))
         still = spread <= 8.0 * float(np.finfo(x.dtype).eps) * np.abs(mean)
         spread = np.where(still, 0.0 if usual is None else usual.spread, spread)
         return cls(mean, spread)
@@ -123,7 +131,15 @@ class Scale:
         return np.flatnonzero(self.spread == 0.0)
 
     def __call__(self, x: Array) -> Array:
-        return (x - self.mean) / np.where(self.spread == 0.0, 1.0, self.spread)
+        return (x - self.mean) / self._unit
+
+    def back(self, z: Array) -> Array:
+        """z -> z·spread + mean."""
+        return z * self._unit + self.mean
+
+    @property
+    def _unit(self) -> Array:
+        return np.where(self.spread == 0.0, 1.0, self.spread)
 
 
 def listed(columns: Indices, names: Any) -> str:
@@ -169,7 +185,7 @@ def refuse_sparse(rows: Rows) -> None:
 
 
 # ── the model ───────────────────────────────────────────────────────────────
-def chosen_model(detector: Any, x: Array) -> Projector:
+def chosen_model(detector: Any, x: Array, weights: Array | None = None) -> Projector:
     """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs."""
     given = detector.model
     if given is not None:
@@ -186,7 +202,7 @@ def chosen_model(detector: Any, x: Array) -> Projector:
     else:
         model = KernelPCA(
             detector.n_components,
-            kernel=_kernel(detector, x),
+            kernel=_kernel(detector, x, weights),
             approximation=clone_part(detector.approximation),
             memory=detector.memory,
             random_state=detector.random_state,
@@ -220,10 +236,10 @@ def clone_part(part: Any) -> Any:
     return clone(part, safe=False)
 
 
-def _kernel(detector: Any, x: Array) -> Kernel | Any:
+def _kernel(detector: Any, x: Array, weights: Array | None) -> Kernel | Any:
     if not (isinstance(detector.kernel, str) and detector.kernel == "auto"):
         return clone_part(detector.kernel)
-    median = RBF().resolve(x, rng=as_generator(detector.random_state))
+    median = RBF().resolve(x, rng=as_generator(detector.random_state), weights=weights)
     return RBF(float(median.gamma) / WIDE**2)  # type: ignore[arg-type]
 
 

@@ -78,6 +78,8 @@ def _detector(model: Any) -> None:
     need(all(len(part) == d for part in parts), "a detector scales other columns than it has")
     need(model._baselines.rows.shape == model.baselines_.shape, "a detector has two baselines")
     need(len(model.baselines_) >= 1, "a detector has no baseline")
+    aside = getattr(model, "set_aside_", None)  # detectors saved earlier have none
+    need(aside is None or aside.shape[1] == 3, "a detector has set aside what is no reading")
     statistics = found("mercer.estimators.detector_parts:STATISTICS")
     need(model._rule.statistic in statistics, f"a detector goes by {model._rule.statistic!r}")
     need(width_in(model._gauge.space.projection.sections) == d, "a detector gauges other columns")

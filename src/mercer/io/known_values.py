@@ -63,7 +63,7 @@ _MODEL = {
     ),
     "Limits": _of(
         "mercer.model.limits:Limits",
-        "t2: number; q: number; index: number; rate: number; method: text",
+        "t2: number; q: number; index: number; rate: number; method: text; note?: text",
     ),
     "LowEnd": _of(
         "mercer.solvers.lowend:LowEnd", "lowest: number; negative: number; complete: bool"
@@ -221,7 +221,7 @@ ESTIMATORS = {
         "mercer.estimators.detector:KernelPCADetector",
         "model_: Projector; limits_: Limits; _scale: ColumnScale; _rule: Rule; _baselines: Baselines; "
         "baselines_: float[m,d]; _gauge: Gauge; _dtype: dtype; center_: float[d]; spread_: float[d]; "
-        "offset_: number",
+        "offset_: number; set_aside_?: float[c,e]",
     ),
     "PCA": _estimator(
         "mercer.estimators.pca:PCA", "fit_: Fit; plan_: Plan; _dtype: dtype; mean_: float[d]"

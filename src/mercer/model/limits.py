@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 FEW_ABOVE = 5.0
 # Values that differ by less than this share of their mean have no variance to speak of.
 SAME = 1e-6
+# Statistics that differ by less than this share are those of the same row beside other rows.
+NEAR = 1e-9
 OF_TRAINING_ROWS = "share of the training rows"
 
 
@@ -35,6 +37,7 @@ class Limits:
     index: float
     rate: float  # share of normal rows above each of the three
     method: str
+    note: str = ""  # what else there is to know, such as rows that were set aside
 
     def indices(self, statistics: Statistics) -> Array:  # (b,)
         """max(T²/T²-limit, Q/Q-limit) of each row."""
@@ -45,36 +48,45 @@ class Limits:
         return (
             f"T² below {self.t2:.4g}, Q below {self.q:.4g}, the larger of both in units of these below "
             f"{self.index:.4g}: {self.rate:.2%} of {whose} rows are above each ({self.method})"
+            f"{'; ' if self.note else ''}{self.note}"
         )
 
 
-def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits:
+def held_out_limits(
+    held: Statistics, rate: float, *, rounding: float, weights: Array | None = None
+) -> Limits:
     """From rows that the model was not fitted to: no in-sample optimism.
 
     The ⌈(n + 1)(1 - α)⌉-th smallest value: a new row of the same kind is above it with probability at most
     α (Vovk et al. 2005). Where fewer than five rows are expected above, it is mostly luck, and the larger
     of it and of Box's g·χ²_h with the mean and the variance of the held-out values is taken: either
-    alone makes more false alarms than asked for.
+    alone makes more false alarms than asked for. A row of weight w counts as w rows.
     """
-    if len(held) * rate >= FEW_ABOVE - 1e-9:
-        return _limits(held, lambda v: _order_limit(v, rate), rate, rounding, "held-out rows")
+    n = len(held) if weights is None else float(weights.sum())
+    if n * rate >= FEW_ABOVE - 1e-9:
+        return _limits(
+            held, lambda v: order_limit(v, rate, weights), rate, rounding, "held-out rows"
+        )
 
     def limit(values: Array) -> float:
-        return max(box_limit(values, rate), _order_limit(values, rate))
+        return max(box_limit(values, rate, weights), order_limit(values, rate, weights))
 
     how = (
-        f"χ² with moments of held-out rows, or the largest of them; {len(held)} rows are few for this "
+        f"χ² with moments of held-out rows, or the largest of them; {n:g} rows are few for this "
         "rate, and a slow process may make several times as many false alarms"
     )
     return _limits(held, limit, rate, rounding, how)
 
 
-def in_sample_limits(own: Statistics, share: float, *, rounding: float) -> Limits:
-    """That this share of the training rows is above."""
+def in_sample_limits(
+    own: Statistics, share: float, *, rounding: float, weights: Array | None = None
+) -> Limits:
+    """That this share of the training rows is above, and none is on."""
+    n = len(own) if weights is None else float(weights.sum())
+    above = min(max(round(share * n), 1), n - 1)
 
     def limit(values: Array) -> float:
-        above = min(max(round(share * len(values)), 1), len(values) - 1)
-        return float(np.sort(values)[len(values) - above - 1])
+        return half_way(values, n - above, weights)
 
     return _limits(own, limit, share, rounding, OF_TRAINING_ROWS)
 
@@ -88,7 +100,13 @@ def _limits(
 
 
 def approximate_limits(
-    own: Statistics, rate: float, *, n: float, k: int, rounding: float
+    own: Statistics,
+    rate: float,
+    *,
+    n: float,
+    k: int,
+    rounding: float,
+    weights: Array | None = None,
 ) -> Limits:
     """T² by the F distribution, Q by Box's χ², both for Gaussian rows and many more rows than components.
 
@@ -97,7 +115,7 @@ def approximate_limits(
     """
     each = -expm1(0.5 * log1p(-rate))  # 1 - √(1 - α), for the smallest rates as well
     t2, t2_each = f_limit(n, k, rate), f_limit(n, k, each)
-    q, q_each = (max(box_limit(own.q, level), rounding) for level in (rate, each))
+    q, q_each = (max(box_limit(own.q, level, weights), rounding) for level in (rate, each))
     index = max(t2_each / t2, q_each / q)
     return Limits(t2, q, index, rate, "F and χ² approximations")
 
@@ -110,21 +128,51 @@ def f_limit(n: float, k: int, rate: float) -> float:
     return k * (n**2 - 1.0) / (n * (n - k)) * quantile
 
 
-def box_limit(values: Array, rate: float) -> float:
+def box_limit(values: Array, rate: float, weights: Array | None = None) -> float:
     """g·χ²_h with the mean gh and the variance 2g²h of the values (Box 1954).
 
     Of values that are all the same, as those of a repeated recipe, a little more than the largest: rows
     held out lie a little farther out than the same rows do in a model of all n, and none is an alarm.
     """
-    mean, variance = float(np.mean(values)), float(np.var(values, ddof=1))
+    n = len(values) if weights is None else float(weights.sum())
+    mean = float(np.average(values, weights=weights))
+    degrees = n - 1.0 if n > 1.0 else n
+    variance = float(np.average((values - mean) ** 2, weights=weights)) * n / degrees
     if variance <= (SAME * mean) ** 2 or mean <= 0.0:
-        n = len(values)
-        return float(np.max(values)) * n / (n - 1) * (1.0 + SAME)
+        return float(np.max(values)) * n / degrees * (1.0 + SAME)
     g, h = variance / (2.0 * mean), 2.0 * mean**2 / variance
     return g * float(stats.chi2.isf(rate, h))
 
 
-def _order_limit(values: Array, rate: float) -> float:
-    n = len(values)
+def order_limit(values: Array, rate: float, weights: Array | None = None) -> float:
+    """The ⌈(n + 1)(1 - α)⌉-th smallest value.
+
+    It may be one of the values: they are those of models that have not seen their rows, and no row has it in
+    the model of all rows, which judges.
+    """
+    n = len(values) if weights is None else float(weights.sum())
     rank = ceil((n + 1) * (1.0 - rate) - 1e-9)  # 990, not 991, of 99.0 % of 1000
-    return float(np.sort(values)[min(rank, n) - 1])
+    ranked, at = _ranked(values, rank, weights)
+    return float(ranked[at])
+
+
+def half_way(values: Array, rank: float, weights: Array | None = None) -> float:
+    """Between the value of this rank, from 1 on, and the next that is larger; a hair above where none is.
+
+    A limit that *is* the statistic of a row leaves the label of that row to rounding, which depends on the
+    rows beside it. Values within rounding of each other are one.
+    """
+    ranked, at = _ranked(values, rank, weights)
+    here = ranked[at]
+    above = ranked[ranked > here + NEAR * abs(here)]
+    if len(above) == 0 or not np.isfinite(above[0]):
+        return float(here) * (1.0 + NEAR)
+    return float(here + 0.5 * (above[0] - here))
+
+
+def _ranked(values: Array, rank: float, weights: Array | None) -> tuple[Array, int]:
+    """Values in order, and the position of the one of this rank, from 1 on, or of the last."""
+    order = np.argsort(values, kind="stable")
+    counts = np.cumsum(np.ones(len(values)) if weights is None else weights[order])
+    at = int(np.searchsorted(counts, rank * (1.0 - 1e-12)))
+    return values[order], min(at, len(values) - 1)

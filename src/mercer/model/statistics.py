@@ -28,6 +28,11 @@ class Statistics:
     def __len__(self) -> int:
         return len(self.t2)
 
+    def or_else(self, other: Statistics) -> Statistics:
+        """Those of the other where these are infinite."""
+        known = np.isfinite(self.t2) & np.isfinite(self.q)
+        return Statistics(np.where(known, self.t2, other.t2), np.where(known, self.q, other.q))
+
     @classmethod
     def joined(cls, parts: list[Statistics]) -> Statistics:
         """One after the other."""
@@ -70,6 +75,18 @@ class Gauge:
             scores, errors = self.space.scores_and_errors(x)
             t2 = self._t2(scores)
         return Statistics(_finite_or_infinite(t2), _finite_or_infinite(errors))
+
+    def nested(self, x: Rows, sizes: list[int]) -> list[Statistics]:
+        """T² and Q by the first k components alone, for each k; what they leave out is part of Q."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores, errors = self.space.scores_and_errors(x)
+            squares = np.square(scores)  # (b, k)
+            t2 = np.cumsum(squares / self.variances, axis=1)
+            left = errors[:, None] + squares.sum(axis=1)[:, None] - np.cumsum(squares, axis=1)
+        return [
+            Statistics(_finite_or_infinite(t2[:, k - 1]), _finite_or_infinite(left[:, k - 1]))
+            for k in sizes
+        ]
 
     def nowhere(self, x: Array) -> Statistics | None:
         """Of a row so far from everything that all its kernel values vanish; None for explicit features.

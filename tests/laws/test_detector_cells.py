@@ -1,0 +1,147 @@
+"""Laws of wild readings: one of them blinds no sensor, and is told by name; honest columns keep theirs."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mercer
+from mercer import PCA, KernelPCADetector
+from mercer._core.errors import DetectorWarning, InputError
+from mercer.estimators.detector_cells import wild_cells
+
+
+def process(n, *, d=6, seed=0):
+    mixing = np.random.default_rng(99).standard_normal((3, d))
+    rng = np.random.default_rng(seed)
+    return 5.0 + rng.standard_normal((n, 3)) @ mixing + 0.3 * rng.standard_normal((n, d))
+
+
+X, NEW = process(300), process(200, seed=1)
+PLACES = {
+    "one": [(40, 2)],
+    "one elsewhere": [(40, 5)],
+    "five in one column": [(7, 2), (40, 2), (90, 2), (180, 2), (260, 2)],
+    "five in others": [(7, 0), (40, 1), (90, 3), (180, 4), (180, 5)],
+}
+
+
+# ── what is set aside ───────────────────────────────────────────────────────
+@pytest.mark.parametrize("reading", [1e6, -1e6, 1e300, 0.0], ids=str)
+@pytest.mark.parametrize("knobs", [{}, {"model": PCA(3)}, {"contamination": 0.05}], ids=str)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_wild_reading_blinds_no_sensor(place, knobs, reading):
+    # A reading of 0 is a sensor that dropped out: wild where it usually shows 500.
+    base, new = (X + 500.0, NEW + 500.0) if reading == 0.0 else (X, NEW)
+    spoilt = base.copy()
+    for i, j in PLACES[place]:
+        spoilt[i, j] = reading
+    with pytest.warns(DetectorWarning, match="row") as told:
+        detector = KernelPCADetector(**knobs).fit(spoilt)
+    gone = sorted({i for i, _ in PLACES[place]})
+    clean = KernelPCADetector(**knobs).fit(np.delete(base, gone, axis=0))
+    np.testing.assert_array_equal(detector.score_samples(new), clean.score_samples(new))
+    step = new.copy()
+    step[:, 2] += 10.0 * base[:, 2].std()
+    assert np.mean(detector.predict(step) == -1) > 0.99
+    np.testing.assert_array_equal(detector.set_aside_[:, :2], sorted(PLACES[place]))
+    np.testing.assert_array_equal(detector.set_aside_[:, 2], reading)
+    assert all(
+        f"row {i}, column {j}: {reading:g}" in str(told[0].message) for i, j in PLACES[place]
+    )
+    assert f"{len(gone)} of 300 training rows were set aside" in str(detector.limits_)
+
+
+def test_kept_where_asked_for_and_blind_then():
+    """What the law above is for."""
+    spoilt = X.copy()
+    spoilt[40, 2] = 1e6
+    detector = KernelPCADetector(wild="keep").fit(spoilt)
+    step = NEW.copy()
+    step[:, 2] += 10.0 * X[:, 2].std()
+    assert len(detector.set_aside_) == 0
+    assert np.mean(detector.predict(step) == -1) < 0.1
+    with pytest.raises(InputError, match="wild='drop'"):
+        KernelPCADetector(wild="drop").fit(X)
+
+
+def test_columns_are_named_and_rows_counted_as_they_came(tmp_path):
+    frame = pd.DataFrame(X, columns=["flow", "heat", "level", "pressure", "speed", "valve"])
+    frame.iloc[100, 3] = 1e6
+    weights = np.ones(300)
+    weights[:50] = 0.0  # rows that are not there, but counted
+    with pytest.warns(DetectorWarning, match=r"row 100, column 3 \('pressure'\): 1e\+06"):
+        detector = KernelPCADetector().fit(frame, sample_weight=weights)
+    np.testing.assert_array_equal(detector.set_aside_, [[100, 3, 1e6]])
+    detector.save(tmp_path / "detector.mercer")
+    again = mercer.load(tmp_path / "detector.mercer")
+    np.testing.assert_array_equal(again.set_aside_, detector.set_aside_)
+    assert again.limits_ == detector.limits_
+
+
+@pytest.mark.filterwarnings("ignore:All eigenvalues are alike")
+def test_wild_readings_all_over_are_told_and_kept():
+    spoilt = process(100, d=60)
+    spoilt[np.arange(60), np.arange(60)] = 1e6
+    with pytest.warns(DetectorWarning, match="60 of 100 rows, too many to set aside"):
+        detector = KernelPCADetector(2, kernel="linear").fit(spoilt)
+    assert len(detector.set_aside_) == 0
+
+
+# ── what is not ─────────────────────────────────────────────────────────────
+def honest():
+    rng = np.random.default_rng(5)
+    valve = 0.1 * rng.standard_normal(600)
+    valve[200:206] += 100.0  # open for six rows: a state, not a glitch
+    rare = np.zeros(600)
+    rare[[50, 300]] = 1.0
+    rain = np.zeros(600)
+    rain[::20] = rng.exponential(size=30)
+    rain[40] = 80.0
+    return {
+        "gaussian": rng.standard_normal((600, 60)),
+        "t with 3 degrees": rng.standard_t(3, (600, 60)),
+        "laplace": rng.laplace(size=(600, 60)),
+        "lognormal": rng.lognormal(size=(600, 60)),
+        "constant": np.full((600, 1), 3.3),
+        "two values": rng.integers(0, 2, (600, 5)).astype(float),
+        "rare": rare[:, None],
+        "mostly nothing": rain[:, None],
+        "a valve that opens": valve[:, None],
+        "whole numbers": rng.poisson(0.3, (600, 5)).astype(float),
+        "few rows": rng.standard_t(3, (9, 30)),
+    }
+
+
+@pytest.mark.parametrize("name", honest())
+def test_honest_columns_keep_their_readings(name):
+    assert not wild_cells(honest()[name]).any()
+
+
+def test_ten_times_as_far_as_the_farthest_is_the_border():
+    """Nothing but a gap counts: neither the reading's own size nor how far it is in standard deviations."""
+    x = np.linspace(-1.0, 1.0, 101)[:, None]
+    for factor, wild in ((9.9, False), (10.1, True)):
+        there = np.concatenate([x, [[factor]]])
+        median = np.median(there)
+        there[-1, 0] = median + factor * np.abs(x - median).max()
+        assert wild_cells(there)[-1, 0] == wild
+        assert not wild_cells(there)[:-1].any()
+
+
+def test_good_rows_are_fitted_without_a_word():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        detector = KernelPCADetector().fit(X)
+    np.testing.assert_allclose(detector.center_, X.mean(axis=0))
+    np.testing.assert_allclose(detector.spread_, X.std(axis=0, ddof=1))
+    assert "aside" not in str(detector.limits_)
+
+
+def test_up_to_one_row_in_twenty():
+    spoilt = X[:100].copy()
+    spoilt[10:60:10, 2] = 1e6
+    assert wild_cells(spoilt).sum() == 5
+    spoilt[60, 2] = 1e6  # as often as that is what the process does
+    assert not wild_cells(spoilt).any()

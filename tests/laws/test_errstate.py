@@ -90,7 +90,9 @@ ONCE = {  # slow, or for some kernels only
     "fixed point": back("fixed-point"),
     "gradient": back("gradient"),
     "check_kernel without rows": lambda kernel, _x: mercer.check_kernel(kernel).valid,
-    "select": lambda kernel, x: mercer.select(x, [kernel], n_components=2, folds=2).table_["error"],
+    "select": lambda kernel, x: mercer.select(x, [kernel], n_components=2, folds=2).table_[
+        "shared"
+    ],
     "symptoms": lambda kernel, x: len(symptoms(kernel, x)),
     "n_components": lambda kernel, x: n_components(x, kernel).n_components,
     "gradients": lambda kernel, x: gradients(mercer.KernelPCA(2, kernel=kernel).fit(x), x),

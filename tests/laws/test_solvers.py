@@ -270,5 +270,5 @@ def test_knobs_by_name():
         solver = kind()
         assert solver.set_params(**solver.get_params()) is solver, name
     assert BlockKrylov().set_params(tol=1e-3).tol == 1e-3
-    with pytest.raises(ValueError, match="no knob 'tolerance'"):
+    with pytest.raises(ValueError, match="no parameter 'tolerance'"):
         BlockKrylov().set_params(tolerance=1)

@@ -45,7 +45,7 @@ FITS = {
     "1-D": (lambda x: x[0], {}, "Reshape"),
     "3-D": (lambda x: x[None], {}, "dim 3"),
     "complex": (lambda x: x + 1j, {}, "Complex data not supported"),
-    "k=0": (None, {"n_components": 0}, r"n_components=0 .*1 to 30.*0\.95"),
+    "k=0": (None, {"n_components": 0}, r"n_components must be.*1 to 30.*0\.95.*got 0"),
     "k=-1": (None, {"n_components": -1}, "1 to 30"),
     "k=1.5": (None, {"n_components": 1.5}, r"\(0, 1\]"),
     "k=n+1": (None, {"n_components": 31}, "1 to 30"),
@@ -144,7 +144,7 @@ def test_a_warning_points_at_the_users_line(x):
 
 def test_a_ridge_that_does_not_fit_is_refused(rng):
     with pytest.raises(
-        MemoryBudgetError, match=r"pre-image of 2600 rows needs about 14\d MB.*`max_rows`"
+        MemoryBudgetError, match=r"pre-image of 2600 rows needs about \d+ MB.*`max_rows`"
     ):
         mercer.KernelPCA(2, preimage="ridge", memory="100MB").fit(rng.standard_normal((2600, 2)))
 

@@ -177,12 +177,12 @@ def test_a_winner_that_can_not_be_fitted_is_still_told(data, tmp_path):
         (["--kernel", "precomputed"], 2, "precomputed"),
         (["--components", "2,x"], 2, "whole numbers"),
         (["--supervised"], 2, "--label"),
-        (["--criterion", "denosing"], 3, "Did you mean 'denoising'"),
+        (["--criterion", "denosing"], 2, "Did you mean 'denoising'"),
         (["--folds", "1"], 2, "folds"),
         (["-o", "-"], 2, "Name a file"),
-        (["--noise", "-1", "--kernel", "linear()"], 3, "noise"),
+        (["--noise", "-1", "--kernel", "linear()"], 2, "noise"),
         (["--jobs", "0", "--kernel", "linear()"], 2, "all cores"),
-        (["--kernel", "rbf", "--components", "0"], 3, "--components 0 came"),
+        (["--kernel", "rbf", "--components", "0"], 2, "--components 0 came"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(data, options, code, why):

@@ -17,6 +17,7 @@ from mercer.estimators.form import Form
 from mercer.estimators.progress import CallbackSupport, announced
 from mercer.estimators.saving import Saving
 from mercer.estimators.validation import require_finite
+from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
 from mercer.model.statistics import score_variances
 
@@ -170,12 +171,12 @@ class Projector(
     @property
     def eigenvalues_(self) -> Array:
         """Largest eigenvalues of the centred kernel matrix."""
-        return self._fitted("eigenvalues_").eigenvalues.astype(self._dtype)
+        return in_precision(self._fitted("eigenvalues_").eigenvalues, self._dtype)
 
     @property
     def explained_variance_(self) -> Array:
         """Variance of each score: eigenvalue / (n - 1), with Σw for n when the rows carry weights."""
-        return score_variances(self._fitted("explained_variance_")).astype(self._dtype)
+        return in_precision(score_variances(self._fitted("explained_variance_")), self._dtype)
 
     @property
     def explained_variance_ratio_(self) -> Array:

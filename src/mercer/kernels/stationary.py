@@ -115,7 +115,15 @@ class RBF(Radial):
             return type(self)(self._gamma)
 
         def from_median() -> float:
-            return 0.5 / median_distance(x, scaled_distances, rng=rng, weights=weights) ** 2
+            median = median_distance(x, scaled_distances, rng=rng, weights=weights)
+            gamma = 0.5 / median / median
+            if gamma < float(np.finfo(np.float64).tiny):
+                msg = (
+                    f"Half of the rows are more than {median:.3g} apart, too large to be squared. Scale the "
+                    "columns (StandardScaler), or give gamma."
+                )
+                raise KernelError(msg)
+            return gamma
 
         gamma = gamma_from(self.gamma, x, weights=weights, from_median=from_median)
         return type(self)(gamma)

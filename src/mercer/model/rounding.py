@@ -101,13 +101,19 @@ def features_moved(trace: float, top: float, unit: float) -> float:
     return float(2.0 * error * np.sqrt(max(top, 0.0)) + error**2)
 
 
+def in_precision(values: Array, dtype: Any) -> Array:
+    """The values in a precision, or in float64 where it can't hold them, as of 1e60 times a kernel."""
+    largest = float(np.max(np.abs(values), initial=0.0))
+    return values.astype(dtype if largest <= float(np.finfo(dtype).max) else np.float64)
+
+
 def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0.0) -> EigenPairs:
     """The pairs in the precision they are handed out in, and what rounding adds to their residuals.
 
     `moved` is how far the matrix may be off. With û = u + δ, K̃û differs from K̃u by ‖K̃‖‖δ‖ at most.
     """
     vectors = pairs.vectors.astype(dtype, copy=False)
-    sizes = np.abs(pairs.values - pairs.values.astype(dtype))  # (k,)
+    sizes = np.abs(pairs.values - in_precision(pairs.values, dtype))  # (k,)
     lengths = np.linalg.norm(vectors - pairs.vectors, axis=0)  # (k,)
     norm = max(float(np.max(pairs.values, initial=0.0)), -lowest)
     added: Array = moved + sizes + norm * lengths

@@ -102,7 +102,17 @@ class Subject:
 
     def scores(self, block: Rows) -> Array:  # (b, d) -> (b, k)
         """Scores of some rows."""
-        return np.asarray(self.projector.transform(self.inner(block)))
+        return self._scored(self.inner(block))
+
+    def _scored(self, rows: Rows) -> Array:
+        """Scores; NaN for rows so far out that the kernel overflows, which `transform` refuses."""
+        try:
+            return np.asarray(self.projector.transform(rows))
+        except InputError:
+            if rows.shape[0] == 1:
+                return np.full((1, self.k), np.nan)
+        middle = rows.shape[0] // 2
+        return np.concatenate([self._scored(rows[:middle]), self._scored(rows[middle:])])
 
     def raw(self, block: Rows) -> Array:  # (b, d) -> (b, d)
         """Rows in the units of the file."""
@@ -116,7 +126,7 @@ class Subject:
     def back(self, block: Rows) -> Array:  # (b, d) -> (b, d)
         """Rows as the components see them, in the units of the file."""
         inner = self.inner(block)
-        found = np.asarray(self.projector.inverse_transform(self.projector.transform(inner)))
+        found = np.asarray(self.projector.inverse_transform(self._scored(inner)))
         if self.detector is not None:
             spread = self.detector.spread_
             found = found * np.where(spread == 0.0, 1.0, spread) + self.detector.center_

@@ -11,7 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.table import Table
 from mercer.engine.rows import RowSource
 from mercer.engine.sources import in_memory
-from mercer.estimators.detector_blame import Baselines, blame, has_slopes, need_slopes
+from mercer.estimators.detector_blame import (
+    Baselines,
+    blame,
+    blame_within_reach,
+    has_slopes,
+    need_slopes,
+)
+from mercer.estimators.detector_gaps import complete_rows
 from mercer.estimators.detector_limits import check_folds, found_limits, tell_blind
 from mercer.estimators.detector_parts import (
     STATISTICS,
@@ -172,6 +179,7 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         )
         tell_still(scale.still, names)
         tell_blind(model, rule, limits, scaled)
+        limits = rule.joint(limits)  # one limit for each statistic: where alarms begin
         gauge = Gauge.of(model.fit_)
         baselines = Baselines.of(gauge, limits, scaled)
         # Only now, with everything done, does the estimator change.
@@ -274,10 +282,13 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
     ) -> Monitoring:
         """A report on rows of a process: statistics, limits, alarms and the variables behind them.
 
+        A row with a missing cell (NaN) is not judged, and marked so; all others are. An infinite reading
+        counts as the largest number there is. `predict` and the other questions refuse both, as scikit-learn does.
+
         Parameters
         ----------
         X : array-like of shape (b, d), or a source of rows
-            In the order of time.
+            In the order of time. Sources that are no arrays in memory are refused where a cell is missing.
         time : array-like of shape (b,), optional
             When each row was taken; otherwise the DatetimeIndex of a data frame, or 0, 1, 2, …
         names : sequence of d strings, optional
@@ -292,26 +303,30 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         monitoring : Monitoring
             Print it, or draw it with ``.plot()``.
         """
-        rows = self._rows(X)
+        check_is_fitted(self)
+        named = named_columns(self, names)
+        rows, gaps = complete_rows(self, X, named)  # those that can be judged, (m, d)
+        rows = self._scaled(rows)
         found = self._gauge(rows)
         wanted = check_top(top, explain, int(rows.shape[1]))
-        index = self._indices(found)
-        alarm = ~(index <= -self.offset_)
+        alarm = ~(self._indices(found) <= -self.offset_)  # what is no number is not normal
         asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))
         shares = None
         if wanted and has_slopes(self.model_):
-            shares = self._explained(rows[asked], self._rule.statistic)
+            how = (self._baselines, self._rule.statistic)
+            shares, missed = blame_within_reach(self._gauge, self.limits_, rows[asked], *how)
+            tell_gaps(missed)
         return report(
             found,
-            self.limits_,
-            index=index,
-            index_limit=-self.offset_,
+            self._rule,
+            self._rule.joint(self.limits_),
+            alarm=alarm,
+            gaps=gaps,
             time=index_times(X) if time is None else time,
-            names=named_columns(self, names),
+            names=named,
             explained=asked,
             contributions=shares,
             top=wanted,
-            statistic=self._rule.statistic,
         )
 
     # ── how ─────────────────────────────────────────────────────────────────
@@ -322,8 +337,12 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         rows: Rows = new_rows(self, X, self._dtype, clip=True)
         if isinstance(rows, RowSource):
             rows = in_memory(rows).astype(self._dtype, copy=False)
+        return self._scaled(rows)
+
+    def _scaled(self, rows: Rows) -> Array:
         refuse_sparse(rows)
-        scaled = self._scale(rows)
+        with np.errstate(over="ignore"):  # infinitely far out: an alarm
+            scaled = self._scale(rows)
         kernel = getattr(self.model_, "kernel_", None)
         if kernel is not None:
             check_kernel_rows(kernel, scaled)

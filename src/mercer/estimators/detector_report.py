@@ -11,13 +11,20 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.table import Table
+from mercer.estimators.detector_alarms import alarm_runs, beginning, in_words, leading, shares
+from mercer.estimators.detector_gaps import Gaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array, Flags, Indices
+    from mercer.estimators.detector_alarms import Run
+    from mercer.estimators.detector_parts import Rule
     from mercer.model.limits import Limits
     from mercer.model.statistics import Statistics
+
+MOST_RUNS = 3  # the longest, of which a summary tells what they began with
+BEGINNERS = 2  # variables that it names for each
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,34 +34,40 @@ class Monitoring:
     Attributes
     ----------
     table : Table
-        ``time``, ``T2``, ``T2_limit``, ``Q``, ``Q_limit``, ``index``, ``index_limit``, ``alarm`` and
-        ``top``: the variables with the largest contributions, each with its share of the positive ones.
+        ``time``, ``T2``, ``T2_limit``, ``Q``, ``Q_limit``, ``index``, ``index_limit``, ``alarm``, ``judged`` and
+        ``top``: the variables with the largest contributions, each with its share of the positive ones. A row
+        with a missing cell is not judged: its statistics are NaN, and it is no alarm. A statistic has one limit,
+        above which it makes an alarm; the index is the larger of both in units of these.
     names : tuple of str
         Names of the variables.
     contributions : ndarray of shape (m, d), or None
-        Of the rows in ``explained``, NaN for those with infinite statistics; None where none were asked for,
-        or the kernel has no derivative.
+        Of the rows in ``explained``; None where none were asked for, or the kernel has no derivative. A reading
+        more than a million spreads from normal counts as one that far.
     explained : ndarray of shape (m,)
         Positions of the rows that were explained.
     statistic : "combined", "T2" or "Q"
         What the alarms go by.
+    missing : ndarray of shape (d,), of integers
+        Cells that each column lacks.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mercer import KernelPCADetector
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
-    >>> seen = KernelPCADetector().fit(X).monitor([[0.0, 0.0], [9.0, 0.0], [9.0, 1.0]])
+    >>> seen = KernelPCADetector().fit(X).monitor([[0.0, 0.0], [9.0, 0.0], [np.nan, 1.0], [9.0, 1.0]])
     >>> print(seen.summary())
-    2 of 3 rows are alarms (66.7 %). The first is at time 1; the longest run is 2 long, from time 1 to 2.
-    Leading variables: x0 (2).
+    2 of 3 judged rows are alarms (66.7 %). The first is at time 1; the longest run is from time 1 to 3 (3 rows, 2 of them alarms and 1 not judged).
+    Leading when it began: x0 100 %.
+    1 of 4 rows could not be judged: cells are missing in x0 (1).
     """
 
     table: Table
     names: tuple[str, ...]
     contributions: Array | None
     explained: Indices
-    statistic: str = "combined"
+    statistic: str
+    missing: Indices
 
     @property
     def alarms(self) -> Table:
@@ -62,45 +75,75 @@ class Monitoring:
         return self.table.take(self.table["alarm"])
 
     @property
-    def runs(self) -> list[tuple[int, int]]:
-        """First and last position of each run of alarms."""
-        return alarm_runs(self.table["alarm"])
+    def gaps(self) -> Gaps:
+        """The rows that could not be judged."""
+        return Gaps(self.table["judged"], self.missing)
+
+    @property
+    def runs(self) -> list[Run]:
+        """Runs of alarms, which up to three other rows don't end, nor rows that could not be judged."""
+        return alarm_runs(self.table["alarm"], self.table["judged"])
+
+    def began_with(self, run: Run, top: int = 3) -> list[tuple[str, float]]:
+        """What led when a run of alarms began: variables, with their shares in its first three alarms.
+
+        Parameters
+        ----------
+        run : Run
+            One of ``runs``.
+        top : int, default=3
+            How many variables to name.
+
+        Returns
+        -------
+        named : list of (name, share)
+            Empty where nothing was explained.
+        """
+        if self.contributions is None:
+            return []
+        alarm = self.table["alarm"][self.explained]
+        share = beginning(run, self.contributions[alarm], self.explained[alarm])
+        return leading(share, self.names, top)
 
     def summary(self) -> str:
-        """The alarms in words.
+        """The alarms in words: how many, since when, and what led when they began.
 
         Returns
         -------
         text : str
         """
-        alarm, time = self.table["alarm"], self.table["time"]
-        count = int(alarm.sum())
-        if count == 0:
-            return f"None of {len(alarm)} rows is an alarm."
-        runs = self.runs
-        first, last = max(runs, key=lambda run: run[1] - run[0])
-        share = f"{100 * count / len(alarm):.1f} %"
-        if count == 1:
-            text = f"1 of {len(alarm)} rows is an alarm ({share}), at time {time[first]}."
-        else:
-            text = (
-                f"{count} of {len(alarm)} rows are alarms ({share}). The first is at time "
-                f"{time[runs[0][0]]}; the longest run is {last - first + 1} long, from time {time[first]} to "
-                f"{time[last]}."
-            )
-        return text + self._most_named()
+        texts = (self._counted(), self._beginnings(), self.gaps.in_words(self.names))
+        return " ".join(filter(None, texts))
 
-    def _most_named(self) -> str:
-        if self.contributions is None:
+    def _counted(self) -> str:
+        alarm, time = self.table["alarm"], self.table["time"]
+        count, n = int(alarm.sum()), int(self.table["judged"].sum())
+        rows = f"{n} rows" if n == len(alarm) else f"{n} judged rows"
+        if count == 0:
+            return f"None of {rows} is an alarm."
+        runs = self.runs
+        longest = max(runs, key=lambda run: run.rows)
+        share = f"{100 * count / n:.1f} %"
+        if count == 1:
+            return f"1 of {rows} is an alarm ({share}), at time {time[longest.first]}."
+        return (
+            f"{count} of {rows} are alarms ({share}). The first is at time {time[runs[0].first]}; the longest "
+            f"run is from time {time[longest.first]} to {time[longest.last]} ({longest})."
+        )
+
+    def _beginnings(self) -> str:
+        """What led when the longest runs began, in the order of time."""
+        runs, time = self.runs, self.table["time"]
+        longest = sorted(sorted(runs, key=lambda run: -run.rows)[:MOST_RUNS], key=lambda run: run.first)
+        named = [(run, in_words(self.began_with(run, BEGINNERS))) for run in longest]
+        told = [(run, words) for run, words in named if words]
+        if not told:
             return ""
-        of_alarms = self.contributions[self.table["alarm"][self.explained]]
-        of_alarms = of_alarms[np.any(of_alarms > 0.0, axis=1)]
-        if len(of_alarms) == 0:
-            return ""
-        leading = np.bincount(np.argmax(of_alarms, axis=1), minlength=len(self.names))
-        order = [j for j in np.argsort(-leading, kind="stable")[:3] if leading[j]]
-        named = ", ".join(f"{self.names[j]} ({leading[j]})" for j in order)
-        return f" Leading variables: {named}."
+        if len(runs) == 1:
+            return f"Leading when it began: {told[0][1]}."
+        listed = "; ".join(f"{words} (time {time[run.first]}, {run.rows} long)" for run, words in told)
+        which = "the runs" if len(longest) == len(runs) else f"the {len(longest)} longest of {len(runs)} runs"
+        return f"Leading when {which} began: {listed}."
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame."""
@@ -109,7 +152,8 @@ class Monitoring:
     def plot(self, fault_at: Any = None, fig: Any = None) -> Any:
         """Control charts of T² and Q over time.
 
-        The lines stand where alarms begin: at the limit of T², or of Q, times that of the index.
+        The lines are the limits of the table, where alarms begin. Rows that could not be judged are gaps, with
+        a mark below.
 
         Parameters
         ----------
@@ -125,10 +169,9 @@ class Monitoring:
         # By name: a report can be drawn, but the estimators know nothing of pictures.
         charts = import_module("mercer.plots.charts")
         t = self.table
-        # The lines stand where alarms begin: the index is above its limit when either is above its line.
-        lines = {name: float(t["index_limit"][0] * t[f"{name}_limit"][0]) for name in ("T2", "Q")}
         t2_line, q_line = (
-            lines[name] if self.statistic in ("combined", name) else None for name in ("T2", "Q")
+            float(t[f"{name}_limit"][0]) if self.statistic in ("combined", name) else None
+            for name in ("T2", "Q")
         )
         return charts.control_charts(
             t["T2"],
@@ -136,6 +179,7 @@ class Monitoring:
             t2_limit=t2_line,
             q_limit=q_line,
             alarms=t["alarm"],
+            judged=t["judged"],
             time=t["time"],
             fault_at=fault_at,
             fig=fig,
@@ -148,51 +192,45 @@ class Monitoring:
         return f"Monitoring({len(self.table)} rows, {int(self.table['alarm'].sum())} alarms)"
 
 
-def alarm_runs(alarm: Flags) -> list[tuple[int, int]]:
-    """First and last position of each stretch of True."""
-    edges = np.diff(np.concatenate([[0], np.asarray(alarm, dtype=np.int8), [0]]))
-    first, after = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    return [(int(a), int(b) - 1) for a, b in zip(first, after, strict=True)]
-
-
 def report(
     found: Statistics,
+    rule: Rule,
     limits: Limits,
     *,
-    index: Array,
-    index_limit: float,
+    alarm: Flags,
+    gaps: Gaps,
     time: Any,
     names: Sequence[str],
     explained: Indices,
     contributions: Array | None,
     top: int,
-    statistic: str,
 ) -> Monitoring:
-    """The table, with the leading variables of the rows that were explained."""
-    n = len(index)
-    words = np.full(n, "", dtype=object)
+    """The table, with the leading variables of the rows that were explained.
+
+    What is given of rows is given of those that were judged.
+    """
+    n, at = len(gaps.judged), np.flatnonzero(gaps.judged)
+    words, alarms = np.full(n, "", dtype=object), np.zeros(n, dtype=bool)
+    alarms[at] = alarm
     if contributions is not None:
-        words[explained] = [_leading(row, names, top) for row in contributions]
+        words[at[explained]] = [
+            in_words(leading(row, names, top)) for row in shares(contributions)
+        ]
     columns = {
         "time": _times(time, n),
-        "T2": found.t2,
+        "T2": gaps.spread_out(found.t2),
         "T2_limit": np.full(n, limits.t2),
-        "Q": found.q,
+        "Q": gaps.spread_out(found.q),
         "Q_limit": np.full(n, limits.q),
-        "index": index,
-        "index_limit": np.full(n, index_limit),
-        "alarm": ~(index <= index_limit),  # what is no number is not normal
+        "index": gaps.spread_out(rule.index(limits, found)),
+        "index_limit": np.full(n, rule.limit(limits)),
+        "alarm": alarms,
+        "judged": gaps.judged,
         "top": words,
     }
-    return Monitoring(Table(columns), tuple(names), contributions, explained, statistic)
-
-
-def _leading(contributions: Array, names: Sequence[str], top: int) -> str:
-    """'pressure 61 %, flow 30 %': shares of what raises the statistic."""
-    raising = np.maximum(contributions, 0.0)
-    total = float(raising.sum())
-    order = [j for j in np.argsort(-raising, kind="stable")[:top] if raising[j] > 0]
-    return ", ".join(f"{names[j]} {100 * raising[j] / total:.0f} %" for j in order)
+    return Monitoring(
+        Table(columns), tuple(names), contributions, at[explained], rule.statistic, gaps.missing
+    )
 
 
 def _times(time: Any, n: int) -> Any:

@@ -20,6 +20,7 @@ from mercer.estimators.detector_blame import (
 )
 from mercer.estimators.detector_gaps import complete_rows
 from mercer.estimators.detector_limits import check_folds, found_limits, tell_blind
+from mercer.estimators.detector_onset import begun
 from mercer.estimators.detector_parts import (
     STATISTICS,
     Rule,
@@ -316,7 +317,7 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
             how = (self._baselines, self._rule.statistic)
             shares, missed = blame_within_reach(self._gauge, self.limits_, rows[asked], *how)
             tell_gaps(missed)
-        return report(
+        told = report(
             found,
             self._rule,
             self._rule.joint(self.limits_),
@@ -328,6 +329,10 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
             contributions=shares,
             top=wanted,
         )
+        if not wanted:
+            return told
+        place = np.cumsum(gaps.judged) - 1  # among the rows that were judged
+        return begun(told, self, lambda at: rows[place[at]])
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _rows(self, X: Any) -> Array:

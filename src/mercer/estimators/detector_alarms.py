@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Flags
 
 # A run goes on over so many rows that are no alarms: a statistic near its limit crosses it back and forth.
-MOST_BETWEEN = 3
+MOST_BETWEEN = 2
 # Alarms whose contributions tell what a run began with. The first alone may be noise on its way over the
 # limit; a few rows on, the controllers answer, and what they move leads.
 FIRST_ALARMS = 3
@@ -45,7 +45,7 @@ class Run:
 
 
 def alarm_runs(alarm: Flags, judged: Flags | None = None) -> list[Run]:
-    """Runs of alarms. Rows that were not judged break none, nor do up to three that are no alarms."""
+    """Runs of alarms. Rows that were not judged break none, nor do up to two that are no alarms."""
     at = np.flatnonzero(alarm)
     if len(at) == 0:
         return []

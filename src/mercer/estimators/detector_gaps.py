@@ -33,6 +33,12 @@ class Gaps:
         absent = np.isnan(rows)
         return cls(~absent.any(axis=1), absent.sum(axis=0))
 
+    @classmethod
+    def joined(cls, parts: Sequence[Gaps]) -> Gaps:
+        """Of consecutive blocks of rows."""
+        judged = np.concatenate([part.judged for part in parts])
+        return cls(judged, np.sum([part.missing for part in parts], axis=0))
+
     @property
     def count(self) -> int:
         """Rows that are not complete."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.table import Table
-from mercer.estimators.detector_alarms import alarm_runs, beginning, in_words, leading, shares
+from mercer.estimators.detector_alarms import alarm_runs, in_words, leading, shares
 from mercer.estimators.detector_gaps import Gaps
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ class Monitoring:
         What the alarms go by.
     missing : ndarray of shape (d,), of integers
         Cells that each column lacks.
+    onsets : dict of int to ndarray of shape (d,)
+        For the ten longest of ``runs``, by their first positions: the share of the index that goes when one
+        variable takes its best normal value, mean of the first three alarms. `began_with` names the largest.
 
     Examples
     --------
@@ -58,7 +61,7 @@ class Monitoring:
     >>> seen = KernelPCADetector().fit(X).monitor([[0.0, 0.0], [9.0, 0.0], [np.nan, 1.0], [9.0, 1.0]])
     >>> print(seen.summary())
     2 of 3 judged rows are alarms (66.7 %). The first is at time 1; the longest run is from time 1 to 3 (3 rows, 2 of them alarms and 1 not judged).
-    Leading when it began: x0 100 %.
+    Leading when it began: x0.
     1 of 4 rows could not be judged: cells are missing in x0 (1).
     """
 
@@ -68,6 +71,7 @@ class Monitoring:
     explained: Indices
     statistic: str
     missing: Indices
+    onsets: dict[int, Array] = field(default_factory=dict)
 
     @property
     def alarms(self) -> Table:
@@ -81,29 +85,28 @@ class Monitoring:
 
     @property
     def runs(self) -> list[Run]:
-        """Runs of alarms, which up to three other rows don't end, nor rows that could not be judged."""
+        """Runs of alarms, which up to two other rows don't end, nor rows that could not be judged."""
         return alarm_runs(self.table["alarm"], self.table["judged"])
 
     def began_with(self, run: Run, top: int = 3) -> list[tuple[str, float]]:
-        """What led when a run of alarms began: variables, with their shares in its first three alarms.
+        """What led when a run of alarms began, which later on may be what the controllers answer with.
 
         Parameters
         ----------
         run : Run
             One of ``runs``.
         top : int, default=3
-            How many variables to name.
+            How many variables to name, at most.
 
         Returns
         -------
         named : list of (name, share)
-            Empty where nothing was explained.
+            Variables, with the share of the index that would go if each alone were put right, in the first
+            three alarms; none with less than half of the largest. Empty where nothing was explained.
         """
-        if self.contributions is None:
-            return []
-        alarm = self.table["alarm"][self.explained]
-        share = beginning(run, self.contributions[alarm], self.explained[alarm])
-        return leading(share, self.names, top)
+        gain = self.onsets.get(run.first, np.zeros(len(self.names)))
+        named = leading(gain, self.names, top)
+        return [(name, share) for name, share in named if share >= 0.5 * named[0][1]]
 
     def summary(self) -> str:
         """The alarms in words: how many, since when, and what led when they began.
@@ -135,8 +138,8 @@ class Monitoring:
         """What led when the longest runs began, in the order of time."""
         runs, time = self.runs, self.table["time"]
         longest = sorted(sorted(runs, key=lambda run: -run.rows)[:MOST_RUNS], key=lambda run: run.first)
-        named = [(run, in_words(self.began_with(run, BEGINNERS))) for run in longest]
-        told = [(run, words) for run, words in named if words]
+        named = [(run, self.began_with(run, BEGINNERS)) for run in longest]
+        told = [(run, ", ".join(name for name, _ in own)) for run, own in named if own]
         if not told:
             return ""
         if len(runs) == 1:
@@ -144,6 +147,39 @@ class Monitoring:
         listed = "; ".join(f"{words} (time {time[run.first]}, {run.rows} long)" for run, words in told)
         which = "the runs" if len(longest) == len(runs) else f"the {len(longest)} longest of {len(runs)} runs"
         return f"Leading when {which} began: {listed}."
+
+    def among(self, gaps: Gaps, time: Any) -> Monitoring:
+        """The report of complete rows as one of all rows, with those that could not be judged between.
+
+        Parameters
+        ----------
+        gaps : Gaps
+            Of all n rows.
+        time : array of shape (n,)
+            When each of them was taken.
+
+        Returns
+        -------
+        monitoring : Monitoring
+        """
+        at = np.flatnonzero(gaps.judged)
+        columns: dict[str, Any] = {name: self.table[name] for name in self.table.columns}
+        for name in ("T2", "Q", "index"):
+            columns[name] = gaps.spread_out(columns[name])
+        for name in ("T2_limit", "Q_limit", "index_limit"):
+            columns[name] = np.full(len(gaps.judged), columns[name][0])
+        for name, fill in (("alarm", False), ("top", "")):
+            values = np.full(len(gaps.judged), fill, dtype=columns[name].dtype)
+            values[at] = columns[name]
+            columns[name] = values
+        columns |= {"time": time, "judged": gaps.judged}
+        return replace(
+            self,
+            table=Table(columns),
+            explained=at[self.explained],
+            missing=gaps.missing,
+            onsets={int(at[first]): gain for first, gain in self.onsets.items()},
+        )
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame."""
@@ -209,28 +245,26 @@ def report(
 
     What is given of rows is given of those that were judged.
     """
-    n, at = len(gaps.judged), np.flatnonzero(gaps.judged)
-    words, alarms = np.full(n, "", dtype=object), np.zeros(n, dtype=bool)
-    alarms[at] = alarm
+    m = len(alarm)
+    words = np.full(m, "", dtype=object)
     if contributions is not None:
-        words[at[explained]] = [
-            in_words(leading(row, names, top)) for row in shares(contributions)
-        ]
+        words[explained] = [in_words(leading(row, names, top)) for row in shares(contributions)]
     columns = {
-        "time": _times(time, n),
-        "T2": gaps.spread_out(found.t2),
-        "T2_limit": np.full(n, limits.t2),
-        "Q": gaps.spread_out(found.q),
-        "Q_limit": np.full(n, limits.q),
-        "index": gaps.spread_out(rule.index(limits, found)),
-        "index_limit": np.full(n, rule.limit(limits)),
-        "alarm": alarms,
-        "judged": gaps.judged,
+        "time": np.arange(m),
+        "T2": found.t2,
+        "T2_limit": np.full(m, limits.t2),
+        "Q": found.q,
+        "Q_limit": np.full(m, limits.q),
+        "index": rule.index(limits, found),
+        "index_limit": np.full(m, rule.limit(limits)),
+        "alarm": alarm,
+        "judged": np.ones(m, dtype=bool),
         "top": words,
     }
-    return Monitoring(
-        Table(columns), tuple(names), contributions, at[explained], rule.statistic, gaps.missing
+    judged = Monitoring(
+        Table(columns), tuple(names), contributions, explained, rule.statistic, gaps.missing
     )
+    return judged.among(gaps, _times(time, len(gaps.judged)))
 
 
 def _times(time: Any, n: int) -> Any:

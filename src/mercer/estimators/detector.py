@@ -174,7 +174,7 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         scale = Scale.of(rows) if self.scale else Scale.none(rows)
         scaled = scale(rows)
         model = chosen_model(self, scaled).fit(scaled)
-        names = getattr(X, "columns", None)
+        names = getattr(came.rows, "columns", getattr(X, "columns", None))  # of a table, or a frame
         limits = found_limits(
             rule, model, rows, self.folds, scale, rescale=bool(self.scale), names=names
         )
@@ -284,7 +284,8 @@ class KernelPCADetector(Saving, OutlierMixin, BaseEstimator):  # type: ignore[mi
         """A report on rows of a process: statistics, limits, alarms and the variables behind them.
 
         A row with a missing cell (NaN) is not judged, and marked so; all others are. An infinite reading
-        counts as the largest number there is. `predict` and the other questions refuse both, as scikit-learn does.
+        counts as the largest number there is. `predict` and the other questions refuse both, as
+        scikit-learn does.
 
         Parameters
         ----------

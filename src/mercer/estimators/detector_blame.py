@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_BASELINES = 500
 # Spreads from normal beyond which a reading is only "wild": how far it lies says nothing more, the numbers
-# behind it overflow, and a path to it has its bend in a share of 1e-20. The first that can be computed counts.
+# behind it overflow, and a path to it has its bend in a share of 1e-20. The first that has numbers counts.
 REACHES = (1e6, 1e4, 1e2)
 SAME = 1e-6  # a statistic that differs by no more than this share, within reach and out there
 

@@ -66,7 +66,7 @@ class Gaps:
 
 
 def complete_rows(detector: Any, X: Any, names: Sequence[str]) -> tuple[Array, Gaps]:
-    """The rows without a missing cell, (m, d), and which those are. An infinite reading is the largest number."""
+    """The rows without a missing cell, (m, d), and which those are; infinity is the largest number."""
     if isinstance(X, np.memmap):
         X = np.asarray(X)  # a source would be read block by block, and refused at the first NaN
     rows: Any = new_rows(detector, X, detector._dtype, clip=True, gaps=True)

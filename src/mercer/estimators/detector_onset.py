@@ -1,9 +1,9 @@
 """What a run of alarms began with: the variable that, put right alone, would have kept the index down.
 
-The reconstruction-based contribution of Alcala & Qin (2009), for any kernel. A contribution measured along the
-path from normal depends on where the process stood: a flow that drifts while the load is high is blamed on
-the temperature, which is far from its mean for good reasons. Here each variable in turn may take any normal
-value, and what counts is how much of the index goes. It needs no slopes, and for one broken sensor it is exact.
+The reconstruction-based contribution of Alcala & Qin (2009), for any kernel. A contribution measured along
+the path from normal depends on where the process stood: a flow that drifts while the load is high is blamed
+on the temperature, which is far from its mean for good reasons. Here each variable in turn may take any
+normal value, and what counts is how much of the index goes. It needs no slopes.
 """
 
 from __future__ import annotations

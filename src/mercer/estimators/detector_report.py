@@ -34,15 +34,15 @@ class Monitoring:
     Attributes
     ----------
     table : Table
-        ``time``, ``T2``, ``T2_limit``, ``Q``, ``Q_limit``, ``index``, ``index_limit``, ``alarm``, ``judged`` and
-        ``top``: the variables with the largest contributions, each with its share of the positive ones. A row
-        with a missing cell is not judged: its statistics are NaN, and it is no alarm. A statistic has one limit,
-        above which it makes an alarm; the index is the larger of both in units of these.
+        ``time``, ``T2``, ``T2_limit``, ``Q``, ``Q_limit``, ``index``, ``index_limit``, ``alarm``, ``judged``
+        and ``top``: the variables with the largest contributions, each with its share of the positive ones.
+        A row with a missing cell is not judged: its statistics are NaN, and it is no alarm. A statistic has
+        one limit, above which it makes an alarm; the index is the larger of both in units of these.
     names : tuple of str
         Names of the variables.
     contributions : ndarray of shape (m, d), or None
-        Of the rows in ``explained``; None where none were asked for, or the kernel has no derivative. A reading
-        more than a million spreads from normal counts as one that far.
+        Of the rows in ``explained``; None where none were asked for, or the kernel has no derivative. A
+        reading more than a million spreads from normal counts as one that far.
     explained : ndarray of shape (m,)
         Positions of the rows that were explained.
     statistic : "combined", "T2" or "Q"
@@ -60,7 +60,8 @@ class Monitoring:
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
     >>> seen = KernelPCADetector().fit(X).monitor([[0.0, 0.0], [9.0, 0.0], [np.nan, 1.0], [9.0, 1.0]])
     >>> print(seen.summary())
-    2 of 3 judged rows are alarms (66.7 %). The first is at time 1; the longest run is from time 1 to 3 (3 rows, 2 of them alarms and 1 not judged).
+    2 of 3 judged rows are alarms (66.7 %). The first is at time 1; the longest run is from time 1 to 3
+    (3 rows, 2 of them alarms and 1 not judged).
     Leading when it began: x0.
     1 of 4 rows could not be judged: cells are missing in x0 (1).
     """
@@ -130,22 +131,30 @@ class Monitoring:
         if count == 1:
             return f"1 of {rows} is an alarm ({share}), at time {time[longest.first]}."
         return (
-            f"{count} of {rows} are alarms ({share}). The first is at time {time[runs[0].first]}; the longest "
-            f"run is from time {time[longest.first]} to {time[longest.last]} ({longest})."
+            f"{count} of {rows} are alarms ({share}). The first is at time {time[runs[0].first]}; the "
+            f"longest run is from time {time[longest.first]} to {time[longest.last]} ({longest})."
         )
 
     def _beginnings(self) -> str:
         """What led when the longest runs began, in the order of time."""
         runs, time = self.runs, self.table["time"]
-        longest = sorted(sorted(runs, key=lambda run: -run.rows)[:MOST_RUNS], key=lambda run: run.first)
+        longest = sorted(
+            sorted(runs, key=lambda run: -run.rows)[:MOST_RUNS], key=lambda run: run.first
+        )
         named = [(run, self.began_with(run, BEGINNERS)) for run in longest]
         told = [(run, ", ".join(name for name, _ in own)) for run, own in named if own]
         if not told:
             return ""
         if len(runs) == 1:
             return f"Leading when it began: {told[0][1]}."
-        listed = "; ".join(f"{words} (time {time[run.first]}, {run.rows} long)" for run, words in told)
-        which = "the runs" if len(longest) == len(runs) else f"the {len(longest)} longest of {len(runs)} runs"
+        listed = "; ".join(
+            f"{words} (time {time[run.first]}, {run.rows} long)" for run, words in told
+        )
+        which = (
+            "the runs"
+            if len(longest) == len(runs)
+            else f"the {len(longest)} longest of {len(runs)} runs"
+        )
         return f"Leading when {which} began: {listed}."
 
     def among(self, gaps: Gaps, time: Any) -> Monitoring:
@@ -188,8 +197,8 @@ class Monitoring:
     def plot(self, fault_at: Any = None, fig: Any = None) -> Any:
         """Control charts of T² and Q over time.
 
-        The lines are the limits of the table, where alarms begin. Rows that could not be judged are gaps, with
-        a mark below.
+        The lines are the limits of the table, where alarms begin. Rows that could not be judged are gaps,
+        with a mark below.
 
         Parameters
         ----------

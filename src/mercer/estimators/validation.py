@@ -27,8 +27,8 @@ def check_rows(
 ) -> Rows:
     """Rows as float64 or float32, dense (C order) or CSR, finite, of the right width.
 
-    With ``reset`` the width is not known yet; `remember_columns` records it once the fit is done. ``gaps`` lets
-    NaN and infinity pass, for a caller that looks for them.
+    With ``reset`` the width is not known yet; `remember_columns` records it once the fit is done. ``gaps``
+    lets NaN and infinity pass, for a caller that looks for them.
     """
     _refuse_text(X)
     x = check_array(

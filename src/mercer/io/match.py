@@ -59,9 +59,7 @@ class MatchedTable(TableFile):
             self.notes.append(f"{missing.total} missing {noun} imputed in {missing.where}")
 
 
-def matched(
-    table: TableFile, preparation: Preparation, *, gaps: bool = False
-) -> MatchedTable:
+def matched(table: TableFile, preparation: Preparation, *, gaps: bool = False) -> MatchedTable:
     """The file with the features of the preparation, in its order; its notes say what was left out.
 
     Columns are found by name; others are left out and said. Where the file or the model has no names,

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.engine.rows import row_blocks, take_rows
 from mercer.estimators.detector_alarms import FIRST_ALARMS, alarm_runs
+from mercer.estimators.detector_gaps import Gaps
 from mercer.report.markup import Html, grid, joined, paragraph, tag
 from mercer.report.measure import BLOCK_ENTRIES, BLOCK_ROWS
 from mercer.report.section import Section, described, figure
@@ -83,12 +84,11 @@ def watched(subject: Subject, detector: KernelPCADetector) -> Watched:
             column[i] = table[name]
     alarm = ~(found["index"] <= -detector.offset_)  # what is no number is not normal
     found["index"] /= -detector.offset_  # in units of the limits that are drawn
-    columns = (found["T2"], found["Q"], found["index"])
-    gaps = subject.gaps
-    if gaps is None:
-        return Watched(*columns, alarm, np.ones(subject.n, dtype=bool))
-    alarms = gaps.spread_out(alarm) == 1.0
-    return Watched(*(gaps.spread_out(column) for column in columns), alarms, gaps.judged)
+    gaps = subject.gaps or Gaps(np.ones(subject.n, dtype=bool), np.zeros(subject.d, dtype=int))
+    t2, q, index = (gaps.spread_out(found[name]) for name in ("T2", "Q", "index"))
+    alarms = np.zeros(len(gaps.judged), dtype=bool)
+    alarms[gaps.judged] = alarm
+    return Watched(t2, q, index, alarms, gaps.judged)
 
 
 def _summary(subject: Subject, seen: Watched) -> str:
@@ -192,7 +192,9 @@ def _one_by_one(x: Any, y: Any, values: Array, alarm: Flags) -> list[Html]:
     up = y(np.where(known, values, 1.0))
     r = 2.2 if len(values) <= 400 else 1.5
     normal = known & ~alarm
-    ends = np.flatnonzero(np.diff(known.astype(np.int8))) + 1  # a line for each stretch without a gap
+    ends = (
+        np.flatnonzero(np.diff(known.astype(np.int8))) + 1
+    )  # a line for each stretch without a gap
     stretches = [part for part in np.split(np.arange(len(values)), ends) if known[part[0]]]
     return [
         *(line(across[part], up[part], class_="trace") for part in stretches),
@@ -260,7 +262,9 @@ def _runs(subject: Subject, detector: KernelPCADetector, seen: Watched) -> Html:
     Later on the controllers' answer leads, so the variable that led most rows would be no cause.
     """
     every = alarm_runs(seen.alarm, seen.judged)
-    longest = sorted(sorted(every, key=lambda run: -run.rows)[:MOST_RUNS], key=lambda run: run.first)
+    longest = sorted(
+        sorted(every, key=lambda run: -run.rows)[:MOST_RUNS], key=lambda run: run.first
+    )
     place = np.cumsum(seen.judged) - 1
     rows = []
     for run in longest:

@@ -221,7 +221,7 @@ def _gaps(model: Any, X: Any) -> Gaps | None:
         return None
     found = Gaps.of(rows)
     if not found.judged.any():
-        msg = f"None of {len(rows)} rows is complete: at least one cell of each is missing. Pass some that are."
+        msg = f"None of {len(rows)} rows is complete: each lacks at least one cell. Pass some that are."
         raise InputError(msg)
     return found
 

@@ -181,8 +181,8 @@ def test_the_report(detector, faulty):
     assert [(run.first, run.last) for run in seen.runs] == [(10, 19), (25, 25)]
     assert seen.summary() == (
         "11 of 30 rows are alarms (36.7 %). The first is at time 110; the longest run is from time 110 to "
-        "119 (10 rows). Leading when the runs began: level, heat (time 110, 10 long); level, heat (time 125, 1 "
-        "long)."
+        "119 (10 rows). Leading when the runs began: level, heat (time 110, 10 long); level, heat (time "
+        "125, 1 long)."
     )
     assert all(text.startswith("level ") for text in seen.alarms["top"])
     assert set(seen.table["top"][~expected]) == {""}

@@ -83,8 +83,8 @@ def monitor(
     """Judge rows by a detector: statistics, limits, alarms and the variables behind them.
 
     Rows with empty cells are not judged, unless the model was fitted with --impute: they are marked in the
-    table (judged is 0), and counted. The exit code is 4 when there is an alarm, 0 when there is none among the
-    rows that could be judged, and 3 when none could be.
+    table (judged is 0), and counted. The exit code is 4 when there is an alarm, 0 when there is none among
+    the rows that could be judged, and 3 when none could be.
     """
     reading = named_by_time(reading, time)
     for option, path in (("-o", output), ("--chart", chart)):

@@ -1,5 +1,7 @@
 """Laws of the detector: textbook statistics, limits that hold their rate, contributions that add up."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,6 +15,7 @@ from markets.kernels import VALID
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning, KernelError
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
+from mercer.estimators.detector_parts import tell_gaps
 from mercer.kernels import RBF
 from mercer.model.limits import box_limit, f_limit
 from mercer.model.statistics import Gauge
@@ -206,12 +209,14 @@ MODELS = {
 @pytest.mark.parametrize("model", MODELS)
 def test_held_out_limits_hold_their_rate_on_new_rows(model):
     rate, n, m = 0.05, 400, 5000
-    detector = KernelPCADetector(**MODELS[model], false_alarm=rate).fit(process(n, seed=2))
-    seen, limits = detector.statistics(process(m, seed=3)), detector.limits_
     # An order statistic of n rows, read on m others: a beta-binomial count, four deviations.
     slack = 4.0 * np.sqrt(rate * (1 - rate) * (1 / n + 1 / m))
-    for name, limit in {"T2": limits.t2, "Q": limits.q, "index": limits.index}.items():
-        assert abs(np.mean(seen[name] > limit) - rate) < slack, name
+    for statistic in ("T2", "Q", "combined"):
+        detector = KernelPCADetector(**MODELS[model], false_alarm=rate, statistic=statistic)
+        with warnings.catch_warnings():  # T² alone is blind to far rows, and says so
+            warnings.simplefilter("ignore", DetectorWarning)
+            labels = detector.fit(process(n, seed=2)).predict(process(m, seed=3))
+        assert abs(np.mean(labels == -1) - rate) < slack, statistic
 
 
 def test_in_sample_limits_do_not(x):
@@ -227,12 +232,12 @@ def test_in_sample_limits_do_not(x):
 @pytest.mark.parametrize("rate", [0.01, 0.1])
 def test_approximate_limits_hold_on_gaussian_rows(rate):
     n, m = 2000, 20_000
-    detector = KernelPCADetector(model=PCA(3), limits="approximate", false_alarm=rate)
-    detector.fit(process(n, seed=4))
-    seen, limits = detector.statistics(process(m, seed=5)), detector.limits_
     slack = 4.0 * np.sqrt(rate * (1 - rate) * (1 / n + 1 / m))
-    for name, limit in {"T2": limits.t2, "Q": limits.q, "index": limits.index}.items():
-        assert abs(np.mean(seen[name] > limit) - rate) < slack, name
+    for statistic in ("T2", "Q", "combined"):
+        knobs = {"limits": "approximate", "false_alarm": rate, "statistic": statistic}
+        detector = KernelPCADetector(model=PCA(3), **knobs).fit(process(n, seed=4))
+        labels = detector.predict(process(m, seed=5))
+        assert abs(np.mean(labels == -1) - rate) < slack, statistic
 
 
 def test_few_rows_have_limits_above_every_held_out_value_or_near():
@@ -344,9 +349,17 @@ def test_a_kernel_without_a_derivative_is_refused_but_monitors(x, x_new):
     assert set(detector.monitor(1.5 * x_new).table["top"]) == {""}
 
 
-def test_contributions_that_can_not_be_integrated_are_told(x):
-    """All of Q's change lies near the mean, which the nodes on the way to so far a row step over."""
+def test_contributions_to_rows_however_far_are_integrated(x):
+    """All of Q's change lies near the mean, which nodes on the way to so far a row would step over."""
     with pytest.warns(DetectorWarning, match="too narrow"):
         detector = KernelPCADetector(20, kernel=RBF(1.0)).fit(x)
-    with pytest.warns(DetectorWarning, match="miss their sum"):
-        detector.contributions(x[:3] + 1e30 * x.std(axis=0), "Q")
+    far = x[:3] + 1e30 * x.std(axis=0)
+    start = detector.baselines_ * detector.spread_ + detector.center_
+    gained = detector.statistics(far)["Q"][:, None] - detector.statistics(start)["Q"]
+    missed = np.abs(detector.contributions(far, "Q").sum(axis=1)[:, None] - gained).min(axis=1)
+    assert np.all(missed < 1e-5 * gained.max())
+
+
+def test_contributions_that_can_not_be_integrated_are_told():
+    with pytest.warns(DetectorWarning, match="1 of 2 rows miss their sum by up to 50.0%"):
+        tell_gaps(np.array([0.0, 0.5]))

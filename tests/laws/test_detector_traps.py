@@ -46,8 +46,7 @@ def test_a_row_that_overflows_is_an_alarm(size):
     assert np.all(np.isfinite(parts[2]))
     seen = detector.monitor(far)
     assert list(seen.table["alarm"]) == [True, True, True]
-    assert list(seen.table["top"][:2]) == ["", ""]
-    assert "(1)" in seen.summary()
+    assert all(seen.table["top"])  # as those of a row at the end of our reach
     assert len(seen.plot(fig=Figure())) == 2
 
 
@@ -175,7 +174,9 @@ def test_held_out_limits_are_those_of_a_loop_over_folds():
     rank = int(np.ceil(301 * (1 - rate)))  # 286
     t2_limit, q_limit = np.sort(t2)[rank - 1], np.sort(q)[rank - 1]
     index = np.sort(np.maximum(t2 / t2_limit, q / q_limit))[rank - 1]
-    np.testing.assert_allclose([limits.t2, limits.q, limits.index], [t2_limit, q_limit, index])
+    # The index makes alarms, so that T² and Q have their limits where it does.
+    expected = [index * t2_limit, index * q_limit, 1.0]
+    np.testing.assert_allclose([limits.t2, limits.q, limits.index], expected)
 
 
 # ── narrow kernels, many components ─────────────────────────────────────────

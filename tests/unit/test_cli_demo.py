@@ -150,7 +150,7 @@ def test_the_process_has_a_fault_that_no_sensor_shows_alone(tmp_path):
     alarm = seen.table["alarm"]
     assert alarm[:FAULT_AT].mean() < 0.05
     assert alarm[FAULT_AT + 40 :].mean() > 0.95  # the drift is at its end
-    assert "Leading variables: flow" in seen.summary()
+    assert "Leading when it began: flow" in seen.summary()
     # Limits on single sensors, three standard deviations, miss most of it.
     alone = np.abs(faulty - normal.mean(axis=0)) > 3 * normal.std(axis=0)
     assert alone[FAULT_AT + 40 :].any(axis=1).mean() < 0.2

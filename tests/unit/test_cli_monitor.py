@@ -54,13 +54,13 @@ def test_the_table_is_pythons_to_the_last_bit(plant, seen):
     result = run("monitor", plant / "d.mercer", plant / "faulty.csv")
     assert result.exit_code == 4
     rows = table(result.stdout)
-    assert list(rows[0]) == ["time", *NUMBERS, "alarm", "top"]
+    assert list(rows[0]) == ["time", *NUMBERS, "alarm", "judged", "top"]
     for name in NUMBERS:
         assert np.array_equal([float(row[name]) for row in rows], seen.table[name])
     assert [int(row["alarm"]) for row in rows] == list(seen.table["alarm"])
     assert [row["top"] for row in rows] == list(seen.table["top"])
     assert rows[0]["time"] == "2026-01-05T06:00"
-    assert "Leading variables: flow" in result.stderr
+    assert "Leading when it began: flow" in result.stderr
     assert "about 3 would be alarms by chance (1 %)" in result.stderr
 
 
@@ -73,7 +73,7 @@ def test_json_is_the_table_with_the_variables_taken_apart(plant, seen):
     assert found["alarms"]["count"] == len(where)
     assert [row["row"] for row in found["alarms"]["rows"]] == list(where)
     assert found["alarms"]["first"] == found["alarms"]["rows"][0]["time"]
-    assert sum(part["rows"] for part in found["alarms"]["runs"]) == len(where)
+    assert sum(part["alarms"] for part in found["alarms"]["runs"]) == len(where)
     assert found["limits"]["Q"] == seen.table["Q_limit"][0]
     assert found["false_alarm_rate"] == 0.01
     for told, contributions in zip(found["alarms"]["rows"], seen.contributions, strict=True):

@@ -164,13 +164,25 @@ def test_the_report(detector, faulty):
     np.testing.assert_array_equal(seen.table["alarm"], expected)
     np.testing.assert_array_equal(seen.table["alarm"], detector.predict(faulty) == -1)
     assert seen.table.columns == [
-        *("time", "T2", "T2_limit", "Q", "Q_limit", "index", "index_limit", "alarm", "top")
+        *(
+            "time",
+            "T2",
+            "T2_limit",
+            "Q",
+            "Q_limit",
+            "index",
+            "index_limit",
+            "alarm",
+            "judged",
+            "top",
+        )
     ]
     assert len(seen.alarms) == 11
-    assert seen.runs == [(10, 19), (25, 25)]
+    assert [(run.first, run.last) for run in seen.runs] == [(10, 19), (25, 25)]
     assert seen.summary() == (
-        "11 of 30 rows are alarms (36.7 %). The first is at time 110; the longest run is 10 long, from "
-        "time 110 to 119. Leading variables: level (11)."
+        "11 of 30 rows are alarms (36.7 %). The first is at time 110; the longest run is from time 110 to "
+        "119 (10 rows). Leading when the runs began: level, heat (time 110, 10 long); level, heat (time "
+        "125, 1 long)."
     )
     assert all(text.startswith("level ") for text in seen.alarms["top"])
     assert set(seen.table["top"][~expected]) == {""}

@@ -188,8 +188,8 @@ def test_monitoring(tmp_path, capsys):
     assert figures["PCA"]["detected"] < 0.05  # a bend is no plane
     assert figures["kernel PCA"]["detected"] > 0.7
     assert max(found["false_alarms"] for found in figures.values()) < 0.02
-    assert "Leading variables: heat" in figures["kernel PCA"]["summary"]
-    assert "Leading variables: heat" in capsys.readouterr().out
+    assert "Leading when it began: heat" in figures["kernel PCA"]["summary"]
+    assert "Leading when it began: heat" in capsys.readouterr().out
     assert_pictures(tmp_path, "monitoring.png", "monitoring_variables.png")
 
 

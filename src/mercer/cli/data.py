@@ -242,12 +242,12 @@ def say_read(talk: Talk, table: TableFile, sheet: Sheet, notes: tuple[str, ...])
 
 
 def match_table(
-    talk: Talk, path: str, reading: Reading, opened: Opened
+    talk: Talk, path: str, reading: Reading, opened: Opened, *, gaps: bool = False
 ) -> tuple[TableFile, Preparation]:
     """A file of new rows opened for a model, and how its rows become the model's.
 
     Columns are found by name. The columns that name and label the rows are those of the training file,
-    where the new file has them. What is left out is said.
+    where the new file has them. What is left out is said. With `gaps` missing values stay, as NaN.
     """
     from mercer.io.prepare import Preparation, matched
     from mercer.io.table import open_table
@@ -256,18 +256,20 @@ def match_table(
     if preparation is None:  # a model that Python saved: it takes rows as they are
         names = getattr(opened.model, "feature_names_in_", [c.name for c in table.columns])
         preparation = Preparation(numbers=tuple(map(str, names)))
-    found = matched(table, preparation)
+    found = matched(table, preparation, gaps=gaps)
     for note in found.fresh_notes():
         talk.note(note)
     return found, preparation
 
 
-def read_sheet(talk: Talk, path: str, reading: Reading, opened: Opened, memory: str) -> Sheet:
+def read_sheet(
+    talk: Talk, path: str, reading: Reading, opened: Opened, memory: str, *, gaps: bool = False
+) -> Sheet:
     """New rows, prepared for the model of `opened`; what was left out is said."""
     from mercer.io.prepare import prepared_rows
 
     with talk.timed("read"), watched(talk, f"reading {path}"):
-        table, preparation = match_table(talk, path, reading, opened)
+        table, preparation = match_table(talk, path, reading, opened, gaps=gaps)
         sheet = prepared_rows(table, preparation, memory_bytes=parse_bytes(memory))
     say_read(talk, table, sheet, sheet.notes)
     return sheet

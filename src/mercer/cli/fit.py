@@ -210,5 +210,20 @@ def _weights(
 
 
 def _rows_for(asked: Asked, sheet: Sheet) -> Any:
-    """The rows as `fit` takes them; a kernel matrix is looked at as a whole."""
-    return np.array(sheet.rows[:]) if asked.is_precomputed else sheet.rows
+    """The rows as `fit` takes them; a kernel matrix is looked at as a whole, a detector warns by names."""
+    if asked.is_precomputed:
+        return np.array(sheet.rows[:])
+    return NamedRows.of(sheet) if asked.kind == "detector" else sheet.rows
+
+
+class NamedRows(np.ndarray):
+    """Rows in memory that know what their columns are called, for warnings."""
+
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, sheet: Sheet) -> NamedRows:
+        """Those of a file."""
+        rows = np.asarray(sheet.rows).view(cls)
+        rows.columns = sheet.names
+        return rows

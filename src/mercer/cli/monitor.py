@@ -82,7 +82,9 @@ def monitor(
 ) -> int:
     """Judge rows by a detector: statistics, limits, alarms and the variables behind them.
 
-    The exit code is 4 when there is an alarm, and 0 when there is none.
+    Rows with empty cells are not judged, unless the model was fitted with --impute: they are marked in the
+    table (judged is 0), and counted. The exit code is 4 when there is an alarm, 0 when there is none among
+    the rows that could be judged, and 3 when none could be.
     """
     reading = named_by_time(reading, time)
     for option, path in (("-o", output), ("--chart", chart)):
@@ -94,7 +96,7 @@ def monitor(
     figure = None if chart is None else new_figure((8.0, 5.2))
     found = open_model(detector)
     refuse_others(found)
-    sheet = read_sheet(talk, data, reading, found, memory)
+    sheet = read_sheet(talk, data, reading, found, memory, gaps=True)
     with talk.timed("monitor"):
         seen = monitored(found.model, sheet, top=top)
     _write_table(talk, seen, output)
@@ -146,7 +148,9 @@ def _pieces(seen: Seen, delimiter: str) -> Iterator[str]:
 
 
 def _cell(value: Any) -> Any:
-    return int(value) if isinstance(value, bool) else value  # an alarm is a 1
+    if isinstance(value, bool):
+        return int(value)  # an alarm is a 1
+    return "" if value != value else value  # noqa: PLR0124 - no number: an empty cell
 
 
 def _lines(rows: list[list[Any]], delimiter: str) -> str:

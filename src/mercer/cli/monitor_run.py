@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from mercer._core.errors import DataError
 from mercer._core.table import Table
 from mercer.cli.flags import flagged
+from mercer.estimators.detector_alarms import leading, shares
+from mercer.estimators.detector_gaps import Gaps
+from mercer.estimators.detector_onset import begun
 from mercer.estimators.detector_report import Monitoring
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mercer.estimators.detector_alarms import Run
     from mercer.io.prepare import Sheet
     from mercer.io.table import Reading
 
@@ -41,6 +46,11 @@ class Seen:
         """How many rows are alarms."""
         return int(self.report.table["alarm"].sum())
 
+    @property
+    def judged(self) -> int:
+        """How many rows were complete."""
+        return int(self.report.table["judged"].sum())
+
     def drawn_at(self, times: Any) -> Monitoring:
         """The report with other times, or with row numbers for None."""
         table = self.report.table
@@ -65,15 +75,27 @@ def named_by_time(reading: Reading, time: str | None) -> Reading:
 
 def monitored(detector: Any, sheet: Sheet, *, top: int) -> Seen:
     """The rows in the order of the file, block by block, in one report."""
-    n = len(sheet)
+    n, names = len(sheet), list(sheet.names)
     ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
-    reports = []
+    reports, found = [], []
     for start in range(0, n, BLOCK):
-        part = slice(start, min(start + BLOCK, n))
-        rows = np.asarray(sheet.rows[part])  # (b, d)
-        reports.append(detector.monitor(rows, time=ids[part], names=list(sheet.names), top=top))
+        rows = np.asarray(sheet.rows[start : start + BLOCK])  # (b, d)
+        gaps = Gaps.of(rows)
+        found.append(gaps)
+        if gaps.judged.any():
+            reports.append(detector.monitor(rows[gaps.judged], names=names, top=top))
+    gaps = Gaps.joined(found)
+    if not reports:
+        msg = (
+            f"None of {n} rows can be judged: cells are missing in {gaps.where(names)}. Give rows that are "
+            "complete, or fit with --impute mean, median or zero."
+        )
+        raise DataError(msg)
+    told = _joined(reports).among(gaps, ids)
+    if top and len(reports) > 1:  # runs go on from block to block
+        told = begun(told, detector, lambda at: detector._rows(np.asarray(sheet.rows[at])))
     return Seen(
-        _joined(reports),
+        told,
         named=None if sheet.ids is None else sheet.id_name or "id",
         labels=sheet.labels,
         label_name=sheet.label_name or "label",
@@ -84,6 +106,8 @@ def monitored(detector: Any, sheet: Sheet, *, top: int) -> Seen:
 def _joined(reports: Sequence[Monitoring]) -> Monitoring:
     """One report of consecutive blocks of rows."""
     first = reports[0]
+    if len(reports) == 1:
+        return first
     starts = np.cumsum([0, *(len(report.table) for report in reports)])
     columns = {
         name: np.concatenate([report.table[name] for report in reports])
@@ -96,19 +120,19 @@ def _joined(reports: Sequence[Monitoring]) -> Monitoring:
         np.vstack(shares) if shares else None,
         np.concatenate([r.explained + start for r, start in zip(reports, starts, strict=False)]),
         first.statistic,
+        first.missing,
     )
 
 
 # ── words ───────────────────────────────────────────────────────────────────
 def summary(seen: Seen, detector: Any) -> list[str]:
     """The alarms in words, and how many a process in order would give too."""
-    n, limits = len(seen.report.table), detector.limits_
+    n, rate = seen.judged, detector.limits_.rate
     lines = [seen.report.summary()]
     if seen.count:
-        whose = "rows like the training rows" if limits.rate < 1 else "all rows"
+        whose = "rows like the training rows" if rate < 1 else "all rows"
         lines.append(
-            f"Of {n} {whose} about {_about(limits.rate * n)} would be alarms by chance "
-            f"({100 * limits.rate:g} %)."
+            f"Of {n} {whose} about {_about(rate * n)} would be alarms by chance ({100 * rate:g} %)."
         )
     return lines
 
@@ -119,36 +143,54 @@ def _about(expected: float) -> str:
 
 # ── a document ──────────────────────────────────────────────────────────────
 def results(seen: Seen, detector: Any) -> dict[str, Any]:
-    """What --json tells: limits, and every alarm with the variables behind it."""
+    """What --json tells: limits, every alarm with the variables behind it, and what could not be judged."""
     limits, table = detector.limits_, seen.report.table
-    where = np.flatnonzero(table["alarm"])
-    rows = [_alarm(seen, int(row)) for row in where]
+    rows = [_alarm(seen, int(row)) for row in np.flatnonzero(table["alarm"])]
     return {
         "n": len(table),
         "statistic": seen.report.statistic,
         "limits": {
-            "T2": limits.t2,
-            "Q": limits.q,
-            "index": float(table["index_limit"][0]),
+            **{name: float(table[f"{name}_limit"][0]) for name in ("T2", "Q", "index")},
             "method": limits.method,
         },
         "false_alarm_rate": limits.rate,
-        "expected_false_alarms": limits.rate * len(table),
+        "expected_false_alarms": limits.rate * seen.judged,
         "alarms": {
             "count": len(rows),
-            "share": len(rows) / len(table),
+            "share": len(rows) / seen.judged,
             "first": rows[0]["time"] if rows else None,
-            "runs": [
-                {
-                    "first": _plain(table["time"][a]),
-                    "last": _plain(table["time"][b]),
-                    "rows": b - a + 1,
-                }
-                for a, b in seen.report.runs
-            ],
+            "runs": [_run(seen, run) for run in seen.report.runs],
             "rows": rows,
         },
+        "not_judged": _not_judged(seen),
         "summary": seen.report.summary(),
+    }
+
+
+def _run(seen: Seen, run: Run) -> dict[str, Any]:
+    time = seen.report.table["time"]
+    return {
+        "first": _plain(time[run.first]),
+        "last": _plain(time[run.last]),
+        "rows": run.rows,
+        "alarms": run.alarms,
+        "not_judged": run.unjudged,
+        "began_with": [
+            {"variable": name, "lowers_index_by": share}
+            for name, share in seen.report.began_with(run, seen.top)
+        ],
+    }
+
+
+def _not_judged(seen: Seen) -> dict[str, Any]:
+    """Rows with missing cells, and the columns that lack them."""
+    report = seen.report
+    where = np.flatnonzero(~report.table["judged"])
+    cells = zip(report.names, report.missing.tolist(), strict=True)
+    return {
+        "count": len(where),
+        "rows": [{"row": int(i), "time": _plain(report.table["time"][i])} for i in where],
+        "missing_cells": {name: count for name, count in cells if count},
     }
 
 
@@ -164,12 +206,14 @@ def _alarm(seen: Seen, row: int) -> dict[str, Any]:
 def _leading(seen: Seen, row: int) -> list[dict[str, Any]]:
     """The variables that the table names, with their shares of what raises the statistic."""
     report = seen.report
-    if report.contributions is None or not report.table["top"][row]:  # nothing was explained
+    if report.contributions is None:  # nothing was explained
         return []
-    raising = np.maximum(report.contributions[np.searchsorted(report.explained, row)], 0.0)
-    most = [j for j in np.argsort(-raising, kind="stable")[: seen.top] if raising[j] > 0.0]
-    total = float(raising.sum())
-    return [{"variable": report.names[j], "share": float(raising[j]) / total} for j in most]
+    own = shares(report.contributions[np.searchsorted(report.explained, row)])
+    return _named(leading(own, report.names, seen.top))
+
+
+def _named(variables: list[tuple[str, float]]) -> list[dict[str, Any]]:
+    return [{"variable": name, "share": share} for name, share in variables]
 
 
 def _plain(value: Any) -> Any:

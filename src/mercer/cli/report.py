@@ -72,7 +72,7 @@ def report(
     path = _checked(talk, output, [model, data])
     date = _date(dated)
     opened = open_model(model)
-    sheet = read_sheet(talk, data, reading, opened, memory)
+    sheet = read_sheet(talk, data, reading, opened, memory, gaps=opened.is_detector)
     with talk.timed("build"):
         page = _page(
             opened,

@@ -11,9 +11,17 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.table import Table
 from mercer.engine.rows import RowSource
 from mercer.engine.sources import in_memory
-from mercer.estimators.detector_blame import Baselines, blame, has_slopes, need_slopes
+from mercer.estimators.detector_blame import (
+    Baselines,
+    blame,
+    blame_within_reach,
+    has_slopes,
+    need_slopes,
+)
 from mercer.estimators.detector_cells import noted, without_wild
+from mercer.estimators.detector_gaps import complete_rows
 from mercer.estimators.detector_limits import Normal, check_folds, found_limits, tell_blind
+from mercer.estimators.detector_onset import begun
 from mercer.estimators.detector_parts import (
     STATISTICS,
     Rule,
@@ -32,14 +40,7 @@ from mercer.estimators.detector_report import (
     report,
 )
 from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
-from mercer.estimators.elsewhere import (
-    DETECTOR_WORDS,
-    advice,
-    fixed,
-    needless,
-    of_kernel,
-    of_parts,
-)
+from mercer.estimators.elsewhere import detector_advice
 from mercer.estimators.form import Form
 from mercer.estimators.saving import Saving
 from mercer.kernels.names import is_positive_only
@@ -164,10 +165,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         self.memory = memory
         self.random_state = random_state
 
-    @classmethod
-    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
-        rules = (fixed(DETECTOR_WORDS), of_kernel, needless, of_parts("kernel", "approximation"))
-        return advice(rules, cls._get_param_names(), unknown, given)
+    _elsewhere = classmethod(detector_advice)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -199,7 +197,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         came = training_rows(self, X, sample_weight, copy=False)
         read = came if came.in_memory else loaded(came)
         refuse_sparse(read.rows)
-        names = getattr(X, "columns", getattr(came.rows, "columns", None))
+        names = getattr(came.rows, "columns", getattr(X, "columns", None))  # of a table, or a frame
         rows, weights, aside = without_wild(read, names, keep=self.wild == "keep")
         scale = Scale.of(rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = scale(rows)
@@ -208,6 +206,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         limits = noted(found_limits(rule, model, normal, self.folds), aside, read.n)
         tell_still(scale.still, names)
         tell_blind(model, rule, limits, scaled)
+        limits = rule.joint(limits)  # one limit for each statistic: where alarms begin
         gauge = Gauge.of(model.fit_)
         baselines = Baselines.of(gauge, limits, scaled, weights)
         # Only now, with everything done, does the estimator change.
@@ -311,10 +310,14 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
     ) -> Monitoring:
         """A report on rows of a process: statistics, limits, alarms and the variables behind them.
 
+        A row with a missing cell (NaN) is not judged, and marked so; all others are. An infinite reading
+        counts as the largest number there is. `predict` and the other questions refuse both, as
+        scikit-learn does.
+
         Parameters
         ----------
         X : array-like of shape (b, d), or a source of rows
-            In the order of time.
+            In the order of time. Sources that are no arrays in memory are refused where a cell is missing.
         time : array-like of shape (b,), optional
             When each row was taken; otherwise the DatetimeIndex of a data frame, or 0, 1, 2, …
         names : sequence of d strings, optional
@@ -329,27 +332,35 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         monitoring : Monitoring
             Print it, or draw it with ``.plot()``.
         """
-        rows = self._rows(X)
+        check_is_fitted(self)
+        named = named_columns(self, names)
+        rows, gaps = complete_rows(self, X, named)  # those that can be judged, (m, d)
+        rows = self._scaled(rows)
         found = self._gauge(rows)
         wanted = check_top(top, explain, int(rows.shape[1]))
-        index = self._indices(found)
-        alarm = ~(index <= -self.offset_)
+        alarm = ~(self._indices(found) <= -self.offset_)  # what is no number is not normal
         asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))
         shares = None
         if wanted and has_slopes(self.model_):
-            shares = self._explained(rows[asked], self._rule.statistic)
-        return report(
+            how = (self._baselines, self._rule.statistic)
+            shares, missed = blame_within_reach(self._gauge, self.limits_, rows[asked], *how)
+            tell_gaps(missed)
+        told = report(
             found,
-            self.limits_,
-            index=index,
-            index_limit=-self.offset_,
+            self._rule,
+            self._rule.joint(self.limits_),
+            alarm=alarm,
+            gaps=gaps,
             time=index_times(X) if time is None else time,
-            names=named_columns(self, names),
+            names=named,
             explained=asked,
             contributions=shares,
             top=wanted,
-            statistic=self._rule.statistic,
         )
+        if not wanted:
+            return told
+        place = np.cumsum(gaps.judged) - 1  # among the rows that were judged
+        return begun(told, self, lambda at: rows[place[at]])
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _rows(self, X: Any) -> Array:
@@ -359,8 +370,12 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         rows: Rows = new_rows(self, X, self._dtype, clip=True)
         if isinstance(rows, RowSource):
             rows = in_memory(rows).astype(self._dtype, copy=False)
+        return self._scaled(rows)
+
+    def _scaled(self, rows: Rows) -> Array:
         refuse_sparse(rows)
-        scaled = self._scale(rows)
+        with np.errstate(over="ignore"):  # infinitely far out: an alarm
+            scaled = self._scale(rows)
         kernel = getattr(self.model_, "kernel_", None)
         if kernel is not None:
             check_kernel_rows(kernel, scaled)

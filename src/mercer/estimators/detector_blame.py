@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.engine.pairwise import manhattan_distances
+from mercer.estimators.detector_parts import INCOMPLETE
 from mercer.model.contributions import contributions
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from mercer.model.statistics import Gauge
 
 MOST_BASELINES = 500
+# Spreads from normal beyond which a reading is only "wild": how far it lies says nothing more, the numbers
+# behind it overflow, and a path to it has its bend in a share of 1e-20. The first that has numbers counts.
+REACHES = (1e6, 1e4, 1e2)
+SAME = 1e-6  # a statistic that differs by no more than this share, within reach and out there
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,20 +34,23 @@ class Baselines:
     """
 
     rows: Array  # (m, d), scaled, float64
+    unit: Array | None = None  # (d,), spreads of the scaled training rows; None is one everywhere
 
     @classmethod
     def of(cls, gauge: Gauge, limits: Limits, x: Array, weights: Array | None = None) -> Baselines:
         """From the scaled training rows."""
         mean = np.average(x, axis=0, weights=weights)[None, :]
+        spread = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
+        unit = np.where(spread > 0.0, spread, 1.0)
         if limits.indices(gauge(mean))[0] <= limits.index:
-            return cls(mean)
+            return cls(mean, unit)
         index = limits.indices(gauge(x))
         normal = np.flatnonzero(index <= limits.index)
         if len(normal) == 0:
             normal = np.array([np.argmin(index)])
         # Evenly from all of them: a process may have been elsewhere at another time.
         some = np.linspace(0, len(normal) - 1, min(len(normal), MOST_BASELINES)).round().astype(int)
-        return cls(x[normal[some]])
+        return cls(x[normal[some]], unit)
 
     def __call__(self, x: Array) -> Array:  # (b, d) -> (b, d)
         """The nearest for each row, by the sum of |differences|.
@@ -53,6 +61,11 @@ class Baselines:
         if len(self.rows) == 1:
             return np.broadcast_to(self.rows, x.shape)
         return np.asarray(self.rows[np.argmin(manhattan_distances(x, self.rows), axis=1)])
+
+    def within(self, x: Array, reach: float) -> Array:  # (b, d) -> (b, d)
+        """The rows, with readings farther than so many spreads from normal brought there."""
+        far = reach * (1.0 if self.unit is None else self.unit)
+        return np.clip(x, self.rows.min(axis=0) - far, self.rows.max(axis=0) + far)
 
 
 def has_slopes(model: Projector) -> bool:
@@ -75,10 +88,50 @@ def need_slopes(model: Projector) -> None:
 def blame(
     gauge: Gauge, limits: Limits, x: Array, baselines: Baselines, statistic: str
 ) -> tuple[Array, Array]:
-    """Contributions (b, d) and gaps (b,); no numbers, and no gap, for rows whose statistics are infinite."""
-    finite = np.isfinite(limits.indices(gauge(x)))
+    """Contributions (b, d) and gaps (b,); no numbers, and no gap, for rows whose statistics are infinite.
+
+    With a bounded kernel a row far out has the statistics of one at the end of our reach, where the bend of
+    the path can be found: contributions to one are those to the other.
+    """
+    index = limits.indices(gauge(x))
+    finite = np.isfinite(index)
     found, gap = np.full(x.shape, np.nan), np.zeros(len(x))
-    near = x[finite]
-    with np.errstate(over="ignore", invalid="ignore"):
-        found[finite], gap[finite] = contributions(gauge, limits, near, baselines(near), statistic)
+    found[finite], gap[finite] = _summed(gauge, limits, x[finite], baselines, statistic)
+    for reach in REACHES:
+        lost = np.flatnonzero(~(gap <= INCOMPLETE) & finite)
+        near = baselines.within(x[lost], reach)
+        same = np.abs(limits.indices(gauge(near)) - index[lost]) <= SAME * index[lost]
+        wild = np.any(near != x[lost], axis=1) & same
+        if not wild.any():
+            break
+        lost, near = lost[wild], near[wild]
+        again, missed = _summed(gauge, limits, near, baselines, statistic)
+        better = ~(gap[lost] <= missed)
+        found[lost[better]], gap[lost[better]] = again[better], missed[better]
     return found, gap
+
+
+def blame_within_reach(
+    gauge: Gauge, limits: Limits, x: Array, baselines: Baselines, statistic: str
+) -> tuple[Array, Array]:
+    """Contributions for naming: a wild reading is named as one at the end of our reach would be.
+
+    So two wild sensors are both named, though the one may be 1e70 times as wild as the other, and a row whose
+    statistics are infinite has someone to blame.
+    """
+    found, gap = np.full(x.shape, np.nan), np.full(len(x), np.inf)
+    left = np.arange(len(x))
+    for reach in REACHES:
+        near = baselines.within(x[left], reach)
+        found[left], gap[left] = blame(gauge, limits, near, baselines, statistic)
+        left = left[np.isnan(found[left]).any(axis=1)]
+        if len(left) == 0:
+            break
+    return found, gap
+
+
+def _summed(
+    gauge: Gauge, limits: Limits, x: Array, baselines: Baselines, statistic: str
+) -> tuple[Array, Array]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return contributions(gauge, limits, x, baselines(x), statistic)

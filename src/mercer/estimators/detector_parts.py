@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
@@ -81,6 +81,15 @@ class Rule:
     def limit(self, limits: Limits) -> float:
         """That of the index."""
         return limits.index if self.statistic == "combined" else 1.0
+
+    def joint(self, limits: Limits) -> Limits:
+        """Limits of T² and Q where alarms begin, so that each statistic has one limit, and the index 1.
+
+        Two tests make more false alarms than one, so where both judge, the index has a limit of its own;
+        that of T² in the table would not be the line at which T² makes an alarm.
+        """
+        edge = self.limit(limits)
+        return replace(limits, t2=edge * limits.t2, q=edge * limits.q, index=limits.index / edge)
 
 
 def known(name: str, value: Any, names: tuple[str, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,20 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.table import Table
+from mercer.estimators.detector_alarms import alarm_runs, in_words, leading, shares
+from mercer.estimators.detector_gaps import Gaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array, Flags, Indices
+    from mercer.estimators.detector_alarms import Run
+    from mercer.estimators.detector_parts import Rule
     from mercer.model.limits import Limits
     from mercer.model.statistics import Statistics
+
+MOST_RUNS = 3  # the longest, of which a summary tells what they began with
+BEGINNERS = 2  # variables that it names for each
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,34 +34,45 @@ class Monitoring:
     Attributes
     ----------
     table : Table
-        ``time``, ``T2``, ``T2_limit``, ``Q``, ``Q_limit``, ``index``, ``index_limit``, ``alarm`` and
-        ``top``: the variables with the largest contributions, each with its share of the positive ones.
+        ``time``, ``T2``, ``T2_limit``, ``Q``, ``Q_limit``, ``index``, ``index_limit``, ``alarm``, ``judged``
+        and ``top``: the variables with the largest contributions, each with its share of the positive ones.
+        A row with a missing cell is not judged: its statistics are NaN, and it is no alarm. A statistic has
+        one limit, above which it makes an alarm; the index is the larger of both in units of these.
     names : tuple of str
         Names of the variables.
     contributions : ndarray of shape (m, d), or None
-        Of the rows in ``explained``, NaN for those with infinite statistics; None where none were asked for,
-        or the kernel has no derivative.
+        Of the rows in ``explained``; None where none were asked for, or the kernel has no derivative. A
+        reading more than a million spreads from normal counts as one that far.
     explained : ndarray of shape (m,)
         Positions of the rows that were explained.
     statistic : "combined", "T2" or "Q"
         What the alarms go by.
+    missing : ndarray of shape (d,), of integers
+        Cells that each column lacks.
+    onsets : dict of int to ndarray of shape (d,)
+        For the ten longest of ``runs``, by their first positions: the share of the index that goes when one
+        variable takes its best normal value, mean of the first three alarms. `began_with` names the largest.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mercer import KernelPCADetector
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
-    >>> seen = KernelPCADetector().fit(X).monitor([[0.0, 0.0], [9.0, 0.0], [9.0, 1.0]])
+    >>> seen = KernelPCADetector().fit(X).monitor([[0.0, 0.0], [9.0, 0.0], [np.nan, 1.0], [9.0, 1.0]])
     >>> print(seen.summary())
-    2 of 3 rows are alarms (66.7 %). The first is at time 1; the longest run is 2 long, from time 1 to 2.
-    Leading variables: x0 (2).
+    2 of 3 judged rows are alarms (66.7 %). The first is at time 1; the longest run is from time 1 to 3
+    (3 rows, 2 of them alarms and 1 not judged).
+    Leading when it began: x0.
+    1 of 4 rows could not be judged: cells are missing in x0 (1).
     """
 
     table: Table
     names: tuple[str, ...]
     contributions: Array | None
     explained: Indices
-    statistic: str = "combined"
+    statistic: str
+    missing: Indices
+    onsets: dict[int, Array] = field(default_factory=dict)
 
     @property
     def alarms(self) -> Table:
@@ -62,45 +80,115 @@ class Monitoring:
         return self.table.take(self.table["alarm"])
 
     @property
-    def runs(self) -> list[tuple[int, int]]:
-        """First and last position of each run of alarms."""
-        return alarm_runs(self.table["alarm"])
+    def gaps(self) -> Gaps:
+        """The rows that could not be judged."""
+        return Gaps(self.table["judged"], self.missing)
+
+    @property
+    def runs(self) -> list[Run]:
+        """Runs of alarms, which up to two other rows don't end, nor rows that could not be judged."""
+        return alarm_runs(self.table["alarm"], self.table["judged"])
+
+    def began_with(self, run: Run, top: int = 3) -> list[tuple[str, float]]:
+        """What led when a run of alarms began, which later on may be what the controllers answer with.
+
+        Parameters
+        ----------
+        run : Run
+            One of ``runs``.
+        top : int, default=3
+            How many variables to name, at most.
+
+        Returns
+        -------
+        named : list of (name, share)
+            Variables, with the share of the index that would go if each alone were put right, in the first
+            three alarms; none with less than half of the largest. Empty where nothing was explained.
+        """
+        gain = self.onsets.get(run.first, np.zeros(len(self.names)))
+        named = leading(gain, self.names, top)
+        return [(name, share) for name, share in named if share >= 0.5 * named[0][1]]
 
     def summary(self) -> str:
-        """The alarms in words.
+        """The alarms in words: how many, since when, and what led when they began.
 
         Returns
         -------
         text : str
         """
-        alarm, time = self.table["alarm"], self.table["time"]
-        count = int(alarm.sum())
-        if count == 0:
-            return f"None of {len(alarm)} rows is an alarm."
-        runs = self.runs
-        first, last = max(runs, key=lambda run: run[1] - run[0])
-        share = f"{100 * count / len(alarm):.1f} %"
-        if count == 1:
-            text = f"1 of {len(alarm)} rows is an alarm ({share}), at time {time[first]}."
-        else:
-            text = (
-                f"{count} of {len(alarm)} rows are alarms ({share}). The first is at time "
-                f"{time[runs[0][0]]}; the longest run is {last - first + 1} long, from time {time[first]} to "
-                f"{time[last]}."
-            )
-        return text + self._most_named()
+        texts = (self._counted(), self._beginnings(), self.gaps.in_words(self.names))
+        return " ".join(filter(None, texts))
 
-    def _most_named(self) -> str:
-        if self.contributions is None:
+    def _counted(self) -> str:
+        alarm, time = self.table["alarm"], self.table["time"]
+        count, n = int(alarm.sum()), int(self.table["judged"].sum())
+        rows = f"{n} rows" if n == len(alarm) else f"{n} judged rows"
+        if count == 0:
+            return f"None of {rows} is an alarm."
+        runs = self.runs
+        longest = max(runs, key=lambda run: run.rows)
+        share = f"{100 * count / n:.1f} %"
+        if count == 1:
+            return f"1 of {rows} is an alarm ({share}), at time {time[longest.first]}."
+        return (
+            f"{count} of {rows} are alarms ({share}). The first is at time {time[runs[0].first]}; the "
+            f"longest run is from time {time[longest.first]} to {time[longest.last]} ({longest})."
+        )
+
+    def _beginnings(self) -> str:
+        """What led when the longest runs began, in the order of time."""
+        runs, time = self.runs, self.table["time"]
+        longest = sorted(
+            sorted(runs, key=lambda run: -run.rows)[:MOST_RUNS], key=lambda run: run.first
+        )
+        named = [(run, self.began_with(run, BEGINNERS)) for run in longest]
+        told = [(run, ", ".join(name for name, _ in own)) for run, own in named if own]
+        if not told:
             return ""
-        of_alarms = self.contributions[self.table["alarm"][self.explained]]
-        of_alarms = of_alarms[np.any(of_alarms > 0.0, axis=1)]
-        if len(of_alarms) == 0:
-            return ""
-        leading = np.bincount(np.argmax(of_alarms, axis=1), minlength=len(self.names))
-        order = [j for j in np.argsort(-leading, kind="stable")[:3] if leading[j]]
-        named = ", ".join(f"{self.names[j]} ({leading[j]})" for j in order)
-        return f" Leading variables: {named}."
+        if len(runs) == 1:
+            return f"Leading when it began: {told[0][1]}."
+        listed = "; ".join(
+            f"{words} (time {time[run.first]}, {run.rows} long)" for run, words in told
+        )
+        which = (
+            "the runs"
+            if len(longest) == len(runs)
+            else f"the {len(longest)} longest of {len(runs)} runs"
+        )
+        return f"Leading when {which} began: {listed}."
+
+    def among(self, gaps: Gaps, time: Any) -> Monitoring:
+        """The report of complete rows as one of all rows, with those that could not be judged between.
+
+        Parameters
+        ----------
+        gaps : Gaps
+            Of all n rows.
+        time : array of shape (n,)
+            When each of them was taken.
+
+        Returns
+        -------
+        monitoring : Monitoring
+        """
+        at = np.flatnonzero(gaps.judged)
+        columns: dict[str, Any] = {name: self.table[name] for name in self.table.columns}
+        for name in ("T2", "Q", "index"):
+            columns[name] = gaps.spread_out(columns[name])
+        for name in ("T2_limit", "Q_limit", "index_limit"):
+            columns[name] = np.full(len(gaps.judged), columns[name][0])
+        for name, fill in (("alarm", False), ("top", "")):
+            values = np.full(len(gaps.judged), fill, dtype=columns[name].dtype)
+            values[at] = columns[name]
+            columns[name] = values
+        columns |= {"time": time, "judged": gaps.judged}
+        return replace(
+            self,
+            table=Table(columns),
+            explained=at[self.explained],
+            missing=gaps.missing,
+            onsets={int(at[first]): gain for first, gain in self.onsets.items()},
+        )
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame."""
@@ -109,7 +197,8 @@ class Monitoring:
     def plot(self, fault_at: Any = None, fig: Any = None) -> Any:
         """Control charts of T² and Q over time.
 
-        The lines stand where alarms begin: at the limit of T², or of Q, times that of the index.
+        The lines are the limits of the table, where alarms begin. Rows that could not be judged are gaps,
+        with a mark below.
 
         Parameters
         ----------
@@ -125,10 +214,9 @@ class Monitoring:
         # By name: a report can be drawn, but the estimators know nothing of pictures.
         charts = import_module("mercer.plots.charts")
         t = self.table
-        # The lines stand where alarms begin: the index is above its limit when either is above its line.
-        lines = {name: float(t["index_limit"][0] * t[f"{name}_limit"][0]) for name in ("T2", "Q")}
         t2_line, q_line = (
-            lines[name] if self.statistic in ("combined", name) else None for name in ("T2", "Q")
+            float(t[f"{name}_limit"][0]) if self.statistic in ("combined", name) else None
+            for name in ("T2", "Q")
         )
         return charts.control_charts(
             t["T2"],
@@ -136,6 +224,7 @@ class Monitoring:
             t2_limit=t2_line,
             q_limit=q_line,
             alarms=t["alarm"],
+            judged=t["judged"],
             time=t["time"],
             fault_at=fault_at,
             fig=fig,
@@ -148,51 +237,43 @@ class Monitoring:
         return f"Monitoring({len(self.table)} rows, {int(self.table['alarm'].sum())} alarms)"
 
 
-def alarm_runs(alarm: Flags) -> list[tuple[int, int]]:
-    """First and last position of each stretch of True."""
-    edges = np.diff(np.concatenate([[0], np.asarray(alarm, dtype=np.int8), [0]]))
-    first, after = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    return [(int(a), int(b) - 1) for a, b in zip(first, after, strict=True)]
-
-
 def report(
     found: Statistics,
+    rule: Rule,
     limits: Limits,
     *,
-    index: Array,
-    index_limit: float,
+    alarm: Flags,
+    gaps: Gaps,
     time: Any,
     names: Sequence[str],
     explained: Indices,
     contributions: Array | None,
     top: int,
-    statistic: str,
 ) -> Monitoring:
-    """The table, with the leading variables of the rows that were explained."""
-    n = len(index)
-    words = np.full(n, "", dtype=object)
+    """The table, with the leading variables of the rows that were explained.
+
+    What is given of rows is given of those that were judged.
+    """
+    m = len(alarm)
+    words = np.full(m, "", dtype=object)
     if contributions is not None:
-        words[explained] = [_leading(row, names, top) for row in contributions]
+        words[explained] = [in_words(leading(row, names, top)) for row in shares(contributions)]
     columns = {
-        "time": _times(time, n),
+        "time": np.arange(m),
         "T2": found.t2,
-        "T2_limit": np.full(n, limits.t2),
+        "T2_limit": np.full(m, limits.t2),
         "Q": found.q,
-        "Q_limit": np.full(n, limits.q),
-        "index": index,
-        "index_limit": np.full(n, index_limit),
-        "alarm": ~(index <= index_limit),  # what is no number is not normal
+        "Q_limit": np.full(m, limits.q),
+        "index": rule.index(limits, found),
+        "index_limit": np.full(m, rule.limit(limits)),
+        "alarm": alarm,
+        "judged": np.ones(m, dtype=bool),
         "top": words,
     }
-    return Monitoring(Table(columns), tuple(names), contributions, explained, statistic)
-
-
-def _leading(contributions: Array, names: Sequence[str], top: int) -> str:
-    """'pressure 61 %, flow 30 %': shares of what raises the statistic."""
-    raising = np.maximum(contributions, 0.0)
-    total = float(raising.sum())
-    order = [j for j in np.argsort(-raising, kind="stable")[:top] if raising[j] > 0]
-    return ", ".join(f"{names[j]} {100 * raising[j] / total:.0f} %" for j in order)
+    judged = Monitoring(
+        Table(columns), tuple(names), contributions, explained, rule.statistic, gaps.missing
+    )
+    return judged.among(gaps, _times(time, len(gaps.judged)))
 
 
 def _times(time: Any, n: int) -> Any:

@@ -118,13 +118,18 @@ def _without_weightless(came: Training, *, pairwise: bool) -> Training:
     return replace(came, rows=rows, weights=None if np.all(weights == 1.0) else weights, kept=kept)
 
 
-def new_rows(estimator: Any, X: Any, dtype: np.dtype[Any], *, clip: bool = False) -> Rows:
-    """Rows to project, checked against those of the fit and of their dtype; `clip` as `cast` has it."""
+def new_rows(
+    estimator: Any, X: Any, dtype: np.dtype[Any], *, clip: bool = False, gaps: bool = False
+) -> Rows:
+    """Rows to project, checked against those of the fit and of their dtype.
+
+    `clip` as `cast` has it; with `gaps` an array may hold NaN and infinity, as `check_rows` has it.
+    """
     _refuse_kernel(X)
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
     source = None if pairwise and isinstance(X, np.ndarray) else _named_source(estimator, X)
     if source is None:
-        return cast(check_rows(estimator, X, reset=False), dtype, clip=clip)
+        return cast(check_rows(estimator, X, reset=False, gaps=gaps), dtype, clip=clip)
     if source.shape[1] != estimator.n_features_in_:
         msg = (
             f"{source!r} has {source.shape[1]} columns, but {type(estimator).__name__} was fitted on "

@@ -275,3 +275,9 @@ def _shown(value: Any) -> str:
 def _named(names: Iterable[str]) -> str:
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def detector_advice(cls: Any, unknown: dict[str, Any], given: dict[str, Any]) -> str:
+    """Where the knobs of other detectors live here."""
+    rules = (fixed(DETECTOR_WORDS), of_kernel, needless, of_parts("kernel", "approximation"))
+    return advice(rules, cls._get_param_names(), unknown, given)

@@ -79,6 +79,20 @@ class Prepared(Saving):
         """
         return self.preparation(_chunk(X, self.preparation))
 
+    def gappy_rows(self, X: Any) -> Array:
+        """The same, with NaN where a value is missing and nothing is there to be put in its place.
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+
+        Returns
+        -------
+        rows : ndarray of shape (b, d)
+        """
+        prepare = self.preparation
+        return prepare.scaled(prepare.filled(prepare.coded(_chunk(X, prepare))))
+
     def transform(self, X: Any) -> Array:
         """Scores of raw rows.
 
@@ -182,7 +196,7 @@ class Prepared(Saving):
     def monitor(
         self, X: Any, time: Any = None, top: int = 3, explain: str = "alarms"
     ) -> Monitoring:
-        """A detector's report on raw rows, with the names of the file.
+        """A detector's report on raw rows, with the names of the file; incomplete rows are marked.
 
         Parameters
         ----------
@@ -195,7 +209,7 @@ class Prepared(Saving):
         monitoring : Monitoring
         """
         names = list(self.preparation.features)
-        found: Monitoring = self._asked("monitor")(self.rows(X), time, names, top, explain)
+        found: Monitoring = self._asked("monitor")(self.gappy_rows(X), time, names, top, explain)
         return found
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:

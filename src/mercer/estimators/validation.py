@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 SLICE_NUMBERS = 2**18  # of a kernel matrix that are compared at a time
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool, copy: bool = False) -> Rows:
+def check_rows(
+    estimator: Any, X: Any, *, reset: bool, copy: bool = False, gaps: bool = False
+) -> Rows:
     """Rows as float64 or float32, dense (C order) or CSR, finite, of the right width.
 
-    With ``reset`` the width is not known yet; `remember_columns` records it once the fit is done.
+    With ``reset`` the width is not known yet; `remember_columns` records it once the fit is done. ``gaps``
+    lets NaN and infinity pass, for a caller that looks for them.
     """
     X = admitted(X)
     _refuse_text(X)
@@ -45,7 +48,8 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, copy: bool = False) -> Ro
     )
     if sparse.issparse(x):
         x = sparse.csr_array(x)
-    require_finite(x, getattr(X, "columns", None))
+    if not gaps:
+        require_finite(x, getattr(X, "columns", None))
     if not reset:
         validate_data(estimator, X, reset=False, skip_check_array=True)  # columns as at fit
     return x
@@ -121,7 +125,7 @@ def cast(x: Rows, dtype: np.dtype[Any], *, clip: bool = False, first: int = 0) -
     if found is None:
         return rows
     if clip and not sparse.issparse(rows):
-        return np.nan_to_num(rows, copy=False)
+        return np.nan_to_num(rows, copy=False, nan=np.nan)
     _, row, column, count = found
     msg = (
         f"X has {x[row, column]:.3g} in row {first + row}, column {column}, which {dtype}, the precision of "

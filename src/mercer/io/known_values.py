@@ -161,7 +161,9 @@ _WAYS_BACK = {
 }
 
 _DETECTOR = {
-    "Baselines": _of("mercer.estimators.detector_blame:Baselines", "rows: float[m,d]"),
+    "Baselines": _of(
+        "mercer.estimators.detector_blame:Baselines", "rows: float[m,d]; unit?: none|float[d]"
+    ),
     "ColumnScale": _of(
         "mercer.estimators.detector_parts:Scale", "mean: float[d]; spread: float[d]"
     ),

@@ -21,12 +21,13 @@ class MatchedTable(TableFile):
     """A file with the columns that a preparation needs, in its order.
 
     Missing values are counted as rows go by. Where the preparation has nothing to put in their place, the
-    pass ends in an error that says how many there are; otherwise a note says how many were filled.
+    pass ends in an error that says how many there are; otherwise a note says how many were filled. With
+    `gaps` they stay, as NaN, for a caller that can do with incomplete rows.
     """
 
-    def __init__(self, table: TableFile, preparation: Preparation) -> None:
+    def __init__(self, table: TableFile, preparation: Preparation, *, gaps: bool = False) -> None:
         self.__dict__.update(table.__dict__)  # its notes too, which stay one list
-        self._table, self.preparation = table, preparation
+        self._table, self.preparation, self._gaps = table, preparation, gaps
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -47,18 +48,18 @@ class MatchedTable(TableFile):
         missing, names = Missing(), self.preparation.numbers
         for chunk in self._table.chunks(height):
             missing.add(chunk, names)
-            if not missing.first or self.preparation.fills is not None:
+            if self._gaps or not missing.first or self.preparation.fills is not None:
                 yield chunk
             # Otherwise on to the end, so that the error can say how many there are.
-        if self.preparation.fills is None:
+        if self.preparation.fills is None and not self._gaps:
             missing.refuse(self.source)
-        elif missing.total and "imputed" not in self.told:
+        elif self.preparation.fills is not None and missing.total and "imputed" not in self.told:
             self.told.add("imputed")
             noun = "value" if missing.total == 1 else "values"
             self.notes.append(f"{missing.total} missing {noun} imputed in {missing.where}")
 
 
-def matched(table: TableFile, preparation: Preparation) -> MatchedTable:
+def matched(table: TableFile, preparation: Preparation, *, gaps: bool = False) -> MatchedTable:
     """The file with the features of the preparation, in its order; its notes say what was left out.
 
     Columns are found by name; others are left out and said. Where the file or the model has no names,
@@ -89,7 +90,7 @@ def matched(table: TableFile, preparation: Preparation) -> MatchedTable:
     known = {column.name for column in wanted}
     if extra := [name for name in names if name not in known]:
         table.notes.append(f"columns that the model does not use, left out: {listed(extra)}")
-    return MatchedTable(table.select(wanted), preparation)
+    return MatchedTable(table.select(wanted), preparation, gaps=gaps)
 
 
 def _require_size(table: TableFile, preparation: Preparation) -> None:

@@ -29,7 +29,8 @@ class Limits:
     """What a normal row stays below.
 
     The index of a row is max(T²/T²-limit, Q/Q-limit): a row is called an alarm when either statistic is too
-    large. Two tests make more false alarms than one, so the index has a limit of its own, near 1.
+    large. Two tests make more false alarms than one, so the index has a limit of its own, near 1. In a fitted
+    detector that judges by both, ``t2`` and ``q`` are raised by it, to where alarms begin, and it is 1.
     """
 
     t2: float
@@ -45,9 +46,10 @@ class Limits:
 
     def __str__(self) -> str:
         whose = "the training" if self.method == OF_TRAINING_ROWS else "normal"
+        above = "one of them, or both" if self.index == 1.0 else "each"
         return (
-            f"T² below {self.t2:.4g}, Q below {self.q:.4g}, the larger of both in units of these below "
-            f"{self.index:.4g}: {self.rate:.2%} of {whose} rows are above each ({self.method})"
+            f"T² below {self.t2:.4g}, Q below {self.q:.4g}: "
+            f"{self.rate:.2%} of {whose} rows are above {above} ({self.method})"
             f"{'; ' if self.note else ''}{self.note}"
         )
 

@@ -30,6 +30,7 @@ def control_charts(
     t2_limit: float | None,
     q_limit: float | None,
     alarms: Any = None,
+    judged: Any = None,
     time: Any = None,
     fault_at: Any = None,
     fig: Figure | SubFigure | None = None,
@@ -46,6 +47,8 @@ def control_charts(
         Their limits; None draws no line, for a statistic that alarms don't go by.
     alarms : array of shape (n,), optional
         Which rows are alarms; those above the limit of the chart otherwise.
+    judged : array of shape (n,), optional
+        Which rows have statistics; the others are gaps, marked at the bottom. All rows otherwise.
     time : array of shape (n,), optional
         When each row was taken: numbers or dates. 0, 1, 2, … otherwise.
     fault_at : a time, optional
@@ -65,8 +68,8 @@ def control_charts(
     >>> [ax.get_ylabel() for ax in axes]
     ['T²', 'Q']
     """
-    values = {"t2": t2, "q": q}
-    read = {name: _statistic(name, v) for name, v in values.items()}
+    values, known = {"t2": t2, "q": q}, _judged(judged, t2)
+    read = {name: _statistic(name, v, known) for name, v in values.items()}
     n = len(read["t2"])
     when: Any = np.arange(n) if time is None else np.asarray(time)
     marked: Any = None if alarms is None else np.asarray(alarms, dtype=bool)
@@ -91,39 +94,56 @@ def control_charts(
     return axes
 
 
-def _statistic(name: str, values: Any) -> Array:
-    """Numbers, or infinity for a row whose statistic overflows."""
+def _judged(judged: Any, t2: Any) -> Any:  # (n,)
+    n = len(np.atleast_1d(np.asarray(t2)))
+    known = np.ones(n, dtype=bool) if judged is None else np.asarray(judged, dtype=bool)
+    _checks.same_rows(n, judged=known)
+    if not known.any():
+        msg = "`judged` is False for every row, so there is nothing to draw. Pass rows with statistics."
+        raise InputError(msg)
+    return known
+
+
+def _statistic(name: str, values: Any, known: Any) -> Array:
+    """Numbers, infinity for a row whose statistic overflows, or NaN for one that was not judged."""
     array = np.asarray(values)
-    beyond = np.isposinf(array) if array.dtype.kind == "f" else np.zeros(array.shape, dtype=bool)
-    known = np.where(beyond, 0.0, array) if np.any(beyond) else array
-    finite = _checks.finite(name, known, ndim=1, shape="(n,)")
-    return np.where(beyond, np.inf, finite)
+    if array.shape != known.shape or array.dtype.kind != "f":
+        return _checks.finite(name, array, ndim=1, shape="(n,)")
+    beyond = np.isposinf(array) & known
+    finite = _checks.finite(name, np.where(beyond | ~known, 0.0, array), ndim=1, shape="(n,)")
+    return np.where(known, np.where(beyond, np.inf, finite), np.nan)
 
 
 def _chart(ax: Axes, when: Any, values: Array, limit: float | None, marked: Any) -> None:
     _axes.tidy(ax)
     line = np.inf if limit is None else limit
-    above = values > line if marked is None else marked
-    beyond = np.isinf(values)
+    known, beyond = ~np.isnan(values), np.isinf(values)
+    above = values > line if marked is None else marked & known
     if np.any(beyond):  # a chart ends somewhere
-        top = 2.0 * min(max(float(values[~beyond].max(initial=0.0)), limit or 1.0), 1e300)
+        most = float(values[known & ~beyond].max(initial=0.0))
+        top = 2.0 * min(max(most, limit or 1.0), 1e300)
         values, above = np.where(beyond, top, values), above & ~beyond
-    usual = float(np.median(values)) if limit is None else limit
-    log = float(values.max()) > WIDE_RANGE * usual and float(values.min()) > 0.0
-    ax.plot(when, values, color=_axes.FAINT, linewidth=0.8, zorder=1)
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    usual = float(np.nanmedian(values)) if limit is None else limit
+    log = high > WIDE_RANGE * usual and low > 0.0
+    ax.plot(when, values, color=_axes.FAINT, linewidth=0.8, zorder=1)  # NaN is a gap in it
     style: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 2.5}
-    below = ~above & ~beyond
+    below = known & ~above & ~beyond
     ax.plot(when[below], values[below], color=NORMAL, label="normal", **style)
     ax.plot(when[above], values[above], color=ALARM, label="alarm", zorder=3, **style)
     if np.any(beyond):
         style |= {"marker": "^", "markersize": 6}
         ax.plot(when[beyond], values[beyond], color=ALARM, label="infinite", zorder=3, **style)
+    if not known.all():  # along the bottom, whatever the scale
+        style |= {"marker": "|", "markersize": 8, "transform": ax.get_xaxis_transform()}
+        at = np.full(int(np.sum(~known)), 0.03)
+        ax.plot(when[~known], at, color=_axes.INK, label="not judged", zorder=2, **style)
     if limit is not None:
         ax.axhline(limit, color=_axes.INK, linewidth=1, linestyle="--", label="limit")
     if log:
         ax.set_yscale("log")
     else:
-        ax.set_ylim(0.0, 1.06 * max(float(values.max()), usual) or 1.0)
+        ax.set_ylim(0.0, 1.06 * max(high, usual) or 1.0)
 
 
 @steady
@@ -163,7 +183,8 @@ def contribution_bars(
     ['b', 'a', 'c']
     """
     values = _checks.finite("contributions", contributions, ndim=(1, 2), shape="(d,) or (n, d)")
-    mean = values.reshape(-1, values.shape[-1]).mean(axis=0)  # (d,)
+    rows = values.reshape(-1, values.shape[-1])
+    mean = (rows / len(rows)).sum(axis=0)  # (d,)
     named = [f"x{j}" for j in range(len(mean))] if names is None else [str(name) for name in names]
     _checks.count("names", named, len(mean), "variables")
     most = np.argsort(-np.abs(mean), kind="stable")[: _checks.whole("top", top, least=1)]

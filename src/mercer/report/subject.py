@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from mercer.engine.intake import admitted
 from mercer.engine.pairwise import dense
 from mercer.engine.sources import as_source
 from mercer.estimators import KernelPCADetector
+from mercer.estimators.detector_gaps import Gaps
 from mercer.estimators.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Subject:
     model_file: str | None = None
     commands: tuple[str, ...] = ()
     title: str | None = None
+    gaps: Gaps | None = None  # of all rows given to a detector; `rows` has those that are complete
+    every_id: Any = None  # (all rows,) or None, beside `gaps`
 
     @property
     def n(self) -> int:
@@ -161,7 +164,14 @@ class Subject:
 
     def id_of(self, row: int) -> str:
         """What a row is called: its id, or its number from 1 on."""
-        return str(row + 1) if self.ids is None else str(self.ids[row])
+        if self.ids is not None:
+            return str(self.ids[row])
+        return str(row + 1 if self.gaps is None else np.flatnonzero(self.gaps.judged)[row] + 1)
+
+    def name_of(self, row: int) -> str:
+        """The same for a row counted among all that were given, incomplete ones included."""
+        ids = self.ids if self.gaps is None else self.every_id
+        return str(row + 1) if ids is None else str(ids[row])
 
 
 def subject(
@@ -178,14 +188,16 @@ def subject(
     """Model and rows, checked: one name a column, one id and one label a row."""
     # A prepared model takes rows of the file; the one inside takes them scaled.
     if isinstance(model, Prepared):
-        X, preparation, model = model.rows(X), model.preparation, model.model
+        read = model.rows if not hasattr(model.model, "monitor") else model.gappy_rows
+        X, preparation, model = read(X), model.preparation, model.model
     if not hasattr(model, "n_features_in_"):
         msg = (
             f"A report needs a fitted model, but a {type(model).__name__} that was not fitted came. Call "
             "`fit` first."
         )
         raise InputError(msg)
-    rows = _rows(X)
+    gaps = _gaps(model, X)
+    rows = _rows(X if gaps is None else np.asarray(X)[gaps.judged])
     d = int(rows.shape[1])
     if d != int(model.n_features_in_):
         msg = (
@@ -196,15 +208,46 @@ def subject(
     if int(rows.shape[0]) == 0:
         msg = "There are no rows to report on. Pass at least one."
         raise InputError(msg)
-    return Subject(
+    n = int(rows.shape[0]) if gaps is None else len(gaps.judged)
+    ids, labels = _one_a_row("ids", ids, n), _one_a_row("labels", labels, n)
+    about = Subject(
         model,
         rows,
         _names(names, preparation, model, X, d),
         preparation,
-        ids=_one_a_row("ids", ids, int(rows.shape[0])),
-        labels=_one_a_row("labels", labels, int(rows.shape[0])),
+        ids=ids,
+        labels=labels,
         missing=_one_a_row("missing", missing, d, "columns"),
         **known,
+    )
+    return about if gaps is None else _complete(about, gaps)
+
+
+def _gaps(model: Any, X: Any) -> Gaps | None:
+    """The gaps in rows for a detector, which can judge the others; None where there are none."""
+    if not isinstance(model, KernelPCADetector) or not hasattr(X, "__array__"):
+        return None
+    rows = np.asarray(X)
+    if rows.ndim != 2 or rows.dtype.kind != "f" or not np.isnan(rows).any():
+        return None
+    found = Gaps.of(rows)
+    if not found.judged.any():
+        msg = f"None of {len(rows)} rows is complete: each lacks at least one cell. Pass some that are."
+        raise InputError(msg)
+    return found
+
+
+def _complete(about: Subject, gaps: Gaps) -> Subject:
+    """The subject of the complete rows, with a note on the others."""
+    told = f"{gaps.in_words(about.names)} The page is about the others; the charts of Monitoring mark them."
+    return replace(
+        about,
+        gaps=gaps,
+        every_id=about.ids,
+        ids=None if about.ids is None else about.ids[gaps.judged],
+        labels=None if about.labels is None else about.labels[gaps.judged],
+        missing=gaps.missing if about.missing is None else about.missing + gaps.missing,
+        notes=(*about.notes, told),
     )
 
 

@@ -169,9 +169,8 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        given = self.kernel if self.model is None else getattr(self.model, "kernel", None)
-        # Scaled columns have negative entries whatever came: then it is no matter of the rows.
-        tags.input_tags.positive_only = not self.scale and is_positive_only(given)
+        kernel = self.kernel if self.model is None else getattr(self.model, "kernel", None)
+        tags.input_tags.positive_only = not self.scale and is_positive_only(kernel)
         return tags
 
     # ── fit ─────────────────────────────────────────────────────────────────
@@ -340,11 +339,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         wanted = check_top(top, explain, int(rows.shape[1]))
         alarm = ~(self._indices(found) <= -self.offset_)  # what is no number is not normal
         asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))
-        shares = None
-        if wanted and has_slopes(self.model_):
-            how = (self._baselines, self._rule.statistic)
-            shares, missed = blame_within_reach(self._gauge, self.limits_, rows[asked], *how)
-            tell_gaps(missed)
+        shares = self._shares(rows[asked]) if wanted and has_slopes(self.model_) else None
         told = report(
             found,
             self._rule,
@@ -357,10 +352,8 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
             contributions=shares,
             top=wanted,
         )
-        if not wanted:
-            return told
         place = np.cumsum(gaps.judged) - 1  # among the rows that were judged
-        return begun(told, self, lambda at: rows[place[at]])
+        return begun(told, self, lambda at: rows[place[at]]) if wanted else told
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _rows(self, X: Any) -> Array:
@@ -382,8 +375,8 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         return scaled
 
     def _measured(self, X: Any) -> Statistics:
-        rows = self._rows(X)  # before the gauge, which only a fitted detector has
-        return self._gauge(rows)
+        check_is_fitted(self)
+        return self._gauge(self._rows(X))
 
     def _indices(self, found: Statistics) -> Array:
         """What the detector goes by, in units of the limits."""
@@ -393,6 +386,12 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         """In the precision of the training rows; what is too large for it is infinite."""
         with np.errstate(over="ignore"):
             return values.astype(self._dtype, copy=False)
+
+    def _shares(self, rows: Array) -> Array:
+        which = self._rule.statistic
+        found, gap = blame_within_reach(self._gauge, self.limits_, rows, self._baselines, which)
+        tell_gaps(gap)
+        return found
 
     def _explained(self, rows: Array, which: str) -> Array:
         need_slopes(self.model_)

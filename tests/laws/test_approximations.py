@@ -388,7 +388,7 @@ class Looker(Blind):
 
 
 def test_a_pass_tells_how_far_it_is(method, monkeypatch, cloud):
-    monkeypatch.setattr(passes, "pass_height", lambda *_: 4)
+    monkeypatch.setattr(passes, "pass_shape", lambda *_: (1, 4))
     looker = Looker()
     fitted(method(10), RBF(0.3), cloud, watch=looker)
     done = [step[0] for step in looker.steps]

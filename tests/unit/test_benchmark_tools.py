@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -208,4 +209,6 @@ def test_peak_memory_sees_what_was_given_back_and_forgets_what_was_before():
     peak.start()
     during = np.ones(48 * megabyte // 8)
     del during
-    assert 47 * megabyte <= peak.stop() <= 60 * megabyte
+    # The kernel counts pages in batches, on each core for itself.
+    blurred = (os.cpu_count() or 1) * 64 * 4096 + megabyte
+    assert 48 * megabyte - blurred <= peak.stop() <= 60 * megabyte

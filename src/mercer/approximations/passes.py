@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mercer.engine.rows import row_blocks
 from mercer.engine.threads import n_blas_threads, share_out
+from mercer.engine.tiles import LOCK_WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -39,14 +40,37 @@ def pass_height(width: int, itemsize: int, d: int) -> int:
     return max(least, min(BLOCK_ROWS, BLOCK_BYTES // max(1, (width + d) * itemsize)))
 
 
+def _row_bytes(d: int, width: int, itemsize: int) -> int:
+    """What a row of a block takes."""
+    # In float64 whatever the rows are: where float32 would lose the digits, a pass is made again.
+    sections = (COPIES + DOUBLE_COPIES) * FLOAT * width
+    # Rows are copied out of a file or a sparse matrix, and then made ready for the product.
+    return sections + (BLOCKS_A_HAND * itemsize + 4 * FLOAT) * (d + 2)
+
+
+def pass_shape(d: int, width: int, itemsize: int) -> tuple[int, int]:
+    """Threads of a pass, and rows of a block: no more memory on many cores than on two.
+
+    More threads have lower blocks, as long as these are worth an m x m sum, and large enough that threads
+    don't wait for the interpreter.
+    """
+    height, most = pass_height(width, itemsize, d), n_blas_threads()
+    found = min(most, 2), height
+    sums, a_row = 4 * FLOAT * width * width, _row_bytes(d, width, itemsize)
+    room, least = 2 * (height * a_row + sums), max(128, width)
+    for n_threads in range(3, most + 1):
+        lower = (room // n_threads - sums) // a_row
+        if lower < least or lower * width < LOCK_WIDTH**2 * n_threads:
+            break
+        found = n_threads, lower
+    return found
+
+
 def pass_bytes(n: int, d: int, width: int, itemsize: int) -> int:
     """What a pass holds at most: blocks of rows, their sections, and m x m sums, in each thread."""
-    rows = min(n, pass_height(width, itemsize, d))
-    # In float64 whatever the rows are: where float32 would lose the digits, a pass is made again.
-    sections = (COPIES + DOUBLE_COPIES) * FLOAT * rows * width
-    # Rows are copied out of a file or a sparse matrix, and then made ready for the product.
-    points = (BLOCKS_A_HAND * itemsize + 4 * FLOAT) * rows * (d + 2)
-    return n_blas_threads() * (sections + points + 4 * FLOAT * width * width)
+    n_threads, height = pass_shape(d, width, itemsize)
+    blocks = min(n, height) * _row_bytes(d, width, itemsize)
+    return n_threads * (blocks + 4 * FLOAT * width * width)
 
 
 def _numbers_a_row(x: Rows) -> int:
@@ -66,8 +90,9 @@ def over_rows(
     A watcher may look on, but not stop a pass: half of the rows are the model of no data set.
     """
     n = int(x.shape[0])
-    n_threads = n_blas_threads() if sections.parallel else 1
-    blocks = row_blocks(x, pass_height(sections.width, x.dtype.itemsize, _numbers_a_row(x)))
+    n_threads, height = pass_shape(_numbers_a_row(x), sections.width, x.dtype.itemsize)
+    n_threads = n_threads if sections.parallel else 1
+    blocks = row_blocks(x, height)
     while group := list(islice(blocks, BLOCKS_A_HAND * n_threads)):
         yield from share_out(hand, group, n_threads=n_threads)
         watch.step(group[-1][0].stop, n, "rows", None)

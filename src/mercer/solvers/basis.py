@@ -160,9 +160,9 @@ class KrylovBasis:
             return np.zeros(len(values))
         return np.asarray(np.linalg.norm(self._coupling / scale @ coordinates[self._last], axis=0))
 
-    def excess(self, k: int, tol: float) -> float:
-        """The largest residual of the first k over what it may be."""
-        floor = 100.0 * EPS  # below, an estimate says nothing
+    def excess(self, k: int, tol: float, floor: float = 0.0) -> float:
+        """The largest residual of the first k over what it may be; below `floor` products are rounding."""
+        floor = max(floor, 100.0 * EPS)  # below that, an estimate says nothing
         allowed = allowed_residuals(self.ritz(k)[0], tol, floor)
         return float(np.max(self.estimates(k) / allowed, initial=0.0))
 

@@ -33,6 +33,9 @@ MAX_BLOCK = 48
 CONFIRMING_PRODUCTS = 3
 # Residuals below this are rounding, whatever the operator.
 LEAST_TOL = 1e-14
+# What rounding leaves of a product with K, of λ₁, in units of its precision: entries are off independently.
+# Components below it (more were asked for than there are) would never settle; the proof judges them.
+NOISE = 1 / 128
 # How much noise goes into vectors to start from, of their length.
 STIR = 0.01
 
@@ -213,11 +216,12 @@ class BlockKrylov(Solver):
     ) -> Status:
         """Product after product, until every residual is within the tolerance."""
         basis, block = run.basis, self.width(k, operator.n)
+        floor = NOISE * float(np.finfo(work.dtype).eps)
         while True:
             watch.keep(lambda: _state(run, operator, work, rng))
             if basis.n_products >= self.max_products:
                 return Status.MAX_PRODUCTS
-            ended = self._advance(run, k, block, rng=rng)
+            ended = self._advance(run, k, block, floor=floor, rng=rng)
             if watch.step(basis.n_products, run.looks.expected, "products", run.looks.worst):
                 ended = ended or Status.STOPPED
             if ended is not None:
@@ -228,7 +232,7 @@ class BlockKrylov(Solver):
             basis.multiply(work)
 
     def _advance(
-        self, run: KrylovRun, k: int, block: int, *, rng: np.random.Generator
+        self, run: KrylovRun, k: int, block: int, *, floor: float, rng: np.random.Generator
     ) -> Status | None:
         """After a product: look at the residuals when that is due; say when it is over."""
         basis, looks = run.basis, run.looks
@@ -238,7 +242,7 @@ class BlockKrylov(Solver):
             basis.inject(block, rng=rng)
         elif basis.size >= k and (exhausted or looks.is_due(product)):
             values = basis.ritz(k)[0]
-            worst = looks.tol * basis.excess(k, looks.tol)
+            worst = looks.tol * basis.excess(k, looks.tol, floor)
             looks.saw(product, worst)
             if worst <= looks.tol:
                 if run.settled is not None and _same(values, run.settled, looks.tol):

@@ -207,10 +207,24 @@ def _far_scores(fitted: Fitted, found: Array, asked: Array, tolerance: float) ->
     gap = np.where(known, np.abs(np.where(known, found, 0.0).astype(np.float64) - own), 0.0)
     scale = np.maximum(np.max(np.abs(own), axis=0, where=known, initial=0.0), fitted.spread)
     share = np.divide(gap, scale, out=gap.copy(), where=scale > 0)
-    allowed = np.maximum(tolerance, AMPLIFIED * fitted.rounding)
+    allowed = np.maximum(tolerance, AMPLIFIED * fitted.rounding) + _wobble(
+        fitted, asked, own, scale
+    )
     excess = float(np.max(np.where(np.isnan(share), np.inf, share / allowed)))
     unknown = int(np.count_nonzero(~known.all(axis=1)))
     return Agreement(np.nan, np.nan, len(asked), tolerance, excess, n_unknown=unknown)
+
+
+def _wobble(fitted: Fitted, asked: Array, own: Array, scale: Array) -> Array:  # (b, k)
+    """How far scores move, in their units, with the last digits of the rows.
+
+    A sum over d columns is right to (d + 1)ε of its terms. Phases of random features far out are such sums,
+    thousands of turns long, and no graph can know them better.
+    """
+    room = (asked.shape[1] + 1) * float(np.finfo(np.float64).eps)
+    signs = np.random.default_rng(0).choice([-room, room], size=asked.shape)
+    gap = np.nan_to_num(np.abs(_scores_or_nan(fitted, asked * (1.0 + signs)) - own))
+    return np.divide(gap, scale, out=np.zeros_like(gap), where=scale > 0)
 
 
 def _scores_or_nan(fitted: Fitted, asked: Array) -> Array:

@@ -65,7 +65,11 @@ def median_distance(
     if rare:  # all rows, or most of them, are one point: look for others among all
         rows = _with_unlike(x, rows[:1], weights, rng=rng)
     rows = rows.astype(np.float64)  # few enough, and squares of float32 may not fit
-    pairs = distances(rows, rows)[np.triu_indices(rows.shape[0], k=1)]
+    apart = distances(rows, rows)
+    pairs = apart[
+        np.tri(rows.shape[0], k=-1, dtype=bool)
+    ]  # no indices, which take twice as much again
+    del apart
     if not np.any(pairs > 0):
         return ALIKE
     median = float(np.median(pairs))

@@ -116,6 +116,8 @@ def test_the_penalty_is_the_best_of_all_though_few_are_looked_at(rng):
 class Valley:
     """Errors with their least at one width, and a rise on the way to it."""
 
+    of_mean = 1e4
+
     def __init__(self, least, rise):
         self.least, self.rise, self.asked = least, rise, []
 

@@ -33,9 +33,10 @@ MOVED_ROWS, MOVE = 100, 0.3
 # The γ of a Gaussian that is the same everywhere: κ is 1 plus the linear term.
 LINEAR = 0.0
 MEDIAN_ROWS = 100
-# How much more than the least so far the squared error of a narrower width may be without ending the search:
-# where it was begun by few rows, a small rise may lie before a deep fall.
-RISE = 1.1
+# How much more than the least so far the squared error of a narrower width may be without ending the search.
+# Where nearly all of a row comes back (this share of the mean's error is left), the errors of widths differ by
+# powers of ten, and a small rise may lie before a deep fall; elsewhere they hardly differ.
+RISE, NEARLY_ALL = 1.1, 0.01
 
 
 def sketched(x: Array, *, rng: np.random.Generator) -> Array:  # (n, d) -> (n, at most SKETCH)
@@ -220,8 +221,9 @@ def searched(first: Look, second: Look) -> Trial:
         start = wider
     elif first.at(wider) < first.at(narrower):
         steps = (-1, 1)
+    little = second is not first and second.at(start) < NEARLY_ALL * second.sample.of_mean
     for step in steps:
-        if _walked(second, start, step, RISE if step > 0 and second is not first else 1.0):
+        if _walked(second, start, step, RISE if step > 0 and little else 1.0):
             break
     second.of(LINEAR)
     assert second.best is not None

@@ -36,7 +36,11 @@ class Spectrum:
         if np.any(roots != 1.0):
             kappa *= roots
             kappa *= roots.T
-        values, left = np.linalg.eigh(kappa)
+        # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
+        values, left, failed = lapack.dsyevd(kappa.T, lower=1, overwrite_a=1)
+        if failed:
+            msg = f"The eigenvalues of a latent kernel matrix of {len(kappa)} rows did not converge."
+            raise np.linalg.LinAlgError(msg)
         return cls(left, np.maximum(values, 0.0), roots)
 
     @classmethod
@@ -138,8 +142,7 @@ def solved(kappa: Array, x: Array, penalties: Array, few: int) -> tuple[Array, A
     columns of L⁻¹ are those of the inverse of its last block: of the last rows, G_ii costs nearly nothing.
     """
     kappa.flat[:: len(kappa) + 1] += penalties
-    # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
-    factor, failed = lapack.dpotrf(kappa.T, lower=1, clean=0, overwrite_a=1)
+    factor, failed = lapack.dpotrf(kappa.T, lower=1, clean=0, overwrite_a=1)  # in place, as above
     if failed:
         return None
     coef = lapack.dpotrs(factor, x, lower=1)[0]

@@ -39,7 +39,9 @@ class Spectrum:
         # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
         values, left, failed = lapack.dsyevd(kappa.T, lower=1, overwrite_a=1)
         if failed:
-            msg = f"The eigenvalues of a latent kernel matrix of {len(kappa)} rows did not converge."
+            msg = (
+                f"The eigenvalues of a latent kernel matrix of {len(kappa)} rows did not converge."
+            )
             raise np.linalg.LinAlgError(msg)
         return cls(left, np.maximum(values, 0.0), roots)
 

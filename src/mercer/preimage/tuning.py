@@ -34,7 +34,7 @@ MOVED_ROWS, MOVE = 100, 0.3
 LINEAR = 0.0
 MEDIAN_ROWS = 100
 # How much more than the least so far the squared error of a narrower width may be without ending the search.
-# Where nearly all of a row comes back (this share of the mean's error is left), the errors of widths differ by
+# Where nearly all of a row comes back (this share of the mean's error is left), errors of widths differ by
 # powers of ten, and a small rise may lie before a deep fall; elsewhere they hardly differ.
 RISE, NEARLY_ALL = 1.1, 0.01
 

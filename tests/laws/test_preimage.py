@@ -13,7 +13,8 @@ from mercer.preimage import PREIMAGES, Ridge
 
 @pytest.fixture(scope="module")
 def digits():
-    x = load_digits().data[:600] / 16.0
+    # In a seeded order: theirs is by writer, and rows of other writers are not like those of the fit.
+    x = np.random.default_rng(0).permutation(load_digits().data)[:600] / 16.0
     return x[:450], x[450:]
 
 
@@ -54,7 +55,7 @@ def test_quality_is_held_out_and_stands_beside_the_mean(digits):
     train, held = digits
     model = mercer.KernelPCA(20, kernel=RBF(0.05), preimage="ridge").fit(train)
     quality = model.preimage_.quality
-    assert quality.error == pytest.approx(error(model, held), rel=0.2)
+    assert quality.error == pytest.approx(error(model, held), rel=0.1)
     assert quality.error_of_mean == pytest.approx(
         np.sqrt(np.mean((held - train.mean(0)) ** 2)), rel=0.1
     )

@@ -34,8 +34,7 @@ def test_new_rows_come_back_but_for_rounding_where_the_way_is_linear(
 ):
     # With all components of (γ x·x' + 1)^p the columns of x are among the features: linear in the scores.
     if few:
-        monkeypatch.setattr(ridge, "FIRST_ROWS", 100)
-        monkeypatch.setattr(ridge, "TUNING_ROWS", 200)
+        monkeypatch.setattr(ridge, "tuning_sizes", lambda n, k: (70, 140))  # noqa: ARG005
     train, held = np.split(market(400), [300])
     kernel = Polynomial(degree, gamma=1.0 / train.shape[1])
     model = KernelPCA(None, kernel=kernel, preimage="ridge").fit(train)

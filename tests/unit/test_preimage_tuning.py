@@ -7,17 +7,29 @@ from sklearn.kernel_ridge import KernelRidge
 
 import mercer
 from mercer.kernels import RBF, Polynomial
-from mercer.preimage import Ridge, regression, ridge
-from mercer.preimage.regression import Affine, Factored, solved
-from mercer.preimage.tuning import PENALTIES, SKETCH, Lattice, affine_features, searched, sketched
+from mercer.preimage import Ridge, regression
+from mercer.preimage.regression import Spectrum, solved
+from mercer.preimage.ridge import tuning_sizes
+from mercer.preimage.tuning import (
+    NARROWEST,
+    PENALTIES,
+    SKETCH,
+    WIDEST,
+    Look,
+    Sample,
+    Trial,
+    affine_features,
+    searched,
+    sketched,
+)
 
 
-def factored(scores, x, weights, alpha):
-    return Factored.of(RBF(0.4)(scores), x, alpha / weights)
+def gaussian(scores, weights):
+    return Spectrum.of_kernel(RBF(0.4)(scores), weights)
 
 
-def affine(scores, x, weights, alpha):
-    return Affine.of(affine_features(scores, 0.7), x, weights).at(alpha)
+def affine(scores, weights):
+    return Spectrum.of_features(affine_features(scores, 0.7), weights)
 
 
 def reference(kind, scores, x, weights, alpha):
@@ -34,28 +46,36 @@ def few_rows(rng, k):
 
 
 @pytest.mark.parametrize("k", [2, 15])  # fewer scores than rows, and more
-@pytest.mark.parametrize("kind", [factored, affine])
+@pytest.mark.parametrize("kind", [gaussian, affine])
 @pytest.mark.parametrize("alpha", [1e-3, 1e-1, 10.0])
 def test_left_out_is_what_a_regression_without_the_row_misses(kind, alpha, k, rng):
     scores, x, weights = few_rows(rng, k)
-    fit = kind(scores, x, weights, alpha)
-    found = fit.left_out()
+    fit = kind(scores, weights).of(x)
+    found = fit.left_out(alpha)
     for i in range(12):
         others = np.arange(12) != i
         without = reference(kind, scores[others], x[others], weights[others], alpha)
         wanted = x[i] - without.predict(scores[i : i + 1])[0]
         np.testing.assert_allclose(found[i], wanted, rtol=1e-6, atol=1e-8)
     whole = reference(kind, scores, x, weights, alpha)
-    np.testing.assert_allclose(fit.coef, whole.dual_coef_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(fit.coef(alpha), whole.dual_coef_, rtol=1e-6, atol=1e-8)
 
 
-def test_the_whole_system_misses_of_a_few_rows_what_the_trials_miss(rng):
+@pytest.mark.parametrize("k", [2, 15])
+@pytest.mark.parametrize("kind", [gaussian, affine])
+def test_all_penalties_at_once_miss_what_each_misses_alone(kind, k, rng):
+    scores, x, weights = few_rows(rng, k)
+    fit, alphas = kind(scores, weights).of(x), np.array([1e-6, 1e-2, 10.0])
+    wanted = [float(weights @ np.sum(fit.left_out(alpha) ** 2, axis=1)) for alpha in alphas]
+    np.testing.assert_allclose(fit.left_out_errors(alphas), wanted, rtol=1e-8)
+
+
+def test_the_whole_system_misses_of_its_last_rows_what_the_trials_miss(rng):
     scores, x, weights = few_rows(rng, 2)
-    few = np.array([0, 5, 11])
-    coef, missed = solved(RBF(0.4)(scores), x, 1e-2 / weights, few)
-    trial = factored(scores, x, weights, 1e-2)
-    np.testing.assert_allclose(coef, trial.coef, rtol=1e-9)
-    np.testing.assert_allclose(missed, trial.left_out()[few], rtol=1e-9)
+    coef, missed = solved(RBF(0.4)(scores), x, 1e-2 / weights, 3)
+    trial = gaussian(scores, weights).of(x)
+    np.testing.assert_allclose(coef, trial.coef(1e-2), rtol=1e-9)
+    np.testing.assert_allclose(missed, trial.left_out(1e-2)[-3:], rtol=1e-9)
 
 
 def test_mixed_columns_keep_lengths(rng):
@@ -68,58 +88,77 @@ def test_mixed_columns_keep_lengths(rng):
 
 
 @pytest.mark.parametrize("k", [2, 15])
-@pytest.mark.parametrize("kind", [factored, affine])
+@pytest.mark.parametrize("kind", [gaussian, affine])
 @pytest.mark.parametrize("alpha", [1e-2, 1.0])
 def test_moved_is_what_a_regression_without_the_row_says_beside_it(kind, alpha, k, rng):
     scores, x, weights = few_rows(rng, k)
     some, beside = np.array([1, 4, 9]), rng.standard_normal((3, k))
-    kernel = RBF(0.4) if kind is factored else Polynomial(1, 0.7, coef0=1.0)
-    found = kind(scores, x, weights, alpha).moved(some, kernel(beside, scores))
+    kernel = RBF(0.4) if kind is gaussian else Polynomial(1, 0.7, coef0=1.0)
+    spectrum = kind(scores, weights)
+    found = spectrum.of(x).moved(alpha, some, spectrum.seen(kernel(beside, scores)))
     for i, point, said in zip(some, beside, found, strict=True):
         others = np.arange(12) != i
         without = reference(kind, scores[others], x[others], weights[others], alpha)
         np.testing.assert_allclose(said, without.predict(point[None])[0], rtol=1e-6, atol=1e-8)
 
 
+def test_the_penalty_is_the_best_of_all_though_few_are_looked_at(rng):
+    scores = rng.standard_normal((60, 2))
+    x = np.tanh(scores @ rng.standard_normal((2, 3))) + 0.1 * rng.standard_normal((60, 3))
+    sample = Sample(scores, x, np.ones(60), 0.5)
+    for gamma in (0.0, 0.05, 0.5, 2.0):
+        errors = sample.spectrum(gamma).of(x).left_out_errors(PENALTIES[2:]) / x.size
+        trial = sample.tried(gamma, PENALTIES)
+        assert trial.error == pytest.approx(errors.min())
+        assert trial.alpha == PENALTIES[2:][errors.argmin()]
+
+
 class Valley:
-    """Errors with their least at one width and penalty, and a rise on the way to it."""
+    """Errors with their least at one width, and a rise on the way to it."""
 
-    floor = 0.0
+    of_mean = 1e4
 
-    def __init__(self, gamma, alpha):
-        self.gamma, self.alpha, self.asked = gamma, alpha, []
+    def __init__(self, least, rise):
+        self.least, self.rise, self.asked = least, rise, []
 
-    def error(self, gamma, alpha, limit=np.inf):  # noqa: ARG002
-        assert (gamma, alpha) not in self.asked, "no decomposition twice"
-        self.asked.append((gamma, alpha))
-        off = abs(np.log(max(gamma, 1e-9) / self.gamma)) + 0.1 * abs(np.log(alpha / self.alpha))
-        return off + (3.0 if gamma != self.gamma and 0.2 < gamma < 20.0 else 0.0)
-
-
-@pytest.mark.parametrize("alpha", [1e-10, 1e-4, 1.0])
-@pytest.mark.parametrize("gamma", [1.0 / 64, 0.25, 1.0, 4.0, 256.0])
-def test_the_least_error_is_found_beyond_a_rise(gamma, alpha):
-    first, second = Valley(gamma, alpha), Valley(gamma, alpha)
-    gammas = np.append(0.0, 4.0 ** np.arange(-4.0, 9.0))
-    found = searched(first, second, gammas, PENALTIES)
-    assert found == pytest.approx((gamma, alpha))
-    assert len(first.asked) < 50
-    assert len(second.asked) < 30
+    def tried(self, gamma, alphas, limit=np.inf):  # noqa: ARG002
+        assert gamma not in self.asked, "no decomposition twice"
+        self.asked.append(gamma)
+        step = round(np.log(gamma) / np.log(4.0)) if gamma else WIDEST - 9
+        error = 1.0 + abs(step - self.least)
+        if step == self.least - 1:
+            error += self.rise
+        return Trial(gamma, 1.0, error, None)
 
 
-def test_an_error_above_the_limit_is_looked_at_again_when_it_matters():
-    class Twofold(Valley):
-        def error(self, gamma, alpha, limit=np.inf):  # noqa: ARG002
-            self.asked.append(limit)
-            return 2.0 if limit > 1.0 else 1.0  # the whole of it, and what is seen at once
+@pytest.mark.parametrize("rise", [0.0, 1.1])  # 3.1 after 3.0
+@pytest.mark.parametrize("least", range(WIDEST, NARROWEST + 1))
+def test_the_least_error_is_found_from_where_fewer_rows_begin(least, rise):
+    first, second = Valley(min(least, 1), 0.0), Valley(least, rise)
+    found = searched(Look(first, 1.0, PENALTIES), Look(second, 1.0, PENALTIES))
+    assert found.gamma == 4.0**least
+    assert len(first.asked) <= 3
+    assert len(second.asked) <= 5 + max(0, least - 1)
 
-    lattice = Lattice(Twofold(1.0, 1.0), np.ones(1), np.ones(1))
-    assert lattice.error((0, 0), 0.5) == 1.0
-    assert lattice.error((0, 0), 0.9) == 1.0
-    assert len(lattice.sample.asked) == 1
-    assert lattice.error((0, 0)) == 2.0
-    assert lattice.error((0, 0)) == 2.0
-    assert len(lattice.sample.asked) == 2
+
+def test_a_linear_way_back_is_always_tried():
+    class Lined(Valley):
+        def tried(self, gamma, alphas, limit=np.inf):
+            trial = super().tried(gamma, alphas, limit)
+            return trial if gamma else Trial(0.0, 1.0, 0.5, None)
+
+    look = Look(Lined(0, 0.0), 1.0, PENALTIES)
+    assert searched(look, look).gamma == 0.0
+
+
+@pytest.mark.parametrize("k", [1, 2, 50, 4000])
+def test_trials_take_all_of_few_rows_and_a_shrinking_share_of_many(k):
+    for n in range(1, 101):
+        assert tuning_sizes(n, k)[1] == n
+    for n in (200, 1000, 5000):
+        first, second = tuning_sizes(n, k)
+        assert 64 <= first <= second <= n
+        assert tuning_sizes(2 * n, k)[1] <= 2 * second
 
 
 @pytest.mark.filterwarnings("ignore:1 of 200 points lie:mercer.errors.PreimageWarning")
@@ -151,8 +190,7 @@ def test_the_large_system_is_solved_once_and_gives_what_the_decomposition_gives(
     np.testing.assert_allclose(large.reconstruct(x), small.reconstruct(x), atol=1e-8)
 
 
-def test_a_penalty_below_rounding_is_raised_and_told(rng, monkeypatch):
-    monkeypatch.setattr(ridge, "TUNING_ROWS", 40)
+def test_a_penalty_below_rounding_is_raised_and_told(rng):
     x = rng.standard_normal((120, 2))
     model = mercer.KernelPCA(3, kernel=RBF(0.01), preimage=Ridge(1e-30, 1e-4)).fit(x)
     assert 1e-30 < model.preimage_.method.alpha < 1e-10

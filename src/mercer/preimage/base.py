@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
@@ -63,6 +64,14 @@ class Examples:
         for i in row_slices(len(self), max(1, BLOCK // self.rows.shape[1])):
             squares += float(self.counts[i] @ squared_norms(self.rows[i] - mean))
         return float(np.sqrt(squares / np.sum(self.counts)))
+
+    @cached_property
+    def length(self) -> float:
+        """The mean squared length of some of them in feature space; nan where that is not known."""
+        if self.space is None:
+            return np.nan
+        some = slice(None, None, max(1, len(self) // FEW))
+        return float(np.average(self.space.lengths(self.rows[some]), weights=self.counts[some]))
 
     def taken(self, some: Indices) -> Examples:
         """Some of them."""
@@ -196,13 +205,9 @@ class Preimage(Knobs, ABC):
         if quality is not None and examples.space is not None:
             noisy = noisy_error(examples, back, quality.error_of_mean, rng=rng)
             quality = replace(quality, noisy=noisy)
-        length = np.nan
-        if examples.space is not None:
-            few = slice(None, None, max(1, len(examples) // FEW))
-            lengths = examples.space.lengths(examples.rows[few])
-            length = float(np.average(lengths, weights=examples.counts[few]))
         reach = float(np.sqrt(np.max(squared_norms(examples.scores))))
-        return FittedPreimage(chosen, back, quality, examples.space, reach, length, centre, radius)
+        space, length = examples.space, examples.length
+        return FittedPreimage(chosen, back, quality, space, reach, length, centre, radius)
 
     @abstractmethod
     def _learn(
@@ -241,8 +246,7 @@ def quality_of(examples: Examples, points: Array, chosen: Indices) -> Quality:
     residual = None
     if examples.space is not None:
         found = examples.space.distances(points, examples.scores[chosen])
-        length = float(np.average(examples.space.lengths(rows), weights=counts))
-        residual = _median(found, counts) / (length or 1.0)
+        residual = _median(found, counts) / (examples.length or 1.0)
 
     def rms(missed: Array) -> float:
         return float(np.sqrt(np.average(squared_norms(missed), weights=counts) / rows.shape[1]))

@@ -1,10 +1,14 @@
-"""Kernel ridge regression with weights, and what it misses of rows that are left out, in closed form."""
+"""Kernel ridge regression with weights, and what it misses of rows that are left out, in closed form.
+
+X̂(t) = Σ_i a_i κ(t, t_i) with (κ + αW⁻¹)a = x: a row of weight w counts as w rows do. With
+G = (κ + αW⁻¹)⁻¹ the map that is learned without row i misses a_i/G_ii of it. A row is left out with all of
+its weight, so no copy of it is left behind.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import lapack
@@ -14,150 +18,135 @@ from mercer.engine.pairwise import squared_norms
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
 
-
-class Regression(Protocol):
-    """X̂(t) = Σ_i a_i κ(t, t_i) with (κ + αW⁻¹)a = x: a row of weight w counts as w rows do."""
-
-    @property
-    def coef(self) -> Array:  # (n, d)
-        """The coefficients a."""
-        ...
-
-    def left_out(self) -> Array:  # (n, d)
-        """What is missed of each row by the map that is learned from all others: a_i/G_ii.
-
-        G = (κ + αW⁻¹)⁻¹. A row is left out with all of its weight, so no copy of it is left behind.
-        """
-        ...
-
-    def moved(self, some: Indices, values: Array) -> Array:  # (p,), (p, n) -> (p, d)
-        """What the map learned without row i says at scores near its own.
-
-        values : κ of the moved scores with all. Without row i the coefficients lose G e_i a_i/G_ii.
-        """
-        ...
+ALL = slice(None)
 
 
 @dataclass(frozen=True, repr=False)
-class Factored:
-    """By Cholesky, with the inverse of the factor."""
+class Spectrum:
+    """√W κ √W = U diag(λ) Uᵀ, which serves every penalty: G = √W (U (λ + α)⁻¹ Uᵀ + (I - UUᵀ)/α) √W."""
 
-    root: Array  # (n, n) L⁻¹ with LLᵀ = κ + αW⁻¹, lower
-    coef: Array
-    inverse_diag: Array  # (n,) G_ii
-
-    @classmethod
-    def of(cls, kappa: Array, x: Array, penalties: Array) -> Factored | None:
-        """Overwrites κ; None where rounding leaves no factor."""
-        factor = factored(kappa, penalties)
-        if factor is None:
-            return None
-        root, failed = lapack.dtrtri(factor, lower=1, overwrite_c=1)
-        return None if failed else cls(root, root.T @ (root @ x), squared_norms(root.T))
-
-    def left_out(self) -> Array:
-        """a_i/G_ii."""
-        return np.asarray(self.coef / self.inverse_diag[:, None])
-
-    def moved(self, some: Indices, values: Array) -> Array:
-        """The map without row i, at scores beside it."""
-        lost = np.einsum("jp,jp->p", self.root @ values.T, self.root[:, some])
-        lost /= self.inverse_diag[some]
-        return np.asarray(values @ self.coef - lost[:, None] * self.coef[some])
-
-
-def factored(kappa: Array, penalties: Array) -> Array | None:
-    """L with LLᵀ = κ + diag(penalties), in the place of κ; None where rounding leaves no factor."""
-    kappa.flat[:: len(kappa) + 1] += penalties
-    # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
-    factor, failed = lapack.dpotrf(kappa.T, lower=1, clean=1, overwrite_a=1)
-    return None if failed else factor
-
-
-def solved(kappa: Array, x: Array, penalties: Array, few: Indices) -> tuple[Array, Array] | None:
-    """(κ + diag(penalties))⁻¹x, and what is missed of a few rows that are left out; overwrites κ."""
-    factor = factored(kappa, penalties)
-    if factor is None:
-        return None
-    coef = lapack.dpotrs(factor, x, lower=1)[0]
-    units = np.zeros((len(x), len(few)), order="F")
-    units[few, np.arange(len(few))] = 1.0
-    units = lapack.dtrtrs(factor, units, lower=1, overwrite_b=1)[0]
-    return coef, coef[few] / squared_norms(units.T)[:, None]
-
-
-@dataclass(frozen=True, repr=False)
-class Affine:
-    """κ = FFᵀ with F = (1, √s T): a map that is affine in the scores, one decomposition for all penalties.
-
-    With F̃ = √W F = U diag(σ) Vᵀ everything is done along U and beside it. Beside it there is mostly
-    nothing but the error, and no difference of large numbers.
-    """
-
-    left: Array  # (n, r) U
-    values: Array  # (r,) σ²
-    inside: Array  # (r, d) Uᵀ√W x
-    outside: Array  # (n, d) √W x - U Uᵀ√W x
+    left: Array  # (n, r) U; r = n, or fewer where κ has no more
+    values: Array  # (r,) λ, none negative
     roots: Array  # (n, 1) √w
 
     @classmethod
-    def of(cls, features: Array, x: Array, weights: Array) -> Affine:
-        """From F, (n, k + 1)."""
+    def of_kernel(cls, kappa: Array, weights: Array) -> Spectrum:
+        """From κ, (n, n), which is overwritten."""
         roots = np.sqrt(weights)[:, None]
-        n, r = features.shape
-        scaled = roots * features
-        if r < n:
-            left, sizes, _ = np.linalg.svd(scaled, full_matrices=False)
-            values = sizes**2
-        else:
-            values, left = np.linalg.eigh(scaled @ scaled.T)
-            values = np.maximum(values, 0.0)
-        x = roots * x
-        inside = left.T @ x
-        outside = x - left @ inside if r < n else np.zeros_like(x)
-        if r < n:  # beside U also in the digits that a small penalty magnifies
-            outside -= left @ (left.T @ outside)
-        return cls(left, values, inside, outside, roots)
+        if np.any(roots != 1.0):
+            kappa *= roots
+            kappa *= roots.T
+        # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
+        values, left, failed = lapack.dsyevd(kappa.T, lower=1, overwrite_a=1)
+        if failed:
+            msg = (
+                f"The eigenvalues of a latent kernel matrix of {len(kappa)} rows did not converge."
+            )
+            raise np.linalg.LinAlgError(msg)
+        return cls(left, np.maximum(values, 0.0), roots)
 
-    def at(self, alpha: float) -> AffineFit:
-        """The map with this penalty."""
-        return AffineFit(self, alpha)
+    @classmethod
+    def of_features(cls, features: Array, weights: Array) -> Spectrum:
+        """From F, (n, r), with FFᵀ = κ; its singular values lose no digits, as those of κ would."""
+        n, r = features.shape
+        if r >= n:
+            return cls.of_kernel(features @ features.T, weights)
+        roots = np.sqrt(weights)[:, None]
+        left, sizes, _ = np.linalg.svd(roots * features, full_matrices=False)
+        return cls(left, sizes**2, roots)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is beside U."""
+        return len(self.left) == len(self.values)
+
+    def seen(self, values: Array) -> Array:  # (p, n) -> (p, r)
+        """κ√W U of κ at other scores, whose rows lie in the span of √W U."""
+        return np.asarray((values * self.roots[:, 0]) @ self.left)
+
+    def of(self, x: Array) -> Regression:  # (n, d)
+        """The regression onto these rows."""
+        x = self.roots * x
+        inside = self.left.T @ x
+        if self.is_whole:
+            return Regression(self, inside, None)
+        outside = x - self.left @ inside
+        # Beside U also in the digits that a small penalty magnifies.
+        outside -= self.left @ (self.left.T @ outside)
+        return Regression(self, inside, outside)
 
 
 @dataclass(frozen=True, repr=False)
-class AffineFit:
-    """The affine map of one penalty."""
+class Regression:
+    """Maps to the same rows, one for each penalty.
 
-    along: Affine
-    alpha: float
+    A row is what lies in the span of U, which the penalty shrinks, and what lies beside it. There mostly
+    is nothing but the error, and no difference of large numbers.
+    """
 
-    @cached_property
-    def coef(self) -> Array:  # (n, d)
-        """A = √W (U (σ² + α)⁻¹ Uᵀ + (I - UUᵀ)/α) √W x."""
-        own = self.along
-        inside = own.left @ (own.inside / (own.values + self.alpha)[:, None])
-        return np.asarray(own.roots * (inside + own.outside / self.alpha))
+    spectrum: Spectrum
+    inside: Array  # (r, d) Uᵀ√W x
+    outside: Array | None  # (n, d) √W x - U Uᵀ√W x; None: zero
 
-    @cached_property
-    def _inverse_diag(self) -> Array:  # (n,)
-        own = self.along
-        squares = own.left**2
-        beside = 0.0
-        if own.left.shape[1] < len(squares):
-            beside = np.maximum(1.0 - squares.sum(axis=1), 0.0) / self.alpha
-        return np.asarray(
-            own.roots[:, 0] ** 2 * (squares @ (1.0 / (own.values + self.alpha)) + beside)
-        )
+    def left_out_errors(self, alphas: Array) -> Array:  # (p,) -> (p,)
+        """Σ_i w_i ‖a_i/G_ii‖² for each penalty: the √w in a_i and the w in G_ii leave no weight."""
+        own, (r, d) = self.spectrum, self.inside.shape
+        inverse = 1.0 / (own.values[:, None] + alphas)  # (r, p)
+        shrunk = inverse[:, :, None] * self.inside[:, None, :]  # (r, p, d)
+        coef = (own.left @ shrunk.reshape(r, -1)).reshape(-1, len(alphas), d)
+        diag = own.left**2 @ inverse  # (n, p) G_ii/w_i
+        if self.outside is not None:
+            coef += self.outside[:, None, :] / alphas[:, None]
+            diag += self._beside[:, None] / alphas
+        return np.asarray((np.einsum("npd,npd->np", coef, coef) / diag**2).sum(axis=0))
 
-    def left_out(self, some: Indices | slice = slice(None)) -> Array:
+    def coef(self, alpha: float, some: Indices | slice = ALL) -> Array:  # (n, d)
+        """The coefficients a, of all rows or some."""
+        own = self.spectrum
+        coef = own.left[some] @ (self.inside / (own.values + alpha)[:, None])
+        if self.outside is not None:
+            coef += self.outside[some] / alpha
+        return np.asarray(own.roots[some] * coef)
+
+    def left_out(self, alpha: float, some: Indices | slice = ALL) -> Array:  # (p, d)
         """a_i/G_ii."""
-        return np.asarray(self.coef[some] / self._inverse_diag[some, None])
+        return np.asarray(self.coef(alpha, some) / self._inverse_diag(alpha, some)[:, None])
 
-    def moved(self, some: Indices, values: Array) -> Array:
-        """The map without row i, at scores beside it; κ(t', T) lies in the span of F."""
-        own = self.along
-        seen = (values * own.roots[:, 0]) @ own.left  # (p, r)
-        shrunk = seen / (own.values + self.alpha)
+    def moved(self, alpha: float, some: Indices, seen: Array) -> Array:  # (p,), (p, r) -> (p, d)
+        """What the map learned without row i says at scores near its own.
+
+        seen : what the spectrum has `seen` of κ at the moved scores. Without row i the coefficients
+        lose G e_i a_i/G_ii.
+        """
+        own = self.spectrum
+        shrunk = seen / (own.values + alpha)
         lost = np.einsum("pr,pr->p", shrunk, own.left[some]) * own.roots[some, 0]
-        lost /= self._inverse_diag[some]
-        return np.asarray(shrunk @ own.inside - lost[:, None] * self.coef[some])
+        lost /= self._inverse_diag(alpha, some)
+        return np.asarray(shrunk @ self.inside - lost[:, None] * self.coef(alpha, some))
+
+    @property
+    def _beside(self) -> Array:  # (n,)
+        """The diagonal of I - UUᵀ."""
+        return np.maximum(1.0 - squared_norms(self.spectrum.left), 0.0)
+
+    def _inverse_diag(self, alpha: float, some: Indices | slice) -> Array:  # G_ii
+        own = self.spectrum
+        diag = own.left[some] ** 2 @ (1.0 / (own.values + alpha))
+        if self.outside is not None:
+            diag += self._beside[some] / alpha
+        return np.asarray(own.roots[some, 0] ** 2 * diag)
+
+
+def solved(kappa: Array, x: Array, penalties: Array, few: int) -> tuple[Array, Array] | None:
+    """a of one map, by Cholesky, and what is missed of each of the last `few` rows; overwrites κ.
+
+    None where rounding leaves no factor. G = L⁻ᵀL⁻¹ with the lower L of κ + diag(penalties), and the last
+    columns of L⁻¹ are those of the inverse of its last block: of the last rows, G_ii costs nearly nothing.
+    """
+    kappa.flat[:: len(kappa) + 1] += penalties
+    factor, failed = lapack.dpotrf(kappa.T, lower=1, clean=0, overwrite_a=1)  # in place, as above
+    if failed:
+        return None
+    coef = lapack.dpotrs(factor, x, lower=1)[0]
+    last = lapack.dtrtri(factor[-few:, -few:], lower=1)[0]
+    return coef, coef[-few:] / squared_norms(np.tril(last).T)[:, None]

@@ -14,15 +14,14 @@ from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Preimage, Quality, quality_of
 from mercer.preimage.cost import Cost
-from mercer.preimage.regression import Affine, solved
+from mercer.preimage.regression import Spectrum, solved
 from mercer.preimage.tuning import (
-    FACTOR,
     LINEAR,
     MOVED_ROWS,
     PENALTIES,
     SKETCH,
-    STEPS,
-    WIDEST,
+    STRIDES,
+    Look,
     Sample,
     affine_features,
     latent,
@@ -36,16 +35,25 @@ if TYPE_CHECKING:
     from mercer.kernels import Kernel
     from mercer.preimage.base import Back, Examples
 
-# Rows for a first look at every width, and for choosing the width and the penalty; the map itself is learned
-# from all rows. Fewer than this many are all looked at: there it is the calls that cost, not the rows.
-FIRST_ROWS, TUNING_ROWS, ALL_ROWS = 600, 1500, 150
+# The width and the penalty are chosen with ROWS[0] n**ROWS[1] k**ROWS[2] of n rows, but with all of so many
+# and no more than so many; a first look at a few widths takes a third of them, or FIRST_ROWS. The map itself
+# is learned from all rows.
+ROWS, ALL_ROWS, MOST_ROWS, FIRST_ROWS = (2.55, 0.7, 0.12), 100, 1500, 64
+# Decompositions of the first and of the second look, usually, and the operations of one over m³.
+LOOKS, EIGH = (3, 4), 5.0
 
 
-def tuning_sizes(n: int) -> tuple[int, int]:
-    """Rows of the first and the second look: what the trials cost grows as slowly as the map's n³/3."""
-    first = min(n, FIRST_ROWS, max(64, int(1.5 * n ** (2 / 3))))
-    second = min(n, TUNING_ROWS, max(ALL_ROWS, 2 * n // 5))
-    return min(first, second), second
+def tuning_sizes(n: int, k: int) -> tuple[int, int]:
+    """Rows of the first and the second look: what the trials cost grows more slowly than the map's n³/3.
+
+    A map of more scores takes more rows to be seen: 150 of 300 rows for two scores and 220 for 50, 349 and
+    513 of 1000. One look will do where the first would be little cheaper.
+    """
+    factor, of_rows, of_scores = ROWS
+    many = int(factor * n**of_rows * max(k, 1) ** of_scores)
+    second = min(n, max(ALL_ROWS, min(many, MOST_ROWS)))
+    first = max(FIRST_ROWS, second // 3)
+    return (first if 2 * first <= second else second), second
 
 
 @spelled
@@ -106,23 +114,24 @@ class Ridge(Preimage):
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """The system and its two terms, rows and scores, and the trials on the tuning rows."""
         rows = min(n, self.max_rows)
-        tuning = tuning_sizes(rows)[1]
-        # Distances, dot products, a system and the inverse of its factor; later the whole system alone.
-        moved = 4 * MOVED_ROWS * (tuning + d + k)
-        trial = 7 * tuning**2 + moved + 6 * tuning * (min(d, SKETCH) + k)
+        first, tuning = tuning_sizes(rows, k)
+        # Distances, dot products, κ and its decomposition with its workspace, beside the best so far.
+        columns = min(d, SKETCH)
+        tried = -(-len(PENALTIES) // STRIDES[0]) * columns
+        trial = 9 * tuning**2 + 2 * first**2 + tuning * (3 * tried + 6 * columns + 4 * k)
+        trial += 4 * MOVED_ROWS * (first + tuning + d + k)
         # A linear map decomposes its features instead, or their products where these are fewer.
-        whole = max(3 * rows**2, 6 * rows * min(rows, k + 1)) + rows * (FEW + 2 * d)
+        whole = max(3 * rows**2, 6 * rows * min(rows, k + 1)) + rows * (2 * d + k) + 2 * FEW**2
         return 8 * (max(trial, whole) + rows * (6 * d + 3 * k))
 
     def cost(self, n: int, d: int, k: int) -> Cost:
         """Trials on the tuning rows, and the system of all."""
         rows = min(n, self.max_rows)
-        tried = 0.0
-        squares = float(rows**2)
-        for m, trials in zip(tuning_sizes(rows), (40, 15), strict=True):
-            tried += trials * (m**3 + 4.0 * m**2 * (min(d, SKETCH) + MOVED_ROWS / 4))
-            squares += trials * m**2
-        flops = tried + rows**3 / 3 + rows**2 * (2.0 * d + 2.0 * k + FEW)
+        flops, squares = rows**3 / 3 + rows**2 * (2.0 * d + 2.0 * k), float(rows**2)
+        tried = -(-len(PENALTIES) // STRIDES[0]) * min(d, SKETCH)
+        for m, looks in zip(tuning_sizes(rows, k), LOOKS, strict=True):
+            flops += looks * (EIGH * m**3 + 2.0 * m**2 * (tried + MOVED_ROWS))
+            squares += looks * m**2
         return Cost(exponentials=squares, flops=flops)
 
     def _learn(
@@ -135,12 +144,14 @@ class Ridge(Preimage):
         x /= unit  # a power of two, so that nothing rounds: squares of the errors neither overflow nor vanish
         scale, size = latent_scale(scores, weights), float(np.mean(weights))
         shares = weights / size
-        gamma, alpha = self._chosen(scores, x, shares, scale, size=size, rng=rng)
+        gamma, alpha, spectrum = self._chosen(scores, x, shares, scale, size=size, rng=rng)
         few = np.sort(rng.permutation(len(x))[:FEW])
         kernel = latent(gamma, scale)
-        if gamma == LINEAR:
-            fit = Affine.of(affine_features(scores, scale), x, shares).at(alpha)
-            coef, missed = fit.coef, fit.left_out(few)
+        if gamma == LINEAR and spectrum is None:
+            spectrum = Spectrum.of_features(affine_features(scores, scale), shares)
+        if spectrum is not None:
+            regression = spectrum.of(x)
+            coef, missed = regression.coef(alpha), regression.left_out(alpha, few)
         else:
             coef, missed, more = _solved(kernel, scores, x, alpha / shares, few)
             alpha *= more
@@ -159,26 +170,31 @@ class Ridge(Preimage):
         *,
         size: float,
         rng: np.random.Generator,
-    ) -> tuple[float, float]:
-        """The width and the penalty with the least error on rows left out; weights have mean one."""
-        order, sizes = rng.permutation(len(x)), tuning_sizes(len(x))
+    ) -> tuple[float, float, Spectrum | None]:
+        """The width and the penalty with the least error on rows left out; weights have mean one.
+
+        With them their decomposition, where it is that of all rows: nothing of order n³ is done twice.
+        """
+        order, (few, many) = rng.permutation(len(x)), tuning_sizes(*scores.shape)
         if self.gamma != "auto" and self.alpha != "auto":
-            return float(self.gamma), float(self.alpha) / size
-        some, first = np.sort(order[: sizes[1]]), np.sort(order[: sizes[0]])
-        y = sketched(x[some], rng=rng)
-        tuning = Sample(scores[some], y, weights[some], scale)
-        few = tuning
-        if len(first) < len(some):
-            few = Sample(scores[first], y[np.isin(some, first)], weights[first], scale)
+            return float(self.gamma), float(self.alpha) / size, None
+        y = sketched(x, rng=rng)
         alphas = PENALTIES if self.alpha == "auto" else np.array([float(self.alpha) / size])
+
+        def sample(rows: Indices) -> Sample:
+            return Sample(scores[rows], y[rows], weights[rows], scale)
+
+        tuning = sample(np.sort(order[:many]))
         if self.gamma != "auto":
-            return searched(tuning, tuning, np.array([float(self.gamma)]), alphas)
-        # A score space is not the input space: the input kernel's gamma means nothing there. Where the way
-        # back is linear (a polynomial kernel with all its components), no Gaussian will do: beside one,
-        # however wide, a linear map has a share in each of κ's eigenvalues, and the share in those below
-        # the penalty is lost, 1e-10 to 1e-7 of the rows. The limit γ = 0 has k + 1 eigenvalues.
-        gammas = np.append(LINEAR, few.width * FACTOR ** np.arange(WIDEST, STEPS + 1.0))
-        return searched(few, tuning, gammas, alphas)
+            best = tuning.tried(float(self.gamma), alphas)
+        else:
+            # A score space is not the input space: the input kernel's gamma means nothing there.
+            look = Look(tuning, tuning.width, alphas)
+            first = look
+            if few < many:
+                first = Look(sample(np.sort(order[:few])), tuning.width, alphas)
+            best = searched(first, look)
+        return best.gamma, best.alpha, best.spectrum if many == len(x) else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,9 +220,13 @@ def _solved(
 
     They are tenfold where rounding leaves no factor.
     """
-    more = 1.0
+    others = np.ones(len(x), dtype=bool)
+    others[few] = False
+    order = np.concatenate([np.flatnonzero(others), few])  # what is left out comes last
+    more, coef = 1.0, np.empty_like(x)
     while True:
-        found = solved(kernel(scores), x, more * penalties, few)
+        found = solved(kernel(scores[order]), x[order], more * penalties[order], len(few))
         if found is not None:
-            return *found, more
+            coef[order] = found[0]
+            return coef, found[1], more
         more *= 10.0

@@ -1,42 +1,42 @@
 """The width and the penalty of a ridge: tried on a sample of rows, each left out in turn.
 
-One trial costs a Cholesky factor and its inverse, 2m³/3 operations for m rows; the map itself, learned from
-all n, costs n³/3. So a first look at every width is taken with few rows, and the best of them is improved
-with more.
+One decomposition of the latent kernel matrix serves every penalty, so widths are compared by the error at the
+best penalty of each. Taken so, it mostly falls and rises once as they narrow: three widths far apart on few
+rows tell where to begin, and from there more rows lead downhill.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer.engine.pairwise import scaled_squared_distances, squared_norms
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
-from mercer.preimage.regression import Affine, Factored
-
-At: TypeAlias = tuple[int, int]  # a width and a penalty, by their positions
+from mercer.preimage.regression import Spectrum
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mercer._core.types import Array, Indices
     from mercer.preimage.regression import Regression
 
-# Columns in which candidates are compared: more are mixed down to so many.
-SKETCH = 50
-# How much narrower the next width is; those of the first look are so many steps around the first guess, and
-# more rows, which see finer detail, may lead to narrower ones.
-FACTOR, WIDEST, NARROWEST, STEPS = 4.0, -4, 4, 8
-PENALTIES = np.logspace(-12, 2, 29)
-SCANNED = (24, 16, 8, 2)  # of the penalties: 1, 1e-4, 1e-8, 1e-11
+# Columns in which candidates are compared: more are mixed down to so many, the same for all of them.
+SKETCH = 16
+# Widths are γ = FACTOR**s times the first guess, for whole s; a first look is taken at those of SCANNED.
+FACTOR, WIDEST, NARROWEST, SCANNED = 4.0, -4, 8, (-3, -1, 1)
+# Penalties: every fourth is looked at, then those beside the best of them, two steps and one step away.
+PENALTIES, STRIDES = np.logspace(-12, 2, 29), (4, 2, 1)
 # Rows whose scores are moved, each component by this share of its usual size.
-MOVED_ROWS, MOVE = 200, 0.3
+MOVED_ROWS, MOVE = 100, 0.3
 # The γ of a Gaussian that is the same everywhere: κ is 1 plus the linear term.
 LINEAR = 0.0
 MEDIAN_ROWS = 100
-# Trials of the second look: around what the first one found, and on as long as the error falls.
-MOST_TRIALS = 14
-CHANCE = 4.0  # how much worse than the best Gaussian a linear map may seem at first
+# How much more than the least so far the squared error of a narrower width may be without ending the search.
+# Where nearly all of a row comes back (this share of the mean's error is left), errors of widths differ by
+# powers of ten, and a small rise may lie before a deep fall; elsewhere they hardly differ.
+RISE, NEARLY_ALL = 1.1, 0.01
 
 
 def sketched(x: Array, *, rng: np.random.Generator) -> Array:  # (n, d) -> (n, at most SKETCH)
@@ -48,7 +48,7 @@ def sketched(x: Array, *, rng: np.random.Generator) -> Array:  # (n, d) -> (n, a
 
 def latent_scale(scores: Array, weights: Array) -> float:
     """The factor that gives t·t' a mean of one on the diagonal."""
-    size = float(np.average(squared_norms(scores), weights=weights))
+    size = float(weights @ squared_norms(scores) / np.sum(weights))
     return 1.0 / size if size > 0 else 1.0
 
 
@@ -66,23 +66,32 @@ def affine_features(scores: Array, scale: float) -> Array:  # (n, k) -> (n, k + 
     return np.column_stack([np.ones(len(scores)), np.sqrt(scale) * scores])
 
 
+@dataclass(frozen=True, repr=False)
+class Trial:
+    """A width with its best penalty, and their mean squared error on rows left out."""
+
+    gamma: float
+    alpha: float
+    error: float
+    spectrum: Spectrum
+
+
 class Sample:
     """Rows to try widths and penalties on, and all that these do not change."""
 
     def __init__(self, scores: Array, x: Array, weights: Array, scale: float) -> None:
-        self.x, self.weights = x, weights  # (m, d), (m,)
+        self.scores, self.x, self.weights, self.scale = scores, x, weights, scale
         self.squares = scaled_squared_distances(scores, scores)  # (m, m)
         self.linear = scale * (scores @ scores.T)
         self.some = np.arange(0, len(x), -(-len(x) // MOVED_ROWS))
         beside = _beside(scores, self.some, weights)
         self.moved_squares = scaled_squared_distances(beside, scores)  # (p, m)
         self.moved_linear = scale * (beside @ scores.T)
-        self.of_mean = self._mean(x)
+        self.entries = float(np.sum(weights)) * x.shape[1]
+        self.of_mean = float(weights @ squared_norms(x)) / self.entries
         # Less than what rounding adds to κ anyhow is no penalty.
-        trace = len(x) + float(np.trace(self.linear))
+        trace = float(weights @ (1.0 + np.diagonal(self.linear)))
         self.floor = 4.0 * np.finfo(np.float64).eps * trace
-        self._features = affine_features(scores, scale)
-        self._affine: Affine | None = None
 
     @property
     def width(self) -> float:
@@ -92,36 +101,73 @@ class Sample:
         pairs = pairs[pairs > 0]
         return 0.5 / float(np.median(pairs)) if len(pairs) else 1.0
 
-    def error(self, gamma: float, alpha: float, limit: float = np.inf) -> float:
-        """Mean squared error on rows left out; inf where rounding forbids to say.
+    def spectrum(self, gamma: float) -> Spectrum:
+        """That of the latent kernel of this width."""
+        if gamma == LINEAR:
+            return Spectrum.of_features(affine_features(self.scores, self.scale), self.weights)
+        return Spectrum.of_kernel(_gaussian(gamma, self.squares, self.linear), self.weights)
+
+    def tried(self, gamma: float, alphas: Array, limit: float = np.inf) -> Trial:
+        """The penalty with the least error at this width; one that is not below the limit may be more.
 
         Rows left out lie among the others, and say nothing of scores beside them, where a small penalty lets
         a map swing far beyond the data. So scores that were moved have to come back too: no better than the
         row that they were moved from deserves, but no worse than the mean. Where they do, they do not count.
-        An error that is not below the limit is not looked at any further.
         """
-        found = self._regression(gamma, alpha)
-        if found is None:
-            return np.inf
-        error = self._mean(found.left_out())
-        if error >= limit:
-            return error
-        values = np.exp(-gamma * self.moved_squares) + self.moved_linear
-        swing = self._mean(found.moved(self.some, values) - self.x[self.some], self.some)
-        return error if swing <= self.of_mean else max(error, swing)
+        spectrum = self.spectrum(gamma)
+        regression, seen = spectrum.of(self.x), None
+        if len(alphas) > 1:  # one alone is the caller's wish
+            alphas = alphas[alphas > self.floor]
+        errors = _Errors(regression, alphas, self.entries)
+        while True:
+            best = errors.least()
+            if errors.known[best] >= limit or best in errors.sound:
+                return Trial(gamma, float(alphas[best]), float(errors.known[best]), spectrum)
+            seen = spectrum.seen(self._moved(gamma)) if seen is None else seen
+            swing = self._swing(regression, float(alphas[best]), seen)
+            if swing > self.of_mean:
+                errors.known[best] = max(errors.known[best], swing)
+            errors.sound.add(best)
 
-    def _regression(self, gamma: float, alpha: float) -> Regression | None:
-        if gamma == LINEAR:
-            if self._affine is None:
-                self._affine = Affine.of(self._features, self.x, self.weights)
-            return self._affine.at(alpha)
-        kappa = np.exp(-gamma * self.squares)
-        kappa += self.linear
-        return Factored.of(kappa, self.x, alpha / self.weights)
+    def _moved(self, gamma: float) -> Array:  # (p, m)
+        """κ of the moved scores with all."""
+        return _gaussian(gamma, self.moved_squares, self.moved_linear)
 
-    def _mean(self, missed: Array, some: Indices | slice = slice(None)) -> float:
-        weights = self.weights[some]
+    def _swing(self, regression: Regression, alpha: float, seen: Array) -> float:
+        """The mean squared error at scores beside those of the rows, each left out."""
+        missed = regression.moved(alpha, self.some, seen) - self.x[self.some]
+        weights = self.weights[self.some]
         return float(weights @ squared_norms(missed)) / float(weights.sum() * missed.shape[1])
+
+
+class _Errors:
+    """Left-out errors of one width by penalty, found where they are looked for."""
+
+    def __init__(self, regression: Regression, alphas: Array, entries: float) -> None:
+        self.regression, self.alphas, self.entries = regression, alphas, entries
+        self.known = np.full(len(alphas), np.inf)
+        self.sound = set[int]()  # those that were held against moved scores too
+        self._look(range(0, len(alphas), STRIDES[0]))
+
+    def least(self) -> int:
+        """The penalty with the least error: from the best so far to those beside it, in smaller strides."""
+        for stride in STRIDES[1:]:
+            best = int(np.argmin(self.known))
+            self._look(j for j in (best - stride, best + stride) if 0 <= j < len(self.alphas))
+        return int(np.argmin(self.known))
+
+    def _look(self, some: Iterable[int]) -> None:
+        new = [j for j in some if self.known[j] == np.inf]
+        if new:
+            self.known[new] = self.regression.left_out_errors(self.alphas[new]) / self.entries
+
+
+def _gaussian(gamma: float, squares: Array, linear: Array) -> Array:
+    """exp(-γ squares) + linear, in one new array: fresh memory costs as much as the exponentials."""
+    kappa = np.multiply(squares, -gamma)
+    np.exp(kappa, out=kappa)
+    kappa += linear
+    return kappa
 
 
 def _beside(scores: Array, some: Indices, weights: Array) -> Array:  # (n, k) -> (p, k)
@@ -136,85 +182,61 @@ def _beside(scores: Array, some: Indices, weights: Array) -> Array:  # (n, k) ->
 
 
 @dataclass(repr=False)
-class Lattice:
-    """Errors of widths γ = gammas[i] and penalties alphas[j], each found once."""
+class Look:
+    """Widths tried on one sample, each once; the decomposition of the best of them is kept."""
 
     sample: Sample
-    gammas: Array
+    guess: float
     alphas: Array
-    errors: dict[At, tuple[float, bool]] = field(default_factory=dict)
-    n_trials: int = 0
+    errors: dict[float, float] = field(default_factory=dict)
+    best: Trial | None = None
 
-    def error(self, at: At, limit: float = np.inf) -> float:
-        """Of a width and a penalty; inf beyond the lattice. One that is not below the limit may be more."""
-        i, j = at
-        if not (0 <= i < len(self.gammas) and 0 <= j < len(self.alphas)):
-            return np.inf
-        known = self.errors.get(at)
-        if known is not None and (known[1] or known[0] >= limit):
-            return known[0]
-        alpha = float(self.alphas[j])
-        error = np.inf
-        if len(self.alphas) == 1 or alpha > self.sample.floor:  # one alone is the caller's wish
-            error = self.sample.error(float(self.gammas[i]), alpha, limit)
-            self.n_trials += 1
-        self.errors[at] = error, error < limit
-        return error
+    def at(self, step: int) -> float:
+        """The error of the width that is so many steps from the first guess."""
+        return self.of(self.guess * FACTOR**step) if WIDEST <= step <= NARROWEST else np.inf
 
-    def better(self, other: At, at: At) -> bool:
-        """Whether the other one has less error."""
-        limit = self.error(at)
-        return self.error(other, limit) < limit
-
-    def best_penalty(self, at: At, step: int) -> At:
-        """Downhill along the penalties, a number of steps at a time."""
-        i, start = at
-        for move in (-step, step):
-            while self.better((i, at[1] + move), at):
-                at = i, at[1] + move
-            if at[1] != start:
-                break
-        return at
-
-    def first_look(self, i: int) -> At:
-        """The best of a few penalties far apart: along them, too, the error may fall again."""
-        some = SCANNED if len(self.alphas) > 1 else (0,)
-        best = i, some[0]
-        for j in some[1:]:
-            best = (i, j) if self.better((i, j), best) else best
-        return best
-
-    def downhill(self, at: At) -> At:
-        """From neighbour to neighbour as long as the error falls."""
-        most = self.n_trials + MOST_TRIALS
-        at, last = self.best_penalty(at, step=3), None  # what more rows see may be far from it
-        while at != last and self.n_trials < most:
-            last, (i, j) = at, at
-            beside = [(i, j - 1), (i, j + 1)]
-            if self.gammas[i] != LINEAR:
-                beside += [(i + 1, j), (i - 1, j)]
-            for other in beside:
-                if self.better(other, at):
-                    at = other
-        return at
+    def of(self, gamma: float) -> float:
+        """The error of this width."""
+        if gamma not in self.errors:
+            limit = np.inf if self.best is None else self.best.error
+            trial = self.sample.tried(gamma, self.alphas, limit)
+            self.errors[gamma] = trial.error
+            if self.best is None or trial.error < limit:
+                self.best = trial
+        return self.errors[gamma]
 
 
-def searched(first: Sample, second: Sample, gammas: Array, alphas: Array) -> tuple[float, float]:
-    """The width and the penalty with the least error: every other width on few rows, the best on more."""
-    look = Lattice(first, gammas, alphas)
-    # All widths are tried: the error may fall again after it has risen.
-    linear, *others = map(look.first_look, range(2 + NARROWEST - WIDEST if len(gammas) > 1 else 1))
-    fine = look if second is first else Lattice(second, gammas, alphas)
-    starts = []
-    if others:
-        best = look.best_penalty(min(others, key=look.error), step=2)
-        # With more rows a narrower width may be the better one, or one that was second at first.
-        far = [at for at in others if abs(at[0] - best[0]) > 1]
-        again = [best, (best[0] + 2, best[1]), *sorted(far, key=look.error)[:1]]
-        starts = [min(again, key=fine.error)]
-    # With as many scores as rows of the first look anything is linear: so it is a Gaussian that is improved,
-    # and the linear map beside it where it has a chance.
-    if not starts or look.error(linear) <= CHANCE * look.error(best):
-        starts.append(look.best_penalty(linear, step=2))
-    i, j = min((fine.downhill(at) for at in starts), key=fine.error)
-    return float(gammas[i]), float(alphas[j])
+def searched(first: Look, second: Look) -> Trial:
+    """The width and the penalty with the least error on the rows of the second look.
+
+    Where the way back is linear (a polynomial kernel with all its components), no Gaussian will do: beside
+    one, however wide, a linear map has a share in each of κ's eigenvalues, and the share in those below
+    the penalty is lost, 1e-10 to 1e-7 of the rows. The limit γ = 0 has k + 1 eigenvalues.
+    """
+    wider, middle, narrower = SCANNED
+    start, steps = middle, (1, -1)  # narrower first: more rows see finer detail
+    if first.at(narrower) < first.at(middle):
+        start = narrower
+    elif first.at(wider) < first.at(middle):
+        start = wider
+    elif first.at(wider) < first.at(narrower):
+        steps = (-1, 1)
+    little = second is not first and second.at(start) < NEARLY_ALL * second.sample.of_mean
+    for step in steps:
+        if _walked(second, start, step, RISE if step > 0 and little else 1.0):
+            break
+    second.of(LINEAR)
+    assert second.best is not None
+    return second.best
+
+
+def _walked(look: Look, at: int, step: int, rise: float) -> bool:
+    """Whether the error falls in this direction, perhaps beyond one width where it rises a little."""
+    start = least = look.at(at)
+    risen = False
+    while True:
+        at += step
+        error = look.at(at)
+        if error >= least and (risen or error >= rise * least):
+            return least < start
+        risen, least = error >= least, min(error, least)

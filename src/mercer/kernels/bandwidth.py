@@ -66,9 +66,7 @@ def median_distance(
         rows = _with_unlike(x, rows[:1], weights, rng=rng)
     rows = rows.astype(np.float64)  # few enough, and squares of float32 may not fit
     apart = distances(rows, rows)
-    pairs = apart[
-        np.tri(rows.shape[0], k=-1, dtype=bool)
-    ]  # no indices, which take twice as much again
+    pairs = apart[~np.tri(len(apart), dtype=bool)]  # above the diagonal: a mask, no indices
     del apart
     if not np.any(pairs > 0):
         return ALIKE

@@ -108,6 +108,9 @@ class Plan:
             lines.append(text)
         return "\n".join([*lines, *(f"  - {reason}" for reason in self.reasons)])
 
+    def _threads_text(self) -> str:
+        return f", {self.n_threads} threads" if self.n_threads > 1 else ""
+
     def _held_text(self) -> str:
         if self.route != "dual":
             return "explicit map" if self.route == "primal" else "K never formed"
@@ -117,7 +120,7 @@ class Plan:
         if self.sketch:
             how = "checked" if self.held >= 1.0 else "proved"
             kind = f"{'16-bit' if self.packed else 'float32'} tiles, {how} in float64"
-        where = f"{kind} ({self.width} wide)"
+        where = f"{kind} ({self.width} wide{self._threads_text()})"
         if self.held >= 1.0:
             return f"half of K held as {where}"
         if self.held > 0.0:

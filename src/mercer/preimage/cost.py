@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,10 +9,9 @@ import numpy as np
 
 from mercer.engine.rows import take_rows
 from mercer.model.budget import FLOAT, SLICE_BYTES, SMALL
+from mercer.model.forecast import least_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mercer._core.types import Rows
     from mercer.kernels.base import Kernel
 
@@ -36,10 +34,14 @@ class Cost:
         total = CALLS + self.flops * _flop_seconds()
         if self.exponentials:
             some = np.linspace(-5.0, 0.0, SIZE**2)
-            total += self.exponentials * 3.0 * _least(lambda: np.exp(some)) / SIZE**2
+            total += self.exponentials * 3.0 * least_seconds(lambda: np.exp(some), SPENT) / SIZE**2
         if self.entries:
             few = take_rows(rows, np.arange(min(TIMED_ROWS, int(rows.shape[0]))))
-            total += self.entries * _least(lambda: kernel.tile(few, few)) / len_squared(few)
+            total += (
+                self.entries
+                * least_seconds(lambda: kernel.tile(few, few), SPENT)
+                / len_squared(few)
+            )
         return total
 
 
@@ -61,16 +63,4 @@ def kept_bytes(*, n: int, k: int, width: int, rows_bytes: int) -> int:
 def _flop_seconds() -> float:
     # A product of this size runs about as fast as a Cholesky factor of a few hundred rows does twice over.
     a = np.ones((SIZE, SIZE))
-    return 2.0 * _least(lambda: a @ a) / (2.0 * SIZE**3)
-
-
-def _least(work: Callable[[], object]) -> float:
-    """The least of several runs: what disturbs a run only ever makes it longer."""
-    started, least = time.perf_counter(), np.inf
-    while True:
-        begun = time.perf_counter()
-        work()
-        ended = time.perf_counter()
-        least = min(least, ended - begun)
-        if ended - started > SPENT:
-            return least
+    return 2.0 * least_seconds(lambda: a @ a, SPENT) / (2.0 * SIZE**3)

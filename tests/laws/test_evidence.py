@@ -96,6 +96,28 @@ def test_eigenvalues_are_as_near_to_true_ones_as_told(name, data, solver, weight
         check(model, true_matrix(entries, x, w))
 
 
+def matern(x, length_scale):
+    s = np.sqrt(LONG(3.0) * np.square(x[:, None] - x[None]).sum(axis=2)) / LONG(length_scale)
+    return np.expm1(-s) + s * np.exp(-s)
+
+
+DISTANCES = {
+    "rbf": (RBF(1e-3), lambda x: rbf(x, 1e-3)),
+    "matern": (Matern(1.5, length_scale=30.0), lambda x: matern(x, 30.0)),
+    "scaled": (3.0 * RBF(0.1), lambda x: 3 * rbf(x, 0.1)),
+}
+
+
+@pytest.mark.parametrize("column", [1e2, 3e3, 1e4])
+@pytest.mark.parametrize("name", sorted(DISTANCES))
+def test_so_are_those_of_sparse_rows_far_from_the_origin(name, column, rng):
+    """They are not centred, so their distances are differences of squares of the size of that column."""
+    kernel, entries = DISTANCES[name]
+    x = np.c_[np.full(300, column), rng.standard_normal((300, 4))]
+    model = KernelPCA(5, kernel=kernel).fit(sparse.csr_array(x))
+    check(model, true_matrix(entries, x, None))
+
+
 @pytest.mark.parametrize("shape", [(80, 5), (20, 300)])
 @pytest.mark.parametrize("weights", sorted(WEIGHTS))
 @pytest.mark.parametrize("shift", [0.0, 1e3])

@@ -81,10 +81,12 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
     block = operator.gram.block(chosen).astype(np.float64) + operator.gram.minus
     np.fill_diagonal(block, -np.inf)  # which is known, and not taken from a tile
     i, j = np.arange(len(chosen)), np.argmax(block, axis=1)
-    if kernel.shift_invariant and not sparse.issparse(few):
+    if kernel.shift_invariant:
         # k(x, y) = k(x - y, 0), where no distance is a difference of large squares. Near pairs far from the
-        # others lose most by it, and theirs are the largest values.
-        exact = kernel.tile(few[i] - few[j], np.zeros((1, few.shape[1])))[:, 0]
+        # others lose most by it, and theirs are the largest values. Sparse rows are not centred first.
+        zero = np.zeros((1, few.shape[1]))
+        origin = sparse.csr_array(zero) if sparse.issparse(few) else zero
+        exact = kernel.tile(few[i] - few[j], origin)[:, 0]
     else:
         exact = kernel.tile(few, few)[i, j]
     gaps = np.abs(block[i, j] - exact)[np.isfinite(block[i, j])]

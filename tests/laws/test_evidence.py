@@ -118,6 +118,37 @@ def test_so_are_those_of_sparse_rows_far_from_the_origin(name, column, rng):
     check(model, true_matrix(entries, x, None))
 
 
+def cosine(x):
+    unit = x / np.sqrt(np.square(x).sum(axis=1))[:, None]
+    return unit @ unit.T
+
+
+def unit_diagonal(k):
+    lengths = np.sqrt(np.diagonal(k))
+    return k / lengths[:, None] / lengths[None, :]
+
+
+QUINTIC = Polynomial(5, gamma=0.5, coef0=2.0)
+PRODUCTS = {
+    "cosine": (Cosine(), cosine),
+    "cosine to the 20": (Cosine() ** 20, lambda x: cosine(x) ** 20),
+    "poly8": (Polynomial(8, gamma=0.5, coef0=2.0), lambda x: polynomial(x, 8)),
+    "poly20": (Polynomial(20, gamma=0.5, coef0=2.0), lambda x: polynomial(x, 20)),
+    "normalised": (QUINTIC.normalised(), lambda x: unit_diagonal(polynomial(x, 5))),
+}
+
+
+@pytest.mark.parametrize("d", [5, 100, 200])
+@pytest.mark.parametrize("shift", [30.0, 1e3])
+@pytest.mark.parametrize("name", sorted(PRODUCTS))
+def test_so_are_those_of_powers_of_wide_dot_products(name, shift, d, rng):
+    """A sum of d products is off by √d units, and its p-th power by p times that."""
+    kernel, entries = PRODUCTS[name]
+    x = frozen(rng.standard_normal((300, d)) + shift)
+    model = KernelPCA(4, kernel=kernel).fit(x)
+    check(model, true_matrix(entries, x, None))
+
+
 @pytest.mark.parametrize("shape", [(80, 5), (20, 300)])
 @pytest.mark.parametrize("weights", sorted(WEIGHTS))
 @pytest.mark.parametrize("shift", [0.0, 1e3])

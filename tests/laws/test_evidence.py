@@ -195,6 +195,19 @@ def test_the_residual_of_a_wide_kernel_is_the_rounding_of_its_values(rng):
     assert model.fit_.total == pytest.approx(2 * gamma * n * 5, rel=0.1)
 
 
+@pytest.mark.parametrize("memory", ["12MB", "60MB"])
+@pytest.mark.parametrize("gamma", [1e-6, 1e-7])
+def test_a_few_float32_rows_are_multiplied_in_float64_whatever_fits(gamma, memory, rng):
+    """In tiles of float32 the eigenvalues of a wide kernel drown in the rounding of its entries."""
+    x = rng.standard_normal((1000, 5)).astype(np.float32)
+    model = KernelPCA(3, kernel=RBF(gamma), memory=memory, solver="krylov").fit(x)
+    assert (model.fit_.plan.storage == "tiles") == (memory == "12MB")
+    assert model.residuals_.max() < 1e-6
+    # 1 - k(x, y) = γ‖x - y‖² to the first order: centred, 2γ times the dot products.
+    true = 2 * gamma * np.linalg.svd(x - x.mean(axis=0, dtype=np.float64))[1][:3] ** 2
+    np.testing.assert_allclose(model.eigenvalues_, true, rtol=1e-4)
+
+
 def test_a_kernel_that_is_too_wide_shows_linear_pca(rng):
     x = rng.standard_normal((200, 5)) * [3.0, 1.0, 1.0, 0.5, 0.1]
     wide, linear = KernelPCA(4, kernel=RBF(1e-7)).fit(x), PCA(4).fit(x)

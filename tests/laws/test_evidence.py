@@ -96,6 +96,59 @@ def test_eigenvalues_are_as_near_to_true_ones_as_told(name, data, solver, weight
         check(model, true_matrix(entries, x, w))
 
 
+def matern(x, length_scale):
+    s = np.sqrt(LONG(3.0) * np.square(x[:, None] - x[None]).sum(axis=2)) / LONG(length_scale)
+    return np.expm1(-s) + s * np.exp(-s)
+
+
+DISTANCES = {
+    "rbf": (RBF(1e-3), lambda x: rbf(x, 1e-3)),
+    "matern": (Matern(1.5, length_scale=30.0), lambda x: matern(x, 30.0)),
+    "scaled": (3.0 * RBF(0.1), lambda x: 3 * rbf(x, 0.1)),
+}
+
+
+@pytest.mark.parametrize("column", [1e2, 3e3, 1e4])
+@pytest.mark.parametrize("name", sorted(DISTANCES))
+def test_so_are_those_of_sparse_rows_far_from_the_origin(name, column, rng):
+    """They are not centred, so their distances are differences of squares of the size of that column."""
+    kernel, entries = DISTANCES[name]
+    x = np.c_[np.full(300, column), rng.standard_normal((300, 4))]
+    model = KernelPCA(5, kernel=kernel).fit(sparse.csr_array(x))
+    check(model, true_matrix(entries, x, None))
+
+
+def cosine(x):
+    unit = x / np.sqrt(np.square(x).sum(axis=1))[:, None]
+    return unit @ unit.T
+
+
+def unit_diagonal(k):
+    lengths = np.sqrt(np.diagonal(k))
+    return k / lengths[:, None] / lengths[None, :]
+
+
+QUINTIC = Polynomial(5, gamma=0.5, coef0=2.0)
+PRODUCTS = {
+    "cosine": (Cosine(), cosine),
+    "cosine to the 20": (Cosine() ** 20, lambda x: cosine(x) ** 20),
+    "poly8": (Polynomial(8, gamma=0.5, coef0=2.0), lambda x: polynomial(x, 8)),
+    "poly20": (Polynomial(20, gamma=0.5, coef0=2.0), lambda x: polynomial(x, 20)),
+    "normalised": (QUINTIC.normalised(), lambda x: unit_diagonal(polynomial(x, 5))),
+}
+
+
+@pytest.mark.parametrize("d", [5, 100, 200])
+@pytest.mark.parametrize("shift", [30.0, 1e3])
+@pytest.mark.parametrize("name", sorted(PRODUCTS))
+def test_so_are_those_of_powers_of_wide_dot_products(name, shift, d, rng):
+    """A sum of d products is off by √d units, and its p-th power by p times that."""
+    kernel, entries = PRODUCTS[name]
+    x = frozen(rng.standard_normal((300, d)) + shift)
+    model = KernelPCA(4, kernel=kernel).fit(x)
+    check(model, true_matrix(entries, x, None))
+
+
 @pytest.mark.parametrize("shape", [(80, 5), (20, 300)])
 @pytest.mark.parametrize("weights", sorted(WEIGHTS))
 @pytest.mark.parametrize("shift", [0.0, 1e3])
@@ -140,6 +193,19 @@ def test_the_residual_of_a_wide_kernel_is_the_rounding_of_its_values(rng):
     seen = np.linalg.norm(pairs.products - pairs.vectors * pairs.values, axis=0) / pairs.values[0]
     assert seen.max() <= 1e-10
     assert model.fit_.total == pytest.approx(2 * gamma * n * 5, rel=0.1)
+
+
+@pytest.mark.parametrize("memory", ["12MB", "60MB"])
+@pytest.mark.parametrize("gamma", [1e-6, 1e-7])
+def test_a_few_float32_rows_are_multiplied_in_float64_whatever_fits(gamma, memory, rng):
+    """In tiles of float32 the eigenvalues of a wide kernel drown in the rounding of its entries."""
+    x = rng.standard_normal((1000, 5)).astype(np.float32)
+    model = KernelPCA(3, kernel=RBF(gamma), memory=memory, solver="krylov").fit(x)
+    assert (model.fit_.plan.storage == "tiles") == (memory == "12MB")
+    assert model.residuals_.max() < 1e-6
+    # 1 - k(x, y) = γ‖x - y‖² to the first order: centred, 2γ times the dot products.
+    true = 2 * gamma * np.linalg.svd(x - x.mean(axis=0, dtype=np.float64))[1][:3] ** 2
+    np.testing.assert_allclose(model.eigenvalues_, true, rtol=1e-4)
 
 
 def test_a_kernel_that_is_too_wide_shows_linear_pca(rng):

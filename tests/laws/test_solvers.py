@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 from markets.spectra import SPECTRA, N, symmetric
+from mercer import KernelPCA
 from mercer._core.errors import InputError
 from mercer._core.status import Status
+from mercer.kernels import Laplacian
 from mercer.operators import Centred, StoredGram
 from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lapack
 from mercer.solvers.base import fixed_signs
+from mercer.solvers.basis import _orthonormal
 from mercer.solvers.lowend import LowEnd, low_end
 
 MARKET = {
@@ -272,3 +275,36 @@ def test_knobs_by_name():
     assert BlockKrylov().set_params(tol=1e-3).tol == 1e-3
     with pytest.raises(ValueError, match="no parameter 'tolerance'"):
         BlockKrylov().set_params(tolerance=1)
+
+
+@pytest.mark.parametrize("drop", [0.0, 1e-6])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_graded_block_is_orthonormalised_whether_or_not_lapack_converges(
+    fails, drop, rng, monkeypatch
+):
+    """LAPACK's divide-and-conquer SVD has failed on such a factor, of size 48 and condition 1e15."""
+
+    def failing(_):
+        raise np.linalg.LinAlgError
+
+    if fails:
+        monkeypatch.setattr(np.linalg, "svd", failing)
+    block = rng.standard_normal((120, 20)) * 10.0 ** np.linspace(0, -15, 20)
+    block = block @ np.linalg.qr(rng.standard_normal((20, 20)))[0]
+    w, upper = _orthonormal(block, drop=drop)
+    np.testing.assert_allclose(w.T @ w, np.eye(w.shape[1]), atol=1e-13)
+    # Each direction that is left out is shorter than that.
+    assert np.linalg.norm(w @ upper - block) <= np.sqrt(20) * drop + 1e-13
+    if drop:
+        assert w.shape[1] < 20
+
+
+def test_a_flat_kernel_with_uneven_weights_is_solved():
+    """A factor of its Krylov basis is one that LAPACK did not take apart."""
+    rng = np.random.default_rng(22)
+    x, weights = rng.normal(size=(120, 1)), 10 ** rng.uniform(-3, 3, 120)
+    kernel = Laplacian(1.4683264240113788e-08)
+    found = KernelPCA(40, kernel=kernel, solver="krylov").fit(x, sample_weight=weights)
+    true = KernelPCA(40, kernel=kernel, solver="lapack").fit(x, sample_weight=weights)
+    gaps = np.abs(found.eigenvalues_ - true.eigenvalues_)
+    assert np.all(gaps <= (found.residuals_ + true.residuals_) * true.eigenvalues_[0])

@@ -49,10 +49,12 @@ def fit_features(
     rng: np.random.Generator,
     weights: Array | None = None,
     unit: float | None = None,
+    shared: bool = False,
 ) -> Fit:
     """PCA of features Φ (n, m), told as the eigenpairs of K̃ = Φ̃Φ̃ᵀ that it shares with Φ̃ᵀΦ̃.
 
     `unit` is how far the features are off, relative to themselves; by default, a few units of rounding.
+    `shared` says that all features of a row may be off alike.
     """
     rows = CentredRows.of(features, weights)
     unit = UNITS * float(np.finfo(features.dtype).eps) if unit is None else unit
@@ -69,7 +71,8 @@ def fit_features(
     n, m = rows.shape
     bound, cut = min(n - 1, m), rows.cut(pairs.values)
     centre = FeatureMean(rows.mean, float(rows.mean @ rows.mean))
-    pairs = handed_out(pairs, features.dtype, moved=rows.moved(pairs.values, total, unit))
+    moved = rows.moved(pairs.values, total, unit, shared=shared)
+    pairs = handed_out(pairs, features.dtype, moved=moved)
     return Fit(
         projection, pairs, total, bound, plan, cut, None, asked, rows.weight, centre, rows.roots
     )

@@ -322,8 +322,10 @@ def _krylov_on(problem: Problem, solver: Solver, reason: str, *, hold: bool) -> 
     """The same on a given number of threads."""
     n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.is_share else problem.n)
     sketch = hold and _sketches(problem, solver)
-    # Values that float32 can't hold are made in float64, whatever the rows are.
-    wide = hold and not problem.fits_single and problem.itemsize < FLOAT
+    # Values that float32 can't hold are made in float64, whatever the rows are; and so are those of few rows,
+    # which no sketch is proved for: K may fit whole or not, but residuals are to be true.
+    wide = hold and not problem.precomputed and problem.itemsize < FLOAT
+    wide = wide and (n <= SMALL_ROWS or not problem.fits_single)
     problem = replace(problem, itemsize=FLOAT) if wide else problem
     fixed = _rows_bytes(problem, sketch=sketch) + _tile_bytes(problem)
     ready = _proof_rows_bytes(problem) if sketch else 0
@@ -338,13 +340,10 @@ def _krylov_on(problem: Problem, solver: Solver, reason: str, *, hold: bool) -> 
         n_bytes, facts = _grown(problem, solver, fixed, basis)
         facts |= {"n_threads": problem.n_threads}
         return Plan("dual", solver, "full", n_bytes, reasons, **facts)
-    # Rows in float32 are multiplied in float64: K is small here, and residuals are to be true.
-    double = wide or problem.itemsize == 4
-    whole = n * n * (FLOAT if double else problem.itemsize)
+    whole = n * n * problem.itemsize
     if hold and n <= SMALL_ROWS and fixed + basis + whole <= problem.budget_bytes:
-        held = replace(problem, itemsize=FLOAT) if double else problem
-        n_bytes, facts = _grown(held, solver, fixed, basis, held=whole)
-        facts |= {"width": _width(problem, problem.itemsize), "double": double}
+        n_bytes, facts = _grown(problem, solver, fixed, basis, held=whole)
+        facts |= {"width": _width(problem, problem.itemsize), "double": wide}
         facts |= {"n_threads": problem.n_threads}
         return Plan("dual", solver, "full", n_bytes, reasons, **facts)
     free = problem.budget_bytes - fixed - basis if hold else 0

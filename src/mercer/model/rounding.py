@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from mercer.approximations.whitening import entry_error
 from mercer.engine.rows import take_rows
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Indices, Rows
     from mercer.kernels.base import Kernel
     from mercer.operators import Centred
     from mercer.solvers import EigenPairs
@@ -26,6 +27,8 @@ UNITS = 2.0
 ALIKE = 4.0
 # Rows whose nearest neighbours among themselves show how entries are rounded.
 PROBE_ROWS = 100
+# Rows whose own values show what a power makes of rounding.
+POWER_ROWS = 32
 
 
 @dataclass(frozen=True)
@@ -73,23 +76,36 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
     A given matrix is what it is, and a Python function is not called again.
     """
     unit = UNITS * float(np.finfo(operator.dtype).eps)
-    single = operator.dtype != np.float64
-    if kernel.is_precomputed or not kernel.parallel or not (kernel.shift_invariant or single):
+    if kernel.is_precomputed or not kernel.parallel:
         return unit
-    chosen = np.unique(np.linspace(0, operator.n - 1, PROBE_ROWS).astype(np.intp))
+    if not kernel.shift_invariant:
+        # A power multiplies the relative error of a sum of d products by its exponent.
+        few = take_rows(x, _spread_over(operator.n, POWER_ROWS)).astype(np.float64)
+        grown = entry_error(kernel, few) / float(np.finfo(np.float64).eps)
+        unit = max(unit, grown * float(np.finfo(operator.dtype).eps))
+        if operator.dtype == np.float64:
+            return unit
+    chosen = _spread_over(operator.n, PROBE_ROWS)
     few = take_rows(x, chosen).astype(np.float64)
     block = operator.gram.block(chosen).astype(np.float64) + operator.gram.minus
     np.fill_diagonal(block, -np.inf)  # which is known, and not taken from a tile
     i, j = np.arange(len(chosen)), np.argmax(block, axis=1)
-    if kernel.shift_invariant and not sparse.issparse(few):
+    if kernel.shift_invariant:
         # k(x, y) = k(x - y, 0), where no distance is a difference of large squares. Near pairs far from the
-        # others lose most by it, and theirs are the largest values.
-        exact = kernel.tile(few[i] - few[j], np.zeros((1, few.shape[1])))[:, 0]
+        # others lose most by it, and theirs are the largest values. Sparse rows are not centred first.
+        zero = np.zeros((1, few.shape[1]))
+        origin = sparse.csr_array(zero) if sparse.issparse(few) else zero
+        exact = kernel.tile(few[i] - few[j], origin)[:, 0]
     else:
         exact = kernel.tile(few, few)[i, j]
     gaps = np.abs(block[i, j] - exact)[np.isfinite(block[i, j])]
     largest = float(np.max(np.abs(operator.gram.diag())))
     return max(unit, float(np.max(gaps, initial=0.0)) / largest if largest > 0.0 else 0.0)
+
+
+def _spread_over(n: int, count: int) -> Indices:
+    """Positions of so many rows, from the first to the last."""
+    return np.unique(np.linspace(0, n - 1, count).astype(np.intp))
 
 
 def features_moved(trace: float, top: float, unit: float) -> float:

@@ -189,15 +189,17 @@ class CentredRows:
         n, m = self.shape
         return 0.5 * (n + m) * EPS * self._trace(0.0) if self._implicit else 0.0
 
-    def moved(self, values: Array, total: float, unit: float) -> float:
+    def moved(self, values: Array, total: float, unit: float, *, shared: bool) -> float:
         """How far rounding moves the eigenvalues, with features off by `unit` of themselves.
 
+        A row that was divided by its length is off by a factor that all of its entries share.
         Centred rows are rounded once more, and so are sums of their products.
         """
         top = float(np.max(values, initial=0.0))
         lost = EPS * self._trace(total) if self._implicit else 0.0
         centred = features_moved(total, top, UNITS * EPS)
-        return features_moved(self._reach(top, total), top, unit) + centred + 4.0 * lost
+        reach = self._trace(total) if shared else self._reach(top, total)
+        return features_moved(reach, top, unit) + centred + 4.0 * lost
 
     def _reach(self, top: float, total: float) -> float:
         """The squared norm of S(Φ + E) - SΦ at most, where E is as large as Φ and random in its signs.

@@ -202,6 +202,20 @@ def _orthonormal_unit(block: Array, *, drop: float) -> tuple[Array, Array]:
     except np.linalg.LinAlgError:
         pass
     q, upper = np.linalg.qr(block)
-    left, sizes, right = np.linalg.svd(upper)
-    keep = sizes > drop
-    return q @ left[:, keep], sizes[keep, None] * right[keep]
+    left = _left_vectors(upper)
+    upper = (
+        left.T @ upper
+    )  # W R = block whatever the rotation: it only sorts short directions from long
+    keep = np.linalg.norm(upper, axis=1) > drop
+    return q @ left[:, keep], upper[keep]
+
+
+def _left_vectors(upper: Array) -> Array:
+    """Left singular vectors; where LAPACK's iteration fails on a graded factor, those of R Rᵀ.
+
+    Its square shows no direction shorter than √ε, so that some which could be left out are kept.
+    """
+    try:
+        return np.linalg.svd(upper)[0]
+    except np.linalg.LinAlgError:
+        return np.linalg.eigh(upper @ upper.T)[1]

@@ -119,15 +119,69 @@ def test_honest_columns_keep_their_readings(name):
     assert not wild_cells(honest()[name]).any()
 
 
-def test_ten_times_as_far_as_the_farthest_is_the_border():
-    """Nothing but a gap counts: neither the reading's own size nor how far it is in standard deviations."""
-    x = np.linspace(-1.0, 1.0, 101)[:, None]
-    for factor, wild in ((9.9, False), (10.1, True)):
-        there = np.concatenate([x, [[factor]]])
-        median = np.median(there)
-        there[-1, 0] = median + factor * np.abs(x - median).max()
-        assert wild_cells(there)[-1, 0] == wild
-        assert not wild_cells(there)[:-1].any()
+@pytest.mark.parametrize(
+    ("draw", "near", "far"),
+    [
+        # The tail of a Gaussian falls with more than the fourth power between 90 % and its end, that of t
+        # with three degrees nearly with the third, that of a lognormal slower than the second.
+        (lambda rng: rng.standard_normal(600), 3.9, 7.0),
+        (lambda rng: rng.standard_t(3, 600), 6.0, 30.0),
+        (lambda rng: rng.lognormal(size=600), 10.0, 1e4),
+        (lambda rng: rng.integers(-1, 2, 600).astype(float), 9.9, 10.1),  # three states
+        (lambda rng: rng.standard_normal(12), 5.0, 10.1),  # few rows know nothing of their tail
+    ],
+    ids=["gaussian", "t with 3 degrees", "lognormal", "states", "few rows"],
+)
+def test_the_border_is_a_gap_that_the_tail_of_the_column_does_not_have(draw, near, far):
+    """In units of the farthest reading. Neither a reading's own size nor standard deviations count."""
+    for seed in range(20):
+        x = draw(np.random.default_rng(seed))
+        median = np.median(np.append(x, x.max() + 1.0))
+        for factor, wild in ((near, False), (far, True)):
+            there = np.append(x, median + factor * np.abs(x - median).max())[:, None]
+            assert wild_cells(there)[-1, 0] == wild
+            assert not wild_cells(there)[:-1].any()
+
+
+@pytest.mark.parametrize(
+    "steps", [(9.0, 81.0), (8.0, -30.0, 500.0), (8.0, 9.0, 12.0, 2e3)], ids=str
+)
+def test_wild_readings_do_not_hide_behind_one_another(steps):
+    """Each is less than ten times as far as the next, and the first is as far from all others."""
+    spoilt = X.copy()
+    at = 100 + 10 * np.arange(len(steps))
+    median = np.median(X[:, 2])
+    spoilt[at, 2] = median + np.array(steps) * np.abs(X[:, 2] - median).max()
+    with pytest.warns(DetectorWarning, match="row 100, column 2"):
+        detector = KernelPCADetector().fit(spoilt)
+    np.testing.assert_array_equal(detector.set_aside_[:, 0], at)
+    step = NEW.copy()
+    step[:, 2] += 10.0 * X[:, 2].std()
+    assert np.mean(detector.predict(step) == -1) > 0.99
+
+
+CROWDS = {
+    "three in a row": np.arange(100, 103),
+    "ten in a row": np.arange(100, 110),
+    "one in eighteen": np.arange(4, 300, 18),
+}
+
+
+@pytest.mark.parametrize("knobs", [{}, {"kernel": "rbf"}, {"model": PCA(3)}], ids=str)
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_a_crowd_of_far_readings_is_told_by_name(crowd, knobs):
+    """It may be a state of the process, so it stays; but the scale is that of these rows."""
+    frame = pd.DataFrame(X, columns=["flow", "heat", "level", "pressure", "speed", "valve"])
+    frame.iloc[CROWDS[crowd], 3] = 1e6
+    said = f"column 3 ('pressure'): {len(CROWDS[crowd])} of 300 rows, up to 1e+06"
+    for wild in ("aside", "keep"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            detector = KernelPCADetector(**knobs, wild=wild).fit(frame)
+        told = [str(one.message) for one in caught]
+        assert any(said in one and "may go unseen" in one for one in told) == (wild == "aside")
+        assert not any("too narrow" in one for one in told)
+        assert len(detector.set_aside_) == 0
 
 
 def test_good_rows_are_fitted_without_a_word():

@@ -316,6 +316,19 @@ def test_stuck_sensors_have_names_at_the_command_line(tmp_path):
     assert "do not change in the training rows: 4 ('valve')" in " ".join(result.stderr.split())
 
 
+def test_wild_readings_have_names_at_the_command_line(tmp_path):
+    frame = pd.DataFrame(process(100), columns=NAMES)
+    frame.iloc[30, 2] = 1e6
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    fit = ["fit", tmp_path / "x.csv", "--model", "detector", "-o", tmp_path / "d.mercer"]
+    result = cli(*fit)
+    assert result.exit_code == 0
+    assert f"row 30, column 2 ({NAMES[2]!r}): 1e+06" in " ".join(result.stderr.split())
+    kept = cli(*fit, "--wild", "keep")
+    assert kept.exit_code == 0
+    assert "row 30" not in " ".join(kept.stderr.split())
+
+
 @pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow"])
 def test_stuck_sensors_have_names_in_every_frame(package):
     frames = pytest.importorskip(package)

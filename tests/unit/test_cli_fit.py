@@ -179,6 +179,7 @@ REACH = {
         lambda m: m.false_alarm == 0.05 and m.statistic == "Q" and m.scale is True,
     ),
     "folds": (["--model", "detector", "--folds", "3", "-k", "2"], lambda m: m.folds == 3),
+    "wild": (["--model", "detector", "--wild", "keep", "-k", "2"], lambda m: m.wild == "keep"),
     "limits": (
         ["--model", "detector", "--limits", "approximate", "--scale", "none", "-k", "2"],
         lambda m: m.limits == "approximate" and m.scale is False,

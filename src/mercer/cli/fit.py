@@ -95,6 +95,11 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
     help="Stretches of rows held out for the limits; 5 otherwise.",
 )
 @click.option(
+    "--wild",
+    type=click.Choice(["aside", "keep"]),
+    help="Whether a detector sets rows with wild readings aside, as otherwise, or keeps them.",
+)
+@click.option(
     "--weights",
     metavar="COLUMN",
     shell_complete=complete_columns,

@@ -42,6 +42,7 @@ TAKES: dict[str, dict[str, str]] = {
         "statistic": "statistic",
         "limits": "limits",
         "folds": "folds",
+        "wild": "wild",
         "weights": "weights",
     },
     "incremental": {**KERNEL, **BACK, "landmarks": "max_landmarks", "weights": "weights"},

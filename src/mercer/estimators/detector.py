@@ -28,6 +28,7 @@ from mercer.estimators.detector_parts import (
     Scale,
     chosen_model,
     known,
+    listed,
     refuse_sparse,
     tell_gaps,
     tell_still,
@@ -93,9 +94,9 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         as their autocorrelation asks for. For rows in no order any splitter of scikit-learn, such as
         ``KFold(5, shuffle=True)``, will do.
     wild : "aside" or "keep", default="aside"
-        What to do with training rows that hold a wild reading: a single one, more than ten times as far from
-        the median of its column as all others there, which would set the scale of the column and hide its
-        changes. They are set aside from the fit, with a warning that names row, column and reading; or kept.
+        What to do with training rows that hold a wild reading: an isolated one far beyond all others of its
+        column, which would set its scale and hide its changes. They are set aside from the fit, with a
+        warning that names row, column and reading; or kept.
     memory : str or int, default="auto"
         As in `KernelPCA`.
     random_state : int, Generator, RandomState or None, default=None
@@ -197,14 +198,15 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         read = came if came.in_memory else loaded(came)
         refuse_sparse(read.rows)
         names = getattr(came.rows, "columns", getattr(X, "columns", None))  # of a table, or a frame
-        rows, weights, aside = without_wild(read, names, keep=self.wild == "keep")
+        tidy = without_wild(read, names, keep=self.wild == "keep")
+        rows, weights = tidy.rows, tidy.weights
         scale = Scale.of(rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = scale(rows)
         model = chosen_model(self, scaled, weights).fit(scaled, sample_weight=weights)
         normal = Normal(rows, weights, scale, bool(self.scale), names)
-        limits = noted(found_limits(rule, model, normal, self.folds), aside, read.n)
+        limits = noted(found_limits(rule, model, normal, self.folds), tidy.aside, read.n)
         tell_still(scale.still, names)
-        tell_blind(model, rule, limits, scaled)
+        tell_blind(model, rule, limits, scaled, listed(tidy.stretched, names))
         limits = rule.joint(limits)  # one limit for each statistic: where alarms begin
         gauge = Gauge.of(model.fit_)
         baselines = Baselines.of(gauge, limits, scaled, weights)
@@ -214,7 +216,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         self._baselines, self.baselines_ = baselines, baselines.rows
         self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
         self.center_, self.spread_ = scale.mean, scale.spread
-        self.set_aside_ = aside
+        self.set_aside_ = tidy.aside
         self.offset_ = -rule.limit(limits)
         return self
 
@@ -230,8 +232,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         -------
         labels : ndarray of shape (b,), of integers
         """
-        index = self._indices(self._measured(X))
-        return np.where(index <= -self.offset_, 1, -1)
+        return np.where(self._indices(self._measured(X)) <= -self.offset_, 1, -1)
 
     def score_samples(self, X: Any) -> Array:
         """How normal each row is: minus the index, so that more is more normal.
@@ -259,8 +260,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         scores : ndarray of shape (b,)
             ``score_samples(X) - offset_``.
         """
-        index = self._indices(self._measured(X))
-        return self._own(-index - self.offset_)
+        return self._own(-self._indices(self._measured(X)) - self.offset_)
 
     # ── an engineer's questions ─────────────────────────────────────────────
     def statistics(self, X: Any) -> Table:

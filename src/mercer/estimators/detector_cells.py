@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,17 @@ if TYPE_CHECKING:
     from mercer.estimators.door import Training
     from mercer.model.limits import Limits
 
-# A wild cell lies this many times as far from the column's median as the farthest of all the others. Of
-# Gaussian rows none does; of Student's t with three degrees the farthest does in one column of a thousand.
-FAR = 10.0
+# What a column usually does is the distance from its median that this share of its readings stays within. Up
+# to one reading in ten may be wild without moving it.
+USUAL = 0.9
+# Beyond that, a tail falls with some power α of the distance, as Hill (1975) measures it, and of such a tail
+# the farthest reading is r times as far as the next with probability r^-α. A gap that has a chance of one in
+# a thousand, by the readings below it, parts the far ones from the others. α counts as at most LIGHTEST, so
+# that no gap is below a factor of 4 (Gaussian columns have 4.6), and a few readings add little to what is
+# known beforehand: PRIOR of them with α = 3, as of Student's t with three degrees, a factor of 10.
+CHANCE, LIGHTEST, PRIOR, HEAVY = 1e-3, 5.0, 5.0, 3.0
+# Fewer distances from the median than this are those of states, and not of a reading that varies.
+CODES = 6
 # At most one row in so many holds wild cells of one column, and no more than this many stand side by side:
 # what comes oftener, or stays, is a state of the process and no glitch.
 ONE_IN, TOGETHER = 20, 2
@@ -30,27 +39,50 @@ FEWEST = 10
 MOST_ROWS = 0.5
 
 
-def wild_cells(x: Array) -> Flags:  # (n, d) -> (n, d)
-    """Which cells are wild: isolated, and ten times as far out as all others of their column.
+def far_cells(x: Array) -> Flags:  # (n, d) -> (n, d)
+    """Which cells are far beyond what their column usually does, with a gap between.
 
-    The rule is about gaps, not about standard deviations: heavy tails have none so wide, and columns of two
-    values, or nearly of one, have no spread to be far from.
+    The rule is about gaps in the tail, not about standard deviations: a heavy tail has none so wide. Those
+    beyond one gap are all far, so that they can't hide behind one another. Columns that mostly stand still
+    have no tail.
     """
-    n = len(x)
     found = np.zeros(x.shape, dtype=bool)
-    if n < FEWEST:
+    if len(x) < FEWEST:
         return found
-    most = max(1, n // ONE_IN)
     with np.errstate(over="ignore", invalid="ignore"):
-        off = np.abs(x - np.median(x, axis=0))
+        off = np.abs(x - np.median(x, axis=0)).astype(np.float64)
     off = np.where(np.isfinite(off), off, np.inf)
-    top = np.partition(off, n - 1 - np.arange(most + 1), axis=0)[n - 1 - most :]  # (most + 1, d)
-    top.sort(axis=0)
-    moves = np.count_nonzero(off, axis=0) * MOVES >= n  # (d,)
-    wide = (top[1:] > FAR * top[:-1]) & (top[:-1] > 0.0) & moves  # (most, d): a gap below this one
-    for j in np.flatnonzero(wide.any(axis=0)):
-        least = top[1 + int(np.argmax(wide[:, j])), j]
-        found[:, j] = _isolated(off[:, j] >= least)
+    for j in np.flatnonzero(np.count_nonzero(off, axis=0) * MOVES >= len(x)):
+        found[:, j] = off[:, j] >= _first_far(off[:, j])
+    return found
+
+
+def _first_far(off: Array) -> float:  # (n,) -> distance of the first reading beyond a gap, or ∞
+    moved = off[off > 0.0]
+    at = max(ceil(USUAL * len(moved)) - 1, 0)
+    usual = float(np.partition(moved, at)[at])
+    tail = np.sort(moved[moved >= usual])
+    if tail[-1] <= CHANCE ** (-1.0 / LIGHTEST) * usual:
+        return np.inf
+    with np.errstate(over="ignore", invalid="ignore"):
+        excess = np.log(tail / usual)  # 0 first
+        below = np.arange(
+            len(tail) - 1
+        )  # so many of the tail lie below a gap, beside the usual one
+        power = (below + PRIOR) / (np.cumsum(excess)[:-1] + PRIOR / HEAVY)  # Hill's, below each gap
+        # Codes of states tell of no tail.
+        most = LIGHTEST if len(np.unique(moved)) >= CODES else HEAVY
+        wide = np.diff(excess) * np.minimum(power, most) > -np.log(CHANCE)
+    return float(tail[1 + int(np.argmax(wide))]) if wide.any() else np.inf
+
+
+def wild_cells(x: Array, far: Flags | None = None) -> Flags:  # (n, d) -> (n, d)
+    """Which of the far cells are wild: isolated, so that the rest of the column says what is normal."""
+    found = far_cells(x) if far is None else far.copy()
+    most = max(1, len(x) // ONE_IN)
+    found[:, found.sum(axis=0) > most] = False
+    for j in np.flatnonzero(found.any(axis=0)):
+        found[:, j] = _isolated(found[:, j])
     return found
 
 
@@ -63,9 +95,8 @@ def _isolated(wild: Flags) -> Flags:  # (n,) -> (n,)
     return wild
 
 
-def set_aside(x: Array, positions: Indices | None, names: Any) -> tuple[Flags, Array]:
+def set_aside(x: Array, wild: Flags, positions: Indices | None, names: Any) -> tuple[Flags, Array]:
     """Rows to keep (n,), and row, column and reading of each wild cell in the others (m, 3). Told by name."""
-    wild = wild_cells(x)
     gone = np.asarray(wild.any(axis=1))
     if not gone.any():
         return np.logical_not(gone), np.empty((0, 3))
@@ -74,7 +105,7 @@ def set_aside(x: Array, positions: Indices | None, names: Any) -> tuple[Flags, A
     cells = np.column_stack([where, columns, x[wild]]).astype(np.float64)  # (m, 3)
     rows = f"{int(gone.sum())} of {len(x)} rows"
     msg = (
-        f"{len(cells)} reading(s) lie more than {FAR:g} times as far out as all others of their column: "
+        f"{len(cells)} reading(s) lie far beyond all others of their column: "
         f"{_listed(cells, names)}. "
     )
     if gone.mean() > MOST_ROWS:
@@ -102,14 +133,50 @@ def _listed(cells: Array, names: Any) -> str:
     return "; ".join(shown) + more
 
 
-def without_wild(read: Training, names: Any, *, keep: bool) -> tuple[Array, Array | None, Array]:
-    """Rows and weights of the fit, and the wild cells (m, 3) of the rows that were set aside."""
+def tell_crowded(x: Array, crowded: Flags, names: Any) -> None:
+    """Warn of far readings that are too many, or too close together, to be set aside: the scale is theirs."""
+    columns = np.flatnonzero(crowded.any(axis=0))
+    if len(columns) == 0:
+        return
+    shown = []
+    for j in columns[:10]:
+        readings = x[crowded[:, j], j]
+        reading = readings[np.argmax(np.abs(readings - np.median(x[:, j])))]
+        name = f"{j}" if names is None else f"{j} ({names[j]!r})"
+        shown.append(f"column {name}: {len(readings)} of {len(x)} rows, up to {reading:g}")
+    more = "" if len(columns) <= 10 else f"; and {len(columns) - 10} more"
+    msg = (
+        "Readings lie far beyond all others of their column, too many or too close together to be set aside "
+        f"as glitches: {'; '.join(shown)}{more}. They set the scale of that column, and a step in it may go "
+        "unseen. Clean the rows, or pass wild='keep' if these readings are normal."
+    )
+    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+
+
+@dataclass(frozen=True, repr=False)
+class Tidy:
+    """The training rows that are fitted to."""
+
+    rows: Array  # (m, d)
+    weights: Array | None  # (m,)
+    aside: (
+        Array  # (c, 3): row, column and reading of each wild cell in the rows that were set aside
+    )
+    stretched: Indices  # columns that still have far readings, which set their scale
+
+
+def without_wild(read: Training, names: Any, *, keep: bool) -> Tidy:
+    """Rows and weights of the fit, and what was set aside."""
+    x = read.rows
+    far = far_cells(x)
     if keep:
-        return read.rows, read.weights, np.empty((0, 3))
-    kept, cells = set_aside(read.rows, read.kept, names)
-    if len(cells) == 0:
-        return read.rows, read.weights, cells
-    return read.rows[kept], None if read.weights is None else read.weights[kept], cells
+        return Tidy(x, read.weights, np.empty((0, 3)), np.flatnonzero(far.any(axis=0)))
+    wild = wild_cells(x, far)
+    kept, cells = set_aside(x, wild, read.kept, names)
+    tell_crowded(x, far & ~wild, names)
+    far &= kept[:, None]
+    weights = None if read.weights is None else read.weights[kept]
+    return Tidy(x[kept] if len(cells) else x, weights, cells, np.flatnonzero(far.any(axis=0)))
 
 
 def noted(limits: Limits, aside: Array, n: int) -> Limits:

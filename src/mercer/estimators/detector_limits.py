@@ -227,8 +227,11 @@ def _tell_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: l
     return True
 
 
-def tell_blind(model: Projector, rule: Rule, limits: Limits, x: Array) -> None:
-    """Warn of a kernel so narrow that a row far from everything is no alarm: Q is bounded there."""
+def tell_blind(model: Projector, rule: Rule, limits: Limits, x: Array, stretched: str = "") -> None:
+    """Warn of a kernel so narrow that a row far from everything is no alarm: Q is bounded there.
+
+    Beside readings that set the scale of a column (`stretched`) any kernel is, and no other would help.
+    """
     if not isinstance(getattr(model, "kernel_", None), (Radial, Laplacian)):
         return
     far = Gauge.of(model.fit_).nowhere(x)
@@ -238,6 +241,11 @@ def tell_blind(model: Projector, rule: Rule, limits: Limits, x: Array) -> None:
         msg = (
             "A row far from everything would not alarm: its kernel values vanish, and T² alone does not see "
             "that. Use statistic='combined', or a wider kernel."
+        )
+    elif stretched:
+        msg = (
+            "A row far from everything would not alarm: readings far beyond all others set the scale of "
+            f"column(s) {stretched}, and some training rows lie as far off as any row can. Clean these rows."
         )
     else:
         msg = (

@@ -20,11 +20,13 @@ from mercer.estimators.validation import (
     as_generator,
     check_n_components,
     check_rows,
+    outweighs,
     remember_columns,
     users_level,
 )
 from mercer.kernels import as_kernel
 from mercer.kernels.base import as_given
+from mercer.model.batch import ROUNDING, row_weights
 from mercer.model.incremental import Rules, Stream
 
 if TYPE_CHECKING:
@@ -113,6 +115,7 @@ def read(
             elif _waits(model, stream):
                 stream = _restarted(model, stream, block, w, rules=rules, like=like)
             check_kernel_rows(stream.dictionary.kernel, block)
+            _tell_lopsided(stream, w, int(block.shape[0]), rules)
             stream = stream.absorbed(block.astype(stream.dtype, copy=False), w, rules)
         if watch.step(i.stop, int(x.shape[0]), "rows", None):
             break
@@ -153,6 +156,9 @@ def _start(model: Any, rows: Rows, weights: Array | None, like: Any) -> Stream:
     return Stream.start(resolved, rows, seed=int(rng.integers(2**32)))
 
 
+# The part of the variance that rounding may make up before it is told.
+DROWNED = 1e-2
+
 # A stream with less than this share of variance, and a dictionary of one point, has seen one point.
 STILL = 1e-9
 
@@ -170,6 +176,26 @@ def _waits(model: Any, stream: Stream) -> bool:
     untold = _numbers(kernel.resolve(point, rng=as_generator(model.random_state)))
     has = _numbers(stream.dictionary.kernel)
     return len(has) == len(untold) and np.allclose(has, untold, rtol=1e-9, atol=0.0)
+
+
+def _tell_lopsided(stream: Stream, weights: Array | None, n: int, rules: Rules) -> None:
+    """Warn where one row, or the one point before these, outweighs the rest by more than a stream can tell.
+
+    What a dictionary misses is known to `ROUNDING` of Σ w k(x, x), and counts as variance: that of the other
+    rows, which is all there is, drowns in it.
+    """
+    left, w = row_weights(weights, n, rules.forgetting)
+    past = left * stream.moments.weight
+    times = outweighs(w, past)
+    if stream.dictionary.size == 1 and stream.n_rows:
+        times = max(times, past / float(w.sum()))
+    if times > DROWNED / ROUNDING:
+        msg = (
+            f"One row weighs {times:.2g} times all other rows so far; beyond {DROWNED / ROUNDING:.1g} times, "
+            "the shares of variance that a stream tells are too small, for what its landmarks miss is known "
+            f"to {ROUNDING:g} of the total only. Lower that weight, or drop the row."
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=users_level())
 
 
 def _numbers(kernel: Kernel) -> list[float]:

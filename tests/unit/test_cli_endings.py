@@ -83,6 +83,30 @@ def test_two_options_that_exclude_each_other_are_called_as_the_shell_has_them():
     assert said.startswith("Error: --contamination 0.1 and --limits approximate ")
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["transform", "back.mercer", "huge.csv"],
+        ["reconstruct", "back.mercer", "huge.csv"],
+        ["report", "back.mercer", "huge.csv", "-o", "r.html"],
+        ["plot", "scores", "back.mercer", "huge.csv", "-o", "p.png"],
+        ["export", "back.mercer", "m.onnx", "--data", "huge.csv"],
+    ],
+    ids=" ".join,
+)
+def test_a_value_too_large_to_be_standardised_is_told_with_its_line(args):
+    x = X * [1.0, 1e-3, 1.0]
+    np.savetxt("small.csv", x, delimiter=",", header="a,b,c", comments="")
+    assert run("fit", "small.csv", "--preimage", "ridge", "-o", "back.mercer", "-q").exit_code == 0
+    x[4, 1] = 1e308
+    np.savetxt("huge.csv", x, delimiter=",", header="a,b,c", comments="")
+    result = run(*args)
+    assert result.exit_code == 3, result.output
+    assert "Error: Column 'b' has 1e+308 in line 6, which is too large" in result.stderr
+    assert "overflow" not in result.stderr
+    assert "infinity" not in result.stderr
+
+
 @pytest.mark.parametrize("verb", ["fit", "plan", "select"])
 def test_one_row_is_bad_data_in_every_verb(verb):
     result = run(verb, "one.csv")

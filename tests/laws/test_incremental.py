@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+import warnings
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -815,3 +816,31 @@ def test_all_weights_zero():
 )
 def test_common_checks(estimator, check):
     check(estimator)
+
+
+# ── a width that the stream outgrows ────────────────────────────────────────
+NARROW = "the first ones, which the width in RBF"
+
+
+@pytest.mark.parametrize("size", [1, 7, 200])
+def test_rows_far_wider_than_those_that_told_the_width_are_told_once(size, rng):
+    model = IncrementalKernelPCA(2, max_landmarks=50).partial_fit(
+        1 + 1e-9 * rng.normal(size=(5, 4))
+    )
+    rows = rng.normal(size=(200, 4))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for i in range(0, 200, size):
+            model.partial_fit(rows[i : i + size])
+        model.partial_fit(rng.normal(size=(200, 4)))
+    assert sum(NARROW in str(t.message) for t in told) == 1
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-9, 1e-3, 30.0])
+@pytest.mark.parametrize("kernel", ["rbf", "matern", "laplacian", "rbf + linear"])
+def test_rows_at_rest_and_rows_somewhat_wider_are_not_told(kernel, scale, rng):
+    model = IncrementalKernelPCA(2, kernel=kernel).partial_fit(rng.normal(size=(60, 4)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            model.partial_fit(scale * rng.normal(size=(60, 4)))

@@ -2,6 +2,7 @@
 
 import sys
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -804,3 +805,46 @@ def test_a_copy_of_a_row_does_not_tell_what_it_is():
             for rows in (x, np.concatenate([x, x]))
         )
         assert twice.error == pytest.approx(once.error, rel=1e-4)
+
+
+# ── one row far heavier than all others ─────────────────────────────────────
+def one_heavy(weight, n=120):
+    """Rows, weights, and the true share of two components: in long doubles, from the heavy row on."""
+    x, w = points((n, 4)), np.ones(n)
+    w[5] = weight
+    k = np.exp(-0.1 * cdist(x, x, "sqeuclidean")).astype(np.longdouble)
+    k = k - k[5] - k[:, [5]] + k[5, 5]
+    p = w.astype(np.longdouble) / w.sum(dtype=np.longdouble)
+    p[5] = 0.0  # its φ is zero
+    k = k - (k @ p)[:, None] - (k @ p)[None] + p @ k @ p
+    s = np.sqrt(w)
+    values = np.linalg.eigvalsh(s[:, None] * k.astype(np.float64) * s)
+    return x, w, values[-2:].sum() / values.sum()
+
+
+@pytest.mark.parametrize("weight", [1e6, 1e10, 3e13, 1e14, 1e16, 1e17])
+@pytest.mark.parametrize("solver", ["lapack", "krylov"])
+def test_shares_beside_a_heavy_row_are_true_to_their_digits_or_not_told(weight, solver):
+    x, w, share = one_heavy(weight)
+    model = mercer.KernelPCA(2, kernel=RBF(0.1), solver=solver)
+    if weight > 119 * 1e-4 / np.finfo(float).eps:
+        with pytest.raises(InputError, match=r"sample_weight\[5\] is 1e\+1\d, .*Lower that weight"):
+            model.fit(x, sample_weight=w)
+        model.set_params(solver="auto", approximation=RPCholesky(rank=120))  # the remedy
+    found = model.fit(x, sample_weight=w).explained_variance_ratio_.sum()
+    assert found == pytest.approx(share, abs=5e-4)
+
+
+@pytest.mark.parametrize("weight", [1e8, 1e12, 1e17])
+def test_a_stream_tells_of_a_row_that_drowns_the_others(weight):
+    x, w, _ = one_heavy(weight)
+    first = mercer.IncrementalKernelPCA(2, kernel=RBF(0.1))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        first.fit(x, sample_weight=w)
+        one = mercer.IncrementalKernelPCA(2, kernel=RBF(0.1)).partial_fit(
+            x[5:6], sample_weight=[weight]
+        )
+        assert not [t for t in told if "One row weighs" in str(t.message)][1:]  # others may follow
+        one.partial_fit(x)
+    assert sum("One row weighs" in str(t.message) for t in told) == (2 if weight > 119e8 else 0)

@@ -17,6 +17,7 @@ from mercer import KernelPCA
 from mercer.cli.main import main
 
 X = np.random.default_rng(0).standard_normal((40, 3))
+DETECTOR = ["fit", "data.npy", "--model", "detector"]
 
 
 def run(*args):
@@ -44,6 +45,25 @@ def folder(tmp_path, monkeypatch):
         ["select", "data.npy", "-k", "0"],
         ["select", "data.npy", "-k", "500"],
         ["select", "data.npy", "--folds", "1"],
+        ["fit", "data.npy", "--solver", "krylov(tol=-1)"],
+        ["fit", "data.npy", "--solver", "krylov(tol=1e-30)"],
+        ["fit", "data.npy", "--model", "pca", "--solver", "krylov(block=0)"],
+        ["fit", "data.npy", "--approximation", "rpcholesky(rank=0)"],
+        ["fit", "data.npy", "--approximation", "rpcholesky(rank=41)"],
+        ["fit", "data.npy", "--approximation", "rpcholesky(rank='auto', tol=2)"],
+        ["fit", "data.npy", "--approximation", "nystrom(landmarks=0)"],
+        ["fit", "data.npy", "--approximation", "fourier(n_features=3)"],
+        ["fit", "data.npy", "--approximation", "fourier", "--kernel", "linear"],
+        ["fit", "data.npy", "--preimage", "exact"],
+        ["fit", "data.npy", "--preimage", "ridge(max_rows=0)"],
+        ["fit", "data.npy", "--preimage", "ridge", "--kernel", "precomputed"],
+        ["fit", "data.npy", "--model", "incremental", "--preimage", "exact"],
+        [*DETECTOR, "--false-alarm", ".1", "--contamination", ".1"],
+        [*DETECTOR, "--limits", "approximate", "--contamination", ".1"],
+        ["plan", "data.npy", "--solver", "krylov(tol=-1)"],
+        ["plan", "data.npy", "--approximation", "rpcholesky(rank=0)"],
+        ["select", "data.npy", "--approximation", "rpcholesky(rank=0)", "-o", "m.mercer"],
+        ["select", "data.npy", "--preimage", "exact", "--kernel", "rbf", "-o", "m.mercer"],
         ["export", "model.mercer", "m.onnx", "--opset", "3"],
         ["export", "model.mercer", "m.onnx", "--opset", "999"],
     ],
@@ -53,6 +73,38 @@ def test_a_wrong_value_of_an_option_is_wrong_usage(args):
     result = run(*args)
     assert result.exit_code == 2, result.output
     assert result.stderr.splitlines()[-1].startswith("Error: ")
+
+
+def test_two_options_that_exclude_each_other_are_called_as_the_shell_has_them():
+    said = run(*DETECTOR, "--false-alarm", ".1", "--contamination", ".1").stderr
+    assert said.startswith("Error: --false-alarm 0.1 and --contamination 0.1 ")
+    assert "false_alarm" not in said
+    said = run(*DETECTOR, "--limits", "approximate", "--contamination", ".1").stderr
+    assert said.startswith("Error: --contamination 0.1 and --limits approximate ")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["transform", "back.mercer", "huge.csv"],
+        ["reconstruct", "back.mercer", "huge.csv"],
+        ["report", "back.mercer", "huge.csv", "-o", "r.html"],
+        ["plot", "scores", "back.mercer", "huge.csv", "-o", "p.png"],
+        ["export", "back.mercer", "m.onnx", "--data", "huge.csv"],
+    ],
+    ids=" ".join,
+)
+def test_a_value_too_large_to_be_standardised_is_told_with_its_line(args):
+    x = X * [1.0, 1e-3, 1.0]
+    np.savetxt("small.csv", x, delimiter=",", header="a,b,c", comments="")
+    assert run("fit", "small.csv", "--preimage", "ridge", "-o", "back.mercer", "-q").exit_code == 0
+    x[4, 1] = 1e308
+    np.savetxt("huge.csv", x, delimiter=",", header="a,b,c", comments="")
+    result = run(*args)
+    assert result.exit_code == 3, result.output
+    assert "Error: Column 'b' has 1e+308 in line 6, which is too large" in result.stderr
+    assert "overflow" not in result.stderr
+    assert "infinity" not in result.stderr
 
 
 @pytest.mark.parametrize("verb", ["fit", "plan", "select"])

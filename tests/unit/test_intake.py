@@ -10,7 +10,7 @@ from scipy import sparse
 import mercer
 import mercer.sklearn as drop_in
 from mercer.approximations import Nystrom
-from mercer.diagnostics import importance, symptoms
+from mercer.diagnostics import importance, select, symptoms
 from mercer.errors import InputError
 from mercer.io.prepare import Preparation
 from mercer.kernels import RBF, Polynomial
@@ -86,6 +86,7 @@ MASKED = {
     "integers": lambda: masked().astype(np.int64),
     "a list of rows": lambda: list(masked()),
     "a tuple of rows": lambda: tuple(masked()),
+    "lists of numbers": lambda: [list(row) for row in masked()],
 }
 
 
@@ -120,6 +121,10 @@ def test_a_mask_over_nothing_changes_no_number():
 
 def test_masks_are_refused_beside_the_rows_too():
     gap = np.arange(N) == 3
+    labels = np.ma.array(np.arange(N) % 2, mask=gap)
+    for y in (labels, list(labels)):
+        with pytest.raises(InputError, match=r"y has 1 masked value\(s\), the first in row 3\."):
+            select(X, y=y)
     weights = np.ma.array(np.ones(N), mask=gap)
     for fit in (model().fit, mercer.IncrementalKernelPCA(2, kernel=RBF(0.5)).partial_fit):
         with pytest.raises(

@@ -8,6 +8,20 @@ from typing import Any, Self
 from mercer._core.errors import InputError, nearest
 
 
+def meant(name: str, params: dict[str, Any]) -> str:
+    """What was meant by a parameter that a kernel has not: one of a kernel inside, or a near name.
+
+    >>> meant("gamma", {"left": 1, "left__gamma": 2})
+    'A kernel inside has it: write left__gamma (of an estimator: kernel__left__gamma).'
+    """
+    inside = [key for key in params if key.endswith(f"__{name}")]
+    if inside:
+        told = " or ".join(inside)
+        return f"A kernel inside has it: write {told} (of an estimator: kernel__{inside[0]})."
+    known = [key for key in params if "__" not in key]
+    return nearest(name, known) if known else "It has none."
+
+
 class Knobs:
     """`get_params` and `set_params` over the fields of a dataclass."""
 

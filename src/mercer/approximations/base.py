@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import InputError, KernelError
+from mercer._core.errors import KernelError, ParameterError
 from mercer._core.knobs import Knobs
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def check_refine(approximation: Approximation) -> None:
             f"refine={approximation.refine!r} came. Use 0 for none, or the number of exact passes over "
             "the kernel matrix."
         )
-        raise InputError(msg)
+        raise ParameterError(msg)
 
 
 def check_points(kernel: Kernel, approximation: Approximation) -> None:

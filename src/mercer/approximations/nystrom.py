@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, nearest
+from mercer._core.errors import InputError, ParameterError, nearest
 from mercer._core.spelling import spelled
 from mercer.approximations.base import (
     Approximation,
@@ -106,7 +106,7 @@ class Nystrom(Approximation):
         check_refine(self)
         if not isinstance(self.sampling, str) or self.sampling not in SAMPLINGS:
             msg = f"Nystrom(sampling={self.sampling!r}): {nearest(str(self.sampling), SAMPLINGS)}"
-            raise InputError(msg)
+            raise ParameterError(msg)
         if is_whole(self.landmarks):
             self._check_number(shape[0])
         else:
@@ -118,13 +118,13 @@ class Nystrom(Approximation):
                 f"Nystrom needs landmarks >= 1, but landmarks={self.landmarks!r} came. Give 500, say; the "
                 "certificate of the fit tells what they leave out."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
         if self.landmarks > n:
             msg = (
                 f"Nystrom needs landmarks <= n_samples, but landmarks={self.landmarks} and n_samples={n}. "
                 "Lower `landmarks`, or use approximation=None for the exact solution."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
 
     def _check_points(self, kernel: Kernel, d: int) -> None:
         if not (isinstance(self.landmarks, (np.ndarray, list)) or sparse.issparse(self.landmarks)):
@@ -132,14 +132,14 @@ class Nystrom(Approximation):
                 f"Nystrom needs landmarks, a whole number or an array of points, but "
                 f"landmarks={self.landmarks!r} came. Give 500, say, or an array with {d} columns."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
         points = as_rows(self.landmarks)
         if points.shape[0] < 1 or points.shape[1] != d:
             msg = (
                 f"Nystrom needs landmarks with the {d} columns of the rows, but an array of shape "
                 f"{points.shape} came. Give at least one point, with the same features in the same order."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
         values = points.data if sparse.issparse(points) else points
         if not np.all(np.isfinite(values)):
             msg = "Nystrom needs finite landmarks, but NaN or infinity came. Drop or fill in those points."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError
+from mercer._core.errors import ParameterError
 from mercer._core.spelling import spelled
 from mercer.approximations.base import Approximation, LowRank, check_refine, is_whole
 from mercer.approximations.passes import FLOAT, pass_bytes
@@ -225,7 +225,7 @@ class RandomFourier(Approximation):
                 f"RandomFourier needs an even whole number n_features >= 2, a cosine and a sine for each "
                 f"frequency, but n_features={n!r} came. Give 1000, say, or a few thousand for more digits."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
         spectrum(kernel)  # raises where there is none
 
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, ParameterError
 from mercer._core.spelling import spelled
 from mercer.approximations.base import (
     Approximation,
@@ -126,25 +126,25 @@ class RPCholesky(Approximation):
                 f"RPCholesky needs a whole number rank >= 1 or rank='auto', but rank={self.rank!r} came. "
                 "Give 500, say; the certificate of the fit tells what it leaves out."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
         if self.rank != "auto" and int(self.rank) > shape[0]:
             msg = (
                 f"RPCholesky needs rank <= n_samples, but rank={self.rank} and n_samples={shape[0]}. "
                 "Lower `rank`, or use approximation=None for the exact solution."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
         if not isinstance(self.tol, (int, float, np.floating)) or not 0.0 < self.tol < 1.0:
             msg = (
                 f"RPCholesky needs 0 < tol < 1, the share of tr K that may be left out, but "
                 f"tol={self.tol!r} came. Use 1e-2, or 1e-4 for more digits."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
         if not is_whole(self.max_rank) or self.max_rank < 1:
             msg = (
                 f"RPCholesky needs a whole number max_rank >= 1, but max_rank={self.max_rank!r} came. "
                 "It is where rank='auto' stops: give 2000, say."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
 
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:
         """Numbers a row (what is left of it, its diagonal, masses to draw from), and the larger of two:

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from mercer.cli.data import complete_columns, preparing_options, read_training, reading_options
 from mercer.cli.evidence import facts, told
-from mercer.cli.fit_model import TABLES, TAKES, Components, asked_for, solving_options
+from mercer.cli.fit_model import TABLES, TAKES, Components, asked_for, check_parts, solving_options
 from mercer.cli.fit_plan import tell_plan
 from mercer.cli.flags import flagged
 from mercer.cli.frame import verb
@@ -132,6 +132,7 @@ def fit(
     """
     options = _own(talk, kind, options)
     asked = asked_for(kind, options, seed=seed, memory=memory)
+    check_parts(asked)
     scale = _scale_for(asked, scale)
     path = _checked_paths(data, output, options.get("checkpoint"), dry_run=dry_run)
     reading, weights = _weights(talk, data, reading, options.get("weights"))

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
-from mercer._core.errors import nearest
+from mercer._core.errors import InputError, ParameterError, nearest
 from mercer.approximations import APPROXIMATIONS
 from mercer.cli.option_types import OptionType
-from mercer.kernels import Kernel, Linear
+from mercer.estimators.detector_parts import Rule
+from mercer.kernels import RBF, Kernel, Linear
 from mercer.kernels.expression import parse_call, parse_kernel
 from mercer.preimage import PREIMAGES
 from mercer.solvers import SOLVERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 # Which options a model has, by the names of the options and of the estimator's parameters.
 KERNEL = {"components": "n_components", "kernel": "kernel"}
@@ -54,6 +55,7 @@ ESTIMATORS: dict[str, type[Any]] = {
     "incremental": IncrementalKernelPCA,
 }
 ALL = "all"
+ENDLESS = (2**53, 2**53)  # a shape that no number of landmarks exceeds
 
 
 class Components(OptionType):
@@ -154,7 +156,56 @@ def asked_for(kind: str, options: dict[str, Any], *, seed: int, memory: str) -> 
     params["random_state"] = seed
     if kind != "incremental":  # whose memory does not grow
         params["memory"] = memory
-    return Asked(kind, params)
+    asked = Asked(kind, params)
+    if kind == "detector":
+        _as_usage(Rule.of, asked.estimator(ENDLESS[0], verbose=0, scale=True))
+    return asked
+
+
+def check_parts(asked: Asked, kernels: Iterable[Kernel] | None = None) -> None:
+    """Raise where a part has an impossible value, or suits none of the kernels, whatever the data are.
+
+    A comparison has several ``kernels``, and may end with any of them.
+    """
+    parts = {name: _made(asked.params.get(name), known) for name, known in TABLES.items()}
+    solver, approximation, preimage = (parts[n] for n in ("solver", "approximation", "preimage"))
+    if solver is not None:
+        _as_usage(solver.check)
+    kernels = [asked.params.get("kernel", RBF())] if kernels is None else list(kernels)
+    if approximation is not None:
+        _suits_one(kernels, lambda kernel: approximation.check(kernel, ENDLESS))
+    if preimage is not None:
+        if asked.is_precomputed:
+            msg = "--preimage needs the rows, but with --kernel precomputed the file holds none."
+            raise ParameterError(msg)
+        _suits_one(kernels, preimage.check)
+
+
+def _suits_one(kernels: list[Kernel], check: Callable[[Kernel], None]) -> None:
+    """Raise the first complaint if there is one about every kernel."""
+    refused = []
+    for kernel in kernels:
+        try:
+            _as_usage(check, kernel)
+        except ParameterError as error:
+            refused.append(error)
+    if len(refused) == len(kernels):
+        raise refused[0]
+
+
+def _as_usage(check: Callable[..., Any], *args: Any) -> None:
+    """What a check says before any data are read is about the options."""
+    try:
+        check(*args)
+    except InputError as error:
+        raise ParameterError(str(error)) from error
+
+
+def _made(part: Any, known: dict[str, Any]) -> Any:
+    """The object behind a bare name; None for none, and for a choice that is made at the fit."""
+    if not isinstance(part, str):
+        return part
+    return known[part]() if part in known else None
 
 
 def _parsed(name: str, value: Any) -> Any:

@@ -12,7 +12,7 @@ from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.approximations import RPCholesky
 from mercer.cli.data import preparing_options, reading_options, require_two_rows, say_read
-from mercer.cli.fit_model import Components, asked_for, solving_options
+from mercer.cli.fit_model import Components, asked_for, check_parts, solving_options
 from mercer.cli.frame import ALARM, OK, verb
 from mercer.io.prepare import Preparation, prepared_rows
 from mercer.io.table import open_table
@@ -70,6 +70,7 @@ def plan(
     planned too, and the exit code is 4.
     """
     asked = asked_for("kpca", options, seed=seed, memory=memory)
+    check_parts(asked)
     budget = parse_bytes(memory)
     rows = _rows(
         talk,

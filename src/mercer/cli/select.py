@@ -11,7 +11,7 @@ from click.types import StringParamType
 from mercer import diagnostics
 from mercer._core.errors import InputError, MercerError
 from mercer.cli.data import complete_columns, preparing_options, read_training, reading_options
-from mercer.cli.fit_model import TABLES, Asked, asked_for
+from mercer.cli.fit_model import TABLES, Asked, asked_for, check_parts
 from mercer.cli.frame import FAILURE, OK, verb
 from mercer.cli.keep import keep_model
 from mercer.cli.output import check_model_output
@@ -19,6 +19,7 @@ from mercer.cli.progress import watched
 from mercer.cli.select_words import facts, told, winner_options
 from mercer.cli.weights import weight_column
 from mercer.diagnostics.selection_door import check_max_rows
+from mercer.kernels import RBF, Linear
 from mercer.kernels.expression import parse_kernel
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ def select(
     asked = asked_for(
         "kpca", {"approximation": approximation, "preimage": preimage}, seed=seed, memory=memory
     )
+    check_parts(asked, candidates or [RBF(), Linear()])
     if supervised and reading.label is None:
         msg = "--supervised came without --label: name the column that the scores are to predict."
         raise click.UsageError(msg)

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from mercer._core.errors import InputError, ParameterError, nearest
 from mercer.diagnostics.selection_court import Candidate
+from mercer.engine.intake import admitted
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
@@ -35,7 +36,7 @@ def check_labels(y: Any, n: int) -> Array | None:
     """One label or number a row."""
     if y is None:
         return None
-    labels = np.asarray(y)
+    labels = np.asarray(admitted(y, what="y"))
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim == 0 or len(labels) != n:

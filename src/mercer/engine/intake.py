@@ -47,9 +47,19 @@ def admitted(x: Any, *, what: str = "X") -> Any:
         return np.ma.getdata(x)
     if isinstance(x, (list, tuple)):  # NumPy would join masked rows by their data
         for i, row in enumerate(x):
-            if isinstance(row, np.ma.MaskedArray):
-                _require_unmasked(np.atleast_2d(row), what, first=i)
+            _refuse_masked_row(row, what, i)
     return x
+
+
+def _refuse_masked_row(row: Any, what: str, i: int) -> None:
+    """Raise where row i of a list is masked, in part or as one number of many."""
+    if row is np.ma.masked:  # a list of numbers, not of rows
+        _require_unmasked(np.ma.array([0.0], mask=True), what, first=i)
+    if isinstance(row, np.ma.MaskedArray):
+        _require_unmasked(np.atleast_2d(row), what, first=i)
+    elif isinstance(row, (list, tuple)) and any(value is np.ma.masked for value in row):
+        mask = [[value is np.ma.masked for value in row]]
+        _require_unmasked(np.ma.array(np.zeros((1, len(row))), mask=mask), what, first=i)
 
 
 def refuse_lazy(x: Any, *, what: str = "X") -> None:

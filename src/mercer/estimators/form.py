@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from mercer._core.errors import InputError, UnknownParameterError
 from mercer._core.spelling import spelled, unknown_words
@@ -74,6 +74,8 @@ class Form:
                 parts[part].set_params(
                     **{knob: value}
                 )  # before anything of the estimator has changed
+            elif knob and not hasattr(values[part], "set_params"):
+                self._refuse_knob(part, values[part], name)
         rest = {name: params[name] for name in params if name.partition("__")[0] not in parts}
         super().set_params(**rest, **parts)  # type: ignore[misc]
         return self
@@ -84,15 +86,15 @@ class Form:
         if value is not None and value not in OPEN and part in self._parts:
             made = self._parts[part](value)
         if made is None or not made.get_params():
-            why = (
-                "is chosen at the fit and has no parameters"
-                if value in OPEN
-                else "has no parameters"
-            )
-            msg = f"{name} can't be set: {part}={value!r} {why}."
-            if part in EXAMPLES:
-                msg += (
-                    f" Set the part by name as well, such as {EXAMPLES[part]}, or pass an object."
-                )
-            raise InputError(msg)
+            self._refuse_knob(part, value, name)
         return made
+
+    def _refuse_knob(self, part: str, value: Any, name: str) -> NoReturn:
+        """Raise: what was given as a part has no knobs."""
+        opened = isinstance(value, str) and value in OPEN
+        why = "is chosen at the fit and has no parameters" if opened else "has no parameters"
+        given = f"a {type(value).__name__} as {part}" if callable(value) else f"{part}={value!r}"
+        msg = f"{name} can't be set: {given} {why}."
+        if part in EXAMPLES:
+            msg += f" Set the part by name as well, such as {EXAMPLES[part]}, or pass an object."
+        raise InputError(msg)

@@ -91,7 +91,8 @@ class Prepared(Saving):
         rows : ndarray of shape (b, d)
         """
         prepare = self.preparation
-        return prepare.scaled(prepare.filled(prepare.coded(_chunk(X, prepare))))
+        chunk = _chunk(X, prepare)
+        return prepare.scaled(prepare.filled(prepare.coded(chunk)), chunk)
 
     def transform(self, X: Any) -> Array:
         """Scores of raw rows.

@@ -20,14 +20,18 @@ from mercer.estimators.validation import (
     as_generator,
     check_n_components,
     check_rows,
+    outweighs,
     remember_columns,
     users_level,
 )
-from mercer.kernels import as_kernel
+from mercer.kernels import RBF, as_kernel
 from mercer.kernels.base import as_given
+from mercer.model.batch import ROUNDING, row_weights
 from mercer.model.incremental import Rules, Stream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
     from mercer.kernels import Kernel
@@ -113,6 +117,8 @@ def read(
             elif _waits(model, stream):
                 stream = _restarted(model, stream, block, w, rules=rules, like=like)
             check_kernel_rows(stream.dictionary.kernel, block)
+            _tell_lopsided(stream, w, int(block.shape[0]), rules)
+            _tell_outgrown(model, stream, block)
             stream = stream.absorbed(block.astype(stream.dtype, copy=False), w, rules)
         if watch.step(i.stop, int(x.shape[0]), "rows", None):
             break
@@ -153,6 +159,9 @@ def _start(model: Any, rows: Rows, weights: Array | None, like: Any) -> Stream:
     return Stream.start(resolved, rows, seed=int(rng.integers(2**32)))
 
 
+# The part of the variance that rounding may make up before it is told.
+DROWNED = 1e-2
+
 # A stream with less than this share of variance, and a dictionary of one point, has seen one point.
 STILL = 1e-9
 
@@ -170,6 +179,26 @@ def _waits(model: Any, stream: Stream) -> bool:
     untold = _numbers(kernel.resolve(point, rng=as_generator(model.random_state)))
     has = _numbers(stream.dictionary.kernel)
     return len(has) == len(untold) and np.allclose(has, untold, rtol=1e-9, atol=0.0)
+
+
+def _tell_lopsided(stream: Stream, weights: Array | None, n: int, rules: Rules) -> None:
+    """Warn where one row, or the one point before these, outweighs the rest by more than a stream can tell.
+
+    What a dictionary misses is known to `ROUNDING` of Σ w k(x, x), and counts as variance: that of the other
+    rows, which is all there is, drowns in it.
+    """
+    left, w = row_weights(weights, n, rules.forgetting)
+    past = left * stream.moments.weight
+    times = outweighs(w, past)
+    if stream.dictionary.size == 1 and stream.n_rows:
+        times = max(times, past / float(w.sum()))
+    if times > DROWNED / ROUNDING:
+        msg = (
+            f"One row weighs {times:.2g} times all other rows so far; beyond {DROWNED / ROUNDING:.1g} times, "
+            "the shares of variance that a stream tells are too small, for what its landmarks miss is known "
+            f"to {ROUNDING:g} of the total only. Lower that weight, or drop the row."
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=users_level())
 
 
 def _numbers(kernel: Kernel) -> list[float]:
@@ -201,6 +230,57 @@ def _restarted(
     began = Stream.start(resolved, pool, seed=stream.seed)
     began = began.absorbed(point, np.array([past]), replace(rules, forgetting=1.0))
     return replace(began, n_rows=stream.n_rows)
+
+
+# Later rows this many times as far apart as those that the width was read off have outgrown it: at most
+# exp(-100²/2) is left of a Gaussian kernel between them, which is zero.
+OUTGROWN = 100.0
+FEW_ROWS = 50  # that a distance is taken over, of a batch and of the landmarks
+
+
+def _tell_outgrown(model: Any, stream: Stream, rows: Rows) -> None:
+    """Warn when the first rows that are far wider apart than the kernel's width arrive.
+
+    Once: from then on the landmarks are as far apart. Batches of a few rows are judged beside landmarks.
+    """
+    kernel, points = as_kernel(model.kernel), stream.dictionary.points
+    if not stream.n_rows or not kernel.parallel or not _reads_spread(kernel):
+        return
+    if _growth(model, stream, points) > OUTGROWN:
+        return
+    few = int(rows.shape[0]) < FEW_ROWS
+    wider = _growth(model, stream, _stack(points, rows.astype(stream.dtype)) if few else rows)
+    if wider > OUTGROWN:
+        msg = (
+            f"These rows lie about {wider:.2g} times as far apart as the first ones, which the width in "
+            f"{stream.dictionary.kernel!r} was read off and which it keeps; to a kernel this narrow all of "
+            "them are alone. Give the width as a number, such as kernel=RBF(gamma=0.1), or begin with rows "
+            "that look like the rest."
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=users_level())
+
+
+def _growth(model: Any, stream: Stream, rows: Rows) -> float:
+    """How many times the stream's width the one of these rows would be; 0 where they tell none."""
+    n = int(rows.shape[0])
+    some = rows[np.linspace(0, n - 1, min(n, FEW_ROWS)).astype(int)] if n > 1 else rows
+    kernel, rng = as_kernel(model.kernel), as_generator(model.random_state)
+    alike, told = (kernel.resolve(part, rng=rng) for part in (some[:1], some))
+    if _numbers(told) == _numbers(alike):
+        return 0.0
+    return max(_widths(stream.dictionary.kernel, told), default=0.0)
+
+
+def _widths(has: Kernel, told: Kernel) -> Iterator[float]:
+    """Ratios of the widths of two kernels of one form, part by part."""
+    for name in ("gamma", "length_scale"):
+        ours, theirs = getattr(has, name, None), getattr(told, name, None)
+        if isinstance(ours, Real) and isinstance(theirs, Real) and ours > 0 and theirs > 0:
+            squared = isinstance(has, RBF)  # gamma is one over a squared distance there
+            ratio = float(ours / theirs) if name == "gamma" else float(theirs / ours)
+            yield ratio**0.5 if squared else ratio
+    for ours, theirs in zip(has.children, told.children, strict=True):
+        yield from _widths(ours, theirs)
 
 
 def _stack(point: Rows, rows: Rows) -> Rows:

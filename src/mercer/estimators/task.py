@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning
 from mercer._core.memory import format_seconds, parse_bytes
-from mercer.approximations import APPROXIMATIONS
+from mercer.approximations import APPROXIMATIONS, RandomFourier
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
 from mercer.estimators.door import Training, check_kernel_rows, training_rows
@@ -26,6 +26,7 @@ from mercer.estimators.validation import (
     as_generator,
     check_n_components,
     check_square,
+    refuse_lopsided,
     users_level,
 )
 from mercer.kernels import Chi2, Laplacian, Linear, as_kernel
@@ -170,8 +171,17 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
         chosen = plan_approximation(problem, approximation)
     if method is not None:
         chosen = planned_preimage(method, chosen, problem, came, kernel)
+    if _forms_matrix(chosen, kernel):
+        refuse_lopsided(came.weights, came.kept)
     borrows = keeps and came.in_memory and not copy
     return Task(kernel, came, asked, chosen, rng, start, loads, borrows, method)
+
+
+def _forms_matrix(chosen: Plan, kernel: Kernel) -> bool:
+    """Whether features or kernel values are centred that were rounded before; rows are centred themselves."""
+    if isinstance(chosen.approximation, RandomFourier):
+        return True
+    return chosen.route == "dual" and not isinstance(kernel, Linear)
 
 
 def _require_rank(approximation: Approximation, asked: int | float | None, n: int) -> None:

@@ -18,7 +18,7 @@ from mercer.engine.rows import first_bad
 from mercer.engine.tiles import row_slices
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Indices, Rows
     from mercer.model import Fit
 
 SLICE_NUMBERS = 2**18  # of a kernel matrix that are compared at a time
@@ -217,6 +217,38 @@ def check_weights(sample_weight: Any, n: int) -> Array | None:
         )
         raise InputError(msg)
     return None if np.all(weights == 1.0) else weights
+
+
+# Entries of K are known to eps, so a row of weight w blurs the variance by about eps·w, and all of it comes
+# from the others: beyond this many times their weight, the four digits of a told share are not true.
+LOPSIDED = 1e-4 / float(np.finfo(np.float64).eps)
+
+
+def refuse_lopsided(weights: Array | None, kept: Indices | None) -> None:
+    """Raise where one row outweighs all others by more than a kernel matrix in float64 can tell.
+
+    ``kept`` are the places of these weights among those that were given.
+    """
+    if weights is None:
+        return
+    i = int(np.argmax(weights))
+    times = outweighs(weights)
+    if times > LOPSIDED:
+        place = i if kept is None else int(kept[i])
+        msg = (
+            f"sample_weight[{place}] is {weights[i]:.3g}, {times:.2g} times all other weights together; "
+            f"beyond {LOPSIDED:.1g} times, the variance of the other rows is lost in the "
+            "rounding of float64. Lower that weight, drop the row, or use approximation='rpcholesky', which "
+            "does not form the matrix."
+        )
+        raise InputError(msg)
+
+
+def outweighs(weights: Array, past: float = 0.0) -> float:
+    """How many times the largest weight is all others together; 0 where there is no other."""
+    i = int(np.argmax(weights))
+    others = float(np.delete(weights, i).sum()) + past
+    return float(weights[i]) / others if others > 0 else 0.0
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

@@ -134,7 +134,7 @@ class Preparation:
             missing = Missing()
             missing.add(chunk, self.numbers)
             missing.refuse()
-        return self.scaled(self.filled(self.coded(chunk)))
+        return self.scaled(self.filled(self.coded(chunk)), chunk)
 
     def coded(self, chunk: Chunk) -> Array:  # -> (b, d)
         """Numbers as they are, words as columns of 0 and 1."""
@@ -157,13 +157,33 @@ class Preparation:
         out[:, :p][missing] = np.broadcast_to(self.fills, missing.shape)[missing]
         return out
 
-    def scaled(self, raw: Array) -> Array:  # (b, d) -> (b, d)
-        """Rows in the units of the file, scaled; in the precision they come in."""
+    def scaled(self, raw: Array, chunk: Chunk | None = None) -> Array:  # (b, d) -> (b, d)
+        """Rows in the units of the file, scaled; in the precision they come in.
+
+        A value that is finite there and not here is refused, with its place in the ``chunk``.
+        """
         if self.center is None and self.spread is None:
             return raw
         center = 0.0 if self.center is None else self.center
         spread = 1.0 if self.spread is None else self.spread
-        return np.asarray((raw - center) / spread).astype(raw.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):  # told in words
+            out = np.asarray((raw - center) / spread).astype(raw.dtype, copy=False)
+        if chunk is not None and not np.isfinite(out).all():
+            self._refuse_overflow(raw, out, chunk)
+        return out
+
+    def _refuse_overflow(self, raw: Array, out: Array, chunk: Chunk) -> None:
+        places = np.argwhere(np.isfinite(raw) & ~np.isfinite(out))
+        if not len(places):
+            return
+        row, column = (int(i) for i in places[0])
+        spread = 1.0 if self.spread is None else float(self.spread[column])
+        msg = (
+            f"Column {quoted(self.features[column])} has {raw[row, column]:.6g} in {chunk.place(row)}, which "
+            f"is too large to be standardised: divided by {spread:.3g}, the spread at the fit, it is no number "
+            f"in {raw.dtype}. Correct the value, or leave the row out."
+        )
+        raise DataError(msg)
 
     def unscaled(self, rows: Array) -> Array:  # (b, d) -> (b, d)
         """Scaled rows in the units of the file."""

@@ -104,7 +104,7 @@ def prepared_rows(table: TableFile, preparation: Preparation, *, memory_bytes: i
     for chunk in table.chunks(chunk_height(table)):
         coded = preparation.coded(chunk)
         digest.add(coded)
-        store.add(preparation.scaled(preparation.filled(coded)))
+        store.add(preparation.scaled(preparation.filled(coded), chunk))
         ids.append(chunk.ids)
         labels.append(chunk.labels)
     rows = store.rows() if mapped is None else mapped

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, KernelError, NoFiniteMapError, nearest
+from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
+from mercer._core.knobs import meant
 from mercer._core.spelling import spelled
 from mercer.engine.frames import frame_package, frame_rows, held
 from mercer.engine.intake import admitted
@@ -149,12 +150,14 @@ class Kernel(ABC):
         for key, value in params.items():
             name, _, rest = key.partition("__")
             if name not in self._param_names():
-                known = self._param_names()
-                hint = nearest(name, known) if known else "It has none."
-                msg = f"{type(self).__name__} has no parameter {name!r}. {hint}"
+                msg = f"{type(self).__name__} has no parameter {name!r}. {meant(name, self.get_params())}"
                 raise KernelError(msg)
             if rest:
-                getattr(self, name).set_params(**{rest: value})
+                inner = getattr(self, name)
+                if not hasattr(inner, "set_params"):
+                    msg = f"{key} can't be set: {name}={inner!r} of {type(self).__name__} has no parameters."
+                    raise KernelError(msg)
+                inner.set_params(**{rest: value})
             else:
                 setattr(self, name, value)
         return self

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import ParameterError
 from mercer._core.spelling import spelled
 from mercer._core.status import Status
 from mercer._core.watch import BLIND, Steps
@@ -167,13 +167,13 @@ class BlockKrylov(Solver):
                 f"BlockKrylov needs a tol between 0 and 1, but tol={self.tol!r} came. Use 1e-6, or 1e-12 "
                 "for more."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
         if self.tol < LEAST_TOL:
             msg = (
                 f"BlockKrylov(tol={self.tol!r}): rounding in float64 leaves residuals of about 1e-15, so "
                 f"this can't be reached. Use tol >= {LEAST_TOL:g}."
             )
-            raise InputError(msg)
+            raise ParameterError(msg)
         for name in ("block", "max_basis", "max_products", "landmarks"):
             value, least = getattr(self, name), 0 if name == "landmarks" else 1
             missing = value is None and name in ("block", "max_basis")
@@ -182,7 +182,7 @@ class BlockKrylov(Solver):
                     f"BlockKrylov needs {name} >= {least}, a whole number, but {name}={value!r} came. Leave "
                     "it out for the usual one."
                 )
-                raise InputError(msg)
+                raise ParameterError(msg)
 
     def _begun(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 
-from mercer._core.errors import InputError, nearest
+from mercer._core.errors import ParameterError, nearest
 from mercer.kernels.expression import parse_call
 from mercer.solvers import SOLVERS, Solver
 
@@ -22,9 +22,9 @@ def named_solver(solver: str | Solver) -> Solver | None:
         if "(" in solver:
             return named_solver(parse_call(solver, SOLVERS, what="solver"))
         msg = f"Unknown solver {solver!r}. {nearest(solver, ['auto', *SOLVERS])}"
-        raise InputError(msg)
+        raise ParameterError(msg)
     msg = (
         f"solver must be a name or a solver object, but a {type(solver).__name__} came. "
         f"{nearest('', ['auto', *SOLVERS])}"
     )
-    raise InputError(msg)
+    raise ParameterError(msg)

@@ -182,3 +182,12 @@ def test_limits_of_the_training_rows_that_hold_are_no_matter(limits):
     for seed in range(20):
         x = run(400, 0.0, np.random.default_rng(seed))
         assert not told(x, kernel="linear", n_components=4, **limits)
+
+
+@pytest.mark.parametrize("limits", [{"contamination": 0.1}, {"limits": "approximate"}], ids=str)
+@pytest.mark.parametrize("folds", [5, 60, KFold(60)], ids=str)
+def test_limits_of_the_training_rows_need_no_fold(limits, folds):
+    """Without the middle stretch nothing moves, or fifty rows make no sixty folds: no check, no error."""
+    x = np.zeros((50, 3))
+    x[20:30] = np.random.default_rng(0).standard_normal((10, 3))
+    assert not told(x, n_components=2, kernel="linear", wild="keep", folds=folds, **limits)

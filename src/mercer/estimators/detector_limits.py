@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from mercer._core.errors import DetectorWarning, InputError, MercerWarning
+from mercer._core.errors import DetectorWarning, InputError, MercerError, MercerWarning
 from mercer.estimators.detector_parts import Rule, Scale, listed, part_model
 from mercer.estimators.detector_runs import Slowness
 from mercer.estimators.detector_strays import HeldOut, smaller_sizes, tell_optimism, tell_strays
@@ -23,7 +23,7 @@ from mercer.model.statistics import Gauge, Statistics
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer._core.types import Array, Indices
+    from mercer._core.types import Array, Flags, Indices
     from mercer.estimators.base import Projector
 
 # Rows that a model needs beyond its components before anything off them, or between them, can be judged.
@@ -116,16 +116,21 @@ def _parts(
 
 
 def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits: Limits) -> None:
-    """Hold one fold against limits that come from the training rows: one more fit, not all of them."""
+    """Hold one fold against limits that come from the training rows: one more fit, not all of them.
+
+    These limits don't need it: where the other rows can't make such a model, nothing is said.
+    """
     try:
         pace, splits = _parts(rule, model.n_components_, normal, folds)
-    except InputError:  # folds that can't be made of these rows, and that these limits don't need
+        train, test = splits[len(splits) // 2]
+        if np.any(_stopped(normal.rows, [train])):
+            return
+        held = _held_out(model, normal, train, test, pace)
+    except MercerError:
         return
-    train, test = splits[len(splits) // 2]
-    if len(train) < model.n_components_ + SPARE:
-        return
-    held = _held_out(model, normal, train, test, pace).stretched[-1]
-    tell_optimism(rule, held, limits, None if normal.weights is None else normal.weights[test])
+    if held.size == model.n_components_:
+        weights = None if normal.weights is None else normal.weights[test]
+        tell_optimism(rule, held.stretched[-1], limits, weights)
 
 
 def _held_out(
@@ -237,12 +242,7 @@ def _tell_many(k: int, n: int, rows_each: int) -> bool:
 
 def _tell_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: list[int]) -> bool:
     """Warn of what a fold takes away, and say whether it has: its rows look far out, limits are too high."""
-    x = normal.rows
-    moving = Scale.of(x).spread > 0.0
-    stopped = np.zeros(x.shape[1], dtype=bool)
-    for train in trains:
-        stopped |= moving & (Scale.of(x[train]).spread == 0.0)
-    columns = np.flatnonzero(stopped)
+    columns = np.flatnonzero(_stopped(normal.rows, trains))
     if len(columns):
         msg = (
             f"{len(columns)} column(s) change in one stretch of the rows only: "
@@ -260,6 +260,15 @@ def _tell_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: l
         return False
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
     return True
+
+
+def _stopped(x: Array, trains: list[Indices]) -> Flags:  # (d,)
+    """Columns that stand still without one of the folds, but not with it."""
+    moving = Scale.of(x).spread > 0.0
+    stopped = np.zeros(x.shape[1], dtype=bool)
+    for train in trains:
+        stopped |= moving & (Scale.of(x[train]).spread == 0.0)
+    return stopped
 
 
 def tell_blind(model: Projector, rule: Rule, limits: Limits, x: Array, stretched: str = "") -> None:

@@ -117,6 +117,25 @@ def test_weight_two_is_a_row_twice(model, kind):
     )
 
 
+@pytest.mark.parametrize("order", ["independent", "slow"])
+@pytest.mark.parametrize("model", ["wide", "linear", "pca"])
+def test_any_whole_weights_are_copies_side_by_side(model, order):
+    """Wherever stretches begin: the copies of a row are held out together, as the row is."""
+    for seed, n in ((0, 80), (1, 83), (2, 121)):
+        x = rows(n, seed=seed)
+        if order == "slow":
+            x = np.cumsum(x, axis=0) * 0.2 + x
+        counts = np.random.default_rng(seed).integers(1, 4, n)
+        one, other = (KernelPCADetector(**MODELS[model], false_alarm=0.1) for _ in range(2))
+        with warnings.catch_warnings():  # a slow process is told in both
+            warnings.simplefilter("ignore", DetectorWarning)
+            ours = one.fit(x, sample_weight=counts).limits_
+            theirs = other.fit(np.repeat(x, counts, axis=0)).limits_
+        np.testing.assert_allclose(
+            [ours.t2, ours.q, ours.index], [theirs.t2, theirs.q, theirs.index], rtol=1e-6
+        )
+
+
 def test_weights_with_a_splitter():
     x, new = rows(90), rows(20, seed=1)
     counts = np.random.default_rng(2).integers(1, 4, 90)

@@ -130,3 +130,64 @@ def test_gaps_leave_the_rows_that_many_components_need():
     assert Slowness.of(x, 0.01).gap > 5
     detector = KernelPCADetector(150, kernel="rbf").fit(x)  # of 160 rows in each fold
     assert detector.model_.n_components_ == 150
+
+
+# ── what is advised ─────────────────────────────────────────────────────────
+def told(x, **knobs):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        KernelPCADetector(**knobs).fit(x)
+    return [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"n_components": 4, "kernel": "linear"},
+        {"model": PCA(4)},
+        {"n_components": 40, "kernel": "rbf"},
+    ],
+    ids=str,
+)
+def test_only_a_kernel_that_bends_is_advised_to_be_wider(knobs):
+    slow = [
+        one
+        for seed in range(4)
+        for one in told(run(300, 0.97, np.random.default_rng(5 + seed)), **knobs)
+        if "slow process" in one
+    ]
+    assert slow
+    assert all(("wider or a linear" in one) == (knobs.get("kernel") == "rbf") for one in slow)
+
+
+@pytest.mark.parametrize("phi", [0.9, 0.97])
+@pytest.mark.parametrize(
+    ("limits", "rate"),
+    [({"contamination": 0.01}, 0.01), ({"limits": "approximate"}, 0.01)],
+    ids=str,
+)
+def test_limits_of_the_training_rows_are_checked_on_rows_held_out(limits, rate, phi):
+    """With a narrow kernel a second run makes many times the false alarms, and `fit` says so."""
+    said = r"training rows themselves.* of 80 rows .* are above, not 1\.00%"
+    for seed in range(3):
+        x = run(400, phi, np.random.default_rng(seed))
+        with pytest.warns(DetectorWarning, match=said):
+            detector = KernelPCADetector(60, kernel="rbf", **limits).fit(x)
+        new = run(2000, phi, np.random.default_rng(100 + seed))
+        assert np.mean(detector.predict(new) == -1) > 3.0 * rate
+
+
+@pytest.mark.parametrize("limits", [{"contamination": 0.05}, {"limits": "approximate"}], ids=str)
+def test_limits_of_the_training_rows_that_hold_are_no_matter(limits):
+    for seed in range(20):
+        x = run(400, 0.0, np.random.default_rng(seed))
+        assert not told(x, kernel="linear", n_components=4, **limits)
+
+
+@pytest.mark.parametrize("limits", [{"contamination": 0.1}, {"limits": "approximate"}], ids=str)
+@pytest.mark.parametrize("folds", [5, 60, KFold(60)], ids=str)
+def test_limits_of_the_training_rows_need_no_fold(limits, folds):
+    """Without the middle stretch nothing moves, or fifty rows make no sixty folds: no check, no error."""
+    x = np.zeros((50, 3))
+    x[20:30] = np.random.default_rng(0).standard_normal((10, 3))
+    assert not told(x, n_components=2, kernel="linear", wild="keep", folds=folds, **limits)

@@ -117,7 +117,7 @@ def set_aside(x: Array, wild: Flags, positions: Indices | None, names: Any) -> t
         return np.ones(len(x), dtype=bool), np.empty((0, 3))
     msg += (
         f"{rows} are set aside from the fit, as one such reading would set the scale of its column. Correct "
-        "the readings, or pass wild='keep' if they are normal."
+        "the readings, or pass wild='keep' (--wild keep) if they are normal."
     )
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
     return np.logical_not(gone), cells
@@ -148,7 +148,7 @@ def tell_crowded(x: Array, crowded: Flags, names: Any) -> None:
     msg = (
         "Readings lie far beyond all others of their column, too many or too close together to be set aside "
         f"as glitches: {'; '.join(shown)}{more}. They set the scale of that column, and a step in it may go "
-        "unseen. Clean the rows, or pass wild='keep' if these readings are normal."
+        "unseen. Clean the rows, or pass wild='keep' (--wild keep) if they are normal."
     )
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
 

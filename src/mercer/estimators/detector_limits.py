@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from mercer._core.errors import DetectorWarning, InputError, MercerWarning
+from mercer._core.errors import DetectorWarning, InputError, MercerError, MercerWarning
 from mercer.estimators.detector_parts import Rule, Scale, listed, part_model
 from mercer.estimators.detector_runs import Slowness
-from mercer.estimators.detector_strays import HeldOut, smaller_sizes, tell_strays
+from mercer.estimators.detector_strays import HeldOut, smaller_sizes, tell_optimism, tell_strays
 from mercer.estimators.validation import users_level
-from mercer.kernels import Laplacian
+from mercer.kernels import Laplacian, Linear
 from mercer.kernels.stationary import Radial
 from mercer.model.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
 from mercer.model.statistics import Gauge, Statistics
@@ -23,7 +23,7 @@ from mercer.model.statistics import Gauge, Statistics
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer._core.types import Array, Indices
+    from mercer._core.types import Array, Flags, Indices
     from mercer.estimators.base import Projector
 
 # Rows that a model needs beyond its components before anything off them, or between them, can be judged.
@@ -50,6 +50,12 @@ class Normal:
         """All rows, as the model of all rows takes them."""
         return self.scale(self.rows)
 
+    @property
+    def moments(self) -> Indices:  # (n,)
+        """Which moment each row is of: a row that repeats the one before is weight, not time."""
+        moved = np.any(self.rows[1:] != self.rows[:-1], axis=1)
+        return np.concatenate([[0], np.cumsum(moved)])
+
     def part(self, train: Indices) -> tuple[Scale, Array | None]:
         """Scale and weights of some of the rows."""
         weights = None if self.weights is None else self.weights[train]
@@ -64,25 +70,21 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
     k, weights = model.n_components_, normal.weights
     if rule.in_sample:
         own = gauge(normal.scaled)
-        return in_sample_limits(own, rule.rate, rounding=gauge.rounding, weights=weights)
+        limits = in_sample_limits(own, rule.rate, rounding=gauge.rounding, weights=weights)
+        _check_once(rule, model, normal, folds, limits)
+        return limits
     if rule.method == "approximate":
         if fit.weight < k + SPARE:
             raise InputError(_too_few(k, len(normal), "the F approximation"))
-        _tell_many(k, len(normal), APPROXIMATE_ROWS)
+        many = _tell_many(k, len(normal), APPROXIMATE_ROWS)
         own = gauge(normal.scaled)
-        return approximate_limits(
+        limits = approximate_limits(
             own, rule.rate, n=fit.weight, k=k, rounding=gauge.rounding, weights=weights
         )
-    scaled = normal.scaled
-    in_time = isinstance(folds, Integral)  # a splitter is for rows in no order
-    pace = Slowness.of(scaled, rule.rate) if in_time else Slowness.none(scaled.shape[1])
-    # The gaps never take rows away that the components need: with so many of them, neighbours stay in.
-    room = (
-        len(normal) - -(-len(normal) // int(folds)) - max(k + SPARE, HELD_OUT_ROWS * k)
-        if in_time
-        else 0
-    )
-    splits = list(_splits(folds, len(normal), weights, min(pace.gap, max(room, 0) // 2)))
+        if not many:  # or else it is told already
+            _check_once(rule, model, normal, folds, limits)
+        return limits
+    pace, splits = _parts(rule, k, normal, folds)
     found = [_held_out(model, normal, train, test, pace) for train, test in splits]
     _tell_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
     lost = _tell_lost(model, normal, [train for train, _ in splits], [one.size for one in found])
@@ -94,8 +96,41 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
         weights=counted,
     )
     if pace.any and not lost:
-        tell_strays(rule, pace, found, limits, rounding=gauge.rounding, weights=counted)
+        linear = isinstance(getattr(model, "kernel_", None), (Linear, type(None)))
+        tell_strays(
+            rule, pace, found, limits, rounding=gauge.rounding, weights=counted, linear=linear
+        )
     return limits
+
+
+def _parts(
+    rule: Rule, k: int, normal: Normal, folds: Any
+) -> tuple[Slowness, list[tuple[Indices, Indices]]]:
+    """How slow the rows are, and the folds that this asks for."""
+    scaled, n = normal.scaled, int(normal.moments[-1]) + 1
+    in_time = isinstance(folds, Integral)  # a splitter is for rows in no order
+    pace = Slowness.of(scaled, rule.rate) if in_time else Slowness.none(scaled.shape[1])
+    # The gaps never take rows away that the components need: with so many of them, neighbours stay in.
+    room = n - -(-n // int(folds)) - max(k + SPARE, HELD_OUT_ROWS * k) if in_time else 0
+    return pace, list(_splits(folds, normal, min(pace.gap, max(room, 0) // 2)))
+
+
+def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits: Limits) -> None:
+    """Hold one fold against limits that come from the training rows: one more fit, not all of them.
+
+    These limits don't need it: where the other rows can't make such a model, nothing is said.
+    """
+    try:
+        pace, splits = _parts(rule, model.n_components_, normal, folds)
+        train, test = splits[len(splits) // 2]
+        if np.any(_stopped(normal.rows, [train])):
+            return
+        held = _held_out(model, normal, train, test, pace)
+    except MercerError:
+        return
+    if held.size == model.n_components_:
+        weights = None if normal.weights is None else normal.weights[test]
+        tell_optimism(rule, held.stretched[-1], limits, weights)
 
 
 def _held_out(
@@ -139,10 +174,9 @@ def check_folds(folds: Any) -> None:
     raise InputError(msg)
 
 
-def _splits(
-    folds: Any, n: int, weights: Array | None, gap: int
-) -> Iterator[tuple[Indices, Indices]]:
+def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Indices]]:
     """A number is that many stretches of neighbouring rows; anything else is a splitter of scikit-learn."""
+    n = len(normal)
     if isinstance(folds, Integral):
         if int(folds) > n:
             msg = (
@@ -150,7 +184,7 @@ def _splits(
                 f"few hundred make limits that hold), or set `folds` to at most {n}."
             )
             raise InputError(msg)
-        yield from _stretches(int(folds), n, weights, gap)
+        yield from _stretches(int(folds), normal.moments, normal.weights, gap)
         return
     try:
         yield from check_cv(folds).split(np.empty((n, 1)))
@@ -163,21 +197,26 @@ def _splits(
 
 
 def _stretches(
-    folds: int, n: int, weights: Array | None, gap: int
+    folds: int, units: Indices, weights: Array | None, gap: int
 ) -> Iterator[tuple[Indices, Indices]]:
-    """Stretches of equal weight, each with the rows that are more than `gap` away from it."""
-    if weights is None:
-        sizes = [len(part) for part in np.array_split(np.arange(n), folds)]
+    """Stretches of equal weight, each with the rows that are more than `gap` moments away from it.
+
+    Copies of a row side by side are one moment, of their weight: a row of weight two is split from the others
+    as one that is there twice, and no row is judged by a model that has seen its copy.
+    """
+    counts = np.bincount(units, weights)  # (u,)
+    if np.all(counts == 1.0):
+        sizes = [len(part) for part in np.array_split(counts, folds)]
         fold = np.repeat(np.arange(folds), sizes)
     else:
-        # By the middle of each row's weight; that of whole numbers is where its copies would mostly be.
-        middles = np.cumsum(weights) - 0.5 * weights
-        fold = np.minimum((folds * middles / weights.sum()).astype(int), folds - 1)
-    rows = np.arange(n)
+        # By the middle of each moment's weight.
+        middles = np.cumsum(counts) - 0.5 * counts
+        fold = np.minimum((folds * middles / counts.sum()).astype(int), folds - 1)
     for one in np.unique(fold):
-        test = rows[fold == one]
-        near = (rows >= test[0] - gap) & (rows <= test[-1] + gap)
-        yield rows[~near], test
+        first, last = np.flatnonzero(fold == one)[[0, -1]]
+        near = (units >= first - gap) & (units <= last + gap)
+        test = (units >= first) & (units <= last)
+        yield np.flatnonzero(~near), np.flatnonzero(test)
 
 
 def _too_few(k: int, n: int, what: str) -> str:
@@ -188,26 +227,22 @@ def _too_few(k: int, n: int, what: str) -> str:
 
 
 # ── what to tell ────────────────────────────────────────────────────────────
-def _tell_many(k: int, n: int, rows_each: int) -> None:
-    """Warn of so many components that T² of new rows hangs on directions that are hardly known."""
+def _tell_many(k: int, n: int, rows_each: int) -> bool:
+    """Warn of so many components that T² of new rows hangs on directions hardly known, and say whether."""
     if n >= rows_each * k:
-        return
+        return False
     msg = (
         f"{k} components came from {n} rows, but limits hold from about {rows_each} rows a component on: "
         "expect other shares of false alarms than asked for. Lower `n_components`, use a wider kernel, or "
         "give more rows."
     )
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    return True
 
 
 def _tell_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: list[int]) -> bool:
     """Warn of what a fold takes away, and say whether it has: its rows look far out, limits are too high."""
-    x = normal.rows
-    moving = Scale.of(x).spread > 0.0
-    stopped = np.zeros(x.shape[1], dtype=bool)
-    for train in trains:
-        stopped |= moving & (Scale.of(x[train]).spread == 0.0)
-    columns = np.flatnonzero(stopped)
+    columns = np.flatnonzero(_stopped(normal.rows, trains))
     if len(columns):
         msg = (
             f"{len(columns)} column(s) change in one stretch of the rows only: "
@@ -225,6 +260,15 @@ def _tell_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: l
         return False
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
     return True
+
+
+def _stopped(x: Array, trains: list[Indices]) -> Flags:  # (d,)
+    """Columns that stand still without one of the folds, but not with it."""
+    moving = Scale.of(x).spread > 0.0
+    stopped = np.zeros(x.shape[1], dtype=bool)
+    for train in trains:
+        stopped |= moving & (Scale.of(x[train]).spread == 0.0)
+    return stopped
 
 
 def tell_blind(model: Projector, rule: Rule, limits: Limits, x: Array, stretched: str = "") -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
 from mercer._core.errors import DetectorWarning
 from mercer.estimators.validation import users_level
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 # So many times as many false alarms as asked for, in the widest run of twenty, are told.
 TOLERATED = 3.0
+# A number of components is advised where that run makes clearly fewer: half of what is tolerated.
+CLEARLY = 0.5
+# Luck alone makes a check of limits fail as rarely as this.
+LUCK = 1e-3
 # Numbers of components that are tried beside the model's own, as shares of it.
 SHARES = np.arange(1, 9) / 8.0
 
@@ -48,6 +53,7 @@ def tell_strays(
     *,
     rounding: float,
     weights: Array | None,
+    linear: bool,
 ) -> None:
     """Warn of limits that a run which strays a little farther would make nonsense of."""
     share = _alarms(rule, found, -1, limits, weights)
@@ -63,7 +69,24 @@ def tell_strays(
     steady = _steady(rule, found, rounding, weights)
     if steady:
         msg += f"With n_components={steady} the limits would hold better. "
-    msg += "Use a wider or a linear kernel, or rows from a longer time."
+    msg += f"Use {'' if linear else 'a wider or a linear kernel, or '}rows from a longer time."
+    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+
+
+def tell_optimism(rule: Rule, held: Statistics, limits: Limits, weights: Array | None) -> None:
+    """Warn of limits of the training rows that rows held out of a second model exceed too often."""
+    index = rule.index(limits, held)
+    alarm = ~(index <= rule.limit(limits))
+    share = float(np.average(alarm, weights=weights))
+    count = int(alarm.sum())
+    if share <= TOLERATED * rule.rate or stats.binom.sf(count - 1, len(alarm), rule.rate) > LUCK:
+        return
+    instead = "contamination" if rule.in_sample else "limits='approximate'"
+    msg = (
+        f"With {instead} the limits are those of the training rows themselves, and new rows lie farther out: "
+        f"of {len(alarm)} rows that a second model had not seen, {share:.1%} are above, not {rule.rate:.2%}. "
+        f"Leave {instead} out, which gives limits of rows held out, or lower `n_components`."
+    )
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
 
 
@@ -81,7 +104,7 @@ def _alarms(
 
 
 def _steady(rule: Rule, found: list[HeldOut], rounding: float, weights: Array | None) -> int | None:
-    """The most components with which a run that strays makes no more false alarms than is tolerated."""
+    """The most components with which a run that strays makes clearly fewer false alarms than is tolerated."""
     if (
         len({tuple(one.sizes) for one in found}) > 1
     ):  # a fold has lost components, which is told elsewhere
@@ -89,6 +112,6 @@ def _steady(rule: Rule, found: list[HeldOut], rounding: float, weights: Array | 
     for i in reversed(range(len(found[0].sizes) - 1)):
         held = Statistics.joined([one.stretched[i] for one in found])
         limits = held_out_limits(held, rule.rate, rounding=rounding, weights=weights)
-        if _alarms(rule, found, i, limits, weights) <= TOLERATED * rule.rate:
+        if _alarms(rule, found, i, limits, weights) <= CLEARLY * TOLERATED * rule.rate:
             return found[0].sizes[i]
     return None

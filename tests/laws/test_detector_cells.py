@@ -67,7 +67,7 @@ def test_kept_where_asked_for_and_blind_then():
 
 
 def test_columns_are_named_and_rows_counted_as_they_came(tmp_path):
-    frame = pd.DataFrame(X, columns=["flow", "heat", "level", "pressure", "speed", "valve"])
+    frame = pd.DataFrame(X.copy(), columns=["flow", "heat", "level", "pressure", "speed", "valve"])
     frame.iloc[100, 3] = 1e6
     weights = np.ones(300)
     weights[:50] = 0.0  # rows that are not there, but counted
@@ -171,7 +171,7 @@ CROWDS = {
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_a_crowd_of_far_readings_is_told_by_name(crowd, knobs):
     """It may be a state of the process, so it stays; but the scale is that of these rows."""
-    frame = pd.DataFrame(X, columns=["flow", "heat", "level", "pressure", "speed", "valve"])
+    frame = pd.DataFrame(X.copy(), columns=["flow", "heat", "level", "pressure", "speed", "valve"])
     frame.iloc[CROWDS[crowd], 3] = 1e6
     said = f"column 3 ('pressure'): {len(CROWDS[crowd])} of 300 rows, up to 1e+06"
     for wild in ("aside", "keep"):

@@ -84,7 +84,8 @@ def test_table_chart_json_csv_page_and_limits_have_one_limit(plant):
         (line,) = [one for one in axes[name].get_lines() if one.get_label() == "limit"]
         assert set(line.get_ydata()) == {own}
         assert set(seen.table[f"{name}_limit"]) == {own}
-        assert told["limits"][name] == own
+        # pandas before 3 may read the last digit of a number otherwise.
+        assert told["limits"][name] == pytest.approx(own, rel=1e-12)
         assert {float(row[f"{name}_limit"]) for row in rows} == {own}
         assert f"below {own:.4g}" in str(detector.limits_)
         assert f"below {own:.4g}" in page

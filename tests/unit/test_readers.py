@@ -124,6 +124,9 @@ LINES = st.lists(st.lists(FIELDS, min_size=2, max_size=2).map(",".join), min_siz
 
 
 # Whatever comes, NumPy's parser and ours agree, in numbers and in what is refused.
+@pytest.mark.filterwarnings(
+    "ignore::mercer._core.errors.RoundingWarning"
+)  # of integers beyond 2^53
 @settings(max_examples=200, deadline=None)
 @given(LINES, st.sampled_from(["\n", "\r\n", "\n\n", ",1\n"]))
 def test_the_fast_path_reads_what_the_other_one_reads(tmp_path_factory, lines, end):

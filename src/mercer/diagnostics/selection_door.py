@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,10 @@ def check_judge(judge: Any, y: Array | None) -> Any:
 
 
 def _are_classes(y: Array) -> bool:
-    if type_of_target(y) not in ("binary", "multiclass"):
+    with warnings.catch_warnings():  # of many classes, which is told below in our own words
+        warnings.simplefilter("ignore", UserWarning)
+        kind = type_of_target(y)
+    if kind not in ("binary", "multiclass"):
         return False
     return y.dtype.kind not in "iuf" or len(np.unique(y)) <= MOST_CLASSES
 

@@ -82,8 +82,9 @@ def dual_fit(
     offset = operator.row_means @ coef  # (k,)
     sections = GivenSections(operator.n) if kernel.is_precomputed else KernelSections(kernel, x)
     spread = np.sqrt(pairs.values / operator.weight)  # of the scores
+    terms = largest * np.linalg.norm(coef, axis=0) + np.abs(offset)
     dtype = projection_dtype(
-        x.dtype, largest * np.linalg.norm(coef, axis=0) + np.abs(offset), spread
+        x.dtype, terms, spread, (largest, float(np.max(np.abs(coef))), float(np.max(spread)))
     )
     projection = Projection(sections, coef.astype(dtype), offset.astype(dtype))
     shares, lowest = operator.shares, 0.0 if seen is None else seen.lowest

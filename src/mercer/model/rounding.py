@@ -118,9 +118,10 @@ def features_moved(trace: float, top: float, unit: float) -> float:
 
 
 def in_precision(values: Array, dtype: Any) -> Array:
-    """The values in a precision, or in float64 where it can't hold them, as of 1e60 times a kernel."""
-    largest = float(np.max(np.abs(values), initial=0.0))
-    return values.astype(dtype if largest <= float(np.finfo(dtype).max) else np.float64)
+    """The values in a precision, or in float64 where it can't hold them, as of 1e±60 times a kernel."""
+    largest, limits = float(np.max(np.abs(values), initial=0.0)), np.finfo(dtype)
+    fits = largest == 0.0 or float(limits.tiny) <= largest <= float(limits.max)
+    return values.astype(dtype if fits else np.float64)
 
 
 def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0.0) -> EigenPairs:

@@ -174,6 +174,24 @@ def test_scores_are_as_uncorrelated_as_told(kernel, dtype, rng):
     assert found <= model.fit_.orthogonality + 1e-15
 
 
+@pytest.mark.parametrize(
+    "kernel", [Polynomial(10), 1e39 * RBF(1e-8), 1e-40 * RBF(1e-8), 1e-200 * RBF(1e-8)], ids=repr
+)
+def test_a_float32_model_has_scores_of_its_own_rows_whatever_the_unit(kernel, rng):
+    """Eigenvalues, coefficients or scores that float32 can't hold are handed out in float64."""
+    x = (2e3 * rng.standard_normal((60, 5))).astype(np.float32)
+    model, double = KernelPCA(3, kernel=kernel), KernelPCA(3, kernel=kernel).fit(x.astype(float))
+    scores = model.fit_transform(x)
+    np.testing.assert_allclose(model.transform(x), scores, atol=1e-5 * np.abs(scores).max())
+    np.testing.assert_allclose(model.eigenvalues_, double.eigenvalues_, rtol=1e-6)
+    np.testing.assert_allclose(
+        np.square(scores, dtype=float).sum(0), double.eigenvalues_, rtol=1e-5
+    )
+    errors = model.reconstruction_error(x)
+    expected = double.reconstruction_error(x.astype(float))
+    np.testing.assert_allclose(errors, expected, atol=1e-5 * np.abs(expected).max())
+
+
 def test_one_number_wherever_it_is_told(tmp_path, rng):
     x = rng.standard_normal((120, 4)).astype(np.float32)
     model = KernelPCA(3, kernel=RBF(0.1)).fit(x)

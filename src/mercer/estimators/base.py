@@ -17,6 +17,7 @@ from mercer.estimators.form import Form
 from mercer.estimators.progress import CallbackSupport, announced
 from mercer.estimators.saving import Saving
 from mercer.estimators.validation import require_finite
+from mercer.model.projection import holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
 from mercer.model.statistics import score_variances
@@ -80,7 +81,15 @@ class Projector(
         fit = self._fit(X, sample_weight)
         if fit.is_low_rank or has_light_rows(sample_weight):
             return self.transform(X)
-        return fit.scores.astype(self._dtype, copy=False)
+        return fit.scores.astype(self._scores_dtype, copy=False)
+
+    @property
+    def _scores_dtype(self) -> np.dtype[Any]:
+        """That of the rows, or float64 where it can't hold the scores, as of 1e-200 times a kernel."""
+        if self._dtype == np.float64:
+            return self._dtype
+        spread = np.sqrt(np.max(score_variances(self._current()), initial=0.0))
+        return self._dtype if holds(self._dtype, float(spread)) else np.dtype(np.float64)
 
     def _fit(self, X: Any, sample_weight: Any) -> Fit:
         """Fit, record, and hand the value over: `fit` and `fit_transform` are two ways to read it."""
@@ -108,7 +117,7 @@ class Projector(
         if kernel is not None:
             check_kernel_rows(kernel, rows)
         if out is not None:
-            check_out(out, X, (int(rows.shape[0]), projection.n_components), self._dtype)
+            check_out(out, X, (int(rows.shape[0]), projection.n_components), self._scores_dtype)
         points = getattr(projection.sections, "points", None)
         if isinstance(points, RowSource):  # the model's own rows are still in a file
             points.check_unchanged()
@@ -117,7 +126,7 @@ class Projector(
         if isinstance(rows, RowSource):
             rows.check_unchanged()
         require_scores(scores, kernel)
-        return scores.astype(self._dtype, copy=False) if out is None else out
+        return scores.astype(self._scores_dtype, copy=False) if out is None else out
 
     def reconstruction_error(self, X: Any, diag: Any = None) -> Array:
         """Squared distance, in feature space, of each row from its projection on the components.
@@ -157,7 +166,7 @@ class Projector(
                 )
                 raise InputError(msg)
         errors = FeatureSpace.of(self._current()).errors(rows, own)
-        return errors.astype(self._dtype, copy=False)
+        return in_precision(errors, self._dtype)
 
     def _current(self) -> Fit:
         """The fitted value."""

@@ -180,9 +180,10 @@ def require_scores(scores: Array, kernel: Kernel | None) -> None:
     of = "The scores" if kernel is None else f"Values of {kernel!r}"
     n = int(np.count_nonzero(~np.isfinite(scores).all(axis=1)))
     msg = (
-        f"{of} overflow {scores.dtype} for {n} of {len(scores)} rows, the first of them row {bad[1]}. Such "
-        "rows are far from all that the model was fitted on: drop them or look into them, or fit with a "
-        "kernel that is bounded (RBF, Matern, Cosine)."
+        f"{of} overflow {scores.dtype} for {n} of {len(scores)} rows, the first of them row {bad[1]}, or are "
+        "no numbers there (NaN). Such rows are far from all that the model was fitted on, or the kernel is "
+        "not defined there: drop them or look into them, or fit with a kernel that is bounded (RBF, Matern, "
+        "Cosine)."
     )
     raise InputError(msg)
 

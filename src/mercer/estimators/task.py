@@ -61,7 +61,7 @@ class Task:
     asked: int | float | None
     plan: Plan
     rng: np.random.Generator
-    start: np.random.Generator  # as it was before anything was drawn
+    start: np.random.Generator  # as it was before anything was drawn, where there is a pre-image
     loads: bool = False  # whether rows of a source are read into memory
     borrows: bool = (
         False  # whether rows are the caller's, and a model that keeps them needs its own
@@ -118,7 +118,7 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
     """Check what came, resolve the kernel, and plan."""
     kernel, approximation = as_kernel(model.kernel), named_approximation(model.approximation)
     method, rng = named_preimage(model.preimage), as_generator(model.random_state)
-    start = deepcopy(rng)
+    start = rng if method is None else deepcopy(rng)
     # An exact model keeps these rows, and the caller may change his: they are copied at the end of the fit,
     # when its tiles are gone; before it where a function of the user's own might write into them.
     exact = approximation is None or approximation.refine > 0

@@ -17,7 +17,7 @@ from mercer.model.borders import SMALL_ROWS, lapack_share
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
-from mercer.model.rounding import MatrixRounding, handed_out
+from mercer.model.rounding import PROBE_ROWS, MatrixRounding, handed_out, spread_over
 from mercer.model.space import FeatureMean
 from mercer.operators import Centred, RoundedGram, StoredGram, TiledGram
 from mercer.operators.sections import GivenSections, KernelSections
@@ -82,8 +82,9 @@ def dual_fit(
     offset = operator.row_means @ coef  # (k,)
     sections = GivenSections(operator.n) if kernel.is_precomputed else KernelSections(kernel, x)
     spread = np.sqrt(pairs.values / operator.weight)  # of the scores
+    terms = largest * np.linalg.norm(coef, axis=0) + np.abs(offset)
     dtype = projection_dtype(
-        x.dtype, largest * np.linalg.norm(coef, axis=0) + np.abs(offset), spread
+        x.dtype, terms, spread, (largest, float(np.max(np.abs(coef))), float(np.max(spread)))
     )
     projection = Projection(sections, coef.astype(dtype), offset.astype(dtype))
     shares, lowest = operator.shares, 0.0 if seen is None else seen.lowest
@@ -153,7 +154,11 @@ def gram_operators(
 
 def _few(x: Rows) -> Rows:
     n = int(x.shape[0])
-    return take_rows(x, np.unique(np.linspace(0, n - 1, 100).astype(np.intp)))
+    return (
+        x
+        if n <= PROBE_ROWS and isinstance(x, np.ndarray)
+        else take_rows(x, spread_over(n, PROBE_ROWS))
+    )
 
 
 def _constant(kernel: Kernel, x: Rows) -> float:
@@ -163,7 +168,7 @@ def _constant(kernel: Kernel, x: Rows) -> float:
     """
     if not kernel.parallel:
         return 0.0
-    few = _few(x).astype(np.float64)
+    few = _few(x).astype(np.float64, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
         tile = kernel.tile(few, few)
         mean = float(tile.mean())

@@ -14,7 +14,7 @@ from mercer.model.budget import SLICE_BYTES
 from mercer.operators.sections import POINTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mercer._core.types import Array, Rows
     from mercer.operators.sections import Sections
@@ -29,15 +29,25 @@ SLICE_ROWS = 256
 SCORE_ROUNDING = 1e-4
 
 
-def projection_dtype(dtype: Any, terms: Array, spread: Array) -> np.dtype[Any]:
-    """The precision of the rows, or float64 where their terms cancel too much for it.
+def projection_dtype(
+    dtype: Any, terms: Array, spread: Array, sizes: Sequence[float] = ()
+) -> np.dtype[Any]:
+    """The precision of the rows, or float64 where it can't hold their terms or these cancel too much for it.
 
     A score is a sum of terms that may be much larger than itself: kernel values far from zero beside a
-    large offset, or large coefficients of either sign.
+    large offset, or large coefficients of either sign. `sizes` are the largest kernel value, coefficient or
+    the like, none of which may overflow, nor lose digits as a number below the smallest normal one does.
     """
     eps = float(np.finfo(dtype).eps)
-    enough = np.all(eps * terms <= SCORE_ROUNDING * spread)
+    enough = np.all(eps * terms <= SCORE_ROUNDING * spread) and holds(dtype, *sizes)
     return np.dtype(dtype) if enough else np.dtype(np.float64)
+
+
+def holds(dtype: Any, *sizes: float) -> bool:
+    """Whether a precision has room for numbers of these sizes, and for some 10⁴ times as large or small."""
+    limits = np.finfo(dtype)
+    low, high = float(limits.tiny) / SCORE_ROUNDING, float(limits.max) * SCORE_ROUNDING
+    return all(low <= size <= high for size in sizes if size > 0.0)
 
 
 @dataclass(frozen=True, repr=False)

@@ -80,12 +80,12 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
         return unit
     if not kernel.shift_invariant:
         # A power multiplies the relative error of a sum of d products by its exponent.
-        few = take_rows(x, _spread_over(operator.n, POWER_ROWS)).astype(np.float64)
+        few = take_rows(x, spread_over(operator.n, POWER_ROWS)).astype(np.float64)
         grown = entry_error(kernel, few) / float(np.finfo(np.float64).eps)
         unit = max(unit, grown * float(np.finfo(operator.dtype).eps))
         if operator.dtype == np.float64:
             return unit
-    chosen = _spread_over(operator.n, PROBE_ROWS)
+    chosen = spread_over(operator.n, PROBE_ROWS)
     few = take_rows(x, chosen).astype(np.float64)
     block = operator.gram.block(chosen).astype(np.float64) + operator.gram.minus
     np.fill_diagonal(block, -np.inf)  # which is known, and not taken from a tile
@@ -103,9 +103,9 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
     return max(unit, float(np.max(gaps, initial=0.0)) / largest if largest > 0.0 else 0.0)
 
 
-def _spread_over(n: int, count: int) -> Indices:
-    """Positions of so many rows, from the first to the last."""
-    return np.unique(np.linspace(0, n - 1, count).astype(np.intp))
+def spread_over(n: int, count: int) -> Indices:
+    """Positions of so many rows, from the first to the last, or of all of them."""
+    return np.arange(n) if n <= count else np.linspace(0, n - 1, count).astype(np.intp)
 
 
 def features_moved(trace: float, top: float, unit: float) -> float:
@@ -118,9 +118,10 @@ def features_moved(trace: float, top: float, unit: float) -> float:
 
 
 def in_precision(values: Array, dtype: Any) -> Array:
-    """The values in a precision, or in float64 where it can't hold them, as of 1e60 times a kernel."""
-    largest = float(np.max(np.abs(values), initial=0.0))
-    return values.astype(dtype if largest <= float(np.finfo(dtype).max) else np.float64)
+    """The values in a precision, or in float64 where it can't hold them, as of 1e±60 times a kernel."""
+    largest, limits = float(np.max(np.abs(values), initial=0.0)), np.finfo(dtype)
+    fits = largest == 0.0 or float(limits.tiny) <= largest <= float(limits.max)
+    return values.astype(dtype if fits else np.float64)
 
 
 def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0.0) -> EigenPairs:

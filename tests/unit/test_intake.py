@@ -278,3 +278,26 @@ def test_what_has_no_rows_is_refused_in_words(case, door):
 def test_the_drop_in_says_what_to_pass():
     with pytest.raises(InputError, match=r"pyarrow\.table\(x\)"):
         drop_in.KernelPCA(2).fit(Stream(TABLE))
+
+
+# ── things that are no rows ─────────────────────────────────────────────────
+class Exchanged:
+    """A frame that speaks the interchange protocol, and nothing else."""
+
+    def __dataframe__(self, *_args, **_options):
+        raise NotImplementedError
+
+
+NO_ROWS = {
+    "dict": (lambda: {name: X[:, j] for j, name in enumerate(NAMES)}, r"pandas\.DataFrame"),
+    "set": (lambda: {1.0, 2.0}, "a list of rows"),
+    "interchange": (Exchanged, "from_dataframe"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_ROWS)
+@pytest.mark.parametrize("door", sorted({*DOORS, *DENSE} - {"landmarks"}))  # which may be a number
+def test_what_is_no_table_is_refused_with_what_makes_one(door, kind):
+    make, remedy = NO_ROWS[kind]
+    with pytest.raises(InputError, match=rf" is a \w+; an array, .* is needed\. Pass .*{remedy}"):
+        (DOORS | DENSE)[door](make())

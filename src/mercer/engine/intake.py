@@ -7,6 +7,7 @@ its buffers when they are wrong, and a lazy table holds no rows at all. Every do
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Set
 from typing import Any, NoReturn
 
 import numpy as np
@@ -42,6 +43,7 @@ def admitted(x: Any, *, what: str = "X") -> Any:
         require_sound(x, what=what)
         return x
     refuse_lazy(x, what=what)
+    _refuse_no_rows(x, what=what)
     if isinstance(x, np.ma.MaskedArray):
         _require_unmasked(x, what)
         return np.ma.getdata(x)
@@ -72,6 +74,19 @@ def refuse_lazy(x: Any, *, what: str = "X") -> None:
     streams = hasattr(x, "__arrow_c_stream__") and not isinstance(x, type)
     if streams and (hasattr(x, "read_all") or home not in ("pandas", "polars", "pyarrow")):
         msg = f"{what} is a {type(x).__name__}, an Arrow stream; a table is needed. Pass pyarrow.table(x)."
+        raise InputError(msg)
+
+
+def _refuse_no_rows(x: Any, *, what: str) -> None:
+    """Raise for columns by name, sets, and frames that only another package can open."""
+    remedy = None
+    if isinstance(x, (Mapping, Set)):
+        remedy = "pandas.DataFrame(x)" if isinstance(x, Mapping) else "a list of rows"
+    elif hasattr(x, "__dataframe__") and not hasattr(x, "__array__"):
+        remedy = "pandas.api.interchange.from_dataframe(x)"
+    if remedy is not None and not isinstance(x, type):
+        kind = type(x).__name__
+        msg = f"{what} is a {kind}; an array, a list of rows or a data frame is needed. Pass {remedy}."
         raise InputError(msg)
 
 

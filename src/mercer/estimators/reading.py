@@ -69,6 +69,7 @@ def batch_rows(model: Any, X: Any, past: Stream | None) -> Rows:
         return source
     # The first batch says which columns there are, and is then checked as any other: of one row too.
     twin = copy(model)
+    X = admitted(X)
     remember_columns(twin, X)
     return check_rows(twin, X, reset=False)
 

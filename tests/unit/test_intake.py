@@ -76,9 +76,7 @@ def masked():
 
 @pytest.mark.parametrize("door", [*DOORS, *DENSE])
 def test_masked_values_are_refused_with_their_place(door):
-    with pytest.raises(
-        InputError, match=r"1 masked value\(s\), the first in row 7, column 2.*missing"
-    ):
+    with pytest.raises(InputError, match=r"1 masked value, the first in row 7, column 2.*missing"):
         (DOORS | DENSE)[door](masked())
 
 
@@ -92,14 +90,14 @@ MASKED = {
 
 @pytest.mark.parametrize("kind", MASKED)
 def test_masked_values_are_refused_in_whatever_form(kind):
-    with pytest.raises(InputError, match=r"masked value\(s\), the first in row 7, column 2"):
+    with pytest.raises(InputError, match=r"masked values?, the first in row 7, column 2"):
         model().fit(MASKED[kind]())
 
 
 def test_masked_values_over_a_memory_map_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", X)
     rows = np.ma.array(np.load(tmp_path / "x.npy", mmap_mode="r"), mask=masked().mask)
-    with pytest.raises(InputError, match=r"1 masked value\(s\)"):
+    with pytest.raises(InputError, match=r"1 masked value"):
         model().fit(rows)
 
 
@@ -123,17 +121,17 @@ def test_masks_are_refused_beside_the_rows_too():
     gap = np.arange(N) == 3
     labels = np.ma.array(np.arange(N) % 2, mask=gap)
     for y in (labels, list(labels)):
-        with pytest.raises(InputError, match=r"y has 1 masked value\(s\), the first in row 3\."):
+        with pytest.raises(InputError, match=r"y has 1 masked value, the first in row 3\."):
             select(X, y=y)
     weights = np.ma.array(np.ones(N), mask=gap)
     for fit in (model().fit, mercer.IncrementalKernelPCA(2, kernel=RBF(0.5)).partial_fit):
         with pytest.raises(
-            InputError, match=r"sample_weight has 1 masked value\(s\), the first in row 3\."
+            InputError, match=r"sample_weight has 1 masked value, the first in row 3\."
         ):
             fit(X, sample_weight=weights)
     K = np.ma.array(RBF(0.5)(X), mask=gap[:, None] & gap)
     given = mercer.KernelPCA(2, kernel="precomputed")
-    with pytest.raises(InputError, match=r"masked value\(s\), the first in row 3, column 3"):
+    with pytest.raises(InputError, match=r"masked values?, the first in row 3, column 3"):
         given.fit(K)
     given.fit(K.data)
     with pytest.raises(InputError, match=r"diag has 1 masked"):

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, many
 
 # Queries that have not run: which object, and what makes rows of it.
 LAZY = {
@@ -37,7 +37,7 @@ def admitted(x: Any, *, what: str = "X") -> Any:
     >>> admitted(np.ma.array([[1.0, 2.0]], mask=[[False, True]]))
     Traceback (most recent call last):
         ...
-    mercer._core.errors.InputError: X has 1 masked value(s), the first in row 0, column 1. ...
+    mercer._core.errors.InputError: X has 1 masked value, the first in row 0, column 1. ...
     """
     if sparse.issparse(x):
         require_sound(x, what=what)
@@ -98,8 +98,8 @@ def _require_unmasked(x: Any, what: str, first: int = 0) -> None:
     row, *columns = (int(i) for i in np.argwhere(mask)[0])
     place = f"row {first + row}" + "".join(f", column {j}" for j in columns)
     msg = (
-        f"{what} has {int(mask.sum())} masked value(s), the first in {place}. A masked value is missing, "
-        "and kernels need all of them: drop those rows, or fill them in (X.filled, SimpleImputer)."
+        f"{what} has {many(int(mask.sum()), 'masked value')}, the first in {place}. A masked value is "
+        "missing, and kernels need all of them: drop those rows, or fill them in (X.filled, SimpleImputer)."
     )
     raise InputError(msg)
 

@@ -75,6 +75,33 @@ def test_a_wrong_value_of_an_option_is_wrong_usage(args):
     assert result.stderr.splitlines()[-1].startswith("Error: ")
 
 
+def test_messages_name_the_option_that_was_given():
+    said = run("select", "data.npy", "--criterion", "foo").stderr.splitlines()[-1]
+    names = "'agreement', 'denoising', 'reconstruction' and 'variance'"
+    assert said == f"Error: --criterion must be one of {names} without --supervised; got 'foo'."
+    run(*DETECTOR, "-o", "d.mercer")
+    assert (
+        "no column 'nope', as --time needs"
+        in run("monitor", "d.mercer", "data.csv", "--time", "nope").stderr
+    )
+    assert (
+        "no column 'nope', as --id needs"
+        in run("monitor", "d.mercer", "data.csv", "--id", "nope").stderr
+    )
+
+
+def test_one_row_is_told_in_the_singular():
+    run(*DETECTOR, "-o", "d.mercer")
+    run("fit", "data.npy", "--preimage", "ridge", "-o", "back.mercer")
+    said = run("reconstruct", "back.mercer", "one.csv", "-o", "r.csv")
+    assert said.exit_code == 0
+    assert "mean squared error" in said.output
+    assert "beside" not in said.output
+    assert run("report", "d.mercer", "one.csv", "-o", "r.html").exit_code == 0
+    page = Path("r.html").read_text(encoding="utf-8")
+    assert "None of 1" not in page
+
+
 def test_two_options_that_exclude_each_other_are_called_as_the_shell_has_them():
     said = run(*DETECTOR, "--false-alarm", ".1", "--contamination", ".1").stderr
     assert said.startswith("Error: --false-alarm 0.1 and --contamination 0.1 ")

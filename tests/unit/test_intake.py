@@ -76,9 +76,7 @@ def masked():
 
 @pytest.mark.parametrize("door", [*DOORS, *DENSE])
 def test_masked_values_are_refused_with_their_place(door):
-    with pytest.raises(
-        InputError, match=r"1 masked value\(s\), the first in row 7, column 2.*missing"
-    ):
+    with pytest.raises(InputError, match=r"1 masked value, the first in row 7, column 2.*missing"):
         (DOORS | DENSE)[door](masked())
 
 
@@ -92,14 +90,14 @@ MASKED = {
 
 @pytest.mark.parametrize("kind", MASKED)
 def test_masked_values_are_refused_in_whatever_form(kind):
-    with pytest.raises(InputError, match=r"masked value\(s\), the first in row 7, column 2"):
+    with pytest.raises(InputError, match=r"masked values?, the first in row 7, column 2"):
         model().fit(MASKED[kind]())
 
 
 def test_masked_values_over_a_memory_map_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", X)
     rows = np.ma.array(np.load(tmp_path / "x.npy", mmap_mode="r"), mask=masked().mask)
-    with pytest.raises(InputError, match=r"1 masked value\(s\)"):
+    with pytest.raises(InputError, match=r"1 masked value"):
         model().fit(rows)
 
 
@@ -123,17 +121,17 @@ def test_masks_are_refused_beside_the_rows_too():
     gap = np.arange(N) == 3
     labels = np.ma.array(np.arange(N) % 2, mask=gap)
     for y in (labels, list(labels)):
-        with pytest.raises(InputError, match=r"y has 1 masked value\(s\), the first in row 3\."):
+        with pytest.raises(InputError, match=r"y has 1 masked value, the first in row 3\."):
             select(X, y=y)
     weights = np.ma.array(np.ones(N), mask=gap)
     for fit in (model().fit, mercer.IncrementalKernelPCA(2, kernel=RBF(0.5)).partial_fit):
         with pytest.raises(
-            InputError, match=r"sample_weight has 1 masked value\(s\), the first in row 3\."
+            InputError, match=r"sample_weight has 1 masked value, the first in row 3\."
         ):
             fit(X, sample_weight=weights)
     K = np.ma.array(RBF(0.5)(X), mask=gap[:, None] & gap)
     given = mercer.KernelPCA(2, kernel="precomputed")
-    with pytest.raises(InputError, match=r"masked value\(s\), the first in row 3, column 3"):
+    with pytest.raises(InputError, match=r"masked values?, the first in row 3, column 3"):
         given.fit(K)
     given.fit(K.data)
     with pytest.raises(InputError, match=r"diag has 1 masked"):
@@ -278,3 +276,26 @@ def test_what_has_no_rows_is_refused_in_words(case, door):
 def test_the_drop_in_says_what_to_pass():
     with pytest.raises(InputError, match=r"pyarrow\.table\(x\)"):
         drop_in.KernelPCA(2).fit(Stream(TABLE))
+
+
+# ── things that are no rows ─────────────────────────────────────────────────
+class Exchanged:
+    """A frame that speaks the interchange protocol, and nothing else."""
+
+    def __dataframe__(self, *_args, **_options):
+        raise NotImplementedError
+
+
+NO_ROWS = {
+    "dict": (lambda: {name: X[:, j] for j, name in enumerate(NAMES)}, r"pandas\.DataFrame"),
+    "set": (lambda: {1.0, 2.0}, "a list of rows"),
+    "interchange": (Exchanged, "from_dataframe"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_ROWS)
+@pytest.mark.parametrize("door", sorted({*DOORS, *DENSE} - {"landmarks"}))  # which may be a number
+def test_what_is_no_table_is_refused_with_what_makes_one(door, kind):
+    make, remedy = NO_ROWS[kind]
+    with pytest.raises(InputError, match=rf" is a \w+; an array, .* is needed\. Pass .*{remedy}"):
+        (DOORS | DENSE)[door](make())

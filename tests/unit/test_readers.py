@@ -584,6 +584,14 @@ def test_rows_of_another_file_are_refused(way, tmp_path):
         open_table(elsewhere(build)(tmp_path), Reading(array="x"))
 
 
+def test_a_link_to_another_file_is_told_where_no_data_set_was_named(tmp_path):
+    for build, name in ((linked, "x"), (soft, "out")):
+        with pytest.raises(
+            DataError, match=f"'{name}' is a link to another file, which is not followed"
+        ):
+            open_table(elsewhere(build)(tmp_path))
+
+
 def test_soft_links_inside_a_file_are_followed(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["a/b"], file["link"] = np.arange(12.0).reshape(6, 2), h5py.SoftLink("a/b")

@@ -651,7 +651,7 @@ BAD = {
     ),
     "batch masked": (
         batches(np.ma.masked_equal(X, X[9, 1])),
-        r"batch 0 \(the 1st\).* has 1 masked value\(s\), the first in row 9, column 1\.",
+        r"batch 0 \(the 1st\).* has 1 masked values?, the first in row 9, column 1\.",
     ),
     "frame NaN": (batches(pandas_frame(spoilt(np.nan))), r"row 43.*column 2 \('weight'\)"),
     "frame missing": (

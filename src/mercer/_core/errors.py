@@ -124,6 +124,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"{hint}Known names: {', '.join(map(repr, names))}."
 
 
+def many(n: int, noun: str) -> str:
+    """A number of things, with the noun in the singular for one.
+
+    >>> many(1, "such value"), many(2, "row")
+    ('1 such value', '2 rows')
+    """
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def quoted(text: str) -> str:
     """A text in quotes, the beginning of a long one: files may hold anything, and a message is one line.
 

@@ -131,7 +131,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
         from mercer.io.table import Reading
 
         names = [field.name for field in fields(Reading)]
-        given = {name: options.pop(name) for name in names}
+        given = {name: options.pop(name) for name in names if name in options}
         return function(*args, reading=Reading(**given), **options)
 
     update_wrapper(run, function)  # the options below it come along

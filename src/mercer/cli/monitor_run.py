@@ -70,7 +70,7 @@ def named_by_time(reading: Reading, time: str | None) -> Reading:
             "Leave one of them out."
         )
         raise click.UsageError(msg)
-    return replace(reading, id=time)
+    return replace(reading, id=time, id_option="--time")
 
 
 def monitored(detector: Any, sheet: Sheet, *, top: int) -> Seen:

@@ -139,8 +139,8 @@ class Loss:
         return 1.0 if self.seen is None else float(np.sum(self.seen.count))
 
     def __str__(self) -> str:
-        share = f" ({self.error / self.of_mean:.1%} of it)" if self.of_mean > 0 else ""
-        return (
-            f"mean squared error {self.error:.4g}, beside {self.of_mean:.4g} of the mean of the rows{share}, "
-            "in the units of the model"
-        )
+        beside = ""  # rows that are all alike, or one, are their mean
+        if self.of_mean > 0:
+            share = f"{self.error / self.of_mean:.1%} of it"
+            beside = f", beside {self.of_mean:.4g} of the mean of the rows ({share})"
+        return f"mean squared error {self.error:.4g}{beside}, in the units of the model"

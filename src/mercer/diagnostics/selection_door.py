@@ -94,7 +94,10 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
         return _check_scoring(criterion)
     chosen = CRITERIA[0] if criterion is None else criterion
     if chosen not in CRITERIA:
-        msg = f"criterion={criterion!r} came without y. {nearest(str(criterion), CRITERIA)}"
+        names = ", ".join(map(repr, CRITERIA[:-1]))
+        hint = nearest(str(criterion), CRITERIA).partition("Known names")[0]
+        msg = f"criterion must be one of {names} and {CRITERIA[-1]!r} where no y is given; got {criterion!r}."
+        msg = f"{msg} {hint}".strip()
         raise ParameterError(msg)
     if sparse.issparse(rows) and chosen in ("denoising", "reconstruction"):
         msg = (

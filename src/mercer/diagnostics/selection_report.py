@@ -246,7 +246,8 @@ def _first_place(best: Outcome, row: dict[str, Any], equal: int, *, judged: bool
         name = "score" if "score" in row else "captured"
         text += f"{name} {row[name]:.4g}"
     if equal > 1 and judged:
-        text += f"; {equal - 1} of the others are within one standard error of it"
+        are = "is" if equal == 2 else "are"
+        text += f"; {equal - 1} of the others {are} within one standard error of it"
     elif equal > 1:
         text += (
             f"; {equal} candidates are within one standard error of the best, and of these it has the fewest "

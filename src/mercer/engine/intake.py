@@ -7,12 +7,13 @@ its buffers when they are wrong, and a lazy table holds no rows at all. Every do
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Set
 from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, many
 
 # Queries that have not run: which object, and what makes rows of it.
 LAZY = {
@@ -36,12 +37,13 @@ def admitted(x: Any, *, what: str = "X") -> Any:
     >>> admitted(np.ma.array([[1.0, 2.0]], mask=[[False, True]]))
     Traceback (most recent call last):
         ...
-    mercer._core.errors.InputError: X has 1 masked value(s), the first in row 0, column 1. ...
+    mercer._core.errors.InputError: X has 1 masked value, the first in row 0, column 1. ...
     """
     if sparse.issparse(x):
         require_sound(x, what=what)
         return x
     refuse_lazy(x, what=what)
+    _refuse_no_rows(x, what=what)
     if isinstance(x, np.ma.MaskedArray):
         _require_unmasked(x, what)
         return np.ma.getdata(x)
@@ -75,6 +77,19 @@ def refuse_lazy(x: Any, *, what: str = "X") -> None:
         raise InputError(msg)
 
 
+def _refuse_no_rows(x: Any, *, what: str) -> None:
+    """Raise for columns by name, sets, and frames that only another package can open."""
+    remedy = None
+    if isinstance(x, (Mapping, Set)):
+        remedy = "pandas.DataFrame(x)" if isinstance(x, Mapping) else "a list of rows"
+    elif hasattr(x, "__dataframe__") and not hasattr(x, "__array__"):
+        remedy = "pandas.api.interchange.from_dataframe(x)"
+    if remedy is not None and not isinstance(x, type):
+        kind = type(x).__name__
+        msg = f"{what} is a {kind}; an array, a list of rows or a data frame is needed. Pass {remedy}."
+        raise InputError(msg)
+
+
 def _require_unmasked(x: Any, what: str, first: int = 0) -> None:
     """Raise with the place of the first masked value."""
     mask = np.ma.getmaskarray(x)
@@ -83,8 +98,8 @@ def _require_unmasked(x: Any, what: str, first: int = 0) -> None:
     row, *columns = (int(i) for i in np.argwhere(mask)[0])
     place = f"row {first + row}" + "".join(f", column {j}" for j in columns)
     msg = (
-        f"{what} has {int(mask.sum())} masked value(s), the first in {place}. A masked value is missing, "
-        "and kernels need all of them: drop those rows, or fill them in (X.filled, SimpleImputer)."
+        f"{what} has {many(int(mask.sum()), 'masked value')}, the first in {place}. A masked value is "
+        "missing, and kernels need all of them: drop those rows, or fill them in (X.filled, SimpleImputer)."
     )
     raise InputError(msg)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import RoundingWarning, users_level
+from mercer._core.errors import RoundingWarning, many, users_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,8 +71,9 @@ def tell_rounded(
     place = at or f"row {found.row}"
     msg = (
         f"{what} has numbers that float64 does not hold exactly: {found.value} in {place}, column {column} "
-        f"is read as {_shown(found.read)} ({found.n_values} such value(s) among the rows read with it). "
-        "Leave out a column of identifiers; subtract an offset from large numbers whose differences matter."
+        f"is read as {_shown(found.read)} ({many(found.n_values, 'such value')} among the rows read with "
+        "it). Leave out a column of identifiers; subtract an offset from large numbers whose differences "
+        "matter."
     )
     warnings.warn(msg, RoundingWarning, stacklevel=users_level())
 

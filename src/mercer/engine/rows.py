@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, many
 from mercer.engine.intake import admitted
 from mercer.engine.rounding import warn_rounded
 from mercer.engine.tiles import row_slices
@@ -169,7 +169,7 @@ class Place:
             where += f", which is row {int(self.part_rows[row])} of {self.part}"
         name = "" if self.columns is None else f" ({self.columns[column]!r})"
         msg = (
-            f"{value} in {self.source}: first in {where}, column {column}{name}; {count} such value(s) "
+            f"{value} in {self.source}: first in {where}, column {column}{name}; {many(count, 'such value')} "
             "in the rows read with it. Kernels need finite numbers: drop those rows, or fill them in."
         )
         raise InputError(msg)

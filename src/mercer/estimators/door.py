@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, many
 from mercer.engine.frames import held
 from mercer.engine.rows import RowSource, first_bad, row_blocks
 from mercer.engine.sources import as_source, in_memory
@@ -87,7 +87,7 @@ def training_rows(
             )
             raise InputError(msg)
         if source.shape[0] < 2:
-            msg = f"{source!r} has {source.shape[0]} row(s), and at least 2 are needed."
+            msg = f"{source!r} has {many(int(source.shape[0]), 'row')}, and at least 2 are needed."
             raise InputError(msg)
         return Training(source, check_weights(sample_weight, source.shape[0]))
     rows = check_rows(estimator, X, reset=True, copy=copy)

@@ -69,6 +69,7 @@ def batch_rows(model: Any, X: Any, past: Stream | None) -> Rows:
         return source
     # The first batch says which columns there are, and is then checked as any other: of one row too.
     twin = copy(model)
+    X = admitted(X)
     remember_columns(twin, X)
     return check_rows(twin, X, reset=False)
 
@@ -275,12 +276,12 @@ def _widths(has: Kernel, told: Kernel) -> Iterator[float]:
     """Ratios of the widths of two kernels of one form, part by part."""
     for name in ("gamma", "length_scale"):
         ours, theirs = getattr(has, name, None), getattr(told, name, None)
-        if isinstance(ours, Real) and isinstance(theirs, Real) and ours > 0 and theirs > 0:
-            squared = isinstance(has, RBF)  # gamma is one over a squared distance there
-            ratio = float(ours / theirs) if name == "gamma" else float(theirs / ours)
-            yield ratio**0.5 if squared else ratio
-    for ours, theirs in zip(has.children, told.children, strict=True):
-        yield from _widths(ours, theirs)
+        if isinstance(ours, Real) and isinstance(theirs, Real):
+            wide = float(ours) / float(theirs) if name == "gamma" else float(theirs) / float(ours)
+            # A gamma of a Gaussian is one over a squared distance.
+            yield wide**0.5 if isinstance(has, RBF) else wide
+    for part, other in zip(has.children, told.children, strict=True):
+        yield from _widths(part, other)
 
 
 def _stack(point: Rows, rows: Rows) -> Rows:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from mercer._core.errors import InputError, ParameterError
+from mercer._core.errors import InputError, ParameterError, many
 from mercer._core.errors import users_level as users_level  # noqa: PLC0414  (found here too)
 from mercer.engine.intake import admitted
 from mercer.engine.rounding import warn_rounded
@@ -107,7 +107,8 @@ def require_finite(x: Rows, names: Any, *, what: str = "Input X") -> None:
     fill = " (SimpleImputer)" if np.isnan(value) else ""
     msg = (
         f"{what} contains {which}: first in row {row}, column {_column(column, names)}, "
-        f"{count} such value(s) in all. Finite numbers are needed: drop those rows, or fill them in{fill}."
+        f"{many(count, 'such value')} in all. Finite numbers are needed: drop those rows, or fill them "
+        f"in{fill}."
     )
     raise InputError(msg)
 
@@ -129,7 +130,8 @@ def cast(x: Rows, dtype: np.dtype[Any], *, clip: bool = False, first: int = 0) -
     _, row, column, count = found
     msg = (
         f"X has {x[row, column]:.3g} in row {first + row}, column {column}, which {dtype}, the precision of "
-        f"the fit, can't hold ({count} such value(s) in all). Fit to float64 rows, or scale the columns."
+        f"the fit, can't hold ({many(count, 'such value')} in all). Fit to float64 rows, or scale the "
+        "columns."
     )
     raise InputError(msg)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, quoted
+from mercer._core.errors import DataError, many, quoted
 from mercer.engine.rounding import LONG_WHOLE, WHOLE, first_rounded, tell_rounded
 from mercer.engine.rows import Stamp
 from mercer.engine.tiles import row_slices
@@ -76,7 +76,7 @@ class CsvTable(TableFile):
             raise DataError(msg)
         if blank and "blank" not in self.told:
             self.told.add("blank")
-            self.notes.append(f"{blank} blank line(s) passed over")
+            self.notes.append(f"{many(blank, 'blank line')} passed over")
 
     def _pass_header(self, feed: Feed) -> None:
         for fields in self._dialect.reader(feed):
@@ -158,8 +158,8 @@ class CsvTable(TableFile):
     def _ragged(self, n_fields: int, line: int) -> DataError:
         given = "names in the header" if self._dialect.header else "fields in the first line"
         return DataError(
-            f"{self.source}: line {line} has {n_fields} field(s), but there are {len(self.names)} {given}. "
-            f"Correct the line, or say --delimiter if it is not {self._dialect.delimiter!r}."
+            f"{self.source}: line {line} has {many(n_fields, 'field')}, but there are {len(self.names)} "
+            f"{given}. Correct the line, or say --delimiter if it is not {self._dialect.delimiter!r}."
         )
 
     def _numbers(self, texts: Sequence[str], lines: list[int], column: Column) -> Array:

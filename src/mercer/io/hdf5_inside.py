@@ -76,9 +76,11 @@ class Inside:
         """The shapes of all data sets, by their paths; links are not followed."""
         found: dict[str, tuple[int, ...]] = {}
         others: list[Any] = []
+        groups = [self._file]
 
         def look(name: str, thing: Any) -> None:
             if not isinstance(thing, self._h5py.Dataset):
+                groups.append(thing)
                 return
             if self.elsewhere(thing) is None:
                 found[name] = thing.shape or ()
@@ -88,6 +90,10 @@ class Inside:
         self._file.visititems(look)
         if others and not found:
             self.require_own(others[0])
+        for group in groups if not found else ():
+            for name in getattr(group, "keys", tuple)():  # a stored data type has none
+                if group.id.links.get_info(name.encode()).type == self._h5py.h5l.TYPE_EXTERNAL:
+                    self._refuse(f"{quoted(name)} is a link to another file, which is not followed")
         return found
 
     def _refuse(self, why: str) -> None:

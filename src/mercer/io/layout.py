@@ -33,7 +33,7 @@ def layout_of(names: Sequence[str], reading: Reading, *, source: str, named: boo
     places = {name: j for j, name in enumerate(names)}
     id_, label = (
         None if name is None else position(name, places, source=source, named=named, option=option)
-        for name, option in ((reading.id, "--id"), (reading.label, "--label"))
+        for name, option in ((reading.id, reading.id_option), (reading.label, "--label"))
     )
     if reading.columns is None:
         features = tuple(j for j in range(len(names)) if j not in (id_, label))

@@ -180,8 +180,8 @@ class Preparation:
         spread = 1.0 if self.spread is None else float(self.spread[column])
         msg = (
             f"Column {quoted(self.features[column])} has {raw[row, column]:.6g} in {chunk.place(row)}, which "
-            f"is too large to be standardised: divided by {spread:.3g}, the spread at the fit, it is no number "
-            f"in {raw.dtype}. Correct the value, or leave the row out."
+            f"is too large to be standardised: divided by {spread:.3g}, the spread at the fit, it is beyond "
+            f"{raw.dtype}. Correct the value, or leave the row out."
         )
         raise DataError(msg)
 

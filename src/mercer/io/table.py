@@ -53,6 +53,8 @@ class Reading:
         To bring all images to.
     dtype : {"float32", "float64"}, optional
         The precision of the numbers; that of the file otherwise.
+    id_option : str
+        What the option is called that `id` was given by, for messages.
     """
 
     columns: tuple[str, ...] | None = None
@@ -65,6 +67,7 @@ class Reading:
     array: str | None = None
     image_size: tuple[int, int] | None = None
     dtype: str | None = None
+    id_option: str = "--id"
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def watched(subject: Subject, detector: KernelPCADetector) -> Watched:
 def _summary(subject: Subject, seen: Watched) -> str:
     rows = counted(subject.n, "row" if subject.gaps is None else "judged row")
     if seen.n_alarms == 0:
-        return f"None of {rows} is an alarm."
+        return "The one row is no alarm." if subject.n == 1 else f"None of {rows} is an alarm."
     runs = alarm_runs(seen.alarm, seen.judged)
     longest = max(runs, key=lambda run: run.rows)
     part = share(seen.n_alarms / subject.n)

@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning
 from mercer._core.memory import format_seconds, parse_bytes
-from mercer.approximations import APPROXIMATIONS, RandomFourier
+from mercer.approximations import APPROXIMATIONS
 from mercer.engine.rows import take_rows
 from mercer.engine.threads import n_blas_threads
 from mercer.estimators.door import Training, check_kernel_rows, training_rows
@@ -178,10 +178,8 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
 
 
 def _forms_matrix(chosen: Plan, kernel: Kernel) -> bool:
-    """Whether features or kernel values are centred that were rounded before; rows are centred themselves."""
-    if isinstance(chosen.approximation, RandomFourier):
-        return True
-    return chosen.route == "dual" and not isinstance(kernel, Linear)
+    """Whether kernel values are centred that were rounded before; rows and explicit maps are not such."""
+    return chosen.route != "primal" and not isinstance(kernel, Linear)
 
 
 def _require_rank(approximation: Approximation, asked: int | float | None, n: int) -> None:

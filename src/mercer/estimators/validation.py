@@ -240,8 +240,7 @@ def refuse_lopsided(weights: Array | None, kept: Indices | None) -> None:
         msg = (
             f"sample_weight[{place}] is {weights[i]:.3g}, {times:.2g} times all other weights together; "
             f"beyond {LOPSIDED:.1g} times, the variance of the other rows is lost in the "
-            "rounding of float64. Lower that weight, drop the row, or use approximation='rpcholesky', which "
-            "does not form the matrix."
+            "rounding of float64. Lower that weight, or drop the row."
         )
         raise InputError(msg)
 

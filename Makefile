@@ -37,7 +37,7 @@ test: lint  ## lint, then the whole test suite
 # What one processor's rounding let pass: laws, references and documents with other BLAS kernels and without
 # NumPy's widest vectors.
 elsewhere: $(STAMP)  ## laws, references and documents as on another processor
-	$(ONE_BLAS_THREAD) $(BIN)/python tests/other_processor.py $(PYTEST) tests/laws tests/reference tests/unit/test_docs.py
+	$(ONE_BLAS_THREAD) $(BIN)/python tests/other_processor.py $(PYTEST) tests/laws tests/reference tests/e2e/test_docs.py
 
 $(FLOORS)/.installed: pyproject.toml
 	$(PYTHON) -m venv --clear $(FLOORS)

@@ -282,7 +282,7 @@ def zarr_named() -> dict[str, bytes]:
 
 def enter_zarr(path: Path) -> None:
     """All rows of a zarr folder."""
-    from mercer.engine.sources import as_source
+    from mercer.data.sources import as_source
 
     folder = path.parent / "rows.zarr"
     shutil.rmtree(folder, ignore_errors=True)

@@ -27,17 +27,18 @@ from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted, va
 
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.memory import parse_bytes
-from mercer.engine.intake import admitted
+from mercer.data.intake import admitted
 from mercer.engine.threads import n_blas_threads
 from mercer.estimators.base import has_light_rows
 from mercer.estimators.saving import Saving
 from mercer.estimators.validation import as_generator, check_weights
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.base import as_given, as_rows
-from mercer.model import Plan, Problem, fit_kernel_pca, fits_single, gram_operators, plan
+from mercer.model import Plan, Problem, fit_kernel_pca, fits_single, gram_operators
 from mercer.model.projection import Projection
 from mercer.operators import minus_mean
 from mercer.operators.sections import GivenSections, KernelSections
+from mercer.planning import plan
 from mercer.solvers import BlockKrylov, Lapack
 from mercer.solvers.lowend import low_end
 

@@ -13,11 +13,11 @@ from markets.kernels import VALID
 from mercer._core.errors import InputError, KernelError, ZeroVarianceError
 from mercer._core.watch import BLIND, Blind
 from mercer.approximations import APPROXIMATIONS, Nystrom, RPCholesky, passes, pivots
-from mercer.engine.rows import RowSource
+from mercer.data.rows import RowSource
 from mercer.kernels import RBF, Chi2, Linear, Polynomial, Precomputed, RationalQuadratic
 from mercer.model.lowrank import fit_low_rank
-from mercer.model.plan import Problem, plan_approximation
 from mercer.operators import Centred, StoredGram
+from mercer.planning.plan import Problem, plan_approximation
 from mercer.solvers.ritz import ritz_pairs
 
 METHODS = {

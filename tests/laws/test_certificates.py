@@ -11,7 +11,7 @@ from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.kernels import RBF, Custom, Linear
 from mercer.model import errorbars
 from mercer.model.lowrank import fit_low_rank
-from mercer.model.plan import Problem, plan_approximation
+from mercer.planning.plan import Problem, plan_approximation
 
 DTYPES = {"float32": np.float32, "float64": np.float64}
 PROBLEMS = 6  # for each kernel and dtype: 276 in all

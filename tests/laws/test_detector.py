@@ -17,8 +17,8 @@ from mercer._core.errors import DetectorWarning, KernelError
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.estimators.detector_parts import tell_gaps
 from mercer.kernels import RBF
-from mercer.model.limits import box_limit, f_limit
-from mercer.model.statistics import Gauge
+from mercer.monitoring.limits import box_limit, f_limit
+from mercer.monitoring.statistics import Gauge
 
 
 def process(n, *, d=6, seed=0):

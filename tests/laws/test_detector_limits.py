@@ -13,7 +13,7 @@ from conftest import frozen
 from mercer import PCA, IncrementalKernelPCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning
 from mercer.kernels import RBF
-from mercer.model.limits import box_limit, half_way, order_limit
+from mercer.monitoring.limits import box_limit, half_way, order_limit
 
 
 def rows(n, *, d=4, seed=0):

@@ -11,7 +11,7 @@ from mercer import PCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning
 from mercer.estimators.detector_runs import Slowness
 from mercer.kernels import RBF
-from mercer.model.statistics import Gauge
+from mercer.monitoring.statistics import Gauge
 
 
 def ar(n, d, phi, rng):

@@ -14,9 +14,9 @@ from conftest import frozen
 from mercer import PCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning, InputError
 from mercer.kernels import RBF
-from mercer.model.contributions import integrated_gradients
-from mercer.model.limits import approximate_limits, box_limit, f_limit
-from mercer.model.statistics import Gauge, Statistics
+from mercer.monitoring.contributions import integrated_gradients
+from mercer.monitoring.limits import approximate_limits, box_limit, f_limit
+from mercer.monitoring.statistics import Gauge, Statistics
 
 
 def rows(n, *, d=4, seed=0):

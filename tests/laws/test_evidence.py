@@ -11,7 +11,7 @@ from mercer._core.errors import ZeroVarianceError
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.cli.evidence import facts
 from mercer.kernels import RBF, Constant, Cosine, Laplacian, Linear, Matern, Polynomial
-from mercer.model.rows import CentredRows, weighted_mean
+from mercer.model.centred_features import CentredRows, weighted_mean
 from mercer.operators import Centred, StoredGram
 from mercer.solvers import BlockKrylov, Lapack
 

@@ -34,9 +34,9 @@ from mercer.kernels import (
     Polynomial,
     Sigmoid,
 )
-from mercer.model.batch import row_weights, stream_bytes
-from mercer.model.dictionary import Dictionary, squares
-from mercer.model.incremental import Rules, Stream, second_moment
+from mercer.stream.batch import row_weights, stream_bytes
+from mercer.stream.dictionary import Dictionary, squares
+from mercer.stream.incremental import Rules, Stream, second_moment
 
 KERNELS = {
     "rbf": RBF(0.2),

@@ -253,7 +253,7 @@ SPECTRA = {
 @pytest.mark.parametrize("name", sorted(SPECTRA))
 def test_a_share_is_reached_by_the_fewest_whatever_the_spectrum(name, rng, monkeypatch):
     # As above 3000 rows: up to n/12 components by iterating.
-    monkeypatch.setattr(sys.modules["mercer.model.borders"], "SMALL_ROWS", 100)
+    monkeypatch.setattr(sys.modules["mercer.planning.crossovers"], "SMALL_ROWS", 100)
     values = SPECTRA[name]
     q = np.linalg.qr(np.column_stack([np.ones(700), rng.standard_normal((700, 699))]))[0][:, 1:]
     matrix = (q * values) @ q.T

@@ -15,7 +15,7 @@ import mercer
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.approximations import APPROXIMATIONS, Nystrom, RandomFourier, RPCholesky
-from mercer.engine.sources import as_source
+from mercer.data.sources import as_source
 from mercer.io.known_types import found, table
 from mercer.io.known_values import ESTIMATORS
 from mercer.io.model_file import read_header, save

@@ -13,7 +13,7 @@ from mercer._core.errors import InputError, KernelError
 from mercer._core.watch import Blind
 from mercer.approximations.passes import pass_height
 from mercer.approximations.random_features import FourierSections, RandomFourier
-from mercer.engine.rows import RowSource, row_blocks
+from mercer.data.rows import RowSource, row_blocks
 from mercer.kernels import (
     RBF,
     Constant,

@@ -17,7 +17,7 @@ from markets.kernels import VALID
 from mercer._core.errors import InputError, KernelError, ZeroVarianceError
 from mercer._core.watch import Blind
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
-from mercer.engine.rows import RowSource
+from mercer.data.rows import RowSource
 from mercer.kernels import (
     RBF,
     Cosine,
@@ -602,7 +602,7 @@ def test_kernel_pca_scores_are_the_projected_rows(kernel, solver, rows):
 @pytest.mark.parametrize("small", [3000, 100])
 def test_kernel_pca_of_more_rows(small, monkeypatch):
     # Above so many rows K is held in tiles, of float32 where float64 ones prove the result.
-    monkeypatch.setattr(sys.modules["mercer.model.plan"], "SMALL_ROWS", small)
+    monkeypatch.setattr(sys.modules["mercer.planning.plan"], "SMALL_ROWS", small)
     x, w, some = points((700, 6), 13), np.arange(700) % 3 + 1.0, points((12, 6), 12)
     ours = mercer.KernelPCA(3, solver=BlockKrylov(tol=1e-6)).fit(x, sample_weight=w)
     theirs = mercer.KernelPCA(3, solver=BlockKrylov(tol=1e-12)).fit(copies(x, w))

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 from mercer._core import atomic
-from mercer.engine.rows import RowSource, row_blocks
+from mercer.data.rows import RowSource, row_blocks
 from mercer.errors import InputError
 from mercer.model.checkpoint import PATIENCE, PAUSE, Checkpoint, digest, fingerprint
 

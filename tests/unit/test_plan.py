@@ -9,8 +9,9 @@ from mercer import KernelPCA
 from mercer._core.errors import MemoryBudgetError
 from mercer.approximations import RPCholesky
 from mercer.kernels import RBF
-from mercer.model import Problem, dual, plan, plan_approximation, plan_linear
+from mercer.model import Problem, dual, plan_approximation, plan_linear
 from mercer.model.dual import tiled
+from mercer.planning import plan
 from mercer.solvers import BlockKrylov, Lapack
 
 GB = 10**9

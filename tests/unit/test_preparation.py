@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from mercer._core.errors import InputError, MemoryBudgetError
-from mercer.engine.sources import as_source
+from mercer.data.sources import as_source
 from mercer.io import csv_blocks, learning, sheet
 from mercer.io.column_moments import ColumnMoments
 from mercer.io.prepare import Preparation, matched, prepared_rows

@@ -24,11 +24,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from mercer._core.errors import InputError
-from mercer.engine import tables
-from mercer.engine.batches import Batches
-from mercer.engine.frames import MissingPackageError
-from mercer.engine.rows import row_blocks, take_rows
-from mercer.engine.sources import as_source, in_memory
+from mercer.data import tables
+from mercer.data.batches import Batches
+from mercer.data.frames import MissingPackageError
+from mercer.data.rows import row_blocks, take_rows
+from mercer.data.sources import as_source, in_memory
 
 N, D = 57, 4
 NAMES = ["length", "width", "weight", "age"]
@@ -458,7 +458,7 @@ def test_one_row_group_is_held_at_a_time(tmp_path):
 
 
 def test_nothing_is_imported_before_it_is_met():
-    code = "import mercer.engine.sources, sys; print(*sys.modules)"
+    code = "import mercer.data.sources, sys; print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(out.stdout.split()) & {"pyarrow", "zarr", "pandas", "polars", "sklearn"}
 

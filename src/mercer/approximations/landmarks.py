@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.engine.rows import row_blocks, take_rows
+from mercer.data.rows import row_blocks, take_rows
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from mercer.engine.rows import row_blocks
+from mercer.data.rows import row_blocks
 from mercer.engine.threads import n_blas_threads, share_out
 from mercer.engine.tiles import LOCK_WIDTH
 

@@ -12,7 +12,7 @@ from mercer.approximations.landmarks import checked_diagonal, drawn
 from mercer.approximations.passes import over_rows
 from mercer.approximations.rejection import accept_pivots
 from mercer.approximations.whitening import core_matrix, cross_matrix, entry_error, extended
-from mercer.engine.rows import take_rows
+from mercer.data.rows import take_rows
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from mercer import PCA, KernelPCA, plots
 from mercer.cli.demo_data import FAULT_AT, circles, write_circles, write_process
 from mercer.cli.frame import verb
 from mercer.cli.plot_file import new_figure, save
-from mercer.engine.frames import MissingPackageError
+from mercer.data.frames import MissingPackageError
 from mercer.kernels import RBF
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.memory import format_bytes
 from mercer.cli.words import count
 from mercer.estimators.detector_parts import chosen_model
-from mercer.model.batch import stream_bytes
+from mercer.stream.batch import stream_bytes
 
 if TYPE_CHECKING:
     from mercer.cli.frame import Talk

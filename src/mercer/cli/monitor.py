@@ -15,7 +15,7 @@ from mercer.cli.monitor_run import axis_times, monitored, named_by_time, results
 from mercer.cli.option_types import OptionType
 from mercer.cli.output import check_output, replacing
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
-from mercer.engine.frames import need
+from mercer.data.frames import need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mercer._core.errors import nearest
 from mercer.cli.option_types import OptionType
 from mercer.cli.output import replacing
-from mercer.engine.frames import need
+from mercer.data.frames import need
 
 if TYPE_CHECKING:
     import click

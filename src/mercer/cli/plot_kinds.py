@@ -12,7 +12,7 @@ import numpy as np
 from mercer import PCA, plots
 from mercer._core.errors import nearest
 from mercer.cli.plot_asked import label_values
-from mercer.engine.frames import need
+from mercer.data.frames import need
 
 if TYPE_CHECKING:
     from collections.abc import Callable

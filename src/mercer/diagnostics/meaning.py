@@ -13,12 +13,12 @@ from mercer._core.errors import InputError
 from mercer._core.floating import steady
 from mercer._core.spelling import spelled
 from mercer._core.table import Table
+from mercer.data.rows import row_blocks
 from mercer.engine.pairwise import dense
-from mercer.engine.rows import row_blocks
 from mercer.estimators.base import Projector
 from mercer.estimators.door import check_kernel_rows, new_rows
-from mercer.model.budget import SLICE_BYTES
 from mercer.model.space import FeatureSpace
+from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,9 +12,9 @@ from scipy import sparse
 from mercer._core.errors import InputError
 from mercer._core.floating import steady
 from mercer._core.spelling import spelled
+from mercer.data.intake import admitted
 from mercer.diagnostics.search import DIMENSIONS, MORE_DIMENSIONS, Search, data_sets, lattices
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
-from mercer.engine.intake import admitted
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.base import as_rows
 

@@ -15,6 +15,7 @@ from mercer._core.errors import MercerError, MercerWarning, SelectionWarning
 from mercer._core.floating import steady
 from mercer._core.memory import parse_bytes
 from mercer._core.spelling import spelled
+from mercer.data.frames import held
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_agreement import neighbours_of
 from mercer.diagnostics.selection_court import Court
@@ -29,7 +30,6 @@ from mercer.diagnostics.selection_report import (
 from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.selection_weights import merged
 from mercer.diagnostics.symptoms import sample_rows
-from mercer.engine.frames import held
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.parts import named_approximation
 from mercer.estimators.progress import Teller

@@ -17,8 +17,8 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
 from mercer._core.errors import InputError
+from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_weights import standard_error, weighted_mean
-from mercer.engine.rows import take_rows
 from mercer.kernels import RBF
 
 if TYPE_CHECKING:

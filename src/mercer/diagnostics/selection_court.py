@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_weights import weighted_mean
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.rows import take_rows
 from mercer.estimators.kernel_pca import KernelPCA
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import type_of_target
 
 from mercer._core.errors import InputError, ParameterError, nearest
+from mercer.data.intake import admitted
 from mercer.diagnostics.selection_court import Candidate
-from mercer.engine.intake import admitted
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows

@@ -10,8 +10,8 @@ from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_weights import refuse_weights, whole
-from mercer.engine.rows import take_rows
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices

@@ -17,6 +17,7 @@ from mercer._core.errors import (
     MercerError,
     RankWarning,
 )
+from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import shared_by_neighbours
 from mercer.diagnostics.selection_court import (
     Candidate,
@@ -29,7 +30,6 @@ from mercer.diagnostics.selection_court import (
 from mercer.diagnostics.selection_judge import judged_by_weight, repeated
 from mercer.diagnostics.symptoms import symptoms_on
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.rows import take_rows
 from mercer.kernels import Linear
 from mercer.preimage import Exact, Ridge
 

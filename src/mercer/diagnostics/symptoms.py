@@ -10,7 +10,7 @@ import numpy as np
 from mercer._core.errors import InputError, KernelError
 from mercer._core.floating import steady
 from mercer._core.spelling import spelled
-from mercer.engine.rows import take_rows
+from mercer.data.rows import take_rows
 from mercer.estimators.door import check_kernel_rows, training_rows
 from mercer.estimators.validation import as_generator, check_weights
 from mercer.kernels import Laplacian, Linear, as_kernel

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer.engine.rows import RowSource, take_rows
-from mercer.engine.tiles import BAND, row_slices
+from mercer.data.rows import RowSource, row_slices, take_rows
+from mercer.engine.tiles import BAND
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.data.rows import row_slices
 from mercer.engine.threads import n_blas_threads, share_out
-from mercer.engine.tiles import row_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.memory import format_bytes
+from mercer.data.rows import row_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,12 +61,6 @@ def spread(n_rows: int, n_threads: int) -> int:
     n/w rows of tiles have n²/2w² on or above the diagonal: eight a thread.
     """
     return max(64, math.ceil(n_rows / (4 * math.sqrt(n_threads))))
-
-
-def row_slices(n_rows: int, width: int) -> Iterator[slice]:
-    """Consecutive slices of at most `width` rows that cover `n_rows`."""
-    for start in range(0, n_rows, width):
-        yield slice(start, min(start + width, n_rows))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._core.errors import InputError
-from mercer.engine.intake import admitted
-from mercer.engine.rows import RowSource
+from mercer.data.intake import admitted
+from mercer.data.rows import RowSource
 from mercer.estimators.door import check_kernel_rows, check_out, new_rows, require_scores
 from mercer.estimators.form import Form
 from mercer.estimators.progress import CallbackSupport, announced
@@ -20,7 +20,7 @@ from mercer.estimators.validation import require_finite
 from mercer.model.projection import holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
-from mercer.model.statistics import score_variances
+from mercer.monitoring.statistics import score_variances
 
 if TYPE_CHECKING:
     from mercer._core.types import Array

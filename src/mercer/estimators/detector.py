@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.table import Table
-from mercer.engine.rows import RowSource
-from mercer.engine.sources import in_memory
+from mercer.data.rows import RowSource
+from mercer.data.sources import in_memory
 from mercer.estimators.detector_blame import (
     Baselines,
     blame,
@@ -45,11 +45,11 @@ from mercer.estimators.elsewhere import detector_advice
 from mercer.estimators.form import Form
 from mercer.estimators.saving import Saving
 from mercer.kernels.names import is_positive_only
-from mercer.model.statistics import Gauge
+from mercer.monitoring.statistics import Gauge
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
-    from mercer.model.statistics import Statistics
+    from mercer.monitoring.statistics import Statistics
 
 
 class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ignore[misc]

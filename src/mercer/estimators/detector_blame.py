@@ -10,13 +10,13 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer.engine.pairwise import manhattan_distances
 from mercer.estimators.detector_parts import INCOMPLETE
-from mercer.model.contributions import contributions
+from mercer.monitoring.contributions import contributions
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.estimators.base import Projector
-    from mercer.model.limits import Limits
-    from mercer.model.statistics import Gauge
+    from mercer.monitoring.limits import Limits
+    from mercer.monitoring.statistics import Gauge
 
 MOST_BASELINES = 500
 # Spreads from normal beyond which a reading is only "wild": how far it lies says nothing more, the numbers

@@ -15,7 +15,7 @@ from mercer.estimators.validation import users_level
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
     from mercer.estimators.door import Training
-    from mercer.model.limits import Limits
+    from mercer.monitoring.limits import Limits
 
 # What a column usually does is the distance from its median that this share of its readings stays within. Up
 # to one reading in ten may be wild without moving it.

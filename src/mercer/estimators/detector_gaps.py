@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.engine.rows import RowSource
-from mercer.engine.sources import in_memory
+from mercer.data.rows import RowSource
+from mercer.data.sources import in_memory
 from mercer.estimators.door import new_rows
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from mercer.estimators.detector_strays import HeldOut, smaller_sizes, tell_optim
 from mercer.estimators.validation import users_level
 from mercer.kernels import Laplacian, Linear
 from mercer.kernels.stationary import Radial
-from mercer.model.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
-from mercer.model.statistics import Gauge, Statistics
+from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
+from mercer.monitoring.statistics import Gauge, Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

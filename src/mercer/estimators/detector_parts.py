@@ -21,8 +21,8 @@ from mercer.kernels import RBF
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels import Kernel
-    from mercer.model.limits import Limits
-    from mercer.model.statistics import Statistics
+    from mercer.monitoring.limits import Limits
+    from mercer.monitoring.statistics import Statistics
 
 STATISTICS = ("T2", "Q", "combined")
 METHODS = ("cross-validation", "approximate")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
     from mercer.estimators.detector_alarms import Run
     from mercer.estimators.detector_parts import Rule
-    from mercer.model.limits import Limits
-    from mercer.model.statistics import Statistics
+    from mercer.monitoring.limits import Limits
+    from mercer.monitoring.statistics import Statistics
 
 MOST_RUNS = 3  # the longest, of which a summary tells what they began with
 BEGINNERS = 2  # variables that it names for each

@@ -11,14 +11,14 @@ from scipy import stats
 
 from mercer._core.errors import DetectorWarning
 from mercer.estimators.validation import users_level
-from mercer.model.limits import held_out_limits
-from mercer.model.statistics import Statistics
+from mercer.monitoring.limits import held_out_limits
+from mercer.monitoring.statistics import Statistics
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.estimators.detector_parts import Rule
     from mercer.estimators.detector_runs import Slowness
-    from mercer.model.limits import Limits
+    from mercer.monitoring.limits import Limits
 
 # So many times as many false alarms as asked for, in the widest run of twenty, are told.
 TOLERATED = 3.0

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError, many
-from mercer.engine.frames import held
-from mercer.engine.rows import RowSource, first_bad, row_blocks
-from mercer.engine.sources import as_source, in_memory
+from mercer.data.frames import held
+from mercer.data.rows import RowSource, first_bad, row_blocks
+from mercer.data.sources import as_source, in_memory
 from mercer.estimators.validation import cast, check_rows, check_weights, remember_columns
 from mercer.kernels import Kernel
 

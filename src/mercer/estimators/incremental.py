@@ -27,14 +27,14 @@ from mercer.estimators.progress import watching
 from mercer.estimators.reading import batch_rows, batch_weights, read, stream_rules
 from mercer.estimators.validation import as_generator, check_n_components, tell
 from mercer.kernels.names import is_positive_only
-from mercer.model.batch import stream_bytes
+from mercer.stream.batch import stream_bytes
 
 if TYPE_CHECKING:
     from mercer._core.types import Rows
     from mercer.kernels import Kernel
     from mercer.model import Fit
-    from mercer.model.incremental import Stream
     from mercer.preimage import FittedPreimage, Preimage
+    from mercer.stream.incremental import Stream
 
 
 class IncrementalKernelPCA(Inverse):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engine.rows import RowSource
+from mercer.data.rows import RowSource
 from mercer.estimators.door import loaded, remember
 from mercer.estimators.elsewhere import (
     SKLEARN_KERNEL_PCA,

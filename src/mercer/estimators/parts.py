@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_array
 from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning, nearest
 from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
-from mercer.engine.intake import admitted
+from mercer.data.intake import admitted
+from mercer.data.rows import RowSource, take_rows
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.rows import RowSource, take_rows
 from mercer.estimators.validation import users_level
 from mercer.kernels.expression import parse_call
 from mercer.model.space import FeatureSpace
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mercer.estimators.door import Training
     from mercer.kernels import Kernel
     from mercer.model import Fit, Plan, Problem
-    from mercer.model.incremental import Stream
+    from mercer.stream.incremental import Stream
 
 
 def _named(what: str, given: Any, kind: type[Any], known: dict[str, Any]) -> Any:

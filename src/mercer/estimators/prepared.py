@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from mercer._core.errors import InputError
-from mercer.engine.frames import frame_package, frame_rows, held, require_names
-from mercer.engine.intake import admitted
-from mercer.engine.rounding import warn_rounded
+from mercer.data.frames import frame_package, frame_rows, held, require_names
+from mercer.data.intake import admitted
+from mercer.data.rounding import warn_rounded
 from mercer.estimators.saving import Saving
 from mercer.io.layout import listed
 from mercer.io.table import Chunk

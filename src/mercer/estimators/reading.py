@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, MercerWarning
-from mercer.engine.intake import admitted
-from mercer.engine.rows import RowSource, row_blocks
-from mercer.engine.sources import as_source
+from mercer.data.intake import admitted
+from mercer.data.rows import RowSource, row_blocks
+from mercer.data.sources import as_source
 from mercer.estimators.door import check_kernel_rows, new_rows
 from mercer.estimators.validation import (
     as_generator,
@@ -26,8 +26,8 @@ from mercer.estimators.validation import (
 )
 from mercer.kernels import RBF, as_kernel
 from mercer.kernels.base import as_given
-from mercer.model.batch import ROUNDING, row_weights
-from mercer.model.incremental import Rules, Stream
+from mercer.stream.batch import ROUNDING, row_weights
+from mercer.stream.incremental import Rules, Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ import numpy as np
 from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning
 from mercer._core.memory import format_seconds, parse_bytes
 from mercer.approximations import APPROXIMATIONS
-from mercer.engine.rows import take_rows
+from mercer.data.rows import take_rows
 from mercer.engine.threads import n_blas_threads
 from mercer.estimators.door import Training, check_kernel_rows, training_rows
 from mercer.estimators.parts import (
@@ -31,10 +31,11 @@ from mercer.estimators.validation import (
 )
 from mercer.kernels import Chi2, Laplacian, Linear, as_kernel
 from mercer.kernels.base import as_given
-from mercer.model import Plan, Problem, fits_single, plan, plan_approximation, plan_linear
-from mercer.model.basis_room import SHARE_COMPONENTS
+from mercer.model import Plan, Problem, fits_single, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
-from mercer.model.forecast import forecast
+from mercer.planning import plan
+from mercer.planning.forecast import forecast
+from mercer.planning.krylov_memory import SHARE_COMPONENTS
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many
 from mercer._core.errors import users_level as users_level  # noqa: PLC0414  (found here too)
-from mercer.engine.intake import admitted
-from mercer.engine.rounding import warn_rounded
-from mercer.engine.rows import first_bad
-from mercer.engine.tiles import row_slices
+from mercer.data.intake import admitted
+from mercer.data.rounding import warn_rounded
+from mercer.data.rows import first_bad, row_slices
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows

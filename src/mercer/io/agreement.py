@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import ModelFileError
-from mercer.engine.rows import RowSource, first_bad, row_blocks
+from mercer.data.rows import RowSource, first_bad, row_blocks
 from mercer.kernels.map_base import MAX_COLUMNS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.preimage.exact import ExactBack

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError, quoted
-from mercer.engine.rows import float_dtype, require_rows
-from mercer.engine.sources import open_npy
-from mercer.engine.tiles import row_slices
+from mercer.data.rows import float_dtype, require_rows, row_slices
+from mercer.data.sources import open_npy
 from mercer.io.table import Chunk, TableFile
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError, quoted
-from mercer.engine.frames import arrow_dtype, arrow_rows, need
-from mercer.engine.rows import Stamp
+from mercer.data.frames import arrow_dtype, arrow_rows, need
+from mercer.data.rows import Stamp
 from mercer.io.layout import listed
 from mercer.io.table import Chunk, Column, TableFile
 

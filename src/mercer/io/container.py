@@ -25,7 +25,7 @@ import numpy as np
 
 from mercer._core.atomic import sweep, written_whole
 from mercer._core.errors import ModelFileError
-from mercer.engine.rows import RowSource, row_blocks
+from mercer.data.rows import RowSource, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

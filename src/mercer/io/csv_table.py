@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError, many, quoted
-from mercer.engine.rounding import LONG_WHOLE, WHOLE, first_rounded, tell_rounded
-from mercer.engine.rows import Stamp
-from mercer.engine.tiles import row_slices
+from mercer.data.rounding import LONG_WHOLE, WHOLE, first_rounded, tell_rounded
+from mercer.data.rows import Stamp, row_slices
 from mercer.io.csv_blocks import Feed, text_blocks
 from mercer.io.csv_numbers import PLAIN, WordError, is_missing, numbers, why_no_number
 from mercer.io.csv_sniff import csv_error, nameless, sniff

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import ModelFileError
-from mercer.engine.intake import is_compressed
+from mercer.data.intake import is_compressed
 from mercer.io.agreement_models import check_object
 from mercer.io.container import DTYPES
 from mercer.io.encode import BIT_GENERATORS

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import ModelFileError
-from mercer.engine.rows import RowSource
-from mercer.engine.sources import in_memory
+from mercer.data.rows import RowSource
+from mercer.data.sources import in_memory
 from mercer.io.agreement_models import check_object
 from mercer.io.container import DTYPES
 from mercer.io.kinds import check_fields, check_parameters

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError
-from mercer.engine.frames import need
-from mercer.engine.rows import Stamp
-from mercer.engine.tiles import row_slices
+from mercer.data.frames import need
+from mercer.data.rows import Stamp, row_slices
 from mercer.io.arrays import ArrayTable
 from mercer.io.layout import listed
 

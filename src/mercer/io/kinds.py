@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import ModelFileError
-from mercer.engine.rows import RowSource
+from mercer.data.rows import RowSource
 from mercer.io.known_types import found, table
 from mercer.io.known_values import FAMILIES, PARAMETERS, UNIONS
 

@@ -28,7 +28,7 @@ _MODEL = {
         "kind: text; trace: number; left_out: number; rounding: number; goal: none|number; assumed: bool",
     ),
     "Dictionary": _of(
-        "mercer.model.dictionary:Dictionary",
+        "mercer.stream.dictionary:Dictionary",
         "kernel: Kernel; points: rows[m,d]; lower: float[m,m]; whiten: float[m,m]",
     ),
     "EigenPairs": _of(
@@ -54,7 +54,7 @@ _MODEL = {
         "frequencies: float[m,d]; amplitude: number; centre: float[d]",
     ),
     "Gauge": _of(
-        "mercer.model.statistics:Gauge",
+        "mercer.monitoring.statistics:Gauge",
         "space: FeatureSpace; variances: float[k]; rounding: number",
     ),
     "GivenSections": _of("mercer.operators.sections:GivenSections", "width: int; parallel: bool"),
@@ -62,7 +62,7 @@ _MODEL = {
         "mercer.operators.sections:KernelSections", "kernel: Kernel; points: rows[m,d]"
     ),
     "Limits": _of(
-        "mercer.model.limits:Limits",
+        "mercer.monitoring.limits:Limits",
         "t2: number; q: number; index: number; rate: number; method: text; note?: text",
     ),
     "LowEnd": _of(
@@ -72,7 +72,7 @@ _MODEL = {
         "mercer.engine.moments:Moments", "weight: number; mean: float[m]; scatter: float[m,m]"
     ),
     "Plan": _of(
-        "mercer.model.problem:Plan",
+        "mercer.planning.problem:Plan",
         "route: text; solver: Solver; storage: text; n_bytes: int; reasons: texts; lapack_fits: bool; "
         "most_components: int; width: int; sketch: bool; double: bool; hold_bytes: int; held: number; "
         "packed: bool; sliced: bool; n_threads?: int; approximation: none|Approximation; "
@@ -85,12 +85,12 @@ _MODEL = {
     ),
     "Status": _of("mercer._core.status:Status", "name: text", "member"),
     "Stream": _of(
-        "mercer.model.incremental:Stream",
+        "mercer.stream.incremental:Stream",
         "dictionary: Dictionary; moments: Moments; trace: number; lost: number; error: number; "
         "norm: number; n_rows: int; seed: int; dtype: dtype; cheapest: number",
     ),
     "StreamCertificate": _of(
-        "mercer.model.around:StreamCertificate",
+        "mercer.stream.around:StreamCertificate",
         "kind: text; trace: number; left_out: number; rounding: number; goal: none|number; assumed: bool; "
         "norm: number",
     ),

@@ -16,8 +16,7 @@ import numpy as np
 
 from mercer._core.errors import DataError, quoted
 from mercer._core.memory import available_bytes, format_bytes
-from mercer.engine.rows import Stamp, float_dtype
-from mercer.engine.tiles import row_slices
+from mercer.data.rows import Stamp, float_dtype, row_slices
 from mercer.io.arrays import ArrayTable
 from mercer.io.layout import hint, listed
 

@@ -6,8 +6,8 @@ __all__ = ["SKOPS_TRUSTED"]
 
 # What mercer's objects are made of, and holds no code: rows in files, written-out columns of a feature map.
 PARTS = (
-    "mercer.engine.rows.Stamp",
-    "mercer.engine.sources.MappedRows",
+    "mercer.data.rows.Stamp",
+    "mercer.data.sources.MappedRows",
     "mercer.kernels.monomials.Step",
     "mercer.kernels.monomials.Symbol",
     "mercer.kernels.monomials.Term",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError, MercerError
-from mercer.engine.rows import RowSource
-from mercer.engine.sources import as_source
+from mercer.data.rows import RowSource
+from mercer.data.sources import as_source
 from mercer.io.known_types import name_of
 from mercer.kernels.base import Kernel, as_rows
 from mercer.kernels.expression import kernel_text

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mercer._core.errors import DataError, nearest, quoted
-from mercer.engine.rounding import warn_rounded
+from mercer.data.rounding import warn_rounded
 from mercer.io.formats import FORMATS, format_of
 from mercer.io.layout import Layout, layout_of
 from mercer.io.spool import spooled

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from mercer.engine.frames import need
-from mercer.engine.tiles import row_slices
+from mercer.data.frames import need
+from mercer.data.rows import row_slices
 from mercer.io.spool import no_room
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import KernelError, nearest
+from mercer.data.rows import row_blocks, take_rows
 from mercer.engine.moments import Moments
 from mercer.engine.pairwise import dense
-from mercer.engine.rows import row_blocks, take_rows
 from mercer.kernels.base import positive
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
 from mercer._core.knobs import meant
 from mercer._core.spelling import spelled
-from mercer.engine.frames import frame_package, frame_rows, held
-from mercer.engine.intake import admitted
-from mercer.engine.rounding import warn_rounded
+from mercer.data.frames import frame_package, frame_rows, held
+from mercer.data.intake import admitted
+from mercer.data.rounding import warn_rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

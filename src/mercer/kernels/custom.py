@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import KernelError, nearest
+from mercer.data.rows import take_rows
 from mercer.engine.pairwise import dense
-from mercer.engine.rows import take_rows
 from mercer.kernels.base import Kernel
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
+from mercer.data.rows import RowSource
 from mercer.engine.pairwise import SQUARABLE
-from mercer.engine.rows import RowSource
 from mercer.kernels.algebra import Unary, bracketed
 
 if TYPE_CHECKING:

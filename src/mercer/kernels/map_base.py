@@ -17,9 +17,9 @@ from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError
 from mercer._core.floating import steady
-from mercer.engine.intake import admitted
+from mercer.data.intake import admitted
+from mercer.data.rows import row_slices
 from mercer.engine.pairwise import dense
-from mercer.engine.tiles import row_slices
 from mercer.kernels.base import as_rows, finite
 from mercer.kernels.monomials import feature
 

@@ -3,11 +3,11 @@
 from mercer.model.dual import fits_single, gram_operators
 from mercer.model.fit import fit_kernel_pca
 from mercer.model.linear import fit_linear_pca
-from mercer.model.plan import plan, plan_approximation, plan_linear
-from mercer.model.problem import Plan, Problem
 from mercer.model.projection import Projection
 from mercer.model.result import Fit
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
+from mercer.planning.plan import plan, plan_approximation, plan_linear
+from mercer.planning.problem import Plan, Problem
 
 __all__ = [
     "FeatureSections",

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
-    from mercer.model.problem import Plan
     from mercer.model.result import Fit
+    from mercer.planning.problem import Plan
 
 # More directions than are sought: a Ritz step over them finds the sought ones better.
 OVERSAMPLE = 12

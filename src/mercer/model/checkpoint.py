@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.engine.rows import RowSource, row_blocks
+from mercer.data.rows import RowSource, row_blocks
 from mercer.model.statefile import REMEDY, identity, plain, probe, read_header, read_state, save
 
 if TYPE_CHECKING:

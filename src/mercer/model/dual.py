@@ -10,10 +10,9 @@ import numpy as np
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.status import Status
 from mercer._core.watch import Steps
-from mercer.engine.rows import take_rows
+from mercer.data.rows import take_rows
 from mercer.engine.threads import n_blas_threads
 from mercer.engine.tiles import WIDE, Tiling, cached_width
-from mercer.model.borders import SMALL_ROWS, lapack_share
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
@@ -21,6 +20,7 @@ from mercer.model.rounding import PROBE_ROWS, MatrixRounding, handed_out, spread
 from mercer.model.space import FeatureMean
 from mercer.operators import Centred, RoundedGram, StoredGram, TiledGram
 from mercer.operators.sections import GivenSections, KernelSections
+from mercer.planning.crossovers import SMALL_ROWS, lapack_share
 from mercer.solvers import EigenPairs, Lapack
 from mercer.solvers.lowend import LowEnd, low_end
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
-    from mercer.model.problem import Plan
+    from mercer.planning.problem import Plan
 
 
 # Entries this many times as large as their spread are shifted: with less, hardly a digit is gained.

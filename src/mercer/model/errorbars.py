@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engine.rows import take_rows
+from mercer.data.rows import take_rows
 from mercer.engine.threads import single_threaded_blas
 from mercer.model.certificate import Certificate
 

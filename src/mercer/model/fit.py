@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer._core.watch import BLIND
-from mercer.engine.rows import RowSource, take_rows
+from mercer.data.rows import RowSource, take_rows
 from mercer.kernels import Cosine, Linear, Normalised
 from mercer.model.approximate import fit_approximation
 from mercer.model.dual import fit_dual
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
-    from mercer.model.problem import Plan
     from mercer.model.result import Fit
+    from mercer.planning.problem import Plan
 
 
 def fit_kernel_pca(

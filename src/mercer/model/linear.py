@@ -8,10 +8,10 @@ import numpy as np
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer.kernels.feature_map import IdentityMap
+from mercer.model.centred_features import EPS, CentredRows, are_alike
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import UNITS, handed_out
-from mercer.model.rows import EPS, CentredRows, are_alike
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.operators.sections import FeatureSections
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array, Rows
-    from mercer.model.problem import Plan
     from mercer.operators import SymmetricOperator
+    from mercer.planning.problem import Plan
 
 
 def fit_linear_pca(

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engine.rows import row_blocks
+from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.threads import n_blas_threads, share_out
-from mercer.engine.tiles import row_slices
-from mercer.model.budget import SLICE_BYTES
 from mercer.operators.sections import POINTS
+from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

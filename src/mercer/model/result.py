@@ -23,9 +23,9 @@ from mercer.solvers.spot import ROWS as SPOT_ROWS
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.model.certificate import Certificate
-    from mercer.model.problem import Plan
     from mercer.model.projection import Projection
     from mercer.model.space import FeatureMean
+    from mercer.planning.problem import Plan
     from mercer.solvers.base import EigenPairs
     from mercer.solvers.lowend import LowEnd
 

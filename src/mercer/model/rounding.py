@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer.approximations.whitening import entry_error
-from mercer.engine.rows import take_rows
+from mercer.data.rows import take_rows
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.data.rows import row_blocks
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.rows import row_blocks
-from mercer.model.budget import SLICE_BYTES
 from mercer.operators.sections import POINTS, GivenSections, KernelSections
+from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

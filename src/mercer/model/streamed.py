@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.moments import Moments
-from mercer.engine.rows import row_blocks
 from mercer.engine.threads import n_blas_threads, share_out
-from mercer.engine.tiles import row_slices
-from mercer.model.budget import SLICE_BYTES
 from mercer.model.certificate import Certificate
 from mercer.model.linear import require_finite, solve_small
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
+from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
-    from mercer.model.problem import Plan
     from mercer.operators.sections import Sections
+    from mercer.planning.problem import Plan
     from mercer.solvers import EigenPairs
 
 # Rows of one slice at most: the sums of float32 features are continued in float64 from slice to slice.

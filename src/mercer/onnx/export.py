@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, KernelError, ParameterError
 from mercer._core.floating import steady
-from mercer.engine.frames import need
+from mercer.data.frames import need
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.prepared import Prepared
 from mercer.kernels.expression import kernel_text

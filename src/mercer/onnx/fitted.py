@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
-from mercer.engine.rows import RowSource, take_rows
+from mercer.data.rows import RowSource, take_rows
 from mercer.estimators.base import Projector
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap

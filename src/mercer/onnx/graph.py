@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engine.frames import need
+from mercer.data.frames import need
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

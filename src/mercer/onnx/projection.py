@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.approximations.random_features import FourierSections
-from mercer.model.statistics import score_variances
+from mercer.monitoring.statistics import score_variances
 from mercer.onnx.kernels import diag, tile
 from mercer.onnx.maps import features, fourier_features
 from mercer.operators.sections import FeatureSections, GivenSections

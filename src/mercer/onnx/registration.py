@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.engine.frames import need
+from mercer.data.frames import need
 from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.onnx.export import DOUBLE, LABEL, Source, write
 from mercer.onnx.graph import OPSET, Graph

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer.approximations.random_features import FourierSections
-from mercer.engine.rows import take_rows
+from mercer.data.rows import take_rows
 from mercer.onnx.export import Source, unwrapped
 
 if TYPE_CHECKING:

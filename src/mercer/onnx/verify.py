@@ -9,8 +9,8 @@ import numpy as np
 
 from mercer._core.errors import InputError, MercerError
 from mercer._core.floating import steady
-from mercer.engine.frames import need
-from mercer.engine.tiles import row_slices
+from mercer.data.frames import need
+from mercer.data.rows import row_slices
 from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS, Source, unwrapped
 from mercer.onnx.far import far_rows, reach
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.data.rows import row_slices
 from mercer.engine.threads import share_out
-from mercer.engine.tiles import paying_threads, row_slices
+from mercer.engine.tiles import paying_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

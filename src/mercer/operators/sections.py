@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
+from mercer.data.rows import RowSource, row_slices
 from mercer.engine.pairwise import dense, squared_norms
-from mercer.engine.rows import RowSource
-from mercer.engine.tiles import row_slices
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engine.rows import take_rows
+from mercer.data.rows import row_slices, take_rows
 from mercer.engine.shifted import ShiftedRows, SlicedRows, ready_rows
 from mercer.engine.threads import share_out
-from mercer.engine.tiles import Tiling, row_slices
 from mercer.operators.dense import StoredGram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.tiles import Tiling
     from mercer.kernels.base import Kernel
 
     # Its place in the upper triangle, its rows, its columns.

@@ -11,8 +11,8 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.knobs import Knobs
+from mercer.data.rows import row_slices
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.tiles import row_slices
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.engine.rows import take_rows
-from mercer.model.budget import FLOAT, SLICE_BYTES, SMALL
-from mercer.model.forecast import least_seconds
+from mercer.data.rows import take_rows
+from mercer.planning.bytes import FLOAT, SLICE_BYTES, SMALL
+from mercer.planning.forecast import least_seconds
 
 if TYPE_CHECKING:
     from mercer._core.types import Rows

@@ -9,8 +9,8 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.spelling import spelled
+from mercer.data.rows import row_slices
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.tiles import row_slices
 from mercer.kernels.dot import Linear
 from mercer.preimage.base import FEW, Preimage, farthest, quality_of
 from mercer.preimage.cost import Cost

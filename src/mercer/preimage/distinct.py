@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from mercer.data.rows import row_blocks
 from mercer.engine.pairwise import dense
-from mercer.engine.rows import row_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

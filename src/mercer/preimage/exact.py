@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.spelling import spelled
-from mercer.engine.tiles import row_slices
+from mercer.data.rows import row_slices
 from mercer.preimage.base import FEW, Preimage, quality_of
 from mercer.preimage.cost import Cost
 from mercer.preimage.invert import of_dot_product, unscaled

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer.data.rows import row_slices
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.tiles import row_slices
 from mercer.preimage.base import FEW, Preimage, quality_of
 from mercer.preimage.cost import ROUNDS, Cost
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import MercerError
-from mercer.engine.rows import take_rows
+from mercer.data.rows import take_rows
 from mercer.report.faces import faces
 from mercer.report.markup import Html, grid, joined, paragraph, tag
 from mercer.report.section import Section, described, figure

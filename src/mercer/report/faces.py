@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import MercerError
-from mercer.engine.rows import row_blocks, take_rows
+from mercer.data.rows import row_blocks, take_rows
 from mercer.report.markup import Html, joined, tag
 from mercer.report.png import address, greys
 from mercer.report.section import figure

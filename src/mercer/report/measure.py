@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.engine.rows import row_blocks
+from mercer.data.rows import row_blocks
 
 if TYPE_CHECKING:
     from mercer._core.types import Array

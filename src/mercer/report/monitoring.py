@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engine.rows import row_blocks, take_rows
+from mercer.data.rows import row_blocks, take_rows
 from mercer.estimators.detector_alarms import FIRST_ALARMS, alarm_runs
 from mercer.estimators.detector_gaps import Gaps
 from mercer.report.markup import Html, grid, joined, paragraph, tag

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.engine.intake import admitted
+from mercer.data.intake import admitted
+from mercer.data.sources import as_source
 from mercer.engine.pairwise import dense
-from mercer.engine.sources import as_source
 from mercer.estimators import KernelPCADetector
 from mercer.estimators.detector_gaps import Gaps
 from mercer.estimators.prepared import Prepared

@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError
-from mercer.engine.frames import batch_rows
-from mercer.engine.rounding import warn_rounded
-from mercer.engine.rows import Place, RowSource, nth, require_finite
+from mercer.data.frames import batch_rows
+from mercer.data.rounding import warn_rounded
+from mercer.data.rows import Place, RowSource, nth, require_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -79,7 +79,7 @@ class Plan:
     sliced: bool = False  # the proof makes its rows ready slice by slice
     n_threads: int = 0  # that make tiles; 0: not decided here
     approximation: Approximation | None = None
-    # What a calibration adds (`mercer.model.forecast`).
+    # What a calibration adds (`mercer.planning.forecast`).
     n_products: int | None = None
     seconds: float | None = None
     # What follows the fit: the pre-image as one would write it, its bytes and those that the fit

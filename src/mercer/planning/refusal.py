@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.memory import format_bytes
-from mercer.model.borders import LAPACK_ROWS, lapack_share
+from mercer.planning.crossovers import LAPACK_ROWS, lapack_share
 from mercer.solvers import Lapack
 
 if TYPE_CHECKING:
-    from mercer.model.problem import Plan, Problem
+    from mercer.planning.problem import Plan, Problem
 
 
 def checked(chosen: Plan, problem: Problem) -> Plan:

@@ -9,15 +9,15 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.approximations.rejection import accept_pivots
-from mercer.engine.tiles import row_slices
-from mercer.model.budget import FLOAT, SMALL
-from mercer.model.dictionary import squares
+from mercer.data.rows import row_slices
 from mercer.model.result import first_reaching
+from mercer.planning.bytes import FLOAT, SMALL
+from mercer.stream.dictionary import squares
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels.base import Kernel
-    from mercer.model.dictionary import Dictionary
+    from mercer.stream.dictionary import Dictionary
 
 # Pivots of one round at most, and rows that are drawn for each of them: enough for the products to run at
 # speed, few beside the rows of a batch.

@@ -18,9 +18,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, many
-from mercer.engine.intake import admitted
-from mercer.engine.rounding import warn_rounded
-from mercer.engine.tiles import row_slices
+from mercer.data.intake import admitted
+from mercer.data.rounding import warn_rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,6 +75,12 @@ class RowSource(ABC):
 
     def __repr__(self) -> str:
         return f"{self.name}, {self.shape[0]} x {self.shape[1]} {self.dtype}"
+
+
+def row_slices(n_rows: int, width: int) -> Iterator[slice]:
+    """Consecutive slices of at most `width` rows that cover `n_rows`."""
+    for start in range(0, n_rows, width):
+        yield slice(start, min(start + width, n_rows))
 
 
 def row_blocks(x: Rows, height: int) -> Iterator[tuple[slice, Rows]]:

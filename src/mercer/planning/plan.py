@@ -7,15 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mercer.engine.tiles import cached_width, is_roomy, paying_threads, square_tiling
-from mercer.model.basis_room import (
-    SHARE_COMPONENTS,
-    most_components,
-    run_bytes,
-    useful_columns,
-    within,
-)
-from mercer.model.borders import LAPACK_ROWS, SMALL_ROWS, SMALL_SHARE, lapack_share
-from mercer.model.budget import (
+from mercer.operators.rounded import SINGLE
+from mercer.planning.bytes import (
     FLOAT,
     SMALL,
     lapack_bytes,
@@ -24,10 +17,17 @@ from mercer.model.budget import (
     streamed_bytes,
     tile_bytes,
 )
-from mercer.model.holding import Holding, holding, rounded_holding
-from mercer.model.problem import Plan, Problem, Storage
-from mercer.model.refusal import checked
-from mercer.operators.rounded import SINGLE
+from mercer.planning.crossovers import LAPACK_ROWS, SMALL_ROWS, SMALL_SHARE, lapack_share
+from mercer.planning.krylov_memory import (
+    SHARE_COMPONENTS,
+    most_components,
+    run_bytes,
+    useful_columns,
+    within,
+)
+from mercer.planning.problem import Plan, Problem, Storage
+from mercer.planning.refusal import checked
+from mercer.planning.tile_cache import Holding, holding, rounded_holding
 from mercer.solvers import BlockKrylov, Lapack, Solver
 from mercer.solvers.names import named_solver
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError, MercerError
-from mercer.engine.rows import as_rows, require_rows
+from mercer.data.rows import as_rows, require_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.pairwise import dot
-from mercer.engine.rows import RowSource, row_blocks
-from mercer.engine.tiles import row_slices
-from mercer.model.budget import FLOAT, SLICE_BYTES, SMALL
 from mercer.model.rounding import UNITS, features_moved
+from mercer.planning.bytes import FLOAT, SLICE_BYTES, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.engine.tiles import row_slices
+from mercer.data.rows import row_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array
-    from mercer.model.limits import Limits
-    from mercer.model.statistics import Gauge
+    from mercer.monitoring.limits import Limits
+    from mercer.monitoring.statistics import Gauge
 
 NODES = 16  # Gauss-Legendre points in each part of the path
 # Where the path is cut, in turn until the sum is right. The last is the finer the nearer to its start: on the

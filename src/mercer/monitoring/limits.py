@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array
-    from mercer.model.statistics import Statistics
+    from mercer.monitoring.statistics import Statistics
 
 # With fewer rows than this expected above a limit, an order statistic is mostly luck.
 FEW_ABOVE = 5.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mercer.model.borders import lapack_share
-from mercer.model.budget import FLOAT, krylov_bytes
+from mercer.planning.bytes import FLOAT, krylov_bytes
+from mercer.planning.crossovers import lapack_share
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:
-    from mercer.model.problem import Problem
+    from mercer.planning.problem import Problem
     from mercer.solvers import Solver
 
 FEW_BLOCKS = 5  # that a basis should hold between restarts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.engine.rows import take_rows
+from mercer.data.rows import take_rows
 from mercer.engine.threads import n_blas_threads, single_threaded_blas
 from mercer.engine.tiles import Tiling, cached_width
 from mercer.operators import TiledGram
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
-    from mercer.model.problem import Plan
+    from mercer.planning.problem import Plan
 
 # Timing goes on until a quarter of a second is spent on each of at most four questions.
 SPENT = 0.25

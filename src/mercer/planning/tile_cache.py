@@ -10,7 +10,7 @@ from mercer.engine.tiles import Tiling
 from mercer.operators.rounded import PACKED, SINGLE
 
 if TYPE_CHECKING:
-    from mercer.model.problem import Problem
+    from mercer.planning.problem import Problem
 
 
 @dataclass(frozen=True)

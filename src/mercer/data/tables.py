@@ -11,8 +11,8 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.memory import format_bytes
-from mercer.engine.batches import Batches, Pieces
-from mercer.engine.frames import (
+from mercer.data.batches import Batches, Pieces
+from mercer.data.frames import (
     arrow_dtype,
     arrow_rows,
     frame_package,
@@ -22,7 +22,7 @@ from mercer.engine.frames import (
     streamed_table,
     validated,
 )
-from mercer.engine.rows import (
+from mercer.data.rows import (
     Place,
     RowSource,
     Stamp,

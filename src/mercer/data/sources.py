@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.engine.batches import Batches
-from mercer.engine.intake import refuse_lazy
-from mercer.engine.rows import (
+from mercer.data.batches import Batches
+from mercer.data.intake import refuse_lazy
+from mercer.data.rows import (
     Place,
     RowSource,
     Stamp,
     float_dtype,
     require_finite,
     require_rows,
+    row_slices,
 )
-from mercer.engine.tables import ZARR, ChunkedRows, arrow_source, open_parquet, open_zarr
-from mercer.engine.tiles import row_slices
+from mercer.data.tables import ZARR, ChunkedRows, arrow_source, open_parquet, open_zarr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

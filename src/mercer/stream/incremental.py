@@ -11,20 +11,20 @@ import numpy as np
 from mercer._core.errors import ZeroVarianceError
 from mercer.approximations.whitening import entry_error
 from mercer.engine.moments import Moments
-from mercer.model.around import StreamCertificate
-from mercer.model.batch import Batch, grown, require_positive, row_weights
-from mercer.model.dictionary import Dictionary
 from mercer.model.linear import require_finite
-from mercer.model.problem import Plan
 from mercer.model.projection import Projection
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.operators.sections import KernelSections
+from mercer.planning.problem import Plan
 from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
 from mercer.solvers.lowend import LowEnd
+from mercer.stream.around import StreamCertificate
+from mercer.stream.batch import Batch, grown, require_positive, row_weights
+from mercer.stream.dictionary import Dictionary
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows

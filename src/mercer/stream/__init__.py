@@ -1,0 +1,1 @@
+"""Kernel PCA of rows that come in batches, each looked at once."""

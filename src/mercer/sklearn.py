@@ -38,7 +38,7 @@ from mercer.model import Plan, Problem, fit_kernel_pca, fits_single, gram_operat
 from mercer.model.projection import Projection
 from mercer.operators import minus_mean
 from mercer.operators.sections import GivenSections, KernelSections
-from mercer.planning import plan
+from mercer.planning.plan import plan
 from mercer.solvers import BlockKrylov, Lapack
 from mercer.solvers.lowend import low_end
 

@@ -13,6 +13,7 @@ from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lapack
 from mercer.solvers.base import fixed_signs
 from mercer.solvers.basis import _orthonormal
 from mercer.solvers.lowend import LowEnd, low_end
+from mercer.solvers.refine import _orthogonal_to
 
 MARKET = {
     "lapack": Lapack(),
@@ -308,3 +309,16 @@ def test_a_flat_kernel_with_uneven_weights_is_solved():
     true = KernelPCA(40, kernel=kernel, solver="lapack").fit(x, sample_weight=weights)
     gaps = np.abs(found.eigenvalues_ - true.eigenvalues_)
     assert np.all(gaps <= (found.residuals_ + true.residuals_) * true.eigenvalues_[0])
+
+
+@pytest.mark.parametrize("missing", [0, 1, 5])
+def test_corrections_never_repeat_what_is_there(missing, rng):
+    """A residual that is all rounding points anywhere: what it adds has to be new, or nothing."""
+    n = 60
+    basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    u = basis[:, : n - missing]
+    noise = 1e-16 * rng.standard_normal((n, 8))
+    fresh = _orthogonal_to(u, noise)
+    assert fresh.shape[1] <= missing
+    np.testing.assert_allclose(u.T @ fresh, 0.0, atol=1e-12)
+    np.testing.assert_allclose(fresh.T @ fresh, np.eye(fresh.shape[1]), atol=1e-12)

@@ -11,7 +11,7 @@ from mercer.approximations import RPCholesky
 from mercer.kernels import RBF
 from mercer.model import Problem, dual, plan_approximation, plan_linear
 from mercer.model.dual import tiled
-from mercer.planning import plan
+from mercer.planning.plan import plan
 from mercer.solvers import BlockKrylov, Lapack
 
 GB = 10**9

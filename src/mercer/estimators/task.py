@@ -33,9 +33,9 @@ from mercer.kernels import Chi2, Laplacian, Linear, as_kernel
 from mercer.kernels.base import as_given
 from mercer.model import Plan, Problem, fits_single, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
-from mercer.planning import plan
 from mercer.planning.forecast import forecast
 from mercer.planning.krylov_memory import SHARE_COMPONENTS
+from mercer.planning.plan import plan
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:

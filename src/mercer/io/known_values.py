@@ -97,7 +97,7 @@ _MODEL = {
 }
 
 _SEARCH = "n_starts: any; max_iter: any; tol: any; max_rows: any"
-# Knobs may have any value that a file may hold: whoever uses them checks them first.
+# Params may have any value that a file may hold: whoever uses them checks them first.
 _KNOBS = {
     "BlockKrylov": _of(
         "mercer.solvers.krylov:BlockKrylov",

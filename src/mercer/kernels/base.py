@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
-from mercer._core.knobs import meant
+from mercer._core.params import meant
 from mercer._core.spelling import spelled
 from mercer.data.frames import frame_package, frame_rows, held
 from mercer.data.intake import admitted

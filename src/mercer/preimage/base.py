@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.knobs import Knobs
+from mercer._core.params import Params
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import squared_norms
 
@@ -179,7 +179,7 @@ class FittedPreimage:
         return f"FittedPreimage({self.method!r}, from {self.n_rows} rows; {self.quality})"
 
 
-class Preimage(Knobs, ABC):
+class Preimage(Params, ABC):
     """Finds the way back from scores to rows."""
 
     max_rows: int

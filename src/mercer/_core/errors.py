@@ -38,14 +38,8 @@ class MercerError(Exception):
         ('BlockKrylov: tol must be a number > 0; got 2.', 'tol', 2)
         """
         whose = f"{of}: " if of else ""
-        error = cls(
-            " ".join(
-                filter(
-                    None,
-                    (f"{whose}{parameter} must be {must_be}; got {quoted_value(value)}.", remedy),
-                )
-            )
-        )
+        sentence = f"{whose}{parameter} must be {must_be}; got {quoted_value(value)}."
+        error = cls(f"{sentence} {remedy}".rstrip())
         error.parameter, error.value, error.remedy = parameter, value, remedy
         return error
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 from mercer._core.errors import InputError, ParameterError, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def is_whole(value: object) -> bool:
@@ -33,6 +31,9 @@ class Constraint(Protocol):
     def holds(self, value: Any) -> bool:
         """Whether the value may be used."""
         ...
+
+
+Constraints: TypeAlias = Mapping[str, Constraint]
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def _or(first: str, also: tuple[Any, ...]) -> str:
 class Params:
     """`get_params` and `set_params` over the fields of a dataclass, and a check of each."""
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {}
+    constraints: ClassVar[Constraints] = {}
     hints: ClassVar[Mapping[str, str]] = {}  # what to use instead of a value that is refused
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

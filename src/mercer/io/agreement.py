@@ -145,7 +145,7 @@ def _stream(value: Any) -> None:
 
 # ── the way back ────────────────────────────────────────────────────────────
 def _search_back(value: Any) -> None:
-    value.method.check_knobs()
+    value.method.check_params()
     _near(value)
 
 

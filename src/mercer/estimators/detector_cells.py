@@ -43,8 +43,9 @@ CODES = 6
 # witness. What comes oftener, or stays, may be a state of the process, which other columns would show.
 ONE_IN, TOGETHER = 20, 2
 # The others know of the far rows if they differ there, from the rows just before and after, more than they do
-# at all but this share of other times, of which there have to be enough.
-KNOWN, OTHER_TIMES = 0.01, 20
+# at all but this share of other times, of which there have to be enough, with less than this share of rows
+# in common.
+KNOWN, OTHER_TIMES, SAME = 0.01, 20, 0.25
 # A witness that is so many of its usual distances off is as far as one can be.
 REACH = 10.0
 # At least one reading in so many differs from the median: a switch that was on once is no glitch.
@@ -215,8 +216,12 @@ def _unknown_to(others: Array, far: Flags) -> bool:  # (n, d - 1), (n,)
     around &= ~far
     pattern = far / far.sum() - around / around.sum()  # (n,)
     wave = np.conj(fft.rfft(pattern))[:, None]
-    reach = 2 * int(np.diff(runs).max())  # moved by less, the pattern meets the same rows
-    if n - 2 * reach < OTHER_TIMES:
+    # Moved by little, or by the period of a sensor that fails at equal intervals, it meets the same rows.
+    flags = fft.rfft(far.astype(np.float64))
+    other = fft.irfft(np.conj(flags) * flags, n) < SAME * far.sum()  # (n,)
+    reach = 2 * int(np.diff(runs).max())
+    other[:reach] = other[n - reach + 1 :] = False
+    if other.sum() < OTHER_TIMES:
         return False
     sums = np.zeros(n)
     witnesses = 0
@@ -229,7 +234,7 @@ def _unknown_to(others: Array, far: Flags) -> bool:  # (n, d - 1), (n,)
         smallest = np.min(np.where(moved > 0.0, moved, np.inf), axis=0)
         sums += np.sum((moved / np.where(usual > 0.0, usual, smallest)) ** 2, axis=1)
         witnesses += moved.shape[1]
-    return witnesses > 0 and bool(np.mean(sums[reach : n - reach + 1] >= sums[0]) > KNOWN)
+    return witnesses > 0 and bool(np.mean(sums[other] >= sums[0]) > KNOWN)
 
 
 def _bounded(x: Array) -> Array:  # (n, d) -> (n, d)

@@ -69,7 +69,8 @@ def far_cells(x: Array) -> Flags:  # (n, d) -> (n, d)
         return found
     off = _distances(x)
     for j in np.flatnonzero(np.count_nonzero(off, axis=0) * MOVES >= len(x)):
-        found[:, j] = off[:, j] >= _first_far(x[:, j], off[:, j])
+        with np.errstate(over="ignore", invalid="ignore"):
+            found[:, j] = off[:, j] >= _first_far(x[:, j], off[:, j])
     return found
 
 
@@ -89,8 +90,7 @@ def _first_far(
     varied = len(np.unique(moved)) >= CODES  # codes of states tell of no tail
     size = total - ceil((1.0 - TAIL) * total)  # of the tail below a gap
     first = max(total - max(1, int(TAIL * len(off))), 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        gaps = first + np.flatnonzero(moved[first:] > NARROWEST * moved[first - 1 : -1])
+    gaps = first + np.flatnonzero(moved[first:] > NARROWEST * moved[first - 1 : -1])
     for gap in gaps:
         far = float(moved[gap])
         below = moved[max(gap - max(size, 1), 0) : gap]
@@ -113,7 +113,10 @@ def _times(x: Array, far: Flags) -> float:  # (n,), (n,)
     """
     near = ~(far[1:] | far[:-1])
     pairs = np.stack([x[1:][near], x[:-1][near]]).astype(np.float64)  # (2, p)
-    pairs = pairs - pairs.mean(axis=1, keepdims=True)
+    pairs /= max(
+        float(np.abs(pairs).max(initial=0.0)), np.finfo(np.float64).tiny
+    )  # squares don't overflow
+    pairs -= pairs.mean(axis=1, keepdims=True)
     spread = np.sqrt(np.sum(pairs**2, axis=1)).prod()
     rho = float(np.clip(pairs[0] @ pairs[1] / spread, 0.0, 1.0)) if spread > 0.0 else 1.0
     return float(np.sum(np.maximum(np.diff(_runs(far)) * (1.0 - rho) / (1.0 + rho), 1.0)))
@@ -146,7 +149,7 @@ def _pareto_chance(below: Array, far: float, times: float, told: float) -> float
     excess = below[1:] / threshold - 1.0  # (k,)
     scale, shape = USUAL_SCALE * SCALES[:, None], SHAPES[None, :]  # (s, 1), (1, h)
     end, start = (
-        _log_survival(np.float64(e), scale, shape) for e in (far / threshold - 1.0, excess[-1])
+        _log_survival(np.asarray(e), scale, shape) for e in (far / threshold - 1.0, excess[-1])
     )
     start = np.maximum(start, -1e3)  # an end before that is not to be believed
     density = _log_density(excess, scale[..., None], shape[..., None])  # (s, h, k)
@@ -246,7 +249,9 @@ def _bounded(x: Array) -> Array:  # (n, d) -> (n, d)
     usual = np.quantile(off, 1.0 - TAIL, axis=0, method="lower")
     usual = np.where(usual > 0.0, usual, off.max(axis=0))
     usual = np.where((usual > 0.0) & np.isfinite(usual), usual, 1.0)
-    return np.sign(x - np.median(x, axis=0)) * np.minimum(off / usual, REACH)
+    side = np.where(x < np.median(x, axis=0), -1.0, 1.0)
+    with np.errstate(over="ignore"):
+        return np.asarray(side * np.minimum(off / usual, REACH))
 
 
 # ── set aside, and told ─────────────────────────────────────────────────────

@@ -126,7 +126,7 @@ def test_honest_columns_keep_their_readings(name):
         # The tail of a Gaussian falls with more than the fourth power between 90 % and its end, and ends,
         # that of t with three degrees falls nearly with the third, that of a lognormal slower than the
         # second.
-        (lambda rng: rng.standard_normal(600), 1.9, 7.0),
+        (lambda rng: rng.standard_normal(600), 2.9, 7.0),
         (lambda rng: rng.standard_t(3, 600), 6.0, 30.0),
         (lambda rng: rng.lognormal(size=600), 10.0, 1e4),
         (lambda rng: rng.integers(-1, 2, 600).astype(float), 9.9, 10.1),  # three states

@@ -30,8 +30,8 @@ CHANCE, LIGHTEST, PRIOR, HEAVY = 1e-3, 5.0, 5.0, 3.0
 # A power law never ends, but most tails do. With rows enough to show it, a generalised Pareto tail (Pickands
 # 1975), over twice the share and with its shape ξ = 1/α as uncertain as they leave it, finds narrower gaps
 # improbable: of 500 Gaussian readings one at 12 to 15 standard deviations. It is the second look, so it has
-# to be surer, and no gap below a factor of 2 counts at all.
-SECOND_CHANCE, NARROWEST, MOST_TAIL = 1e-4, 2.0, 200
+# to be surer, and no gap below a factor of 3 counts at all.
+SECOND_CHANCE, NARROWEST, MOST_TAIL = 1e-4, 3.0, 200
 # What is known beforehand of ξ, and of the scale as a share of the threshold: t with three degrees again,
 # and wide enough to be unlearned from a hundred readings.
 SHAPES, SHAPE_SPREAD = np.linspace(-0.5, 1.5, 21), 0.25

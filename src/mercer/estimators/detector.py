@@ -94,9 +94,9 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         as their autocorrelation asks for. For rows in no order any splitter of scikit-learn, such as
         ``KFold(5, shuffle=True)``, will do.
     wild : "aside" or "keep", default="aside"
-        What to do with training rows that hold a wild reading: an isolated one far beyond all others of its
-        column, which would set its scale and hide its changes. They are set aside from the fit, with a
-        warning that names row, column and reading; or kept.
+        What to do with training rows that hold a wild reading: one far beyond all others of its column,
+        isolated or in a stretch that no other column knows of, which would set its scale and hide its
+        changes. They are set aside, with a warning that names row, column and reading; or kept.
     memory : str or int, default="auto"
         As in `KernelPCA`.
     random_state : int, Generator, RandomState or None, default=None

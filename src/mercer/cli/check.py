@@ -18,7 +18,7 @@ from mercer.cli.frame import ALARM, OK, verb
 from mercer.diagnostics.mercer_check import MAX_ROWS
 from mercer.io.prepare import Preparation, prepared_rows
 from mercer.io.table import open_table
-from mercer.kernels.expression import parse_kernel
+from mercer.kernels.text import parse_kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices

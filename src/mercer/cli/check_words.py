@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.diagnostics.witness import precision, rounding
-from mercer.kernels.expression import kernel_text
+from mercer.kernels.text import kernel_text
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices

@@ -20,7 +20,7 @@ from mercer.cli.select_words import facts, told, winner_options
 from mercer.cli.weights import weight_column
 from mercer.diagnostics.selection_door import check_max_rows
 from mercer.kernels import RBF, Linear
-from mercer.kernels.expression import parse_kernel
+from mercer.kernels.text import parse_kernel
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mercer.cli.frame import plain
-from mercer.kernels.expression import kernel_text
+from mercer.kernels.text import kernel_text
 
 if TYPE_CHECKING:
     from mercer.diagnostics import Selection

@@ -1,0 +1,197 @@
+"""From a text to Python's own tree of it, and errors with a caret under the place. Nothing is evaluated."""
+
+from __future__ import annotations
+
+import ast
+import re
+import unicodedata
+
+from mercer._core.errors import KernelSyntaxError
+
+# A kernel that people write has a hundred characters; what a program writes may have more.
+MOST_CHARACTERS = 20_000
+# Levels of brackets, signs and terms. Python's own stack would end at some hundreds, and everything that
+# walks through a kernel later (a copy, a text) takes several frames a level.
+DEEPEST = 100
+TOO_DEEP = (
+    f"The expression has more than {DEEPEST} levels here. Leave out brackets that do nothing, and bracket "
+    "the halves of a long sum: (a + b) + (c + d) has fewer levels than a + b + c + d."
+)
+ONLY_IN_CALLS = "Names stand before = in a call only: rbf(gamma=0.5)."
+# Columns of the text that are shown around the place of an error.
+SHOWN = 72
+LONGEST_MESSAGE = 500
+
+# One alternative matches at every position, and none can match in two ways: no text is slow to read.
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+)
+  | (?P<number>(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?)
+  | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+  | (?P<text>"[^"\\\n]*"|'[^'\\\n]*')
+  | (?P<sign>\*\*|[-+*/()\[\],=.])
+  | (?P<other>.)
+  | (?P<end>\Z)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+OPERATOR = re.compile(r"\*\*|[-+*/=]")
+_HINTS = {
+    "^": "Write ** for a power.",
+    **dict.fromkeys("×·", "Write * for a product."),
+    **dict.fromkeys("−–", "Write - for a minus."),
+    ";": "One expression is one kernel.",
+    ":": "Write a parameter as gamma=0.5.",
+    "{": "Brackets are round, lists have square ones.",
+    "#": "A text has no comments.",
+    "\\": "A text may have several lines without it.",
+    **dict.fromkeys("“”„‘’`", "Write texts in plain quotes: 'median'."),
+    **dict.fromkeys("\"'", "A text ends with the quote that it begins with, and has no backslash."),
+}
+# What a token may follow, and what it is to the next one: a value; a name, which may be called; a dot; an
+# operator, after which a value is needed; or the begin of a list, which may be empty.
+_VALUE = ("value", "name")
+_OPEN = ("begin", "operator")
+_FITS: dict[str, tuple[tuple[str, ...], str]] = {
+    **dict.fromkeys(("number", "text"), (_OPEN, "value")),
+    "name": ((*_OPEN, "dot"), "name"),
+    "(": ((*_OPEN, "name"), "begin"),
+    "[": (_OPEN, "begin"),
+    **dict.fromkeys((")", "]"), (("begin", *_VALUE), "value")),
+    ",": (_VALUE, "begin"),
+    ".": (_VALUE, "dot"),
+    **dict.fromkeys(("+", "-"), ((*_OPEN, *_VALUE), "operator")),
+    **dict.fromkeys(("*", "/", "**", "="), (_VALUE, "operator")),
+    "end": (_VALUE, "end"),
+}
+_CLOSING = {"(": ")", "[": "]"}
+
+
+def parse(text: str) -> ast.expr:
+    """The tree of an expression that neither begins nor ends with a space, with places in it.
+
+    Python's parser sees brackets and operators only. Numbers, texts and names are identifiers to it, of their
+    own length, so that no rule of its own about them applies, and the columns of a node are its place in the
+    text. A parameter, ``gamma=0.5``, is a comparison to it: those may stand anywhere, and are told well.
+
+    Examples
+    --------
+    >>> tree = parse("2*rbf(gamma='é')")
+    >>> ast.unparse(tree)
+    'x * xxx(xxxxx < xxx)'
+    >>> tree.right.func.col_offset
+    2
+    """
+    if len(text) > MOST_CHARACTERS:
+        msg = (
+            f"The expression has {len(text)} characters; at most {MOST_CHARACTERS} are read. "
+            "Build such a kernel in Python."
+        )
+        raise fault(msg, text, 0, 1)
+    plain = _masked(text)
+    try:
+        return ast.parse(plain, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # a chain of thousands of terms
+        places = [match.span() for match in OPERATOR.finditer(plain)][:DEEPEST]
+        raise fault(TOO_DEEP, text, *(places[-1] if places else (0, 1))) from None
+
+
+def _masked(text: str) -> str:
+    """The text as Python's parser shall see it; raises unless values, operators and brackets take turns."""
+    seen: list[str] = []
+    levels = [("", -1)]  # what closes a bracket, or the whole text, and the depth around it
+    before, depth = "begin", 0
+    for match in _TOKEN.finditer(text):
+        kind, word = str(match.lastgroup), match.group()
+        if kind == "space":
+            seen.append(" " * len(word))
+            continue
+        if kind == "other":
+            raise _odd(text, match)
+        closing, around = levels[-1]
+        follows, then = _FITS[word if kind == "sign" else kind]
+        closes = word in ("", ")", "]")
+        if before not in follows or (closes and word != closing) or (word == "," and not closing):
+            raise _unexpected(text, match, before, closing)
+        if word in _CLOSING:
+            levels.append((_CLOSING[word], depth))
+            depth += 1
+        elif closes:
+            depth = levels.pop()[1]
+        elif word == "**" or (then == "operator" and before in _OPEN):  # nested without a bracket
+            depth += 1
+        elif then in ("operator", "begin"):
+            depth = around + 1
+        if depth > DEEPEST:
+            raise fault(TOO_DEEP, text, *match.span())
+        before = then
+        seen.append(word.replace("=", "<") if kind == "sign" else "x" * len(word))
+    return "".join(seen)
+
+
+def _odd(text: str, match: re.Match[str]) -> KernelSyntaxError:
+    """A character that no expression has."""
+    word = match.group()
+    code = "" if word.isascii() and word.isprintable() else f" (U+{ord(word):04X})"
+    shown = word if word.isprintable() else "\N{REPLACEMENT CHARACTER}"
+    msg = f"Unexpected character {shown!r}{code}. {_HINTS.get(word, '')}".rstrip()
+    return fault(msg, text, *match.span())
+
+
+def _unexpected(text: str, match: re.Match[str], before: str, closing: str) -> KernelSyntaxError:
+    """A token that can't stand here, and what can."""
+    found = repr(match.group()) if match.group() else "the end of the text"
+    needed = "a kernel, a number or a bracket"
+    if before == "dot":
+        needed = "a method, .on([0, 1]) or .normalised()"
+    elif before in _VALUE:
+        needed = "an operator such as + or *, or the end of the text"
+        if closing:
+            needed = f"an operator, a comma or the closing bracket {closing}"
+    msg = f"Found {found}, but expected {needed}."
+    if match.group() == "=":
+        msg += f" {ONLY_IN_CALLS}"
+    return fault(msg, text, *match.span())
+
+
+# ── carets ──────────────────────────────────────────────────────────────────
+def fault(message: str, text: str, start: int, end: int) -> KernelSyntaxError:
+    """An error whose message shows the text, with a caret under ``text[start:end]``.
+
+    Examples
+    --------
+    >>> print(fault("No such kernel.", "1 + rfb()", 4, 7))
+    No such kernel.
+      1 + rfb()
+          ^~~
+    """
+    if len(message) > LONGEST_MESSAGE:  # names and texts in it may be as long as the user likes
+        message = f"{message[:LONGEST_MESSAGE]}…"
+    left, right = _window(len(text), start, end)
+    cut_left, cut_right = "…" if left > 0 else "", "…" if right < len(text) else ""
+    line = f"{cut_left}{_printable(text[left:right])}{cut_right}"
+    indent = _columns(cut_left + _printable(text[left:start]))
+    under = max(1, _columns(_printable(text[start : min(end, right)])))
+    return KernelSyntaxError(f"{message}\n  {line}\n  {' ' * indent}^{'~' * (under - 1)}")
+
+
+def _window(length: int, start: int, end: int) -> tuple[int, int]:
+    """What of a long text is shown: the place, and as much before it as after it."""
+    if length <= SHOWN:
+        return 0, length
+    middle = (start + min(end, start + SHOWN // 2)) // 2
+    left = max(0, min(middle - SHOWN // 2, length - SHOWN))
+    return left, min(length, left + SHOWN)
+
+
+def _printable(text: str) -> str:
+    """One line that a terminal can show: no line ends, no control characters, no half characters."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in text)
+
+
+def _columns(text: str) -> int:
+    """Columns on a terminal: Chinese characters take two, accents that join the letter before none."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )

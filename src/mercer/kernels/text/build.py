@@ -114,7 +114,7 @@ def parse_call(text: str, known: Mapping[str, type], *, what: str = "name") -> A
     text = _DASHED.sub(lambda name: name.group().replace("-", "_"), text.strip(), count=1)
     builder = _Builder(text, _by_plain_name(known), known, what=what)
     called = builder.tree.func if isinstance(builder.tree, ast.Call) else builder.tree
-    if not isinstance(called, ast.Name) or builder.is_literal(called):
+    if not builder.is_name(called):
         builder.wrong(f"Expected one {what} with its arguments. {nearest('', known)}", builder.tree)
     return builder.value(builder.tree)
 
@@ -124,7 +124,7 @@ def kernel_classes() -> dict[str, type[Kernel]]:
 
     The library's own names come first; of two other classes of one name, the one defined last.
     """
-    kinds: list[type[Kernel]] = [Kernel]
+    kinds: list[Any] = [Kernel]
     for kind in kinds:  # which grows meanwhile
         kinds += kind.__subclasses__()
     others = {
@@ -174,8 +174,6 @@ class _Builder(ast.NodeVisitor):
             value = make()
             if isinstance(value, Kernel):
                 value.check_parameters()
-        except KernelSyntaxError:
-            raise
         except (TypeError, ValueError, ArithmeticError) as error:  # InputError is a ValueError
             self.wrong(str(error), at)
         return value
@@ -196,6 +194,10 @@ class _Builder(ast.NodeVisitor):
         word = self._word(node)
         return isinstance(node, ast.Name) and (word in _WORDS or word[0] in "0123456789.'\"")
 
+    def is_name(self, node: ast.expr) -> bool:
+        """Whether a bare name stands there, which may be a call without arguments."""
+        return isinstance(node, ast.Name) and not self.is_literal(node)
+
     def _literal(self, node: ast.expr) -> Any:
         word = self._word(node)
         if word in _WORDS or word[0] in "'\"":
@@ -210,7 +212,7 @@ class _Builder(ast.NodeVisitor):
         return value
 
     def visit_Name(self, node: ast.Name) -> Any:
-        return self._literal(node) if self.is_literal(node) else self._called(node, node, [])
+        return self._called(node, node, []) if self.is_name(node) else self._literal(node)
 
     def visit_List(self, node: ast.List | ast.Tuple) -> list[Any]:
         values = [self.value(part) for part in node.elts]
@@ -235,8 +237,7 @@ class _Builder(ast.NodeVisitor):
         if kind is None:
             hint = nearest(word, self._names)
             self.wrong(f"Unknown {self._what} {quoted(word)}. {hint}", name)
-        values = self._values(kind.__name__, inspect.signature(kind), arguments)
-        return self.made(lambda: kind(**values), node)
+        return self._call(kind, kind.__name__, node, arguments)
 
     def visit_Call(self, node: ast.Call) -> Any:
         called = node.func
@@ -247,29 +248,25 @@ class _Builder(ast.NodeVisitor):
         if not isinstance(target, Kernel):
             self.wrong(f"Kernels have methods, but this is {_in_words(target)}.", called.value)
         if name not in METHODS:
-            self.wrong(
-                f"A kernel has no method {quoted(name)} here. {nearest(name, METHODS)}", place
-            )
-        method = getattr(target, name)
-        values = self._values(f".{name}", inspect.signature(method), node.args)
-        if name == "on" and not values:
+            hint = nearest(name, METHODS)
+            self.wrong(f"A kernel has no method {quoted(name)} here. {hint}", place)
+        if name == "on" and not node.args:
             self.wrong("`on` needs columns: .on([0, 1]).", place)
-        return self.made(lambda: method(**values), node)
+        return self._call(getattr(target, name), f".{name}", node, node.args)
 
-    def _values(
-        self, who: str, signature: inspect.Signature, arguments: Sequence[ast.expr]
-    ) -> dict[str, Any]:
-        """Arguments by the names of their parameters, each of which exists and is given once."""
-        known = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    def _call(
+        self, make: Callable[..., Any], who: str, node: ast.expr, arguments: Sequence[ast.expr]
+    ) -> Any:
+        """What a class or a method makes of arguments, each of which it has a parameter for."""
+        parameters = inspect.signature(make).parameters.values()
+        known = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
         names = [p.name for p in known]
         by_place = [p.name for p in known if p.kind is not p.KEYWORD_ONLY]
         values: dict[str, Any] = {}
         last = None  # what the argument before was given by name
-        for i, node in enumerate(arguments):
-            match node:
-                case ast.Compare(left=ast.Name() as left, comparators=[given]) if (
-                    not self.is_literal(left)
-                ):
+        for i, part in enumerate(arguments):
+            match part:
+                case ast.Compare(left=left, comparators=[given]) if self.is_name(left):
                     name, last = self._word(left), given
                     if name not in names:
                         hint = nearest(name, names) if names else "It has none."
@@ -279,22 +276,20 @@ class _Builder(ast.NodeVisitor):
                     values[name] = self._argument(given)
                 case _ if last is not None:
                     msg = "An argument without a name can't follow one with a name."
-                    if self.is_literal(last) and self.is_literal(node):
+                    if self.is_literal(last) and self.is_literal(part):
                         msg += " If this is the other half of a number, write it with a point: 0.5."
-                    self.wrong(msg, node)
+                    self.wrong(msg, part)
                 case _ if i >= len(by_place):
                     most = f"at most {len(by_place)} without a name" if by_place else "none"
-                    self.wrong(f"{who} takes arguments: {most}. This is one more.", node)
+                    self.wrong(f"{who} takes arguments: {most}. This is one more.", part)
                 case _:
-                    values[by_place[i]] = self._argument(node)
-        return values
+                    values[by_place[i]] = self._argument(part)
+        return self.made(lambda: make(**values), node)
 
     def _argument(self, node: ast.expr) -> Any:
-        if isinstance(node, ast.Name) and not self.is_literal(node):
-            word = self._word(node)
-            self.wrong(
-                f"Expected a value; got the name {word}. Write texts in quotes: 'median'.", node
-            )
+        if self.is_name(node):
+            msg = f"Expected a value; got the name {self._word(node)}. Write texts in quotes: 'median'."
+            self.wrong(msg, node)
         value = self.value(node)
         if isinstance(value, Kernel):
             self.wrong("Expected a number, a text or a list, but this is a kernel.", node)
@@ -322,7 +317,7 @@ class _Builder(ast.NodeVisitor):
                 msg = f"{sign!r} joins kernels and numbers, but this is {_in_words(value)}."
                 self.wrong(msg, part)
         if is_number(left) and is_number(right):
-            return self._worked_out(node, _OPERATIONS[sign], left, right)
+            return self._worked_out(node, sign, left, right)
         if sign == "/":
             self.wrong("Kernels can't be divided. Multiply by a number: 0.5 * rbf().", place)
         if sign == "**" and (isinstance(right, Kernel) or right - right != 0):
@@ -333,11 +328,9 @@ class _Builder(ast.NodeVisitor):
         at = place if sign != "**" else node.right
         return self.made(lambda: _OPERATIONS[sign](left, right), at)
 
-    def _worked_out(
-        self, node: ast.BinOp, operation: Callable[[Any, Any], Any], left: float, right: float
-    ) -> float:
+    def _worked_out(self, node: ast.BinOp, sign: str, left: float, right: float) -> float:
         """Arithmetic on two numbers, refusing results outside of int64 and float64."""
-        whole = isinstance(left, int) and isinstance(right, int)
+        whole, operation = isinstance(left, int) and isinstance(right, int), _OPERATIONS[sign]
         try:
             about = operation(float(left), float(right))
         except ZeroDivisionError:
@@ -362,6 +355,7 @@ def _in_words(value: Any) -> str:
     """A value in words."""
     if value is None or isinstance(value, bool):
         return repr(value)
-    words = {Kernel: "a kernel", list: "a list", str: "a text", (int, float): "a number"}
-    found = (word for kinds, word in words.items() if isinstance(value, kinds))
-    return next(found, f"a {type(value).__name__}")
+    if isinstance(value, Kernel):
+        return "a kernel"
+    words = {list: "list", str: "text", int: "number", float: "number"}
+    return f"a {words.get(type(value), type(value).__name__)}"

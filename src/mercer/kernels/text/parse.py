@@ -63,6 +63,7 @@ _FITS: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(("+", "-"), ((*_OPEN, *_VALUE), "operator")),
     **dict.fromkeys(("*", "/", "**", "="), (_VALUE, "operator")),
     "end": (_VALUE, "end"),
+    "other": ((), ""),
 }
 _CLOSING = {"(": ")", "[": "]"}
 
@@ -106,8 +107,6 @@ def _masked(text: str) -> str:
         if kind == "space":
             seen.append(" " * len(word))
             continue
-        if kind == "other":
-            raise _odd(text, match)
         closing, around = levels[-1]
         follows, then = _FITS[word if kind == "sign" else kind]
         closes = word in ("", ")", "]")
@@ -129,29 +128,22 @@ def _masked(text: str) -> str:
     return "".join(seen)
 
 
-def _odd(text: str, match: re.Match[str]) -> KernelSyntaxError:
-    """A character that no expression has."""
-    word = match.group()
-    code = "" if word.isascii() and word.isprintable() else f" (U+{ord(word):04X})"
-    shown = word if word.isprintable() else "\N{REPLACEMENT CHARACTER}"
-    msg = f"Unexpected character {shown!r}{code}. {_HINTS.get(word, '')}".rstrip()
-    return fault(msg, text, *match.span())
-
-
 def _unexpected(text: str, match: re.Match[str], before: str, closing: str) -> KernelSyntaxError:
-    """A token that can't stand here, and what can."""
-    found = repr(match.group()) if match.group() else "the end of the text"
-    needed = "a kernel, a number or a bracket"
-    if before == "dot":
-        needed = "a method, .on([0, 1]) or .normalised()"
-    elif before in _VALUE:
-        needed = "an operator such as + or *, or the end of the text"
-        if closing:
-            needed = f"an operator, a comma or the closing bracket {closing}"
-    msg = f"Found {found}, but expected {needed}."
-    if match.group() == "=":
-        msg += f" {ONLY_IN_CALLS}"
-    return fault(msg, text, *match.span())
+    """A token that can't stand here, and what can; or a character that can't stand anywhere."""
+    word = match.group()
+    msg = f"Found {word!r}, but expected " if word else "Found the end of the text, but expected "
+    if match.lastgroup == "other":
+        code = "" if word.isascii() and word.isprintable() else f" (U+{ord(word):04X})"
+        msg = f"Unexpected character {_printable(word)!r}{code}. {_HINTS.get(word, '')}".rstrip()
+    elif before == "dot":
+        msg += "a method, .on([0, 1]) or .normalised()."
+    elif before not in _VALUE:
+        msg += "a kernel, a number or a bracket."
+    elif closing:
+        msg += f"an operator, a comma or the closing bracket {closing}."
+    else:
+        msg += "an operator such as + or *, or the end of the text."
+    return fault(f"{msg} {ONLY_IN_CALLS}" if word == "=" else msg, text, *match.span())
 
 
 # ── carets ──────────────────────────────────────────────────────────────────
@@ -167,21 +159,14 @@ def fault(message: str, text: str, start: int, end: int) -> KernelSyntaxError:
     """
     if len(message) > LONGEST_MESSAGE:  # names and texts in it may be as long as the user likes
         message = f"{message[:LONGEST_MESSAGE]}…"
-    left, right = _window(len(text), start, end)
+    middle = (start + min(end, start + SHOWN // 2)) // 2  # as much is shown before it as after it
+    left = max(0, min(middle - SHOWN // 2, len(text) - SHOWN))
+    right = min(left + SHOWN, len(text))
     cut_left, cut_right = "…" if left > 0 else "", "…" if right < len(text) else ""
     line = f"{cut_left}{_printable(text[left:right])}{cut_right}"
     indent = _columns(cut_left + _printable(text[left:start]))
     under = max(1, _columns(_printable(text[start : min(end, right)])))
     return KernelSyntaxError(f"{message}\n  {line}\n  {' ' * indent}^{'~' * (under - 1)}")
-
-
-def _window(length: int, start: int, end: int) -> tuple[int, int]:
-    """What of a long text is shown: the place, and as much before it as after it."""
-    if length <= SHOWN:
-        return 0, length
-    middle = (start + min(end, start + SHOWN // 2)) // 2
-    left = max(0, min(middle - SHOWN // 2, length - SHOWN))
-    return left, min(length, left + SHOWN)
 
 
 def _printable(text: str) -> str:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import KernelError, KernelSyntaxError
-from mercer.kernels.algebra import Constant, Power, Product, Scale, Sum, is_number
+from mercer.kernels.algebra import Constant, Power, Product, Scale, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess
 from mercer.kernels.derived import Normalised, OnColumns
 from mercer.kernels.names import as_kernel
 from mercer.kernels.text.build import parse_kernel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def kernel_text(kernel: Any) -> str:
@@ -81,22 +78,13 @@ def _written(kernel: Kernel) -> str:
 def _sum(kernel: Sum) -> str:
     """The sum; a - b where the second part is -1.0 times b, which is what a - b reads as."""
     left, right, sign = kernel.left, kernel.right, "+"
-    if _is_minus(right):
-        right, sign = right.children[0], "-"
+    if isinstance(right, Scale) and _value(right.factor) == "-1.0":
+        right, sign = right.kernel, "-"
     if isinstance(left, Constant) and isinstance(right, Constant):
         return f"{_closed(left)} {sign} {_closed(right)}"  # 1 + 2 would read as 3
     # Signs of one rank read from left to right: a + (b + c) needs its bracket.
     after = f"({_written(right)})" if isinstance(right, Sum) else _written(right)
     return f"{_written(left)} {sign} {after}"
-
-
-def _scale(kernel: Scale) -> str:
-    inner = _closed(kernel.kernel)
-    return f"-{inner}" if _is_minus(kernel) else f"{_value(kernel.factor)} * {inner}"
-
-
-def _is_minus(kernel: Kernel) -> bool:
-    return isinstance(kernel, Scale) and bool(kernel.factor == -1.0)
 
 
 def _closed(kernel: Kernel) -> str:
@@ -108,11 +96,11 @@ def _closed(kernel: Kernel) -> str:
 
 
 # A subclass has mathematics of its own, so only the classes themselves are written with operators.
-_ALGEBRA: dict[type[Kernel], Callable[[Any], str]] = {
+_ALGEBRA: dict[type[Kernel], Any] = {
     Constant: lambda c: _value(c.value),
     Sum: _sum,
     Product: lambda k: f"{_closed(k.left)} * {_closed(k.right)}",
-    Scale: _scale,
+    Scale: lambda k: f"{_value(k.factor)} * {_closed(k.kernel)}",
     Power: lambda k: f"{_closed(k.kernel)} ** {_value(k.exponent)}",
     OnColumns: lambda k: f"{_closed(k.kernel)}.on({_value(k.columns)})",
     Normalised: lambda k: f"{_closed(k.kernel)}.normalised()",
@@ -123,11 +111,7 @@ def _value(value: Any) -> str:
     """A parameter, as Python would write it."""
     if isinstance(value, (list, tuple, range, np.ndarray)):
         return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, np.generic):
-        return repr(value.item())
-    if is_number(value) and not isinstance(value, (int, float)):
-        return repr(float(value))  # a fraction: kernels take it as a float themselves
-    return repr(value)
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -135,4 +119,4 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, Kernel):
         parts = ((getattr(a, name), getattr(b, name, None)) for name in a._param_names())
         return type(a) is type(b) and all(_same(*part) for part in parts)
-    return _value(a) == _value(b) or (is_number(a) and is_number(b) and bool(a == b))
+    return _value(a) == _value(b)

@@ -1,6 +1,7 @@
 """Kernel expressions: they mean what Python makes of them, read back, and fail with the place."""
 
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -381,6 +382,18 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_end_cleanly(name):
     assert len(message(HOSTILE[name])) < 25_000
+
+
+def test_hostile_texts_end_cleanly_on_a_small_stack():
+    """Python's parser recurses in C: where a chain were let through, this would end the process."""
+    told, before = [], threading.stack_size(512 * 1024)
+    try:
+        thread = threading.Thread(target=lambda: told.extend(map(message, HOSTILE.values())))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert len(told) == len(HOSTILE)
 
 
 PIECES = ["rbf", "linear()", "(", ")", "[", "]", ",", "=", ".", "on", "+", "-", "*", "**", "/"]

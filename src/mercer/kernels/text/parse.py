@@ -17,6 +17,13 @@ TOO_DEEP = (
     f"The expression has more than {DEEPEST} levels here. Leave out brackets that do nothing, and bracket "
     "the halves of a long sum: (a + b) + (c + d) has fewer levels than a + b + c + d."
 )
+# A chain of operators is a level each to Python's parser, which recurses in C: thousands would end the
+# process where a thread has a small stack.
+MOST_OPERATORS = 500
+TOO_MANY = (
+    f"The expression has more than {MOST_OPERATORS} operators and methods; at most as many are read. "
+    "Build such a kernel in Python."
+)
 ONLY_IN_CALLS = "Names stand before = in a call only: rbf(gamma=0.5)."
 # Columns of the text that are shown around the place of an error.
 SHOWN = 72
@@ -92,16 +99,15 @@ def parse(text: str) -> ast.expr:
     plain = _masked(text)
     try:
         return ast.parse(plain, mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):  # a chain of thousands of terms
-        places = [match.span() for match in OPERATOR.finditer(plain)][:DEEPEST]
-        raise fault(TOO_DEEP, text, *(places[-1] if places else (0, 1))) from None
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # called with little stack left
+        raise fault(TOO_DEEP, text, 0, len(text)) from None
 
 
 def _masked(text: str) -> str:
     """The text as Python's parser shall see it; raises unless values, operators and brackets take turns."""
     seen: list[str] = []
     levels = [("", -1)]  # what closes a bracket, or the whole text, and the depth around it
-    before, depth = "begin", 0
+    before, depth, operators = "begin", 0, 0
     for match in _TOKEN.finditer(text):
         kind, word = str(match.lastgroup), match.group()
         if kind == "space":
@@ -121,8 +127,9 @@ def _masked(text: str) -> str:
             depth += 1
         elif then in ("operator", "begin"):
             depth = around + 1
-        if depth > DEEPEST:
-            raise fault(TOO_DEEP, text, *match.span())
+        operators += then == "dot" or (then == "operator" and before in _VALUE)
+        if depth > DEEPEST or operators > MOST_OPERATORS:
+            raise fault(TOO_DEEP if depth > DEEPEST else TOO_MANY, text, *match.span())
         before = then
         seen.append(word.replace("=", "<") if kind == "sign" else "x" * len(word))
     return "".join(seen)

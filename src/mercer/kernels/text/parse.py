@@ -17,7 +17,7 @@ TOO_DEEP = (
     f"The expression has more than {DEEPEST} levels here. Leave out brackets that do nothing, and bracket "
     "the halves of a long sum: (a + b) + (c + d) has fewer levels than a + b + c + d."
 )
-# A chain of operators is a level each to Python's parser, which recurses in C: thousands would end the
+# Each operator of a chain is a level to Python's parser, which recurses in C: thousands would end the
 # process where a thread has a small stack.
 MOST_OPERATORS = 500
 TOO_MANY = (
@@ -106,30 +106,26 @@ def parse(text: str) -> ast.expr:
 def _masked(text: str) -> str:
     """The text as Python's parser shall see it; raises unless values, operators and brackets take turns."""
     seen: list[str] = []
-    levels = [("", -1)]  # what closes a bracket, or the whole text, and the depth around it
-    before, depth, operators = "begin", 0, 0
+    closings = [""]  # of the text, and of the brackets that are open
+    before, operators = "begin", 0
     for match in _TOKEN.finditer(text):
         kind, word = str(match.lastgroup), match.group()
         if kind == "space":
             seen.append(" " * len(word))
             continue
-        closing, around = levels[-1]
+        closing = closings[-1]
         follows, then = _FITS[word if kind == "sign" else kind]
         closes = word in ("", ")", "]")
         if before not in follows or (closes and word != closing) or (word == "," and not closing):
             raise _unexpected(text, match, before, closing)
-        if word in _CLOSING:
-            levels.append((_CLOSING[word], depth))
-            depth += 1
-        elif closes:
-            depth = levels.pop()[1]
-        elif word == "**" or (then == "operator" and before in _OPEN):  # nested without a bracket
-            depth += 1
-        elif then in ("operator", "begin"):
-            depth = around + 1
-        operators += then == "dot" or (then == "operator" and before in _VALUE)
-        if depth > DEEPEST or operators > MOST_OPERATORS:
-            raise fault(TOO_DEEP if depth > DEEPEST else TOO_MANY, text, *match.span())
+        if closes:
+            closings.pop()
+        elif word in _CLOSING:
+            closings.append(_CLOSING[word])
+        operators += then == "dot" or (then == "operator" and before != "begin")
+        deep = len(closings) > DEEPEST + 1
+        if deep or operators > MOST_OPERATORS:
+            raise fault(TOO_DEEP if deep else TOO_MANY, text, *match.span())
         before = then
         seen.append(word.replace("=", "<") if kind == "sign" else "x" * len(word))
     return "".join(seen)

@@ -19,7 +19,7 @@ from mercer.diagnostics.mercer_check import MAX_ROWS
 from mercer.diagnostics.witness import precision, rounding
 from mercer.io.prepare import Preparation, prepared_rows
 from mercer.io.table import open_table
-from mercer.kernels.expression import kernel_text, parse_kernel
+from mercer.kernels.text import kernel_text, parse_kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices

@@ -19,7 +19,7 @@ from mercer.cli.progress import watched
 from mercer.cli.weights import weight_column
 from mercer.diagnostics.selection_door import check_max_rows
 from mercer.kernels import RBF, Linear
-from mercer.kernels.expression import kernel_text, parse_kernel
+from mercer.kernels.text import kernel_text, parse_kernel
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.pairwise import squared_norms
 from mercer.estimators.validation import users_level
-from mercer.kernels.expression import parse_call
+from mercer.kernels.text import parse_call
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.preimage import (

@@ -50,7 +50,7 @@ def as_kernel(kernel: Any) -> Kernel:
     if isinstance(kernel, str):
         if kernel in KERNELS:
             return KERNELS[kernel]()
-        from mercer.kernels.expression import parse_kernel  # which knows the names of this file
+        from mercer.kernels.text import parse_kernel  # which knows the names of this file
 
         return parse_kernel(kernel)
     if isinstance(kernel, type):

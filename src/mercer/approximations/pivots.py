@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
 from mercer.approximations.landmarks import checked_diagonal, drawn
-from mercer.approximations.passes import over_rows
 from mercer.approximations.rejection import accept_pivots
 from mercer.approximations.whitening import core_matrix, cross_matrix, entry_error, extended
 from mercer.data.rows import take_rows
+from mercer.engine.passes import fold_features
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
-    from mercer.approximations.passes import Block
     from mercer.kernels.base import Kernel
 
 # Candidates of one round at most: their residual matrix is this wide.
@@ -33,6 +30,34 @@ FLOOR = 100.0
 
 # To rounding a certificate adds a little; a goal that is met is met by this much.
 MARGIN = 1e-3
+
+
+@dataclass(frozen=True, repr=False)
+class Explained:
+    """What columns of F explain: of each row, and each column of all rows."""
+
+    rows: tuple[Array, ...]  # (n,) ‖f‖² in blocks
+    energies: Array  # (a,) Σw f²
+
+    def merged(self, other: Explained) -> Explained:
+        """Of these rows and of those behind them."""
+        return Explained(self.rows + other.rows, self.energies + other.energies)
+
+
+@dataclass(frozen=True, repr=False)
+class Explaining:
+    """The step of a pass over the rows with new columns of F = k(X, Z) W."""
+
+    sections: KernelSections
+    fresh: Array  # (m, a) the new columns of W
+    weights: Array | None  # (n,)
+
+    def __call__(self, rows: Rows, place: slice) -> Explained:
+        squares = self.sections(rows) @ self.fresh  # (b, a)
+        np.multiply(squares, squares, out=squares)
+        weights = np.ones(len(squares)) if self.weights is None else self.weights[place]
+        energies = weights.astype(squares.dtype, copy=False) @ squares
+        return Explained((squares.sum(axis=1),), energies.astype(np.float64))
 
 
 class PivotSearch:
@@ -103,20 +128,16 @@ class PivotSearch:
         """Take what the new pivots explain off every row."""
         sections = KernelSections(self.kernel, self.points)
         fresh = self.whiten[:, self._done :].astype(self.x.dtype)  # (m, a)
-
-        def hand(blocks: Iterable[Block]) -> Array:
-            energies = np.zeros(fresh.shape[1])
-            for i, rows in blocks:
-                squares = sections(rows) @ fresh  # (b, a)
-                np.multiply(squares, squares, out=squares)
-                self.left[i] -= squares.sum(axis=1)
-                weights = np.ones(len(squares)) if self.weights is None else self.weights[i]
-                energies += weights.astype(squares.dtype, copy=False) @ squares
-            return energies
-
-        energies = reduce(np.add, over_rows(self.x, sections, hand, watch=watch))
+        seen = fold_features(
+            self.x,
+            Explaining(sections, fresh, self.weights),
+            width=sections.width,
+            parallel=sections.parallel,
+            watch=watch,
+        )
+        self.left -= np.concatenate(seen.rows)
         np.maximum(self.left, 0.0, out=self.left)  # the fit tells rounding from what is no kernel
-        self._energies = np.concatenate([self._energies, energies])
+        self._energies = np.concatenate([self._energies, seen.energies])
         self._done = self.rank
 
     def cut_back(self, goal: float) -> bool:

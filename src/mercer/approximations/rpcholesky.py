@@ -16,7 +16,7 @@ from mercer.approximations.base import (
     check_refine,
     is_whole,
 )
-from mercer.approximations.passes import FLOAT, pass_bytes
+from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.approximations.pivots import CANDIDATES, CANDIDATES_A_PIVOT, FLOOR, PivotSearch
 from mercer.approximations.whitening import core_matrix, eigen_whitening
 from mercer.operators.sections import KernelSections

@@ -26,7 +26,9 @@ SAMPLE_ROWS = 10_000
 def checked_diagonal(kernel: Kernel, x: Rows) -> Array:  # (n,)
     """k(x, x) of all rows in float64; raise where it overflows or is negative."""
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        diagonal = map_rows(x, partial(_lengths, kernel), np.empty(x.shape[0]), height=DIAGONAL_ROWS)
+        diagonal = map_rows(
+            x, partial(_lengths, kernel), np.empty(x.shape[0]), height=DIAGONAL_ROWS
+        )
     require_lengths(diagonal)
     return np.asarray(diagonal)
 

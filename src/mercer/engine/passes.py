@@ -1,8 +1,8 @@
-"""One pass over the rows, on threads: a sum of parts that merge (`fold`), or a result for each row (`map_rows`).
+"""One pass over the rows, on threads: parts that merge (`fold`), or a result for each row (`map_rows`).
 
 Rows are an array, a CSR matrix or a `RowSource`. A step gets a block of rows and its place among all rows,
-returns a value and changes nothing: what else it needs it holds, as a frozen dataclass, a bound method of one or
-a `functools.partial` of a function, so that it pickles and may run in another process.
+returns a value and changes nothing. What else it needs it holds, as a frozen dataclass, a bound method of one
+or a `functools.partial` of a function: it pickles, and may run in another process.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ def map_rows(
             for j in slices:
                 place = slice(start + j.start, start + j.stop)
                 found = step(block[j], place)
-                for to, values in zip(outs, found if isinstance(out, tuple) else (found,), strict=True):
+                for to, values in zip(
+                    outs, found if isinstance(out, tuple) else (found,), strict=True
+                ):
                     to[place] = values
 
         b = int(block.shape[0])
@@ -122,12 +124,13 @@ def fold_features(
     watch: Watch,
 ) -> Part:
     """A fold whose steps make `width` features of each row, and sums of width x width numbers of them."""
-    n_threads, height = pass_shape(_numbers_a_row(x), width, x.dtype.itemsize)
+    n_threads, height = pass_shape(numbers_a_row(x), width, x.dtype.itemsize)
     n_threads = n_threads if parallel else 1
     return fold(x, step, height=height, n_threads=n_threads, run=BLOCKS_A_RUN, watch=watch)
 
 
-def _numbers_a_row(x: Rows) -> int:
+def numbers_a_row(x: Rows) -> int:
+    """d, or of a sparse matrix about twice what is stored of a row."""
     n, d = int(x.shape[0]), int(x.shape[1])
     return min(d, -(-2 * x.nnz // max(1, n))) if hasattr(x, "nnz") else d
 

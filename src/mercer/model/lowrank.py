@@ -12,7 +12,7 @@ from mercer.approximations.landmarks import require_lengths
 from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
 from mercer.engine.moments import Moments
 from mercer.engine.passes import fold_features
-from mercer.model.errorbars import (
+from mercer.model.certificate import (
     estimated_certificate,
     proved_certificate,
     rounding_errors,
@@ -182,7 +182,9 @@ class Look:
     factor: LowRank
     dtype: np.dtype[Any]
     weights: Array | None  # (n,)
-    slack: float | None  # of k(x, x), where ‖f‖² may be larger; None where the kernel is known to be valid
+    slack: (
+        float | None
+    )  # of k(x, x), where ‖f‖² may be larger; None where the kernel is known to be valid
 
     def __call__(self, rows: Rows, place: slice) -> Seen:
         w = None if self.weights is None else self.weights[place]
@@ -211,9 +213,7 @@ def _look(
     slack = float(np.sqrt(entry_error(kernel, _points(low_rank)))) if in_doubt else None
     look, sections = Look(kernel, low_rank.rounded(dtype), dtype, weights, slack), low_rank.sections
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        seen = fold_features(
-            x, look, width=sections.width, parallel=sections.parallel, watch=watch
-        )
+        seen = fold_features(x, look, width=sections.width, parallel=sections.parallel, watch=watch)
     require_finite(np.diagonal(seen.moments.scatter))
     if seen.lowest < 0:
         # A projection longer than what is projected: no feature space has that.

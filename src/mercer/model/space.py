@@ -8,17 +8,18 @@ has landmarks). Everything here follows from A, b, c and ‖μ‖²; K is never 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.data.rows import row_blocks
 from mercer.engine.pairwise import squared_norms
+from mercer.engine.passes import map_rows
 from mercer.operators.sections import POINTS, GivenSections, KernelSections
 from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from mercer._core.types import Array, Rows
     from mercer.model.projection import Projection
@@ -59,12 +60,10 @@ class FeatureSpace:
 
         ``diag`` is k(x, x), for a precomputed kernel. Rounding never makes a distance negative.
         """
-        scores = np.empty((x.shape[0], self.projection.n_components))
-        errors = np.empty(x.shape[0])
-        for i, block in self._blocks(x):
-            own = None if diag is None else diag[i]
-            scores[i], errors[i] = self._seen(block, own)
-        return scores, errors
+        b, k = int(x.shape[0]), self.projection.n_components
+        out = np.empty((b, k)), np.empty(b)
+        self._mapped(x, partial(self._seen, diag=diag), out)
+        return out
 
     def errors(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero; with an indefinite kernel it is no distance."""
@@ -72,17 +71,14 @@ class FeatureSpace:
 
     def lengths(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖², at least zero."""
-        out = np.empty(x.shape[0])
-        for i, block in self._blocks(x):
-            out[i] = self._lengths(block, None if diag is None else diag[i])
-        return out
+        return np.asarray(self._mapped(x, partial(self._lengths, diag=diag), np.empty(x.shape[0])))
 
-    def _lengths(self, x: Rows, diag: Array | None) -> Array:
+    def _lengths(self, x: Rows, place: slice, diag: Array | None) -> Array:
         sections = self.projection.sections
         if self._explicit:
             return squared_norms(sections(x) - self.mean.coef)
         along = sections.times(x, self.mean.coef[:, None])[:, 0]
-        own = sections.diag(x) if diag is None else diag
+        own = sections.diag(x) if diag is None else diag[place]
         return np.maximum(own - 2.0 * along + self.mean.norm, 0.0)
 
     @property
@@ -90,7 +86,7 @@ class FeatureSpace:
         """Whether sections are features, which can be centred, and not kernel values."""
         return not isinstance(self.projection.sections, (KernelSections, GivenSections))
 
-    def _seen(self, x: Rows, diag: Array | None) -> tuple[Array, Array]:
+    def _seen(self, x: Rows, place: slice, diag: Array | None) -> tuple[Array, Array]:
         sections, coef, offset = (
             self.projection.sections,
             self.projection.coef,
@@ -103,22 +99,23 @@ class FeatureSpace:
             return scores, squared_norms(centred - scores @ coef.T)
         both = sections.times(x, np.column_stack([coef, self.mean.coef]))
         scores, along = both[:, :-1] - offset, both[:, -1]
-        own = sections.diag(x) if diag is None else diag
+        own = sections.diag(x) if diag is None else diag[place]
         errors = own - 2.0 * along + self.mean.norm - squared_norms(scores)
         return scores, np.maximum(errors, 0.0)
 
-    def _blocks(self, x: Rows) -> Iterator[tuple[slice, Rows]]:
+    def _mapped(self, x: Rows, step: Callable[..., Any], out: Any) -> Any:
         width = self.projection.sections.width
         if not self._explicit:
             width = min(width, POINTS)  # kernel values are made for so many points at a time
-        yield from _float64_blocks(x, width)
+        return _mapped(x, step, out, width)
 
     def mean_products(self, x: Rows) -> Array:  # (b, d) -> (b,)
         """φ(x)·μ."""
-        out = np.empty(x.shape[0])
-        for i, block in self._blocks(x):
-            out[i] = self.projection.sections.times(block, self.mean.coef[:, None])[:, 0]
-        return out
+        return np.asarray(self._mapped(x, self._along_mean, np.empty(x.shape[0])))
+
+    def _along_mean(self, x: Rows, place: slice) -> Array:
+        del place
+        return self.projection.sections.times(x, self.mean.coef[:, None])[:, 0]
 
     # ── targets: the points ψ(t) = μ + Σ_j t_j v_j that scores t stand for ──────────────────
     def weights(self, t: Array) -> Array:  # (b, k) -> (b, m)
@@ -138,20 +135,13 @@ class FeatureSpace:
         return errors + squared_norms(scores - t)
 
     # ── slopes ──────────────────────────────────────────────────────────────
-    def _sloped(self, x: Rows, weights: Callable[[slice], Array]) -> Array:  # -> (b, d)
-        """Σ_j w_ij ∂sections_j(x_i)/∂x_i, with the weights of some rows at a time."""
-        out = np.empty((int(x.shape[0]), int(x.shape[1])))
-        for i, block in _float64_blocks(x, self.projection.sections.width):
-            out[i] = self.projection.sections.slope(block, weights(i))
-        return out
-
     def distance_slopes(self, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """The gradient of `distances` in x."""
-        pull = self._sloped(x, lambda i: self.weights(t[i]))
-        pull *= -2.0
-        for i, block in self._blocks(x):
-            pull[i] += self.projection.sections.diag_slope(block)
-        return pull
+        return self._sloped(x, partial(self._distance_slope, t=t))
+
+    def _distance_slope(self, x: Rows, place: slice, t: Array) -> Array:
+        sections = self.projection.sections
+        return -2.0 * sections.slope(x, self.weights(t[place])) + sections.diag_slope(x)
 
     def error_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, d)
         """The gradient of `errors`: that of the distance to the projection, which may be held still.
@@ -162,20 +152,31 @@ class FeatureSpace:
 
     def score_slope(self, x: Rows, pull: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """Σ_j p_ij ∂score_j/∂x_i."""
-        return self._sloped(x, lambda i: pull[i] @ self.projection.coef.T)
+        return self._sloped(x, partial(self._score_slope, pull=pull))
+
+    def _score_slope(self, x: Rows, place: slice, pull: Array) -> Array:
+        return self.projection.sections.slope(x, pull[place] @ self.projection.coef.T)
 
     def score_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, k, d)
         """∂score_j/∂x of each row."""
-        coef = self.projection.coef
-        slopes = [self._sloped(x, lambda i, c=c: _repeated(c, i)) for c in coef.T]  # type: ignore[misc]
-        return np.stack(slopes, axis=1)
+        return self._sloped(x, self._score_slopes, self.projection.n_components)
+
+    def _score_slopes(self, x: Rows, place: slice) -> Array:
+        del place
+        coef, b = self.projection.coef, int(x.shape[0])
+        each = (np.broadcast_to(c, (b, len(c))) for c in coef.T)
+        return np.stack([self.projection.sections.slope(x, c) for c in each], axis=1)
+
+    def _sloped(self, x: Rows, step: Callable[[Rows, slice], Array], *k: int) -> Array:
+        b, d = (int(length) for length in x.shape)
+        return np.asarray(_mapped(x, step, np.empty((b, *k, d)), self.projection.sections.width))
 
 
-def _repeated(c: Array, rows: slice) -> Array:
-    return np.broadcast_to(c, (rows.stop - rows.start, len(c)))
-
-
-def _float64_blocks(x: Rows, width: int) -> Iterator[tuple[slice, Rows]]:
+def _mapped(x: Rows, step: Callable[[Rows, slice], Any], out: Any, width: int) -> Any:
     """Rows in float64, as many at a time as leave room for `width` numbers each."""
-    for i, block in row_blocks(x, max(1, min(4096, SLICE_BYTES // (8 * width)))):
-        yield i, block.astype(np.float64, copy=False)
+    height = max(1, min(4096, SLICE_BYTES // (8 * width)))
+    return map_rows(x, partial(_in_float64, step), out, height=height)
+
+
+def _in_float64(step: Callable[[Rows, slice], Any], rows: Rows, place: slice) -> Any:
+    return step(rows.astype(np.float64, copy=False), place)

@@ -39,7 +39,7 @@ class Examples:
     kernel: Kernel  # resolved
     # None: no feature space knows these rows. The kernel is precomputed, or they are other rows than its.
     space: FeatureSpace | None
-    # How many rows each one stands for; None: one. No row is in here twice (`mercer.preimage.distinct`).
+    # How many rows each one stands for; None: one. No row is in here twice (`mercer.engine.equal_rows`).
     weights: Array | None = None  # (n,)
 
     def __len__(self) -> int:

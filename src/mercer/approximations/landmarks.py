@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,16 +25,9 @@ SAMPLE_ROWS = 10_000
 def checked_diagonal(kernel: Kernel, x: Rows) -> Array:  # (n,)
     """k(x, x) of all rows in float64; raise where it overflows or is negative."""
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        diagonal = map_rows(
-            x, partial(_lengths, kernel), np.empty(x.shape[0]), height=DIAGONAL_ROWS
-        )
+        diagonal = map_rows(x, kernel.tile_diag, np.empty(x.shape[0]), height=DIAGONAL_ROWS)
     require_lengths(diagonal)
     return np.asarray(diagonal)
-
-
-def _lengths(kernel: Kernel, rows: Rows, place: slice) -> Array:
-    del place
-    return kernel.tile_diag(rows)
 
 
 def require_lengths(diagonal: Array) -> None:

@@ -1,22 +1,22 @@
-"""The state of a search for pivots: landmarks so far, and what they leave of every row."""
+"""Pivots: landmarks so far, what they leave of every row, and how new ones are drawn in blocks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
 from mercer.approximations.landmarks import checked_diagonal, drawn
-from mercer.approximations.rejection import accept_pivots
 from mercer.approximations.whitening import core_matrix, cross_matrix, entry_error, extended
 from mercer.data.rows import take_rows
 from mercer.engine.passes import fold_features
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Indices, Rows
     from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
 
@@ -44,20 +44,15 @@ class Explained:
         return Explained(self.rows + other.rows, self.energies + other.energies)
 
 
-@dataclass(frozen=True, repr=False)
-class Explaining:
-    """The step of a pass over the rows with new columns of F = k(X, Z) W."""
-
-    sections: KernelSections
-    fresh: Array  # (m, a) the new columns of W
-    weights: Array | None  # (n,)
-
-    def __call__(self, rows: Rows, place: slice) -> Explained:
-        squares = self.sections(rows) @ self.fresh  # (b, a)
-        np.multiply(squares, squares, out=squares)
-        weights = np.ones(len(squares)) if self.weights is None else self.weights[place]
-        energies = weights.astype(squares.dtype, copy=False) @ squares
-        return Explained((squares.sum(axis=1),), energies.astype(np.float64))
+def _explained(
+    sections: KernelSections, fresh: Array, weights: Array | None, rows: Rows, place: slice
+) -> Explained:
+    """What new columns k(X, Z) W of F explain of some rows; `fresh` are those of W, (m, a)."""
+    squares = sections(rows) @ fresh  # (b, a)
+    np.multiply(squares, squares, out=squares)
+    w = np.ones(len(squares)) if weights is None else weights[place]
+    energies = w.astype(squares.dtype, copy=False) @ squares
+    return Explained((squares.sum(axis=1),), energies.astype(np.float64))
 
 
 class PivotSearch:
@@ -130,7 +125,7 @@ class PivotSearch:
         fresh = self.whiten[:, self._done :].astype(self.x.dtype)  # (m, a)
         seen = fold_features(
             self.x,
-            Explaining(sections, fresh, self.weights),
+            partial(_explained, sections, fresh, self.weights),
             width=sections.width,
             parallel=sections.parallel,
             watch=watch,
@@ -154,3 +149,42 @@ class PivotSearch:
         self.landmarks, self.points = self.landmarks[:m], self.points[:m]
         self.whiten = self.whiten[:m, :m].copy()
         return True
+
+
+def accept_pivots(
+    residual: Array,  # (p, p)
+    candidates: Indices,  # (c,)
+    proposed: Array,  # (p,)
+    floor: Array,  # (p,)
+    *,
+    most: int,
+    rng: np.random.Generator,
+) -> tuple[Indices, Array]:
+    """Accepted rows of the residual matrix, in order, and the Cholesky factor of it among them.
+
+    Candidates are rows of the matrix that were drawn, with replacement, in proportion to the residual
+    diagonal when they were `proposed`. Each pivot that is accepted takes its share off what is left of
+    the others; a candidate is accepted with probability left/proposed. The next pivot is then
+    distributed as what is left, which is the law of RPCholesky (Epperly, Tropp & Webber 2024, "Embrace
+    rejection"). What is left below the floor is rounding, and never accepted.
+    """
+    dice = rng.random(len(candidates))
+    left = np.diagonal(residual).copy()
+    columns = np.empty((len(residual), min(len(residual), most)))  # of the Cholesky factor
+    accepted: list[int] = []
+    for i, die in zip(candidates.tolist(), dice.tolist(), strict=True):
+        a = len(accepted)
+        if a == columns.shape[1]:
+            break
+        if left[i] <= floor[i] or die * proposed[i] >= left[i]:
+            continue
+        column = residual[:, i] - columns[:, :a] @ columns[i, :a]
+        column /= np.sqrt(left[i])
+        column[i] = np.sqrt(left[i])
+        columns[:, a] = column
+        left -= column * column
+        left[i] = 0.0  # a row is a landmark once: what rounding leaves of it is no second one
+        accepted.append(i)
+    chosen = np.array(accepted, dtype=np.intp)
+    # Above the diagonal stands what later pivots found left of earlier ones: rounding.
+    return chosen, np.tril(columns[chosen, : len(accepted)])

@@ -222,7 +222,7 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     space, rows = _opened(model, X)
     called = _names(model, X, names, int(rows.shape[1]))
     first = np.asarray(dense(rows[0:1]), dtype=np.float64)[0]
-    sums = fold(rows, _Look(space, first), height=_height(space, rows))
+    sums = fold(rows, partial(_sums, space, first), height=_height(space, rows))
     n, spread = int(rows.shape[0]), sums.columns.spread()[:, None]  # (d, 1)
     if n < 2 or not np.any(spread > 0):
         msg = (
@@ -247,17 +247,11 @@ class _Sums:
         return _Sums(slopes, squares, self.columns.merged(other.columns))
 
 
-@dataclass(frozen=True, repr=False)
-class _Look:
-    """The step that makes those of some rows."""
-
-    space: FeatureSpace
-    first: Array  # (d,) a variable that never changes is exactly zero from here on
-
-    def __call__(self, rows: Rows, place: slice) -> _Sums:
-        slopes = _slopes(self.space, rows, place)
-        columns = ColumnMoments.of(dense(rows), None, self.first)
-        return _Sums(slopes.sum(axis=0), np.einsum("bkd,bkd->kd", slopes, slopes), columns)
+def _sums(space: FeatureSpace, first: Array, rows: Rows, place: slice) -> _Sums:
+    """Of some rows; a variable that is always as in the first row is exactly zero less that row."""
+    del place
+    slopes, columns = _slopes(space, rows), ColumnMoments.of(dense(rows), None, first)
+    return _Sums(slopes.sum(axis=0), np.einsum("bkd,bkd->kd", slopes, slopes), columns)
 
 
 def _opened(model: Any, X: Any) -> tuple[FeatureSpace, Rows]:
@@ -282,8 +276,7 @@ def _height(space: FeatureSpace, rows: Rows) -> int:
     return max(1, min(1024, SLICE_BYTES // (8 * max(space.projection.sections.width, k * d))))
 
 
-def _slopes(space: FeatureSpace, rows: Rows, place: slice) -> Array:  # (b, d) -> (b, k, d)
-    del place
+def _slopes(space: FeatureSpace, rows: Rows) -> Array:  # (b, d) -> (b, k, d)
     return space.score_slopes(dense(rows).astype(np.float64, copy=False))
 
 

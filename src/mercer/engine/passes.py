@@ -1,8 +1,8 @@
 """One pass over the rows, on threads: parts that merge (`fold`), or a result for each row (`map_rows`).
 
-Rows are an array, a CSR matrix or a `RowSource`. A step gets a block of rows and its place among all rows,
-returns a value and changes nothing. What else it needs it holds, as a frozen dataclass, a bound method of one
-or a `functools.partial` of a function: it pickles, and may run in another process.
+Rows are an array, a CSR matrix or a `RowSource`. A step gets a block of rows, returns a value and changes
+nothing. What else it needs it holds, as a frozen dataclass, a bound method of one or a `functools.partial` of
+a function: it pickles, and may run in another process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def fold(
     run: int = 1,
     watch: Watch = BLIND,
 ) -> Part:
-    """The values of `step` for all blocks of at most `height` rows, merged in the order of the rows.
+    """``step(rows, place)`` of all blocks of at most `height` rows, merged in the order of the rows.
 
     Each thread merges a run of up to `run` consecutive blocks, and the runs are merged in their order: no
     timing changes a bit, and a thread holds one value beside the one that it makes. An observer may look
@@ -73,15 +73,17 @@ def _merged(left: Part, right: Part) -> Part:
 
 def map_rows(
     x: Rows,
-    step: Callable[[Rows, slice], Any],
+    step: Callable[..., Any],
     out: Array | tuple[Array, ...],
-    *,
+    *beside: Array | None,
     height: int,
     n_threads: int = 1,
+    dtype: Any = None,
 ) -> Any:
-    """`out`, an array of n rows, with what `step` makes of each block of rows at the place of the block.
+    """`out`, n rows long, with ``step(rows, *beside)`` at the place of each block of rows.
 
-    A step with several results fills a tuple of arrays. The threads share `n_threads * height` rows evenly.
+    `beside` are arrays with a row for each row of x (or None, for none), cut at the same places. A step with
+    several results fills a tuple of arrays. The threads share ``n_threads * height`` rows evenly.
     """
     outs = out if isinstance(out, tuple) else (out,)
     for i, block in row_blocks(x, height * n_threads):
@@ -89,10 +91,9 @@ def map_rows(
         def fill(slices: Iterable[slice], start: int = i.start, block: Rows = block) -> None:
             for j in slices:
                 place = slice(start + j.start, start + j.stop)
-                found = step(block[j], place)
-                for to, values in zip(
-                    outs, found if isinstance(out, tuple) else (found,), strict=True
-                ):
+                rows = block[j] if dtype is None else block[j].astype(dtype, copy=False)
+                found = step(rows, *(None if each is None else each[place] for each in beside))
+                for to, values in zip(outs, found if out is outs else (found,), strict=True):
                     to[place] = values
 
         b = int(block.shape[0])

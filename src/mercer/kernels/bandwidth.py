@@ -19,7 +19,7 @@ from mercer.kernels.base import positive
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer._core.types import Array, Indices, Rows
 
 Distances: TypeAlias = "Callable[[Rows, Rows], Array]"
 
@@ -78,15 +78,10 @@ def median_distance(
     return float(np.median(pairs[pairs > 0])) if rare or median == 0 else median
 
 
-def _unlike(point: Rows, block: Rows, place: slice) -> Flags:
-    del place
-    return unlike(block, point)
-
-
 def _with_unlike(x: Rows, point: Rows, weights: Array | None, *, rng: np.random.Generator) -> Rows:
     """A point, and at most `MEDIAN_ROWS` seeded rows that are not it; a row of weight w counts w times."""
     flags = np.empty(int(x.shape[0]), dtype=bool)
-    places = np.flatnonzero(map_rows(x, partial(_unlike, point), flags, height=_height(x)))
+    places = np.flatnonzero(map_rows(x, partial(unlike, point=point), flags, height=_height(x)))
     if weights is not None:
         places = places[weights[places] > 0]
     if not len(places):

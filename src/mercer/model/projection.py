@@ -70,12 +70,12 @@ class Projection:
         width = min(self.sections.width, POINTS)
         rows = max(1, SLICE_BYTES // (width * self.coef.itemsize))
         height = min(4096, max(rows // n_threads, min(rows, SLICE_ROWS)))
-        map_rows(x, self._scores, out, height=height, n_threads=n_threads)
+        # Rows are rounded to the precision of the model's points.
+        dtype = self.coef.dtype
+        map_rows(x, self._scores, out, height=height, n_threads=n_threads, dtype=dtype)
         return out
 
-    def _scores(self, rows: Rows, place: slice) -> Array:
-        del place
-        rows = rows.astype(self.coef.dtype, copy=False)  # as the model's points
+    def _scores(self, rows: Rows) -> Array:
         return self.sections.times(rows, self.coef) - self.offset
 
     def _n_threads(self, b: int) -> int:

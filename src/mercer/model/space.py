@@ -8,7 +8,6 @@ has landmarks). Everything here follows from A, b, c and ‖μ‖²; K is never 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,7 +61,7 @@ class FeatureSpace:
         """
         b, k = int(x.shape[0]), self.projection.n_components
         out = np.empty((b, k)), np.empty(b)
-        self._mapped(x, partial(self._seen, diag=diag), out)
+        self._mapped(x, self._seen, out, diag)
         return out
 
     def errors(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
@@ -71,14 +70,14 @@ class FeatureSpace:
 
     def lengths(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖², at least zero."""
-        return np.asarray(self._mapped(x, partial(self._lengths, diag=diag), np.empty(x.shape[0])))
+        return np.asarray(self._mapped(x, self._lengths, np.empty(x.shape[0]), diag))
 
-    def _lengths(self, x: Rows, place: slice, diag: Array | None) -> Array:
+    def _lengths(self, x: Rows, diag: Array | None) -> Array:
         sections = self.projection.sections
         if self._explicit:
             return squared_norms(sections(x) - self.mean.coef)
         along = sections.times(x, self.mean.coef[:, None])[:, 0]
-        own = sections.diag(x) if diag is None else diag[place]
+        own = sections.diag(x) if diag is None else diag
         return np.maximum(own - 2.0 * along + self.mean.norm, 0.0)
 
     @property
@@ -86,7 +85,7 @@ class FeatureSpace:
         """Whether sections are features, which can be centred, and not kernel values."""
         return not isinstance(self.projection.sections, (KernelSections, GivenSections))
 
-    def _seen(self, x: Rows, place: slice, diag: Array | None) -> tuple[Array, Array]:
+    def _seen(self, x: Rows, diag: Array | None) -> tuple[Array, Array]:
         sections, coef, offset = (
             self.projection.sections,
             self.projection.coef,
@@ -99,22 +98,25 @@ class FeatureSpace:
             return scores, squared_norms(centred - scores @ coef.T)
         both = sections.times(x, np.column_stack([coef, self.mean.coef]))
         scores, along = both[:, :-1] - offset, both[:, -1]
-        own = sections.diag(x) if diag is None else diag[place]
+        own = sections.diag(x) if diag is None else diag
         errors = own - 2.0 * along + self.mean.norm - squared_norms(scores)
         return scores, np.maximum(errors, 0.0)
 
-    def _mapped(self, x: Rows, step: Callable[..., Any], out: Any) -> Any:
+    def _mapped(
+        self, x: Rows, step: Callable[..., Any], out: Any, *beside: Array | None, wide: bool = False
+    ) -> Any:
+        """Rows in float64, as many at a time as leave room for the sections of each."""
         width = self.projection.sections.width
-        if not self._explicit:
+        if not (wide or self._explicit):
             width = min(width, POINTS)  # kernel values are made for so many points at a time
-        return _mapped(x, step, out, width)
+        height = max(1, min(4096, SLICE_BYTES // (8 * width)))
+        return map_rows(x, step, out, *beside, height=height, dtype=np.float64)
 
     def mean_products(self, x: Rows) -> Array:  # (b, d) -> (b,)
         """φ(x)·μ."""
         return np.asarray(self._mapped(x, self._along_mean, np.empty(x.shape[0])))
 
-    def _along_mean(self, x: Rows, place: slice) -> Array:
-        del place
+    def _along_mean(self, x: Rows) -> Array:
         return self.projection.sections.times(x, self.mean.coef[:, None])[:, 0]
 
     # ── targets: the points ψ(t) = μ + Σ_j t_j v_j that scores t stand for ──────────────────
@@ -137,11 +139,11 @@ class FeatureSpace:
     # ── slopes ──────────────────────────────────────────────────────────────
     def distance_slopes(self, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """The gradient of `distances` in x."""
-        return self._sloped(x, partial(self._distance_slope, t=t))
+        return np.asarray(self._mapped(x, self._distance_slope, np.empty(x.shape), t, wide=True))
 
-    def _distance_slope(self, x: Rows, place: slice, t: Array) -> Array:
+    def _distance_slope(self, x: Rows, t: Array) -> Array:
         sections = self.projection.sections
-        return -2.0 * sections.slope(x, self.weights(t[place])) + sections.diag_slope(x)
+        return -2.0 * sections.slope(x, self.weights(t)) + sections.diag_slope(x)
 
     def error_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, d)
         """The gradient of `errors`: that of the distance to the projection, which may be held still.
@@ -152,31 +154,17 @@ class FeatureSpace:
 
     def score_slope(self, x: Rows, pull: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """Σ_j p_ij ∂score_j/∂x_i."""
-        return self._sloped(x, partial(self._score_slope, pull=pull))
+        return np.asarray(self._mapped(x, self._score_slope, np.empty(x.shape), pull, wide=True))
 
-    def _score_slope(self, x: Rows, place: slice, pull: Array) -> Array:
-        return self.projection.sections.slope(x, pull[place] @ self.projection.coef.T)
+    def _score_slope(self, x: Rows, pull: Array) -> Array:
+        return self.projection.sections.slope(x, pull @ self.projection.coef.T)
 
     def score_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, k, d)
         """∂score_j/∂x of each row."""
-        return self._sloped(x, self._score_slopes, self.projection.n_components)
+        out = np.empty((int(x.shape[0]), self.projection.n_components, int(x.shape[1])))
+        return np.asarray(self._mapped(x, self._score_slopes, out, wide=True))
 
-    def _score_slopes(self, x: Rows, place: slice) -> Array:
-        del place
+    def _score_slopes(self, x: Rows) -> Array:
         coef, b = self.projection.coef, int(x.shape[0])
         each = (np.broadcast_to(c, (b, len(c))) for c in coef.T)
         return np.stack([self.projection.sections.slope(x, c) for c in each], axis=1)
-
-    def _sloped(self, x: Rows, step: Callable[[Rows, slice], Array], *k: int) -> Array:
-        b, d = (int(length) for length in x.shape)
-        return np.asarray(_mapped(x, step, np.empty((b, *k, d)), self.projection.sections.width))
-
-
-def _mapped(x: Rows, step: Callable[[Rows, slice], Any], out: Any, width: int) -> Any:
-    """Rows in float64, as many at a time as leave room for `width` numbers each."""
-    height = max(1, min(4096, SLICE_BYTES // (8 * width)))
-    return map_rows(x, partial(_in_float64, step), out, height=height)
-
-
-def _in_float64(step: Callable[[Rows, slice], Any], rows: Rows, place: slice) -> Any:
-    return step(rows.astype(np.float64, copy=False), place)

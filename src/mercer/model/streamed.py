@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,25 +96,16 @@ def _certificate(moments: Moments, pairs: EigenPairs, rounding: float) -> Certif
     return Certificate("below", _trace(moments), 0.0, rounding + slack)
 
 
-@dataclass(frozen=True, repr=False)
-class SectionMoments:
-    """The step of a pass: the moments of the sections of some rows."""
-
-    sections: Sections
-    weights: Array | None  # (n,)
-
-    def __call__(self, rows: Rows, place: slice) -> Moments:
-        return Moments.of(
-            self.sections(rows), None if self.weights is None else self.weights[place]
-        )
-
-
 def stream_moments(sections: Sections, x: Rows, *, weights: Array | None, watch: Watch) -> Moments:
     """Weight, mean and scatter of the sections of all rows, merged in the order of the rows."""
     n_threads = n_blas_threads() if sections.parallel else 1
     height = max(1, min(SLICE_ROWS, SLICE_BYTES // max(1, sections.width * x.dtype.itemsize)))
-    step = SectionMoments(sections, weights)
+    step = partial(_moments, sections, weights)
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
         seen = fold(x, step, height=height, n_threads=n_threads, watch=watch)
     require_finite(np.diagonal(seen.scatter))
     return seen
+
+
+def _moments(sections: Sections, weights: Array | None, rows: Rows, place: slice) -> Moments:
+    return Moments.of(sections(rows), None if weights is None else weights[place])

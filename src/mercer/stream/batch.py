@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.approximations.rejection import accept_pivots
+from mercer.approximations.pivots import accept_pivots
 from mercer.data.rows import row_slices
 from mercer.model.result import first_reaching
 from mercer.planning.bytes import FLOAT, SMALL

@@ -195,6 +195,21 @@ def _shifted_sum(first: Array, weights: Array, rows: Rows, place: slice) -> Sums
     return Sums((np.asarray(rows.T @ weights[place]),))
 
 
+def weighted_median(values: Array, weights: Array) -> float:  # (n,), (n,)
+    """The median of the values that are not NaN, each as often as its weight says.
+
+    The mean of the first values at which half of the weight is reached and passed: for whole weights that
+    is the median of the repeated values.
+    """
+    order = np.argsort(values, kind="stable")[: int(np.sum(~np.isnan(values)))]  # NaN comes last
+    if not len(order):
+        return np.nan
+    reached = np.cumsum(weights[order])
+    low, high = (np.searchsorted(reached, 0.5 * reached[-1], side) for side in ("left", "right"))
+    values = values[order]
+    return float(0.5 * (values[low] + values[min(int(high), len(values) - 1)]))
+
+
 @dataclass(frozen=True, repr=False)
 class Scale:
     """x -> (x - mean)/spread, in float64: with a wide kernel, values near 1 cancel."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.errors import DataError, InputError, MemoryBudgetError, quoted
 from mercer._core.memory import format_bytes, parse_bytes
-from mercer.engine.moments import ColumnMoments
+from mercer.engine.moments import ColumnMoments, weighted_median
 from mercer.io.layout import listed
 from mercer.io.missing import Missing
 from mercer.io.preparation import Preparation
@@ -240,22 +240,8 @@ def _medians(table: TableFile, seen: _Seen, budget: int) -> Array:
         if seen.weights is None:
             medians[some] = np.nanmedian(held, axis=0, overwrite_input=True)
         else:
-            medians[some] = [_weighted_median(column, seen.weights) for column in held.T]
+            medians[some] = [weighted_median(column, seen.weights) for column in held.T]
     return medians
-
-
-def _weighted_median(column: Array, weights: Array) -> float:
-    """The median of the values that are there, each as often as its weight says.
-
-    The mean of the first values at which half of the weight is reached and passed: for whole weights that
-    is the median of the repeated values.
-    """
-    order = np.argsort(column)[: int(np.sum(~np.isnan(column)))]  # NaN comes last
-    reached = np.cumsum(weights[order])
-    half = 0.5 * reached[-1]
-    low, high = (np.searchsorted(reached, half, side=side) for side in ("left", "right"))
-    values = column[order]
-    return float(0.5 * (values[low] + values[min(int(high), len(values) - 1)]))
 
 
 def _imputed(table: TableFile, missing: Missing, impute: str) -> list[str]:

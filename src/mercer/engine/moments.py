@@ -243,12 +243,13 @@ class Scale:
         return np.flatnonzero(self.spread == 0.0)
 
     def __call__(self, x: Array) -> Array:
-        return (x - self.mean) / self._unit
+        return (x - self.mean) / self.unit
 
     def back(self, z: Array) -> Array:
         """z -> z·spread + mean."""
-        return z * self._unit + self.mean
+        return z * self.unit + self.mean
 
     @property
-    def _unit(self) -> Array:
+    def unit(self) -> Array:
+        """The spread, or one where there is none."""
         return np.where(self.spread == 0.0, 1.0, self.spread)

@@ -78,31 +78,19 @@ class CentredRows:
         return self.largest * self.largest * max(self.weight, heaviest * self.shape[1])
 
     # ── products ────────────────────────────────────────────────────────────
-    def _slices(self) -> Iterator[tuple[slice, Array]]:
-        """Φ̃ in float64, all of it, or a slice of rows at a time."""
+    def _slices(self, axis: int = 0) -> Iterator[tuple[slice, Array]]:
+        """Φ̃ in float64, all of it, or a slice of rows (or of columns, axis 1) at a time."""
         if self.rows.dtype == np.float64:
             yield slice(None), self.rows
             return
-        n, m = self.shape
-        for i in row_slices(n, _slice_length(n, m)):
-            block = self.rows[i].astype(np.float64)
-            block -= self.mean
+        length, across = self.shape[axis], self.shape[1 - axis]
+        for i in row_slices(length, _slice_length(length, across)):
+            rows, columns = (i, slice(None)) if axis == 0 else (slice(None), i)
+            block = self.rows[rows, columns].astype(np.float64)
+            block -= self.mean[columns]
             if self.roots is not None:
-                block *= self.roots[i, None]
+                block *= self.roots[rows, None]
             yield i, block
-
-    def _columns(self) -> Iterator[Array]:
-        """Φ̃ in float64, all of it, or a slice of columns at a time."""
-        if self.rows.dtype == np.float64:
-            yield self.rows
-            return
-        n, m = self.shape
-        for j in row_slices(m, _slice_length(m, n)):
-            block = self.rows[:, j].astype(np.float64)
-            block -= self.mean[j]
-            if self.roots is not None:
-                block *= self.roots[:, None]
-            yield block
 
     def covariance(self) -> Array:  # (m, m)
         """Φ̃ᵀΦ̃, Σw times the covariance."""
@@ -113,7 +101,7 @@ class CentredRows:
     def gram(self) -> Array:  # (n, n)
         """Φ̃Φ̃ᵀ."""
         if not self._implicit:
-            return reduce(_added, (dot(block, block) for block in self._columns()))
+            return reduce(_added, (dot(block, block) for _, block in self._slices(axis=1)))
         product = dot(self.rows, self.rows)
         s, cross = self._roots, np.asarray(self.rows @ self.mean)
         product -= np.outer(cross, s)

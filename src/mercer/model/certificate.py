@@ -212,15 +212,11 @@ def _error_norm(
     with (
         single_threaded_blas()
     ):  # after the threads of a pass: BLAS's own would wait for each other
-        return _norm(gap, features, weights)
-
-
-def _norm(gap: Array, features: Array, weights: Array) -> float:
-    gap -= features @ features.T
-    gap -= weights @ gap / weights.sum()
-    gap -= (gap @ weights / weights.sum())[:, None]
-    roots = np.sqrt(weights)
-    gap *= roots
-    gap *= roots[:, None]
-    values = np.linalg.eigvalsh(gap)
+        gap -= features @ features.T
+        gap -= weights @ gap / weights.sum()
+        gap -= (gap @ weights / weights.sum())[:, None]
+        roots = np.sqrt(weights)
+        gap *= roots
+        gap *= roots[:, None]
+        values = np.linalg.eigvalsh(gap)
     return float(max(-values[0], values[-1], 0.0))

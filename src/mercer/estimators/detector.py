@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.table import Table
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
+from mercer.engine.moments import Scale
 from mercer.estimators.detector_blame import (
     Baselines,
     blame,
@@ -25,7 +26,6 @@ from mercer.estimators.detector_onset import begun
 from mercer.estimators.detector_parts import (
     STATISTICS,
     Rule,
-    Scale,
     chosen_model,
     known,
     listed,

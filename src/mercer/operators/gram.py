@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,10 @@ class Gram(SymmetricOperator):
         A cheaper operator of its own, where the store does not round.
     """
 
+    minus: float = 0.0
+    eps: float = 0.0
+    is_rough = False  # whether products come from the rounded tiles of the store
+
     def __init__(
         self,
         engine: Engine[Any],
@@ -59,6 +64,7 @@ class Gram(SymmetricOperator):
         self.dtype: np.dtype[Any] = np.dtype(x.dtype if dtype is None else dtype)
         self.x = engine.load(x, kernel, self.dtype, width=width, sliced=sliced)
         self.store = TileStore() if store is None else store
+        self.minus, self.eps = self.store.minus, float(np.finfo(self.dtype).eps)
         self._rough = rough
         self._diag: Array | None = None
 
@@ -68,28 +74,28 @@ class Gram(SymmetricOperator):
         return self.x.n
 
     @property
-    def eps(self) -> float:
-        """The rounding of an entry."""
-        return float(np.finfo(self.dtype).eps)
-
-    @property
-    def minus(self) -> float:
-        """The constant taken off every entry."""
-        return self.store.minus
+    def fills_rough(self) -> bool:
+        """Whether the store rounds the tiles that products make."""
+        return self.store.rounding is not None and not self.is_rough
 
     @property
     def rough(self) -> SymmetricOperator | None:
-        """The same matrix from rounded tiles, or a cheaper one."""
-        return RoughGram(self) if self.fills_rough else self._rough
+        """This matrix, multiplied from the rounded tiles of its store: a view, which holds nothing itself.
 
-    @property
-    def fills_rough(self) -> bool:
-        """Whether the store rounds the tiles that products make."""
-        return self.store.rounding is not None
+        A tile that the store does not have yet is made in full precision first, and nothing but products is
+        rounded. Without such a store, the operator that was given.
+        """
+        if not self.fills_rough:
+            return self._rough
+        view, rounding = copy(self), self.store.rounding
+        assert rounding is not None
+        view.is_rough, view.eps = True, float(np.finfo(FLOAT32).eps)
+        view.minus = self.minus + rounding.minus
+        return view
 
     def matmat(self, v: Array) -> Array:
         """(K - c) v."""
-        return self.engine.gram_times(self.kernel, self.x, v, self.store)
+        return self.engine.gram_times(self.kernel, self.x, v, self.store, rough=self.is_rough)
 
     def rows(self, indices: Indices, v: Array) -> Array:
         """((K - c) v)[indices], from tiles that are made for it."""
@@ -120,7 +126,10 @@ class Gram(SymmetricOperator):
 
     def dense(self) -> Array:
         """K - c as a new array."""
-        return self.engine.gram(self.kernel, self.x, self.store)
+        matrix = self.engine.gram(self.kernel, self.x, self.store)
+        if self.is_rough:
+            matrix -= self.minus - self.store.minus
+        return matrix
 
     def stored(self) -> StoredGram:
         """The same operator with the whole matrix in memory."""
@@ -128,58 +137,8 @@ class Gram(SymmetricOperator):
         return StoredGram(self.dense(), n_threads, self.minus)
 
     def __repr__(self) -> str:
-        return f"Gram({self.kernel!r}, n={self.n}, {self.dtype}, {self.store!r})"
-
-
-class RoughGram(SymmetricOperator):
-    """A Gram matrix multiplied from the rounded tiles of its store: a view, which holds nothing itself.
-
-    A tile that the store does not have yet is made in full precision first. All but products is not rounded.
-    """
-
-    eps = float(np.finfo(FLOAT32).eps)
-
-    def __init__(self, exact: Gram) -> None:
-        assert exact.store.rounding is not None
-        self.exact, self.rounding = exact, exact.store.rounding
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return self.exact.n
-
-    @property
-    def minus(self) -> float:
-        """The constant taken off every entry before it is rounded."""
-        return self.rounding.minus
-
-    def matmat(self, v: Array) -> Array:
-        """(K - c) v, rounded."""
-        exact = self.exact
-        return exact.engine.gram_times(exact.kernel, exact.x, v, exact.store, rough=True)
-
-    def rows(self, indices: Indices, v: Array) -> Array:
-        """((K - c) v)[indices]."""
-        return self.exact.rows(indices, v) - self.minus * v.sum(axis=0)
-
-    def diag(self) -> Array:
-        """The diagonal of K."""
-        return self.exact.diag()
-
-    def cross(self, indices: Indices, v: Array) -> Array:
-        """(K - c)[:, indices] @ v."""
-        return self.exact.cross(indices, v) - self.minus * v.sum(axis=0)
-
-    def block(self, indices: Indices) -> Array:
-        """(K - c)[indices][:, indices]."""
-        return self.exact.block(indices) - self.minus
-
-    def dense(self) -> Array:
-        """K - c as a new array."""
-        return self.exact.dense() - self.minus
-
-    def __repr__(self) -> str:
-        return f"RoughGram({self.exact!r})"
+        rough = ", rough" if self.is_rough else ""
+        return f"Gram({self.kernel!r}, n={self.n}, {self.dtype}, {self.store!r}{rough})"
 
 
 @dataclass(frozen=True)

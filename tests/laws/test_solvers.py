@@ -1,5 +1,7 @@
 """Laws of every solver over every spectrum: residuals, orthonormality, order, and the right values."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,9 @@ from markets.spectra import SPECTRA, N, symmetric
 from mercer import KernelPCA
 from mercer._core.errors import InputError
 from mercer._core.status import Status
-from mercer.kernels import Laplacian
+from mercer.kernels import RBF, Laplacian
 from mercer.operators import Centred, StoredGram
-from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lapack
+from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lapack, Solver
 from mercer.solvers.base import fixed_signs
 from mercer.solvers.basis import _orthonormal
 from mercer.solvers.negative_part import NegativePart, negative_part
@@ -145,6 +147,34 @@ def test_a_pair_far_below_the_first_is_proved_to_its_own_size(rng):
     assert np.all(gap <= 1e-5 * pairs.values)
 
 
+@dataclass
+class Own(Solver):
+    """A solver from elsewhere: all that it knows of the operator are its products."""
+
+    def __call__(self, operator, k, *, rng, start=None, watch=None):
+        del rng, start, watch
+        matrix = operator.matmat(np.eye(operator.n))
+        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        return EigenPairs.largest(values, vectors, matrix @ vectors, k)
+
+
+@dataclass
+class OwnWithSketch(Own):
+    """One that was written when a cheaper operator came as an argument."""
+
+    def __call__(self, operator, k, *, rng, sketch=None, start=None, watch=None):
+        assert sketch is None
+        return super().__call__(operator, k, rng=rng, start=start, watch=watch)
+
+
+@pytest.mark.parametrize("solver", [Own(), OwnWithSketch()])
+def test_a_solver_from_elsewhere_fits(solver, cloud):
+    model = KernelPCA(3, kernel=RBF(0.3), solver=solver).fit(cloud)
+    usual = KernelPCA(3, kernel=RBF(0.3), solver="lapack").fit(cloud)
+    np.testing.assert_allclose(model.eigenvalues_, usual.eigenvalues_, rtol=1e-12)
+    np.testing.assert_allclose(model.transform(cloud), usual.transform(cloud), atol=1e-10)
+
+
 class Impatient:
     """Asks to stop after so many products."""
 
@@ -182,8 +212,6 @@ def test_a_useless_rough_operator_costs_time_but_not_truth(rng):
 
 
 def test_landmarks_save_products(rng):
-    from mercer.kernels import RBF
-
     x = rng.standard_normal((1200, 5)) / np.sqrt(np.arange(1, 6))
     operator = Centred(StoredGram(RBF(0.2)(x)))
     used = [
@@ -231,8 +259,6 @@ def test_stopping_early_is_said(rng):
 def test_lapack_subset_driver_may_lose_pairs_and_we_count_them(rng):
     # A near-identity Gram matrix on which LAPACK's subset driver returns no pair at all.
     from sklearn.datasets import load_iris
-
-    from mercer.kernels import RBF
 
     operator = Centred(StoredGram(RBF(1e4)(load_iris().data)))
     pairs = Lapack(subset=True)(operator, 2, rng=rng)

@@ -189,6 +189,15 @@ def test_map_keeps_the_order_of_the_rows(engine, placed, rng):
     np.testing.assert_array_equal(engine.map(x, Doubled()), 2.0 * in_memory(x))
 
 
+def test_passes_over_loaded_rows(engine, rng):
+    x, weights = rng.standard_normal((300, 4)), rng.random(300)
+    rows = engine.load(x, Polynomial(2, gamma=0.3), FLOAT64, width=7)
+    found = engine.fold(rows, WeightedSum(weights))
+    assert (found.start, found.stop) == (0, 300)
+    np.testing.assert_allclose(found.total, x.T @ weights, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(engine.map(rows, Doubled()), 2.0 * x)
+
+
 def test_a_step_may_travel(engine, rng):
     """To a worker in another process: it pickles, and so does what it gives."""
     x = rng.standard_normal((60, 4))

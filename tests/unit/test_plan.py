@@ -237,9 +237,9 @@ def test_a_kernel_beyond_float32_is_fitted_as_planned(monkeypatch, dtype):
     model.fit(x)
     (gram,) = built
     assert gram.dtype == np.float64
-    assert gram.tiling.width == planned.width
-    assert gram.n_threads == planned.n_threads == model.plan_.n_threads
-    assert len(gram._held) == gram.tiling.n_upper  # all tiles, as the plan says
+    assert gram.x.tiling.width == planned.width
+    assert gram.engine.lanes == planned.n_threads == model.plan_.n_threads
+    assert len(gram.store.tiles.exact) == gram.x.tiling.n_upper  # all tiles, as the plan says
     assert str(model.plan_) == "\n".join(
         str(planned).splitlines()[:1] + str(planned).splitlines()[2:]
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.engine.numpy import NumpyEngine
 from mercer.engine.threads import single_threaded_blas
 from mercer.model.dual import dual_fit, tiled
 from mercer.model.lowrank import fit_low_rank
@@ -47,7 +48,8 @@ def fit_approximation(
     rough = fit_low_rank(
         kernel, x, wide, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
     )
-    operator = Centred(tiled(kernel, x, plan, dtype=np.float64), weights)
+    engine = NumpyEngine(plan.n_threads or None)
+    operator = Centred(tiled(kernel, x, plan, engine, dtype=np.float64), weights)
     start = operator.scaled(rough.projection(x).astype(np.float64))
     k = min(asked, start.shape[1]) if isinstance(asked, int) else start.shape[1]
     with single_threaded_blas():

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.engine.numpy import POINTS
 from mercer.engine.passes import map_rows
 from mercer.engine.threads import n_blas_threads
-from mercer.operators.sections import POINTS
 from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mercer.engine.tiles import cached_width, is_roomy, paying_threads, square_tiling
-from mercer.operators.rounded import SINGLE
+from mercer.engine.tiles import SINGLE, cached_width, is_roomy, paying_threads, square_tiling
 from mercer.planning.bytes import (
     FLOAT,
     SMALL,

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mercer._core.memory import format_bytes
-from mercer.engine.tiles import Tiling
-from mercer.operators.rounded import PACKED, SINGLE
+from mercer.engine.tiles import PACKED, SINGLE, Tiling
 
 if TYPE_CHECKING:
     from mercer.planning.problem import Problem

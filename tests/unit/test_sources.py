@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from mercer._core.errors import InputError
-from mercer.data import tables
+from mercer.data import arrow
 from mercer.data.batches import Batches
 from mercer.data.frames import MissingPackageError
 from mercer.data.rows import row_blocks, take_rows
@@ -350,10 +350,13 @@ def test_any_chunks_and_any_slice(tall, height, start, span):
 # ── no more is read, and no more is held, than has to be ────────────────────
 def test_positions_read_only_their_row_groups(tmp_path, monkeypatch):
     source = as_source(parquet(tmp_path, arrow_table(X), rows=10))
-    read, real = [], tables.ParquetRows._read
-    monkeypatch.setattr(
-        tables.ParquetRows, "_read", lambda self, p: read.append(p) or real(self, p)
-    )
+    read, real = [], arrow.ParquetFiles.group
+
+    def group(self, f, g, names):
+        read.append(g)
+        return real(self, f, g, names)
+
+    monkeypatch.setattr(arrow.ParquetFiles, "group", group)
     take_rows(source, np.array([41, 12, 49, 13]))
     assert read == [1, 4]
 
@@ -572,15 +575,15 @@ BAD = {
     # files of NumPy
     "missing": (lambda f: f / "no.npy", r"no file or folder .*no\.npy"),
     "npy: folder": (folder_called("rows.npy"), "is a folder, where an npy file was needed"),
-    "npy: empty": (written(b""), "of 0 bytes cannot be read.*np.save"),
+    "npy: empty": (written(b""), "of 0 bytes can't be read.*np.save"),
     "npy: garbage": (
         written(b"garbage" * 20),
-        "of 140 bytes cannot be read: it does not begin like one",
+        "of 140 bytes can't be read: it does not begin like an NPY file",
     ),
-    "npy: half a header": (written(npy_bytes()[:40]), "of 40 bytes cannot be read"),
+    "npy: half a header": (written(npy_bytes()[:40]), "of 40 bytes can't be read"),
     "npy: a header of gigabytes": (
         written(b"\x93NUMPY\x01\x01\xff\xff\xff\xff" + b" " * 200),
-        "of 212 bytes cannot be read: it does not begin like one, or is damaged",
+        "of 212 bytes can't be read: it does not begin like an NPY file, or is damaged",
     ),
     "npy: short": (
         written(npy_bytes()[:-9]),
@@ -670,8 +673,8 @@ BAD = {
     ),
     "Arrow text": (batches(TEXT), r"'city' \(string\), 'day' \(date32.*columns=\['a'\]"),
     # tables and chunks
-    "Parquet: empty": (written(b"", "a.parquet"), "'a.parquet' cannot be read as Parquet.*0 bytes"),
-    "Parquet: garbage": (written(b"garbage" * 9, "a.parquet"), "cannot be read as Parquet"),
+    "Parquet: empty": (written(b"", "a.parquet"), r"a\.parquet' can't be read.*0 bytes"),
+    "Parquet: garbage": (written(b"garbage" * 9, "a.parquet"), "can't be read"),
     "Parquet: text": (lambda f: parquet(f, TEXT), r"'city' \(string\), 'day' \(date32"),
     "Parquet: null": (
         lambda f: parquet(f, NULLS, rows=3),
@@ -701,7 +704,7 @@ BAD = {
         lambda _: NULLS,
         r"Missing value \(null\) in Arrow table: first in row 3, column 1",
     ),
-    "zarr: nothing": (folder_called("rows.zarr"), "zarr array '.*rows.zarr' cannot be read"),
+    "zarr: nothing": (folder_called("rows.zarr"), "zarr array '.*rows.zarr' can't be read"),
     "zarr: group": (zarr_group, r"is a zarr group.*Give one of: '.*g\.zarr/rows'"),
     "zarr: 1-D": (lambda f: chunked(f, (9,), X[:, 0]), "1-D of shape"),
     "zarr: NaN": (
@@ -818,7 +821,7 @@ def test_a_spoilt_row_group_is_an_input_error(tmp_path):
     content[4:200] = bytes(196)
     path.write_bytes(content)
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # behind the back of the time stamp
-    with pytest.raises(InputError, match="cannot be read as Parquet"):
+    with pytest.raises(InputError, match="can't be read"):
         source[:5]
 
 

@@ -340,6 +340,25 @@ def test_arrays_are_read_in_slices_and_keep_their_precision(name, height, tmp_pa
     np.testing.assert_array_equal(read(few), x[:, [2, 0]])
 
 
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_change_during_a_pass_is_noticed_at_its_end(name, tmp_path, cells):
+    path = tmp_path / f"t.{ENDINGS[name.replace(',', ' ').split()[0]]}"
+    ARRAYS[name](path, cells)
+    passing = open_table(path).chunks(20)
+    next(passing)
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(InputError, match="changed while it was in use"):
+        list(passing)
+
+
+def test_rows_below_a_folder_of_parquet_files_are_not_passed_over(tmp_path, cells):
+    (tmp_path / "year=2020").mkdir()
+    for name in ("a.parquet", "year=2020/b.parquet"):
+        frame_of(cells).to_parquet(tmp_path / name)
+    with pytest.raises(InputError, match="in folders below it, such as 'year=2020'"):
+        open_table(tmp_path)
+
+
 def test_what_stands_beside_the_rows_is_found_in_every_format(tmp_path, cells):
     names, kinds = [f"r{i}" for i in range(30)], ["B", "T"] * 15
     np.savez(tmp_path / "t.npz", x=cells, name=names, kind=np.array(kinds, dtype="S1"))

@@ -26,6 +26,7 @@ from scipy import sparse
 from mercer._core.errors import InputError
 from mercer.data import arrow
 from mercer.data.batches import Batches
+from mercer.data.formats import open_table
 from mercer.data.frames import MissingPackageError
 from mercer.data.rows import row_blocks, take_rows
 from mercer.data.sources import as_source, in_memory
@@ -256,6 +257,22 @@ def test_slices_and_positions_are_those_of_the_array(opened, rng):
         assert_rows(source[key], expected[key])
     for positions in (rng.integers(0, N, 40), np.array([56]), np.array([], dtype=np.intp)):
         assert_rows(take_rows(source, positions), expected[positions])
+
+
+FILES = {name for name in MARKET if name.startswith(("npy", "Parquet"))} - UNPICKLED
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_table_of_the_same_file_has_the_same_rows(name, tmp_path):
+    """Estimators and the command line look at one reader: what one reads, the other does."""
+    make, expected = MARKET[name]
+    path = make(tmp_path)
+    source, table = as_source(path), open_table(path)
+    assert table.n_rows == N
+    assert table.dtype == source.dtype
+    assert not table.named or tuple(c.name for c in table.columns) == source.columns
+    for height in (7, 1000):
+        assert_rows(np.concatenate([c.numbers for c in table.chunks(height)]), expected)
 
 
 @market

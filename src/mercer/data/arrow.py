@@ -322,8 +322,9 @@ class ArrowTable(TableFile):
     def __init__(self, files: ArrowFiles, reading: Reading) -> None:
         self._files, self.stamp, self.n_rows = files, files.stamp, files.n_rows
         self._schema = schema = files.schemas[0]
-        for f, other in enumerate(files.schemas):
-            if not other.equals(schema):
+        types = [{field.name: field.type for field in one} for one in files.schemas]
+        for f, other in enumerate(types):
+            if other != types[0]:  # in whatever order: columns are read by name
                 first, name = files.called(0), files.called(f)
                 msg = f"{files.name}: {name} has other columns than {first}: all must agree."
                 raise DataError(msg)

@@ -23,7 +23,7 @@ from mercer.data.rows import (
 from mercer.data.table import ArrayTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from mercer._core.types import Array, Indices
     from mercer.data.table import Reading
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 NPY_VERSIONS = (b"\x01\x00", b"\x02\x00", b"\x03\x00")
 
 
-class NpyHeader(NamedTuple):
-    """What an NPY file says of its array."""
+class Stored(NamedTuple):
+    """How an array lies in a file."""
 
     shape: tuple[int, ...]
-    fortran: bool
     dtype: np.dtype[Any]
+    strides: tuple[int, ...]
     offset: int  # where its entries begin
 
     @classmethod
-    def read(cls, file: Any, n_bytes: int) -> NpyHeader:
-        """The header of an open file of so many bytes, or of a member of an archive."""
+    def read(cls, file: Any, n_bytes: int) -> Stored:
+        """From the header of an open NPY file of so many bytes, or of a member of an archive."""
         start = file.read(12)
         file.seek(0)
         version = start[6:8]
@@ -52,7 +52,10 @@ class NpyHeader(NamedTuple):
             raise ValueError(msg)
         old = np.lib.format.read_magic(file) == (1, 0)
         read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
-        return cls(*read(file), file.tell())
+        shape, fortran, dtype = read(file)
+        inner = [shape[:j] if fortran else shape[j + 1 :] for j in range(len(shape))]
+        strides = tuple(dtype.itemsize * math.prod(lengths) for lengths in inner)
+        return cls(shape, dtype, strides, file.tell())
 
     @property
     def n_bytes(self) -> int:
@@ -60,14 +63,12 @@ class NpyHeader(NamedTuple):
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
-    def strides(self) -> tuple[int, ...]:
-        """The bytes from one entry to the next along each axis."""
-        shape, item = self.shape, self.dtype.itemsize
-        rest = (shape[:j] if self.fortran else shape[j + 1 :] for j in range(len(shape)))
-        return tuple(item * math.prod(others) for others in rest)
+    def is_by_rows(self) -> bool:
+        """Whether the entries of a row are side by side."""
+        return self.strides[-1:] == (self.dtype.itemsize,)
 
     def require_bytes(self, n_bytes: int, *, what: str) -> None:
-        """Raise unless the file has as many bytes as the header promises."""
+        """Raise unless the file has as many bytes as its header promises."""
         promised = self.offset + self.n_bytes
         if n_bytes != promised and not self.dtype.hasobject:  # objects are refused by their type
             msg = (
@@ -75,6 +76,10 @@ class NpyHeader(NamedTuple):
                 f"{self.dtype}. It was not written to its end, or written on after it. Write it again."
             )
             raise DataError(msg)
+
+    def array(self, buffer: Any) -> Array:
+        """The array in the bytes of the file."""
+        return np.ndarray(self.shape, self.dtype, buffer, self.offset, self.strides)
 
 
 class MappedRows(RowSource):
@@ -86,21 +91,13 @@ class MappedRows(RowSource):
     """
 
     def __init__(
-        self,
-        path: Path | None,
-        *,
-        name: str,
-        shape: Sequence[int],
-        dtype: np.dtype[Any],
-        strides: Sequence[int],
-        offset: int = 0,
-        held: Array | None = None,
+        self, path: Path | None, layout: Stored, *, name: str, held: Array | None = None
     ) -> None:
         self.name = name
-        self.dtype = float_dtype(dtype, what=name)
-        self.shape = require_rows(shape, what=name)
+        self.dtype = float_dtype(layout.dtype, what=name)
+        self.shape = require_rows(layout.shape, what=name)
+        self.layout = layout
         self._path, self._held = path, held
-        self._layout: dict[str, Any] = {"dtype": dtype, "strides": strides, "offset": offset}
         self.stamp = None if path is None else Stamp.of(path)
 
     @classmethod
@@ -110,15 +107,8 @@ class MappedRows(RowSource):
         # What a copy-on-write map was changed to is in no file.
         is_filed = file is not None and file.is_file() and x.mode != "c"
         name = "memmap" if file is None else f"memmap of {file.name!r}"
-        return cls(
-            file if is_filed else None,
-            name=name,
-            shape=x.shape,
-            dtype=x.dtype,
-            strides=x.strides,
-            offset=_file_offset(x),
-            held=x.view(np.ndarray),
-        )
+        layout = Stored(x.shape, x.dtype, x.strides, _file_offset(x))
+        return cls(file if is_filed else None, layout, name=name, held=x.view(np.ndarray))
 
     def stored(self) -> Array:
         """The array as it is in the file; let go of it to let go of the file."""
@@ -129,14 +119,12 @@ class MappedRows(RowSource):
         with explained(self.name, broken, remedy="Write it again.", stamp=self.stamp):
             with open(str(self._path), "rb") as file:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return np.ndarray(self.shape, buffer=mapped, **self._layout)
+            return self.layout.array(mapped)
 
     def memmap(self) -> np.memmap[Any, Any]:
         """The array of a file as a memory map, for callers that hold on to it."""
-        dtype, (_, step) = self._layout["dtype"], self._layout["strides"]
-        order: Any = "C" if step == dtype.itemsize else "F"
-        offset, shape = self._layout["offset"], self.shape
-        return np.memmap(str(self._path), dtype, "r", offset, shape, order)
+        at, order = self.layout, "C" if self.layout.is_by_rows else "F"
+        return np.memmap(str(self._path), at.dtype, "r", at.offset, at.shape, order)  # type: ignore[arg-type]
 
     def __getitem__(self, key: slice | Indices) -> Array:
         is_slice = isinstance(key, slice)
@@ -177,16 +165,9 @@ def open_npy(path: Path, *, name: str) -> MappedRows:
     broken = (OSError, ValueError, SyntaxError, TokenError)
     explain = explained(f"{name} of {n_bytes} bytes", broken, remedy="Write it with np.save.")
     with explain, path.open("rb") as file:
-        head = NpyHeader.read(file, n_bytes)
-    head.require_bytes(n_bytes, what=name)
-    return MappedRows(
-        path,
-        name=name,
-        shape=head.shape,
-        dtype=head.dtype,
-        strides=head.strides,
-        offset=head.offset,
-    )
+        layout = Stored.read(file, n_bytes)
+    layout.require_bytes(n_bytes, what=name)
+    return MappedRows(path, layout, name=name)
 
 
 class NpyTable(ArrayTable):
@@ -196,7 +177,7 @@ class NpyTable(ArrayTable):
         source = f"NPY file {shown}"
         self.stamp = Stamp.of(path)
         self._rows = open_npy(path, name=source)
-        super().__init__(source, self._rows.shape, self._rows.stored().dtype, reading)
+        super().__init__(source, self._rows.shape, self._rows.layout.dtype, reading)
 
     def _blocks(self, height: int) -> Iterator[Array]:
         for i in row_slices(self._rows.shape[0], height):

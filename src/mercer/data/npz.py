@@ -16,7 +16,7 @@ from mercer._core.errors import DataError, quoted
 from mercer._core.memory import available_bytes, format_bytes
 from mercer.data.columns import hint, listed
 from mercer.data.files import Stamp, explained
-from mercer.data.npy import NpyHeader
+from mercer.data.npy import Stored
 from mercer.data.rows import float_dtype, row_slices
 from mercer.data.table import ArrayTable, require_entries
 
@@ -70,7 +70,7 @@ class NpzTable(ArrayTable):
         )
 
     # ── what is in the archive ──────────────────────────────────────────────
-    def _headers(self) -> dict[str, NpyHeader]:
+    def _headers(self) -> dict[str, Stored]:
         with self._opened() as archive:
             infos = archive.infolist()
             self._require_harmless(infos)
@@ -80,7 +80,7 @@ class NpzTable(ArrayTable):
                     continue
                 name = info.filename.removesuffix(".npy")
                 with archive.open(info) as file:
-                    found[name] = NpyHeader.read(file, info.file_size)
+                    found[name] = Stored.read(file, info.file_size)
                 what = f"{self.source}: array {quoted(name)}"
                 found[name].require_bytes(info.file_size, what=what)
         if not found:
@@ -106,7 +106,7 @@ class NpzTable(ArrayTable):
         with explained(self.source, broken, remedy=remedy), zipfile.ZipFile(self._path) as archive:
             yield archive
 
-    def _names(self, rows: NpyHeader) -> list[str] | None:
+    def _names(self, rows: Stored) -> list[str] | None:
         """The names of the columns, where the archive has as many texts as the rows have columns."""
         found = self._arrays.get("names")
         if found is None or found.dtype.kind != "U" or found.shape != rows.shape[1:]:
@@ -137,14 +137,12 @@ class NpzTable(ArrayTable):
             )
             raise DataError(msg)
         with self._opened() as archive, archive.open(f"{name}.npy") as file:
-            file.read(head.offset)
-            data = _exactly(file, head.n_bytes)
-            return np.ndarray(head.shape, head.dtype, data, strides=head.strides)
+            return head.array(_exactly(file, head.offset + head.n_bytes))
 
     def _blocks(self, height: int) -> Iterator[Array]:
         head = self._arrays[self._name]
         n, d = head.shape
-        if head.fortran:
+        if not head.is_by_rows:
             whole = self._whole(self._name)
             for i in row_slices(n, height):
                 yield whole[i]
@@ -166,7 +164,7 @@ def _exactly(file: Any, n_bytes: int) -> bytes:
     return data
 
 
-def _chosen(arrays: dict[str, NpyHeader], reading: Reading, source: str) -> str:
+def _chosen(arrays: dict[str, Stored], reading: Reading, source: str) -> str:
     """The array that was asked for, or the only one that has rows and columns."""
     if reading.array is not None:
         if reading.array not in arrays:

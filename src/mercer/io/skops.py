@@ -8,6 +8,7 @@ __all__ = ["SKOPS_TRUSTED"]
 PARTS = (
     "mercer.data.files.Stamp",
     "mercer.data.npy.MappedRows",
+    "mercer.data.npy.Stored",
     "mercer.kernels.monomials.Step",
     "mercer.kernels.monomials.Symbol",
     "mercer.kernels.monomials.Term",

@@ -145,6 +145,12 @@ def chunked(folder, chunks, rows=X, **options):
     return path
 
 
+def promising(folder, shape, chunks):
+    """An array of metadata alone."""
+    zarr.create_array(folder / "rows.zarr", shape=shape, chunks=chunks, dtype="f8")
+    return folder / "rows.zarr"
+
+
 class Lazy:
     """Looks like an h5py data set (chunks or None) or a dask array (all heights) and counts reads."""
 
@@ -723,6 +729,10 @@ BAD = {
     ),
     "zarr: nothing": (folder_called("rows.zarr"), "zarr array '.*rows.zarr' can't be read"),
     "zarr: group": (zarr_group, r"is a zarr group.*Give one of: '.*g\.zarr/rows'"),
+    "zarr: more chunks than can be counted": (
+        lambda f: promising(f, (10**14, 200_000), (1, 200_000)),
+        "promises rows of .*it is not read",
+    ),
     "zarr: 1-D": (lambda f: chunked(f, (9,), X[:, 0]), "1-D of shape"),
     "zarr: NaN": (
         lambda f: chunked(f, (9, 4), spoilt(np.nan)),

@@ -12,6 +12,7 @@ from mercer._core.errors import DataError, quoted
 from mercer.data.columns import hint
 from mercer.data.files import Stamp, explained, require_promise
 from mercer.data.frames import need
+from mercer.data.intake import is_compressed
 from mercer.data.rows import row_slices
 from mercer.data.table import ArrayTable, objects, require_entries
 
@@ -296,17 +297,15 @@ class H5adTable(Hdf5Table):
 
 def _dense(ends: Any, columns: Any, values: Any, d: int) -> Array:
     """Rows of a CSR matrix; what its parts promise is checked, because a file may promise anything."""
-    counts = np.diff(ends)
-    columns = np.asarray(columns, dtype=np.int64)
-    if (counts < 0).any() or counts.sum() != len(columns) or len(columns) != len(values):
-        msg = "the parts of its sparse matrix do not fit together"
+    columns, n = np.asarray(columns, dtype=np.int64), len(ends) - 1
+    whole = len(columns) == len(values) == ends[-1] - ends[0]
+    if not whole or not is_compressed(values, columns, ends - ends[0], n, d):
+        msg = f"the parts of its sparse matrix do not fit together, or to its {d} columns"
         raise ValueError(msg)
-    if len(columns) and (columns.min() < 0 or columns.max() >= d):
-        msg = f"its sparse matrix has a column that is not among its {d}"
-        raise ValueError(msg)
-    out = np.zeros((len(counts), d), values.dtype)
-    rows = np.repeat(np.arange(len(counts)), counts)
-    np.add.at(out, (rows, columns), values)  # repeated ones add up
+    out = np.zeros((n, d), values.dtype)
+    np.add.at(
+        out, (np.repeat(np.arange(n), np.diff(ends)), columns), values
+    )  # repeated ones add up
     return out
 
 

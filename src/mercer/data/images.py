@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer._core.errors import DataError
 from mercer.data.columns import listed
-from mercer.data.files import Stamp
+from mercer.data.files import Stamp, explained
 from mercer.data.frames import need
 from mercer.data.rows import row_slices
 from mercer.data.table import ArrayTable, objects
@@ -150,28 +150,22 @@ class ImageTable(ArrayTable):
     @contextmanager
     def _opened(self, file: Path) -> Iterator[Any]:
         """An image; whatever is wrong with it names the file."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", self._pillow.DecompressionBombWarning)
-                warnings.simplefilter("ignore", UserWarning)  # of EXIF data that is damaged
-                form = FORMATS[file.suffix.lower()]
+        what, form = f"{self.source}: the image {_name(file)!r}", FORMATS[file.suffix.lower()]
+        # Decoders raise what they like.
+        explain = explained(what, Exception, remedy="Repair it, or take it out of the folder.")
+        with explain, warnings.catch_warnings():
+            warnings.simplefilter("error", self._pillow.DecompressionBombWarning)
+            warnings.simplefilter("ignore", UserWarning)  # of EXIF data that is damaged
+            try:
                 with self._pillow.open(self._folder / file, formats=[form]) as image:
                     _require_harmless(image)
                     yield image
-        except DataError:
-            raise
-        except self._unidentified as error:
-            msg = (
-                f"{self.source}: the image {_name(file)!r} can't be read as {form}, which its name promises: "
-                "it is of another format, or damaged. Give it its own ending, convert it, or take it out."
-            )
-            raise DataError(msg) from error
-        except Exception as error:  # decoders raise what they like
-            msg = (
-                f"{self.source}: the image {_name(file)!r} can't be read: {str(error)[:200].rstrip('.')}. "
-                "Repair it, or take it out of the folder."
-            )
-            raise DataError(msg) from error
+            except self._unidentified as error:
+                msg = (
+                    f"{what} can't be read as {form}, which its name promises: it is of another format, or "
+                    "damaged. Give it its own ending, convert it, or take it out."
+                )
+                raise DataError(msg) from error
 
 
 def _require_harmless(image: Any) -> None:

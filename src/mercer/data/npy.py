@@ -6,7 +6,7 @@ import math
 import mmap
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -123,8 +123,9 @@ class MappedRows(RowSource):
 
     def memmap(self) -> np.memmap[Any, Any]:
         """The array of a file as a memory map, for callers that hold on to it."""
-        at, order = self.layout, "C" if self.layout.is_by_rows else "F"
-        return np.memmap(str(self._path), at.dtype, "r", at.offset, at.shape, order)  # type: ignore[arg-type]
+        at = self.layout
+        order: Literal["C", "F"] = "C" if at.is_by_rows else "F"
+        return np.memmap(str(self._path), at.dtype, "r", at.offset, at.shape, order)
 
     def __getitem__(self, key: slice | Indices) -> Array:
         is_slice = isinstance(key, slice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,8 +100,8 @@ def open_zarr(path: Path, *, shown: str) -> ChunkedRows:
         names = ", ".join(repr(f"{shown}/{key}") for key in found.array_keys())
         msg = f"{shown!r} is a zarr group; an array was needed. Give one of: {names or 'none is in it'}."
         raise InputError(msg)
-    rows = ChunkedRows(found, name=name)
-    promised = rows.shape[0] * rows.shape[1] * rows.dtype.itemsize
+    # First of all: a trap may promise more chunks than there is memory to count them in.
+    promised = math.prod(map(float, found.shape)) * found.dtype.itemsize
     there = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     require_promise(promised, there, source=name)
-    return rows
+    return ChunkedRows(found, name=name)

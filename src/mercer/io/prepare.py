@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tempfile
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from mercer.data.spool import no_room
 from mercer.data.table import Column, TableFile
 from mercer.io.learning import chunk_height
 from mercer.io.preparation import Missing
+from mercer.model.checkpoint import Digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -244,7 +244,7 @@ def prepared_rows(table: TableFile, preparation: Preparation, *, memory_bytes: i
         _joined(labels),
         preparation.features,
         (*table.notes, *store.notes),
-        digest.hex(),
+        digest.hex(rows.shape, rows.dtype),
         preparation,
         table.id_name,
         table.label_name,
@@ -304,25 +304,3 @@ class _Store:
             out[start : start + len(block)] = block
             start += len(block)
         return out
-
-
-class Digest:
-    """The SHA-256 of rows that come in blocks; the same as `mercer.model.checkpoint.digest` of them all."""
-
-    def __init__(self) -> None:
-        self._rows = hashlib.sha256()
-        self._shape, self._dtype = (0, 0), ""
-
-    def add(self, block: Array) -> None:
-        """The next rows."""
-        self._shape = (self._shape[0] + len(block), block.shape[1])
-        self._dtype = block.dtype.str
-        self._rows.update(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
-
-    def hex(self) -> str:
-        """In hexadecimal."""
-        whole = hashlib.sha256(f"{self._shape} {self._dtype}".encode())
-        whole.update(self._rows.digest())
-        for _ in range(3):  # the streams of sparse rows, which are empty here
-            whole.update(hashlib.sha256().digest())
-        return whole.hexdigest()[:32]

@@ -427,7 +427,11 @@ BAD_FILES = {
         lambda p: np.savez(p, x=np.eye(2), y=np.eye(3)),
         "--array; it has 'x'",
     ),
-    "npz of none": ("t.npz", lambda p: np.savez(p, x=np.arange(3)), "no 2-D array"),
+    "npz of none": (
+        "t.npz",
+        lambda p: np.savez(p, x=np.arange(3)),
+        "no arrays of rows and columns",
+    ),
     "npz of noise": ("t.npz", lambda p: p.write_bytes(b"noise" * 9), "no NPZ archive, or damaged"),
     "npy of objects": ("t.npy", lambda p: np.save(p, np.array([[{}, 1]])), "pickled"),
     "npy of one dimension": ("t.npy", lambda p: np.save(p, np.arange(3.0)), "reshape"),

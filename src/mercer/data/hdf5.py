@@ -14,7 +14,7 @@ from mercer.data.files import Stamp, explained, require_promise
 from mercer.data.frames import need
 from mercer.data.intake import is_compressed
 from mercer.data.rows import row_slices
-from mercer.data.table import ArrayTable, objects, require_entries
+from mercer.data.table import ArrayTable, objects, only_table, require_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +127,7 @@ class Hdf5Table(ArrayTable):
             self._array_name = self._chosen(file, reading)
             shape, dtype = self._shape(file)
             n = shape[0] if shape else 0
-            ids, labels = self._ids(file, reading, n), self._labels(file, reading, n)
+            ids, labels = self._ids(file, reading.id, n), self._beside(file, reading.label, n)
             names = self._names(file, shape, notes)
         super().__init__(
             self.source, shape, dtype, reading, names=names, ids=ids, labels=labels, notes=notes
@@ -154,35 +154,26 @@ class Hdf5Table(ArrayTable):
                 msg = f"{self.source} has no data set {reading.array!r}. {near}"
                 raise DataError(msg)
             return name
-        found = file.shapes()
-        tables = [name for name, shape in found.items() if len(shape) == 2]
-        if len(tables) != 1:
-            listed = ", ".join(f"{quoted(n)} {s}" for n, s in list(found.items())[:20]) or "nothing"
-            msg = (
-                f"{self.source} has {len(tables) or 'no'} data sets of rows and columns. Say which one with "
-                f"--array; it has {listed}."
-            )
-            raise DataError(msg)
-        return tables[0]
+        return only_table(file.shapes(), "data sets", source=self.source)
 
     def _shape(self, file: Inside) -> tuple[tuple[int, ...], np.dtype[Any]]:
         stored = file.at(self._array_name)
         return stored.shape, stored.dtype
 
-    def _ids(self, file: Inside, reading: Reading, n: int) -> Beside:
-        return self._beside_rows(file, reading.id, n)
+    def _ids(self, file: Inside, name: str | None, n: int) -> Beside:
+        return self._beside(file, name, n)
 
-    def _labels(self, file: Inside, reading: Reading, n: int) -> Beside:
-        return self._beside_rows(file, reading.label, n)
-
-    def _beside_rows(self, file: Inside, name: str | None, n: int) -> Beside:
+    def _beside(self, file: Inside, name: str | None, n: int) -> Beside:
         """The values of a data set with one entry for each row; nothing where the file has none so named."""
-        stored = None if name is None else file.at(name)
+        stored = None if name is None else self._found(file, name)
         if stored is None:
             return None, None
         values = _values(stored, file)
-        require_entries(values.shape, n, what=f"{self.source}: {name!r}")
+        require_entries(values.shape, n, what=f"{self.source}: {stored.name.strip('/')!r}")
         return values, name
+
+    def _found(self, file: Inside, name: str) -> Any:
+        return file.at(name)
 
     def _names(self, file: Inside, shape: tuple[int, ...], notes: list[str]) -> list[str] | None:
         del file, shape, notes
@@ -239,16 +230,14 @@ class H5adTable(Hdf5Table):
             raise DataError(msg)
         return part
 
-    def _ids(self, file: Inside, reading: Reading, n: int) -> Beside:
-        if reading.id is not None:
-            return self._obs(file, reading.id, n)
+    def _ids(self, file: Inside, name: str | None, n: int) -> Beside:
+        if name is not None:
+            return self._beside(file, name, n)
         ids = self._index(file, "obs", n)
         return ids, None if ids is None else "cell"
 
-    def _labels(self, file: Inside, reading: Reading, n: int) -> Beside:
-        return (None, None) if reading.label is None else self._obs(file, reading.label, n)
-
-    def _obs(self, file: Inside, name: str, n: int) -> Beside:
+    def _found(self, file: Inside, name: str) -> Any:
+        """A column of obs."""
         obs = file.at("obs")
         stored = None if obs is None else file.at(name, obs)
         if stored is None:
@@ -256,9 +245,7 @@ class H5adTable(Hdf5Table):
             near = hint(name, [key for key in keys if not key.startswith("_")])
             msg = f"{self.source} has no column {name!r} in obs. {near}"
             raise DataError(msg)
-        values = _values(stored, file)
-        require_entries(values.shape, n, what=f"{self.source}: 'obs/{name}'")
-        return values, name
+        return stored
 
     def _index(self, file: Inside, frame: str, n: int) -> Any:
         found = file.at(frame)

@@ -18,7 +18,7 @@ from mercer.data.columns import hint, listed
 from mercer.data.files import Stamp, explained
 from mercer.data.npy import Stored
 from mercer.data.rows import float_dtype, row_slices
-from mercer.data.table import ArrayTable, require_entries
+from mercer.data.table import ArrayTable, only_table, require_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,16 +172,11 @@ def _chosen(arrays: dict[str, Stored], reading: Reading, source: str) -> str:
             msg = f"{source} has no array {reading.array!r}. {near}"
             raise DataError(msg)
         return reading.array
-    tables = [name for name, head in arrays.items() if len(head.shape) == 2]
-    if not tables and {"data", "format", "shape"} <= arrays.keys():
+    shapes = {name: layout.shape for name, layout in arrays.items()}
+    if {"data", "format", "shape"} <= shapes.keys() and 2 not in map(len, shapes.values()):
         msg = (
             f"{source} holds a sparse matrix, which is not read from files. Pass scipy.sparse.load_npz(path) "
             "in Python, or save X.toarray() with np.save."
         )
         raise DataError(msg)
-    if len(tables) != 1:
-        shapes = ", ".join(f"{quoted(name)} {h.shape}" for name, h in list(arrays.items())[:20])
-        what = f"{len(tables)} arrays of rows and columns" if tables else "no 2-D array"
-        msg = f"{source} has {what}. Say which one with --array; it has {shapes}."
-        raise DataError(msg)
-    return tables[0]
+    return only_table(shapes, "arrays", source=source)

@@ -312,6 +312,19 @@ class ArrayTable(TableFile):
             start = rows.stop
 
 
+def only_table(shapes: dict[str, tuple[int, ...]], noun: str, *, source: str) -> str:
+    """The name of the only one of several arrays that has rows and columns."""
+    tables = [name for name, shape in shapes.items() if len(shape) == 2]
+    if len(tables) == 1:
+        return tables[0]
+    there = ", ".join(f"{quoted(name)} {shape}" for name, shape in list(shapes.items())[:20])
+    msg = (
+        f"{source} has {len(tables) or 'no'} {noun} of rows and columns. Say which one with --array; it has "
+        f"{there or 'nothing'}."
+    )
+    raise DataError(msg)
+
+
 def require_entries(shape: Sequence[int], n: int, *, what: str) -> None:
     """Raise unless there is one entry for each row."""
     if tuple(shape) != (n,):

@@ -127,7 +127,7 @@ class Hdf5Table(ArrayTable):
             self._array_name = self._chosen(file, reading)
             shape, dtype = self._shape(file)
             n = shape[0] if shape else 0
-            ids, labels = self._ids(file, reading.id, n), self._beside(file, reading.label, n)
+            ids, labels = self._ids(file, reading.id, n), self._beside_rows(file, reading.label, n)
             names = self._names(file, shape, notes)
         super().__init__(
             self.source, shape, dtype, reading, names=names, ids=ids, labels=labels, notes=notes
@@ -161,9 +161,9 @@ class Hdf5Table(ArrayTable):
         return stored.shape, stored.dtype
 
     def _ids(self, file: Inside, name: str | None, n: int) -> Beside:
-        return self._beside(file, name, n)
+        return self._beside_rows(file, name, n)
 
-    def _beside(self, file: Inside, name: str | None, n: int) -> Beside:
+    def _beside_rows(self, file: Inside, name: str | None, n: int) -> Beside:
         """The values of a data set with one entry for each row; nothing where the file has none so named."""
         stored = None if name is None else self._found(file, name)
         if stored is None:
@@ -232,7 +232,7 @@ class H5adTable(Hdf5Table):
 
     def _ids(self, file: Inside, name: str | None, n: int) -> Beside:
         if name is not None:
-            return self._beside(file, name, n)
+            return self._beside_rows(file, name, n)
         ids = self._index(file, "obs", n)
         return ids, None if ids is None else "cell"
 

@@ -14,14 +14,15 @@ from mercer.approximations import RPCholesky
 from mercer.cli.data import preparing_options, reading_options, require_two_rows, say_read
 from mercer.cli.fit_model import Components, asked_for, check_parts, solving_options
 from mercer.cli.frame import ALARM, OK, verb
-from mercer.io.prepare import Preparation, prepared_rows
-from mercer.io.table import open_table
+from mercer.data.formats import open_table
+from mercer.io.preparation import Preparation
+from mercer.io.prepare import prepared_rows
 from mercer.kernels import as_kernel
 from mercer.kernels.text import kernel_text
 
 if TYPE_CHECKING:
     from mercer.cli.frame import Talk
-    from mercer.io.table import Reading
+    from mercer.data.table import Reading
     from mercer.model import Plan
 
 EXAMPLE = """

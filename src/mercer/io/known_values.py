@@ -174,7 +174,7 @@ _DETECTOR = {
 
 _PREPARED = {
     "Preparation": _of(
-        "mercer.io.prepare:Preparation",
+        "mercer.io.preparation:Preparation",
         "numbers: texts; categories: any; fills: none|float[p]; center: none|float[d]; "
         "spread: none|float[d]; id: none|text; label: none|text; image_shape: any",
     ),

@@ -13,6 +13,7 @@ from mercer.errors import RankWarning
 from mercer.kernels import RBF
 from mercer.model import Plan, fit_kernel_pca
 from mercer.operators import Centred, RoundedGram, TiledGram
+from mercer.planning.recipe import Proof, TileCache, Tiles
 from mercer.solvers import BlockKrylov
 from mercer.solvers.basis import KrylovBasis
 from mercer.solvers.spot import spot_checked
@@ -46,7 +47,9 @@ DATA = {
 
 
 def held_plan(*, packed):
-    return Plan("dual", BlockKrylov(), "tiles", 0, sketch=True, packed=packed, held=1.0, width=128)
+    n_tiles = Tiling(N, 128).n_upper
+    store = TileCache(n_tiles, n_tiles, 128**2 * (2 if packed else 4), packed)
+    return Plan("dual", BlockKrylov(), Tiles(128, "float32", store, Proof(128)), 0)
 
 
 def true_products(x, sigma, weights, v):

@@ -18,6 +18,7 @@ from mercer.estimators.elsewhere import (
     of_preimage,
     of_solver,
 )
+from mercer.estimators.fit_request import fit_request, warn_if_long, watching_request
 from mercer.estimators.form import MAKERS
 from mercer.estimators.inverse import Inverse
 from mercer.estimators.parts import (
@@ -26,10 +27,10 @@ from mercer.estimators.parts import (
     way_back,
     with_weightless,
 )
-from mercer.estimators.task import make_task, warn_if_long, watching_task
 from mercer.estimators.validation import tell
 from mercer.kernels.names import is_positive_only
 from mercer.model import Fit, Plan, fit_kernel_pca
+from mercer.planning.problem import Ownership
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +65,9 @@ class KernelPCA(Inverse):
     memory : str or int, default="auto"
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
         share of what is free.
+    engine : str or Engine, default="auto"
+        Where kernel values are computed: ``"auto"`` takes the fastest engine that is installed, ``"numpy"``
+        is the reference, which runs every kernel; or an object such as ``NumpyEngine(n_threads=2)``.
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
         goes on from there after a kill, with the same result; any other fit refuses the file, so a
@@ -121,6 +125,7 @@ class KernelPCA(Inverse):
         approximation: Any = None,
         preimage: Any = None,
         memory: str | float = "auto",
+        engine: Any = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -131,6 +136,7 @@ class KernelPCA(Inverse):
         self.approximation = approximation
         self.preimage = preimage
         self.memory = memory
+        self.engine = engine
         self.checkpoint = checkpoint
         self.verbose = verbose
         self.random_state = random_state
@@ -159,33 +165,34 @@ class KernelPCA(Inverse):
         >>> print(KernelPCA(3, memory="200MB").plan(X))  # doctest: +ELLIPSIS
         dual route, BlockKrylov(...), half of K held as float32 tiles, checked in float64 (...), ...
         """
-        return make_task(self, X, sample_weight).forecast()
+        return fit_request(self, X, sample_weight).forecast()
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        task = make_task(self, X, sample_weight)
-        method = task.preimage
-        came, kernel = (loaded(task.came) if task.loads else task.came), task.kernel
+        request = fit_request(self, X, sample_weight)
+        method = request.preimage
+        kernel, data = request.kernel, request.data
+        data = loaded(data) if request.ownership is Ownership.LOADED else data
         if method is not None:
-            # Rows of weight zero are gone from `came`, but their weights were given.
-            given = came.n if came.kept is None else len(sample_weight)
-            handed = handed_over(method, came, given)
-        warn_if_long(task)
-        rows = came.rows
-        with watching_task(self, task) as watch:
+            # Rows of weight zero are gone from `data`, but their weights were given.
+            given = data.n if data.kept is None else len(sample_weight)
+            handed = handed_over(method, data, given)
+        warn_if_long(request)
+        rows = data.rows
+        with watching_request(self, request) as watch:
             fit = fit_kernel_pca(
                 kernel,
                 rows,
-                task.asked,
-                plan=task.plan,
-                rng=task.rng,
-                weights=came.weights,
+                request.n_components,
+                plan=request.plan,
+                rng=request.rng,
+                weights=data.weights,
                 watch=watch,
             )
-        if task.borrows:
+        if request.ownership is Ownership.BORROWED:
             rows = rows.copy() if fit.keeps_points or method is not None else rows
             fit = fit.with_points(rows)
-        if isinstance(task.came.rows, RowSource):
-            task.came.rows.check_unchanged()
+        if isinstance(request.data.rows, RowSource):
+            request.data.rows.check_unchanged()
         back = None
         if method is not None:
             back = way_back(
@@ -193,17 +200,17 @@ class KernelPCA(Inverse):
                 fit,
                 kernel,
                 rows,
-                weights=came.weights,
+                weights=data.weights,
                 handed=handed,
-                rng=task.preimage_rng(),
+                rng=request.preimage_rng(),
             )
-        if kernel.is_precomputed and came.kept is not None:
-            fit = with_weightless(fit, came.kept, int(np.shape(X)[0]))
+        if kernel.is_precomputed and data.kept is not None:
+            fit = with_weightless(fit, data.kept, int(np.shape(X)[0]))
         tell(fit)  # a warning may be an error, and then nothing has happened
         # Only now, with everything done, does the estimator change.
-        remember(self, X, task.came.rows)
-        self.kernel_, self.fit_, self.plan_ = kernel, fit, task.plan
-        self._dtype, self._sparse = np.dtype(rows.dtype), came.is_sparse
+        remember(self, X, request.data.rows)
+        self.kernel_, self.fit_, self.plan_ = kernel, fit, request.plan
+        self._dtype, self._sparse = np.dtype(rows.dtype), data.is_sparse
         if back is not None:
             self.preimage_ = back
         elif hasattr(self, "preimage_"):

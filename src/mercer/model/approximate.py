@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.engine.threads import single_threaded_blas
-from mercer.model.dual import dual_fit, tiled
+from mercer.model.dual import dual_fit, gram_operators
 from mercer.model.lowrank import fit_low_rank
-from mercer.operators import Centred
 from mercer.solvers.ritz import ritz_pairs
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
     from mercer.model.result import Fit
-    from mercer.planning.problem import Plan
+    from mercer.planning.recipe import Plan
 
 # More directions than are sought: a Ritz step over them finds the sought ones better.
 OVERSAMPLE = 12
@@ -47,8 +46,9 @@ def fit_approximation(
     rough = fit_low_rank(
         kernel, x, wide, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
     )
-    operator = Centred(tiled(kernel, x, plan, dtype=np.float64), weights)
-    start = operator.scaled(rough.projection(x).astype(np.float64))
+    operator, _ = gram_operators(kernel, x, plan, weights)
+    scores = rough.projection(x, n_threads=plan.n_threads)
+    start = operator.scaled(scores.astype(np.float64))
     k = min(asked, start.shape[1]) if isinstance(asked, int) else start.shape[1]
     with single_threaded_blas():
         pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng, watch=watch)

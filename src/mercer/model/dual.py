@@ -10,17 +10,14 @@ import numpy as np
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.status import Status
 from mercer._core.watch import Steps
-from mercer.data.rows import take_rows
-from mercer.engine.threads import n_blas_threads
-from mercer.engine.tiles import WIDE, Tiling, cached_width
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
-from mercer.model.rounding import PROBE_ROWS, MatrixRounding, handed_out, spread_over
+from mercer.model.rounding import MatrixRounding, handed_out
 from mercer.model.space import FeatureMean
-from mercer.operators import Centred, RoundedGram, StoredGram, TiledGram
+from mercer.operators import Centred
 from mercer.operators.sections import GivenSections, KernelSections
-from mercer.planning.crossovers import SMALL_ROWS, lapack_share
+from mercer.planning.problem import lapack_share
 from mercer.solvers import EigenPairs, Lapack
 from mercer.solvers.lowend import LowEnd, low_end
 
@@ -28,11 +25,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
-    from mercer.planning.problem import Plan
-
-
-# Entries this many times as large as their spread are shifted: with less, hardly a digit is gained.
-WIDE_KERNEL = 16.0
+    from mercer.planning.recipe import Plan
 
 
 def fit_dual(
@@ -140,75 +133,10 @@ def _times(fit: Fit, unit: float) -> Fit:
 def gram_operators(
     kernel: Kernel, x: Rows, plan: Plan, weights: Array | None = None
 ) -> tuple[Centred, Centred | None]:
-    """HKH as planned, and its float32 sketch where the plan has one."""
-    if kernel.is_precomputed:
-        return Centred(StoredGram(x, plan.n_threads or n_blas_threads()), weights), None
-    if plan.sketch:
-        exact = tiled(kernel, x, plan, dtype=np.float64, sliced=plan.sliced)
-        return Centred(exact, weights), Centred(_sketch(kernel, x, plan, exact), weights)
-    dtype = np.float64 if plan.double else None
-    minus = _constant(kernel, x)
-    exact = tiled(kernel, x, plan, dtype=dtype, hold_bytes=plan.hold_bytes, minus=minus)
-    return Centred(exact.stored() if plan.storage == "full" else exact, weights), None
-
-
-def _few(x: Rows) -> Rows:
-    n = int(x.shape[0])
-    return (
-        x
-        if n <= PROBE_ROWS and isinstance(x, np.ndarray)
-        else take_rows(x, spread_over(n, PROBE_ROWS))
-    )
-
-
-def _constant(kernel: Kernel, x: Rows) -> float:
-    """What the entries of a wide kernel have in common, where they hardly differ; else nothing.
-
-    A Python function is called once a pair, and not for this.
-    """
-    if not kernel.parallel:
-        return 0.0
-    few = _few(x).astype(np.float64, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
-        tile = kernel.tile(few, few)
-        mean = float(tile.mean())
-        spread = float(np.max(np.abs(tile - mean)))
-    return mean if WIDE_KERNEL * spread < abs(mean) < np.inf else 0.0
-
-
-def fits_single(kernel: Kernel, x: Rows) -> bool:
-    """Whether float32 holds the kernel's values, from some rows: a kernel of distances is bounded.
-
-    Asked before planning: K is made, held and multiplied otherwise where it does not. Of few rows K is
-    made in float64 in any case, and the values of a user's function and of a matrix are what they are.
-    """
-    if int(x.shape[0]) <= SMALL_ROWS or kernel.is_precomputed or not kernel.parallel:
-        return True
-    few = _few(x).astype(np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):
-        largest = float(np.max(np.abs(kernel.tile(few, few))))
-    # Sums over a row have to fit too, and small values must not vanish beside the smallest float32.
-    single = np.finfo(np.float32)
-    return 1e6 * float(single.tiny) < largest < float(single.max) / (1e3 * int(x.shape[0]))
-
-
-def _sketch(kernel: Kernel, x: Rows, plan: Plan, exact: TiledGram) -> TiledGram | RoundedGram:
-    """K in float32 or less, less its mean or so: neither changes HKH beyond rounding."""
-    few = _few(x)
-    minus = float(kernel.tile(few, few).mean())
-    if plan.held >= 1.0:
-        return RoundedGram(exact, minus=minus, packed=plan.packed)
-    return tiled(kernel, x, plan, dtype=np.float32, minus=minus, hold_bytes=plan.hold_bytes)
-
-
-def tiled(kernel: Kernel, x: Rows, plan: Plan, **how: Any) -> TiledGram:
-    """The Gram matrix of the rows, in tiles for the threads of the plan."""
-    n, n_threads = int(x.shape[0]), plan.n_threads or n_blas_threads()
-    itemsize = np.dtype(how.get("dtype") or x.dtype).itemsize
-    most, d = plan.width or n, int(x.shape[1])
-    fastest = cached_width(itemsize, d, roomy=plan.width == WIDE, n_threads=n_threads)
-    width = min(most, n, fastest)
-    return TiledGram(kernel, x, Tiling(n, width), n_threads, **how)
+    """HKH by the plan's recipe, and a cheaper one that is nearly the same where the recipe has one."""
+    assert plan.recipe is not None  # of a dual problem
+    exact, rough = plan.recipe.grams(kernel, x, plan.n_threads)
+    return Centred(exact, weights), None if rough is None else Centred(rough, weights)
 
 
 def _solve(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
     from mercer.model.result import Fit
-    from mercer.planning.problem import Plan
+    from mercer.planning.recipe import Plan
 
 
 def fit_kernel_pca(

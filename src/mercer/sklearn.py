@@ -30,6 +30,7 @@ from mercer._core.memory import parse_bytes
 from mercer.data.intake import admitted
 from mercer.data.training import TrainingData
 from mercer.engine.resolve import engine_facts
+from mercer.engine.threads import lanes
 from mercer.estimators.base import has_light_rows
 from mercer.estimators.saving import Saving
 from mercer.estimators.validation import as_generator, check_weights
@@ -103,7 +104,9 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         weights = check_weights(sample_weight, X.shape[0])
         self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
         self.X_fit_ = X
-        self._fit_pairs(self._rows(X), weights)
+        facts = engine_facts("auto")
+        with lanes(facts.lanes):
+            self._fit_pairs(self._rows(X), weights, facts)
         if self.fit_inverse_transform:
             scores = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
             if weights is None or sparse.issparse(X):  # which scikit-learn refuses
@@ -164,7 +167,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         return np.asarray(super().inverse_transform(admitted(X)))
 
     # ── on the spine ────────────────────────────────────────────────────────
-    def _fit_pairs(self, x: Rows, weights: Array | None) -> None:
+    def _fit_pairs(self, x: Rows, weights: Array | None, facts: Facts) -> None:
         kernel = self._kernel()
         if kernel.is_precomputed:
             if x.shape[0] != x.shape[1]:
@@ -175,7 +178,6 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         rng = as_generator(self.random_state)
         n = int(x.shape[0])
         k = n if self.n_components is None else min(n, int(self.n_components))
-        facts = engine_facts("auto")
         budget = parse_bytes("auto", free=facts.free_bytes)
         self.plan_ = self._plan(kernel, x, k, facts, budget)
         if self.plan_.route == "primal":

@@ -13,7 +13,7 @@ from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning
 from mercer._core.memory import format_seconds, parse_bytes
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
-from mercer.engine.resolve import engine_facts, require_runs
+from mercer.engine.resolve import require_runs
 from mercer.estimators.door import check_kernel_rows, training_rows
 from mercer.estimators.parts import (
     named_approximation,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mercer._core.watch import Watch
     from mercer.approximations import Approximation
     from mercer.data.training import TrainingData
+    from mercer.engine.base import Facts
     from mercer.kernels import Kernel
     from mercer.preimage import Preimage
 
@@ -93,11 +94,10 @@ class FitRequest:
         return deepcopy(self.start)
 
 
-def fit_request(model: Any, X: Any, sample_weight: Any) -> FitRequest:
-    """Check the input, resolve the kernel, and plan."""
-    facts, kernel = engine_facts(model.engine), as_kernel(model.kernel)
-    approximation, method = named_approximation(model.approximation), named_preimage(model.preimage)
-    rng = as_generator(model.random_state)
+def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequest:
+    """Check the input, resolve the kernel, and plan for an engine of these facts."""
+    kernel, method = as_kernel(model.kernel), named_preimage(model.preimage)
+    approximation, rng = named_approximation(model.approximation), as_generator(model.random_state)
     start = rng if method is None else deepcopy(rng)
     exact = approximation is None or approximation.refine > 0
     data, copied = _training_data(model, kernel, X, sample_weight, exact=exact)

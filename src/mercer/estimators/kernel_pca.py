@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data.rows import RowSource
+from mercer.engine.resolve import engine_facts
+from mercer.engine.threads import lanes
 from mercer.estimators.door import loaded, remember
 from mercer.estimators.elsewhere import (
     SKLEARN_KERNEL_PCA,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer._core.types import Array
+    from mercer.estimators.fit_request import FitRequest
 
 
 class KernelPCA(Inverse):
@@ -165,10 +168,16 @@ class KernelPCA(Inverse):
         >>> print(KernelPCA(3, memory="200MB").plan(X))  # doctest: +ELLIPSIS
         dual route, BlockKrylov(...), half of K held as float32 tiles, checked in float64 (...), ...
         """
-        return fit_request(self, X, sample_weight).forecast()
+        facts = engine_facts(self.engine)
+        with lanes(facts.lanes):
+            return fit_request(self, X, sample_weight, facts).forecast()
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        request = fit_request(self, X, sample_weight)
+        facts = engine_facts(self.engine)
+        with lanes(facts.lanes):
+            return self._fitted_to(X, sample_weight, fit_request(self, X, sample_weight, facts))
+
+    def _fitted_to(self, X: Any, sample_weight: Any, request: FitRequest) -> Fit:
         method = request.preimage
         kernel, data = request.kernel, request.data
         data = loaded(data) if request.ownership is Ownership.LOADED else data

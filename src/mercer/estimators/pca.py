@@ -11,6 +11,7 @@ from mercer._core.watch import BLIND
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.resolve import engine_facts
+from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector
 from mercer.estimators.door import remember, training_rows
 from mercer.estimators.elsewhere import (
@@ -33,6 +34,7 @@ from mercer.planning.problem import Ownership
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.data.training import TrainingData
+    from mercer.engine.base import Facts
 
 
 class PCA(Projector):
@@ -109,6 +111,10 @@ class PCA(Projector):
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         facts = engine_facts(self.engine)
+        with lanes(facts.lanes):
+            return self._fit_on(facts, X, sample_weight)
+
+    def _fit_on(self, facts: Facts, X: Any, sample_weight: Any) -> Fit:
         data = training_rows(self, X, sample_weight, copy=False)
         few = min(data.n, data.d)
         asked = check_n_components(self.n_components, few, "min(n_samples, n_features)")

@@ -286,7 +286,7 @@ def plan_of_flags(
         entry = PACKED if packed else SINGLE if dtype == "float32" else 8
         size = max(1, width * width * entry)
         n_held = max(0, hold_bytes) // size
-        n_tiles = int(min(n_held / held, 2**53)) if held > 0 else 0
+        n_tiles = round(min(n_held / held, 2**53)) if held > 0 else 0
         store = TileCache(n_tiles, n_held, size, packed) if n_tiles else None
         proof = Proof(width, sliced) if sketch else None
         recipe = Whole(width, dtype) if storage == "full" else Tiles(width, dtype, store, proof)

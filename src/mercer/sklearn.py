@@ -36,13 +36,13 @@ from mercer.estimators.saving import Saving
 from mercer.estimators.validation import as_generator, check_weights
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.base import as_given, as_rows
-from mercer.model import Plan, Problem, fit_kernel_pca, gram_operators
+from mercer.model import Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
 from mercer.operators import minus_mean
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.plan import plan
 from mercer.solvers import BlockKrylov, Lapack
-from mercer.solvers.lowend import low_end
+from mercer.solvers.negative_part import negative_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,13 +198,13 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         *,
         budget: int,
     ) -> tuple[Array, Array, Array]:
-        operator, sketch = gram_operators(kernel, x, self.plan_, weights)
-        pairs = self.plan_.solver(operator, k, rng=rng, sketch=sketch)
+        operator = gram_operator(kernel, x, self.plan_, weights)
+        pairs = self.plan_.solver(operator, k, rng=rng)
         pairs = pairs if pairs.status.ok else self._rescued(operator, pairs, k, rng, budget)
         if self.eigen_solver == "randomized" and kernel.why_valid() is None:
             # scikit-learn selects by modulus there, and so refuses a matrix whose negative end
             # reaches above the k-th eigenvalue.
-            lowest = low_end(operator, rng=rng).lowest
+            lowest = negative_part(operator, rng=rng).lowest
             if -lowest > pairs.values[-1]:
                 _check_psd_eigenvalues(np.append(pairs.values, lowest), enable_warnings=False)
         return pairs.values, pairs.vectors, operator.row_means
@@ -213,8 +213,8 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         self, operator: Centred, pairs: EigenPairs, k: int, rng: np.random.Generator, budget: int
     ) -> EigenPairs:
         """LAPACK's pairs in place of unconverged ones; a warning where its matrices do not fit."""
-        # K and the eigenvectors, as in the plan for LAPACK's subset driver.
-        if 2 * operator.n**2 * operator.dtype.itemsize <= budget:
+        # K and the eigenvectors, as in the plan for LAPACK's subset driver, in 8 bytes an entry.
+        if 2 * operator.n**2 * 8 <= budget:
             self._take_over(Lapack(subset=True))
             return self.plan_.solver(operator, k, rng=rng)
         msg = (

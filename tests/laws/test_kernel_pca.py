@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,9 +35,9 @@ N, WIDTH = 150, 16
 
 def rounded(*, packed):
     """All tiles held rounded, and checked in float64."""
-    store = TileCache.of_all(10**6, n=N, width=WIDTH, bounded=False)
-    assert store is not None
-    return Tiles(WIDTH, "float32", replace(store, packed=packed), Proof(WIDTH, sliced=packed))
+    itemsize = 2 if packed else 4
+    store = TileCache.within(10**6, n=N, width=WIDTH, itemsize=itemsize, packed=packed)
+    return Tiles(WIDTH, "float32", store, Proof(WIDTH, sliced=packed))
 
 
 HELD = TileCache.within(10**6, n=N, width=WIDTH, itemsize=8)

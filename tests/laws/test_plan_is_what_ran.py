@@ -13,7 +13,7 @@ from mercer.engine.numpy import NumpyEngine
 from mercer.estimators.fit_request import fit_request
 from mercer.kernels import RBF, Linear, Polynomial
 from mercer.model import dual
-from mercer.operators import RoundedGram, StoredGram
+from mercer.operators import Centred, StoredGram
 from mercer.planning import forecast, krylov, plan, problem
 from mercer.planning.recipe import Given, Tiles, Whole
 from mercer.sklearn import KernelPCA as DropIn
@@ -75,14 +75,14 @@ class Seen:
 
     def __init__(self, monkeypatch):
         self.grams, self.solvers = [], []
-        build = dual.gram_operators
+        build = dual.gram_operator
 
-        def building(*args):
-            self.grams.append(build(*args))
-            return self.grams[-1]
+        def building(*args, **kwargs):
+            self.grams.append(build(*args, **kwargs).gram)
+            return Centred(self.grams[-1], args[3])
 
         for where in ("mercer.model.dual", "mercer.model.approximate", "mercer.sklearn"):
-            monkeypatch.setattr(f"{where}.gram_operators", building)
+            monkeypatch.setattr(f"{where}.gram_operator", building)
         for kind in (Lapack, BlockKrylov):
             self._watch_solver(monkeypatch, kind, kind.__call__)
 
@@ -125,38 +125,36 @@ def assert_same_but_forecast(planned, done):
     )
 
 
-def assert_built(recipe, n_threads, exact, rough):
-    """The operators that were built are those of the recipe."""
+def assert_built(done, gram):
+    """The operator that was built is that of the recipe."""
+    recipe, n_threads = done.recipe, done.n_threads
     if isinstance(recipe, (Given, Whole)):
-        assert isinstance(exact.gram, StoredGram)
-        assert rough is None
-        assert (str(exact.gram.dtype), exact.gram.n_threads) == (recipe.dtype, n_threads)
+        assert isinstance(gram, StoredGram)
+        assert (str(gram.dtype), gram.n_threads) == (recipe.dtype, n_threads)
         return
-    made = exact.gram
     proof = recipe.proof or recipe
-    assert (made.tiling.width, made.n_threads) == (proof.width, n_threads)
-    assert (rough is not None) == (recipe.proof is not None)
-    assert str(made.dtype) == ("float64" if recipe.proof else recipe.dtype)
-    if rough is None:
-        assert_kept(made._held, recipe)
-        return
-    if isinstance(rough.gram, RoundedGram):
-        assert recipe.share == 1.0
-        assert rough.gram.packed == recipe.packed
-        assert rough.gram.exact is made
-        assert rough.gram._pool.nbytes == recipe.store.n_bytes
+    assert (gram.x.tiling.width, gram.engine.lanes) == (proof.width, n_threads)
+    assert str(gram.dtype) == ("float64" if recipe.proof else recipe.dtype)
+    assert (gram.rough is not None) == (recipe.proof is not None)
+    if recipe.proof is None:
+        assert_kept(gram, recipe)
+    elif recipe.share == 1.0:  # all tiles, rounded from those of the proof
+        assert gram.fills_rough
+        assert gram.store.rounding.packed == recipe.packed
+        assert gram.store.tiles.rounded._pool.nbytes == recipe.store.n_bytes
     else:
-        assert (rough.gram.tiling.width, rough.gram.n_threads) == (recipe.width, n_threads)
-        assert str(rough.gram.dtype) == recipe.dtype
-        assert_kept(rough.gram._held, recipe)
+        rough = gram.rough
+        assert (rough.x.tiling.width, rough.engine.lanes) == (recipe.width, n_threads)
+        assert str(rough.dtype) == recipe.dtype
+        assert_kept(rough, recipe)
 
 
-def assert_kept(held, recipe):
+def assert_kept(gram, recipe):
     """As many tiles lie in memory after the fit as the plan has counted."""
-    n_held = 0 if recipe.store is None else recipe.store.n_held
-    assert len(held) == n_held
-    assert all(tile is not None for tile in held)
-    assert sum(tile.nbytes for tile in held) <= (recipe.store.n_bytes if recipe.store else 0)
+    kept = [] if gram.store.tiles is None else gram.store.tiles.exact
+    assert len(kept) == (0 if recipe.store is None else recipe.store.n_held)
+    assert all(tile is not None for tile in kept)
+    assert sum(tile.nbytes for tile in kept) <= (recipe.store.n_bytes if recipe.store else 0)
 
 
 @pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
@@ -181,8 +179,8 @@ def test_kernel_matrices_are_built_as_planned(rows, seen, case, *, dtype, n_thre
     assert (done.route, type(done.solver), type(done.recipe)) == (route, solver, kind)
     assert abs(done.recipe.share - share) <= (0.4 if share == 0.5 else 0.0)
     assert done.n_threads <= n_threads
-    ((exact, rough),) = seen.grams
-    assert_built(done.recipe, done.n_threads, exact, rough)
+    (gram,) = seen.grams
+    assert_built(done, gram)
     if case != "refined":  # its Ritz step is no solver
         assert seen.solvers[0] == done.solver
     # A forecast of a typical run: right within a factor of two, where a basis holds more than two blocks.
@@ -238,8 +236,8 @@ def test_a_matrix_a_function_and_a_file_are_taken_as_planned(solver, rows, seen,
         seen.grams.clear()
         model = KernelPCA(3, solver=solver, memory="1GB", random_state=0, **params).fit(x)
         assert type(model.plan_.recipe) is kind
-        ((exact, rough),) = seen.grams
-        assert_built(model.plan_.recipe, model.plan_.n_threads, exact, rough)
+        (gram,) = seen.grams
+        assert_built(model.plan_, gram)
         assert seen.solvers[-1] == model.plan_.solver
 
 
@@ -264,8 +262,8 @@ def test_pca_takes_the_side_of_its_plan(d, dtype, monkeypatch):
 @pytest.mark.parametrize("solver", ["auto", "dense"])
 def test_the_drop_in_builds_what_its_plan_says(solver, rows, seen):
     model = DropIn(3, kernel="rbf", eigen_solver=solver, random_state=0).fit(rows)
-    ((exact, rough),) = seen.grams
-    assert_built(model.plan_.recipe, model.plan_.n_threads, exact, rough)
+    (gram,) = seen.grams
+    assert_built(model.plan_, gram)
     assert seen.solvers == [model.plan_.solver]
 
 
@@ -282,15 +280,15 @@ def test_a_fit_is_as_wide_as_its_engine(params, rows, monkeypatch):
     """Whoever asks for threads during a fit gets those of the engine, whatever BLAS might use."""
     asked = []
     monkeypatch.setattr(threads, "_blas_threads", lambda: 7)
-    share_out = threads.share_out
+    parallel_map = threads.parallel_map
 
     def sharing(work, tasks, *, n_threads):
         asked.append(n_threads)
-        return share_out(work, tasks, n_threads=n_threads)
+        return parallel_map(work, tasks, n_threads=n_threads)
 
     for module in [m for name, m in sys.modules.items() if name.startswith("mercer.")]:
-        if getattr(module, "share_out", None) is share_out:
-            monkeypatch.setattr(module, "share_out", sharing)
+        if getattr(module, "parallel_map", None) is parallel_map:
+            monkeypatch.setattr(module, "parallel_map", sharing)
     model = KernelPCA(
         3, random_state=0, engine=NumpyEngine(2), **{"kernel": RBF(0.2), "memory": "1GB", **params}
     )

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from mercer.data.rows import row_blocks
-from mercer.engine.threads import n_blas_threads, share_out
+from mercer.engine.threads import n_blas_threads, parallel_map
 from mercer.engine.tiles import LOCK_WIDTH
 
 if TYPE_CHECKING:
@@ -94,5 +94,5 @@ def over_rows(
     n_threads = n_threads if sections.parallel else 1
     blocks = row_blocks(x, height)
     while group := list(islice(blocks, BLOCKS_A_HAND * n_threads)):
-        yield from share_out(hand, group, n_threads=n_threads)
+        yield from parallel_map(hand, group, n_threads=n_threads)
         watch.step(group[-1][0].stop, n, "rows", None)

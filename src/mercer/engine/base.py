@@ -1,8 +1,8 @@
 """The seam between the mathematics and where it is computed: an engine is a handful of verbs.
 
-Only tiles of K are large; vectors are (n, block). So solvers, small eigenproblems and evidence stay in NumPy on
-the host, whatever the engine, and an engine does no more than multiply by kernel matrices that are never formed,
-and pass over rows. `NumpyEngine` is the reference: every other engine is held against it.
+Only tiles of K are large; vectors are (n, block). So solvers, small eigenproblems and evidence stay in NumPy
+on the host, whatever the engine, and an engine does no more than multiply by kernel matrices that are never
+formed, and pass over rows. `NumpyEngine` is the reference: every other engine is held against it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Indices, Rows
 
-DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 
+R = TypeVar("R", bound="Resident")
 S = TypeVar("S", bound="Mergeable")
 S_co = TypeVar("S_co", bound="Mergeable", covariant=True)
 
 
 class TileKernel(Protocol):
-    """What an engine may ask of a kernel whose parameters are numbers (`mercer.kernels.base.Kernel`)."""
+    """What an engine may ask of a kernel, all of whose parameters are numbers."""
 
     @property
     def parallel(self) -> bool:
@@ -56,7 +57,7 @@ class Facts:
     free_bytes: int  # memory that can be taken now, where the tiles live
     runs: Callable[[Any], str | None]  # None, or why this kernel can't run here, in words
     cache_bytes: int = CACHE_BYTES  # a tile of this size is computed fastest
-    precisions: tuple[np.dtype[Any], ...] = (SINGLE, DOUBLE)
+    precisions: tuple[np.dtype[Any], ...] = (FLOAT32, FLOAT64)
 
 
 class Resident(Protocol):
@@ -94,8 +95,8 @@ class Rounding:
 class TileStore:
     """What an engine keeps of the tiles of one matrix between products.
 
-    Tiles are kept as they are while they fit in `keep_bytes`, and a kept tile changes no bit of a product. With a
-    `rounding` all of them are kept rounded as well, by the product that computes them first, whichever it is.
+    Tiles are kept as they are while they fit in `keep_bytes`, and a kept tile changes no bit of a product.
+    With a `rounding` all of them are kept rounded as well, by whichever product computes them first.
     """
 
     minus: float = 0.0  # a constant taken off every entry: H(K - c11ᵀ)H = HKH
@@ -128,10 +129,10 @@ class RowStep(Protocol):
         ...
 
 
-class Engine(Protocol):
+class Engine(Protocol[R]):
     """Where kernel matrices are multiplied and rows are passed over.
 
-    An engine that inherits from this class gets `gram` from `gram_times`.
+    Six verbs, and `gram`, which an engine that inherits from this class gets from `gram_times`.
     """
 
     def facts(self) -> Facts:
@@ -146,16 +147,16 @@ class Engine(Protocol):
         *,
         width: int | None = None,
         sliced: bool = False,
-    ) -> Resident:
+    ) -> R:
         """The rows where the engine computes, for tiles of this kernel in this precision.
 
-        ``width`` bounds the tiles that these rows are cut into; None leaves it to the engine. ``sliced`` asks for
-        no ready copy of them all, to save memory.
+        ``width`` is that of the tiles that K is cut into; None leaves it to the engine. ``sliced`` asks for
+        no ready copy of all rows, to save memory.
         """
         ...
 
     def times(
-        self, kernel: TileKernel, x: Resident, z: Resident, v: Array
+        self, kernel: TileKernel, x: R, z: R, v: Array
     ) -> Array:  # (n, d), (m, d), (m, k) -> (n, k)
         """k(X, Z) @ V; the matrix is never formed."""
         ...
@@ -163,7 +164,7 @@ class Engine(Protocol):
     def gram_times(
         self,
         kernel: TileKernel,
-        x: Resident,
+        x: R,
         v: Array,
         store: TileStore | None = None,
         *,
@@ -172,14 +173,14 @@ class Engine(Protocol):
         """k(X, X) @ V in the dtype of V, less the constant of `store`; ``rough``: from its rounded tiles."""
         ...
 
-    def gram(self, kernel: TileKernel, x: Resident, store: TileStore | None = None) -> Array:
+    def gram(self, kernel: TileKernel, x: R, store: TileStore | None = None) -> Array:
         """k(X, X) itself as a new array, for solvers that want all of it."""
         return self.gram_times(kernel, x, np.eye(x.n, dtype=x.dtype), store)
 
-    def fold(self, x: Rows, step: Step[S]) -> S:
-        """The merged results of `step` on blocks of rows, merged in the order of the rows."""
+    def fold(self, x: Rows | R, step: Step[S]) -> S:
+        """The results of `step` on blocks of rows, merged in the order of the rows."""
         ...
 
-    def map(self, x: Rows, step: RowStep) -> Array:  # (n, …)
+    def map(self, x: Rows | R, step: RowStep) -> Array:  # (n, …)
         """The results of `step` on blocks of rows, in the order of the rows."""
         ...

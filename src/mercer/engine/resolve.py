@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, nearest
@@ -13,13 +14,13 @@ if TYPE_CHECKING:
     from mercer.engine.base import Engine, Facts
 
 # Engines of this version by name; "auto" is the first of them.
-ENGINES: dict[str, Callable[[], Engine]] = {"numpy": NumpyEngine}
+ENGINES: dict[str, Callable[[], Engine[Any]]] = {"numpy": NumpyEngine}
 # Names that have a meaning, but no engine in this version.
 ABSENT = ("native", "torch", "cuda", "dask")
 AUTO = "auto"
 
 
-def resolve_engine(engine: Any) -> Engine:
+def resolve_engine(engine: Any) -> Engine[Any]:
     """The engine behind a name, or the one that was given.
 
     Examples
@@ -30,7 +31,7 @@ def resolve_engine(engine: Any) -> Engine:
     if isinstance(engine, str):
         return _named(engine)
     if not isinstance(engine, type) and callable(getattr(engine, "facts", None)):
-        given: Engine = engine
+        given: Engine[Any] = engine
         return given
     kind = f"the class {engine.__name__}" if isinstance(engine, type) else type(engine).__name__
     msg = f"engine must be {_known()} or an engine such as NumpyEngine(n_threads=2); got {kind}."
@@ -40,6 +41,11 @@ def resolve_engine(engine: Any) -> Engine:
 def engine_facts(engine: Any) -> Facts:
     """What a planner may ask of the engine; raises where there is none of that name."""
     return resolve_engine(engine).facts()
+
+
+def on_threads(engine: Engine[Any], n_threads: int) -> Engine[Any]:
+    """The engine with the threads of a plan; one that is not made of threads as it is."""
+    return replace(engine, n_threads=n_threads) if isinstance(engine, NumpyEngine) else engine
 
 
 def require_runs(facts: Facts, kernel: Any) -> None:
@@ -53,7 +59,7 @@ def require_runs(facts: Facts, kernel: Any) -> None:
         raise InputError(msg)
 
 
-def _named(name: str) -> Engine:
+def _named(name: str) -> Engine[Any]:
     plain = name.strip().lower()
     if plain == AUTO:
         return next(iter(ENGINES.values()))()

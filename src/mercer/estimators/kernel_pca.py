@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data.rows import RowSource
-from mercer.engine.resolve import engine_facts
+from mercer.engine.resolve import engine_facts, on_threads, resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.door import loaded, remember
 from mercer.estimators.elsewhere import (
@@ -196,6 +196,7 @@ class KernelPCA(Inverse):
                 rng=request.rng,
                 weights=data.weights,
                 watch=watch,
+                engine=on_threads(resolve_engine(self.engine), request.plan.n_threads),
             )
         if request.ownership is Ownership.BORROWED:
             rows = rows.copy() if fit.keeps_points or method is not None else rows

@@ -73,7 +73,8 @@ _MODEL = {
         "t2: number; q: number; index: number; rate: number; method: text; note?: text",
     ),
     "LowEnd": _of(
-        "mercer.solvers.lowend:LowEnd", "lowest: number; negative: number; complete: bool"
+        "mercer.solvers.negative_part:NegativePart",
+        "lowest: number; negative: number; complete: bool",
     ),
     "Moments": _of(
         "mercer.engine.moments:Moments", "weight: number; mean: float[m]; scatter: float[m,m]"

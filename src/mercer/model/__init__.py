@@ -1,6 +1,6 @@
 """Kernel PCA as mathematics: plan, fit, project. No scikit-learn here."""
 
-from mercer.model.dual import gram_operators
+from mercer.model.dual import gram_operator
 from mercer.model.fit import fit_kernel_pca
 from mercer.model.linear import fit_linear_pca
 from mercer.model.projection import Projection
@@ -20,7 +20,7 @@ __all__ = [
     "Projection",
     "fit_kernel_pca",
     "fit_linear_pca",
-    "gram_operators",
+    "gram_operator",
     "plan",
     "plan_approximation",
     "plan_linear",

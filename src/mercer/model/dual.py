@@ -10,6 +10,7 @@ import numpy as np
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.status import Status
 from mercer._core.watch import Steps
+from mercer.engine.numpy import NumpyEngine
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
@@ -19,11 +20,12 @@ from mercer.operators import Centred
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.problem import lapack_share
 from mercer.solvers import EigenPairs, Lapack
-from mercer.solvers.lowend import LowEnd, low_end
+from mercer.solvers.negative_part import NegativePart, negative_part
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
     from mercer.planning.recipe import Plan
 
@@ -37,16 +39,16 @@ def fit_dual(
     rng: np.random.Generator,
     weights: Array | None,
     watch: Watch,
+    engine: Engine[Any] | None = None,
 ) -> Fit:
     """One product K̃U proves the pairs and, with Kw/Σw riding along, gives offset and trace."""
     unit = 1.0 if weights is None else _in_units(weights)
-    operator, sketch = gram_operators(kernel, x, plan, None if weights is None else weights / unit)
+    scaled = None if weights is None else weights / unit
+    operator = gram_operator(kernel, x, plan, scaled, engine=engine)
     diag = operator.gram.diag()
     require_finite(diag)
-    pairs, total = _solve(operator, sketch, asked, plan=plan, rng=rng, watch=watch)
-    fit = dual_fit(
-        kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng, sketch=sketch
-    )
+    pairs, total = _solve(operator, asked, plan=plan, rng=rng, watch=watch)
+    fit = dual_fit(kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng)
     return _times(fit, unit)
 
 
@@ -60,15 +62,14 @@ def dual_fit(
     total: float,
     plan: Plan,
     rng: np.random.Generator,
-    sketch: Centred | None = None,
 ) -> Fit:
     """The fitted value of eigenpairs of the centred kernel matrix: A = S U Λ^(-1/2), Z = X."""
     rounding = MatrixRounding.of(operator, kernel, x)
     largest, top = rounding.largest, float(np.max(pairs.values, initial=0.0))
-    cut = rounding_cut(pairs.values, rounding, operator.dtype)
+    cut = rounding_cut(pairs.values, rounding, operator.eps)
     spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum
     require_variance(spectrum, cut, nothing=rounding.nothing)
-    seen = None if kernel.why_valid() else _low_end(operator, sketch, pairs, rng=rng)
+    seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=rng)
     pairs = keep(pairs, asked, total=total, cut=cut)
     pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
     coef = operator.scaled(operator.project(pairs.vectors / np.sqrt(pairs.values)))  # (n, k)
@@ -130,18 +131,22 @@ def _times(fit: Fit, unit: float) -> Fit:
     )
 
 
-def gram_operators(
-    kernel: Kernel, x: Rows, plan: Plan, weights: Array | None = None
-) -> tuple[Centred, Centred | None]:
-    """HKH by the plan's recipe, and a cheaper one that is nearly the same where the recipe has one."""
+def gram_operator(
+    kernel: Kernel,
+    x: Rows,
+    plan: Plan,
+    weights: Array | None = None,
+    *,
+    engine: Engine[Any] | None = None,
+) -> Centred:
+    """HKH by the plan's recipe, with a rough copy where it has one; on NumPy where no engine is given."""
     assert plan.recipe is not None  # of a dual problem
-    exact, rough = plan.recipe.grams(kernel, x, plan.n_threads)
-    return Centred(exact, weights), None if rough is None else Centred(rough, weights)
+    engine = NumpyEngine(plan.n_threads) if engine is None else engine
+    return Centred(plan.recipe.gram(engine, kernel, x), weights)
 
 
 def _solve(
     operator: Centred,
-    sketch: Centred | None,
     asked: int | float | None,
     *,
     plan: Plan,
@@ -149,15 +154,14 @@ def _solve(
     watch: Watch,
 ) -> tuple[EigenPairs, float]:
     if isinstance(asked, float) and not isinstance(plan.solver, Lapack):
-        return _grow(operator, sketch, asked, plan=plan, rng=rng, watch=watch)
+        return _grow(operator, asked, plan=plan, rng=rng, watch=watch)
     k = asked if isinstance(asked, int) else operator.n
-    pairs = plan.solver(operator, k, rng=rng, sketch=sketch, watch=watch)
+    pairs = plan.solver(operator, k, rng=rng, watch=watch)
     return pairs, operator.trace()
 
 
 def _grow(
     operator: Centred,
-    sketch: Centred | None,
     share: float,
     *,
     plan: Plan,
@@ -170,7 +174,7 @@ def _grow(
     k, twice_before = min(16, most), 1
     while True:  # each time anew: vectors to start from would make blocks as wide as they are many
         stage = Steps(watch, spent)
-        pairs = plan.solver(operator, k, rng=rng, sketch=sketch, watch=stage)
+        pairs = plan.solver(operator, k, rng=rng, watch=stage)
         spent += pairs.n_products
         total = operator.trace()
         if pairs.values.sum() >= share * total:
@@ -211,17 +215,16 @@ def _expected(values: Array, goal: float, n: int) -> int | None:
     return None if reached == len(later) else k + 1 + reached
 
 
-def _low_end(
-    operator: Centred, sketch: Centred | None, pairs: EigenPairs, *, rng: np.random.Generator
-) -> LowEnd:
+def _negative_part(
+    operator: Centred, pairs: EigenPairs, *, rng: np.random.Generator
+) -> NegativePart:
     if pairs.spectrum is not None:
-        return LowEnd.of_spectrum(pairs.spectrum)
-    return low_end(operator, sketch=sketch, rng=rng)
+        return NegativePart.of_spectrum(pairs.spectrum)
+    return negative_part(operator, rng=rng)
 
 
-def rounding_cut(values: Array, rounding: MatrixRounding, dtype: np.dtype[Any]) -> float:
+def rounding_cut(values: Array, rounding: MatrixRounding, eps: float) -> float:
     """Eigenvalues below this are rounding: of the entries, each for itself, and of the solver (λ₁)."""
-    eps = float(np.finfo(dtype).eps)
     top = float(np.max(values, initial=0.0))
     alone = rounding.largest * np.sqrt(rounding.heaviest * rounding.weight)
     return float(eps * (4.0 * alone + 30.0 * top))

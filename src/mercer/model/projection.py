@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data.rows import row_blocks, row_slices
-from mercer.engine.threads import n_blas_threads, share_out
-from mercer.operators.sections import POINTS
+from mercer.engine.numpy import POINTS
+from mercer.engine.threads import n_blas_threads, parallel_map
 from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Projection:
             for i in slices:
                 out[i] = self.sections.times(x[i], self.coef) - self.offset
 
-        share_out(hand, row_slices(int(x.shape[0]), height), n_threads=n_threads)
+        parallel_map(hand, row_slices(int(x.shape[0]), height), n_threads=n_threads)
 
     def __repr__(self) -> str:
         return f"Projection({self.sections!r} -> {self.n_components} scores)"

@@ -74,15 +74,15 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
 
     A given matrix is what it is, and a Python function is not called again.
     """
-    unit = UNITS * float(np.finfo(operator.dtype).eps)
+    unit = UNITS * operator.eps
     if kernel.is_precomputed or not kernel.parallel:
         return unit
     if not kernel.shift_invariant:
         # A power multiplies the relative error of a sum of d products by its exponent.
         few = take_rows(x, spread_over(operator.n, POWER_ROWS)).astype(np.float64)
         grown = entry_error(kernel, few) / float(np.finfo(np.float64).eps)
-        unit = max(unit, grown * float(np.finfo(operator.dtype).eps))
-        if operator.dtype == np.float64:
+        unit = max(unit, grown * operator.eps)
+        if operator.eps <= float(np.finfo(np.float64).eps):
             return unit
     chosen = spread_over(operator.n, PROBE_ROWS)
     few = take_rows(x, chosen).astype(np.float64)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.data.rows import row_blocks
+from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
-from mercer.operators.sections import POINTS, GivenSections, KernelSections
+from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.moments import Moments
-from mercer.engine.threads import share_out
+from mercer.engine.threads import parallel_map
 from mercer.model.certificate import Certificate
 from mercer.model.linear import require_finite, solve_small
 from mercer.model.projection import Projection, projection_dtype
@@ -123,5 +123,5 @@ def _parts(
             Moments.of(sections(block[i]), None if weights is None else weights[i]) for i in slices
         ]
 
-    hands = share_out(hand, row_slices(int(block.shape[0]), height), n_threads=n_threads)
+    hands = parallel_map(hand, row_slices(int(block.shape[0]), height), n_threads=n_threads)
     return [part for parts in hands for part in parts]

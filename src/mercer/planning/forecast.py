@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.data.rows import take_rows
+from mercer.engine.numpy import NumpyEngine
 from mercer.engine.threads import single_threaded_blas
-from mercer.engine.tiles import Tiling, cached_width
-from mercer.operators import TiledGram
+from mercer.engine.tiles import cached_width
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def _tile_seconds(kernel: Kernel, x: Rows, dtype: str, columns: int) -> tuple[fl
     width = min(int(x.shape[0]), most)
     some = np.unique(np.linspace(0, int(x.shape[0]) - 1, 2 * width).astype(np.intp))
     rows = take_rows(x, some)
-    gram = TiledGram(kernel, rows, Tiling(len(some), width), dtype=np.dtype(dtype))
+    ready = NumpyEngine().load(rows, kernel, np.dtype(dtype), width=width)
     i, j = slice(0, width), slice(len(some) - width, len(some))
-    tile = gram.kernel.tile(gram.x[i], gram.x[j])
+    tile = kernel.tile(ready[i], ready[j])
     v = np.ones((width, columns), dtype=dtype)
-    made = least_seconds(lambda: gram.kernel.tile(gram.x[i], gram.x[j]))
+    made = least_seconds(lambda: kernel.tile(ready[i], ready[j]))
     used = least_seconds(lambda: (tile @ v, tile.T @ v))
     return made / tile.size, used / tile.size
 

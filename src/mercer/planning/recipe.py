@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from mercer._core.memory import format_bytes, format_seconds
-from mercer.engine.tiles import Tiling
-from mercer.operators import RoundedGram, StoredGram, TiledGram
-from mercer.operators.rounded import PACKED, SINGLE
+from mercer.engine.base import Rounding, TileStore
+from mercer.engine.tiles import PACKED, SINGLE, Tiling
+from mercer.operators import Gram, StoredGram
 from mercer.planning.problem import probe_rows
 from mercer.solvers import Lapack
 
 if TYPE_CHECKING:
     from mercer._core.types import Rows
     from mercer.approximations import Approximation
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
     from mercer.solvers import Solver
-
-    Gram: TypeAlias = StoredGram | TiledGram | RoundedGram
 
 Route: TypeAlias = Literal["primal", "dual", "low-rank"]
 
@@ -97,9 +96,9 @@ class Given:
     width = 0  # no tile is made
     share, packed, proof = 1.0, False, None
 
-    def grams(self, kernel: Kernel, x: Rows, n_threads: int) -> tuple[Gram, None]:  # noqa: ARG002
-        """The operator K, and none that is cheaper."""
-        return StoredGram(x, n_threads), None
+    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows) -> StoredGram:  # noqa: ARG002
+        """The operator K."""
+        return StoredGram(x, engine.facts().lanes)
 
     def told(self, n_threads: int) -> str:  # noqa: ARG002
         """For the line of a plan."""
@@ -115,10 +114,10 @@ class Whole:
 
     share, packed, proof = 1.0, False, None
 
-    def grams(self, kernel: Kernel, x: Rows, n_threads: int) -> tuple[Gram, None]:
-        """The operator K, and none that is cheaper."""
-        made = _tiled(kernel, x, self.width, n_threads, self.dtype, minus=_constant(kernel, x))
-        return made.stored(), None
+    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows) -> StoredGram:
+        """The operator K."""
+        store = TileStore(_constant(kernel, x))
+        return Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width).stored()
 
     def told(self, n_threads: int) -> str:  # noqa: ARG002
         """For the line of a plan."""
@@ -152,20 +151,25 @@ class Tiles:
         """Whether tiles are kept in sixteen bits."""
         return self.store is not None and self.store.packed
 
-    def grams(self, kernel: Kernel, x: Rows, n_threads: int) -> tuple[Gram, Gram | None]:
-        """The operator K, and a cheaper one that is nearly the same where there is a proof."""
-        hold_bytes = 0 if self.store is None else self.store.n_bytes
+    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows) -> Gram:
+        """The operator K, with a rough one that is cheaper where there is a proof."""
+        kept = 0 if self.store is None else self.store.n_bytes
         if self.proof is None:
-            how: dict[str, Any] = {"hold_bytes": hold_bytes, "minus": _constant(kernel, x)}
-            return _tiled(kernel, x, self.width, n_threads, self.dtype, **how), None
-        proof = self.proof
-        exact = _tiled(kernel, x, proof.width, n_threads, "float64", sliced=proof.sliced)
+            store = TileStore(_constant(kernel, x), kept)
+            return Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width)
         few = probe_rows(x)
-        minus = float(kernel.tile(few, few).mean())  # neither this nor rounding changes HKH by much
+        minus = float(kernel.tile(few, few).mean())  # which centring removes, and rounding likes
+        exact: dict[str, Any] = {
+            "dtype": "float64",
+            "width": self.proof.width,
+            "sliced": self.proof.sliced,
+        }
         if self.share >= 1.0:
-            return exact, RoundedGram(exact, minus=minus, packed=self.packed)
-        how = {"hold_bytes": hold_bytes, "minus": minus}
-        return exact, _tiled(kernel, x, self.width, n_threads, self.dtype, **how)
+            store = TileStore(rounding=Rounding(self.packed, minus))
+            return Gram(engine, kernel, x, store, **exact)
+        store = TileStore(minus, kept)
+        rough = Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width)
+        return Gram(engine, kernel, x, rough=rough, **exact)
 
     def told(self, n_threads: int) -> str:
         """For the line of a plan."""
@@ -183,13 +187,6 @@ class Tiles:
 
 
 Recipe: TypeAlias = Given | Whole | Tiles
-
-
-def _tiled(
-    kernel: Kernel, x: Rows, width: int, n_threads: int, dtype: str, **how: Any
-) -> TiledGram:
-    tiling = Tiling(int(x.shape[0]), width)
-    return TiledGram(kernel, x, tiling, n_threads, dtype=np.dtype(dtype), **how)
 
 
 def _constant(kernel: Kernel, x: Rows) -> float:

@@ -10,8 +10,9 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.spelling import spelled
 from mercer.data.rows import row_slices
+from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
-from mercer.operators.sections import POINTS, KernelSections
+from mercer.operators.sections import KernelSections
 from mercer.preimage.invert import is_decreasing, radial_slopes
 from mercer.preimage.search import Search, otherwise
 

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from markets.engines import DenseEngine
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, load
 from mercer._core.errors import InputError
 from mercer.engine.base import Facts
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
 from mercer.kernels import RBF
+from mercer.planning import krylov, plan, problem
 
 X = np.random.default_rng(0).standard_normal((60, 3))
 ESTIMATORS = {
@@ -83,3 +85,18 @@ def test_the_engine_is_a_parameter_like_any_other(kind, engine, tmp_path):
 
 def test_the_plan_says_its_engine():
     assert KernelPCA(2).fit(X).plan_.engine == "numpy"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("params", [{"solver": "krylov"}, {"solver": "lapack"}, {"memory": "30MB"}])
+def test_a_fit_runs_on_the_engine_it_was_given(params, dtype, monkeypatch):
+    """One that has float64 alone, and counts: the planner asks it, and the tiles are its own."""
+    for module in (problem, krylov, plan):
+        monkeypatch.setattr(module, "SMALL_ROWS", 50)  # above, there would be a float32 sketch
+    engine, x = DenseEngine(), np.random.default_rng(1).standard_normal((560, 3)).astype(dtype)
+    model = KernelPCA(2, kernel=RBF(0.3), engine=engine, **params).fit(x)
+    assert model.plan_.engine == "dense"
+    assert (model.plan_.recipe.dtype, model.plan_.recipe.proof) == ("float64", None)
+    assert engine.products > 0
+    same = KernelPCA(2, kernel=RBF(0.3), **params).fit(x)
+    np.testing.assert_allclose(model.eigenvalues_, same.eigenvalues_, rtol=1e-5)

@@ -53,8 +53,8 @@ def require_runs(facts: Facts, kernel: Any) -> None:
     why = facts.runs(kernel)
     if why is not None:
         msg = (
-            f"engine={facts.name!r} can't run {kernel!r}: {why}. Use engine='numpy', which runs every "
-            "kernel."
+            f"engine={facts.name!r} can't run {kernel!r}: {why.rstrip('.')}. The reference, engine='numpy', "
+            "runs every kernel."
         )
         raise InputError(msg)
 

@@ -68,11 +68,9 @@ def _on_threads(problem: Problem, solver: Solver, reason: str, *, hold: bool) ->
     """The same on a given number of threads."""
     n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.is_share else problem.n)
     sketch = hold and _sketches(problem, solver)
-    # Values that float32 can't hold are made in float64, whatever the rows are; and so are those of few rows,
-    # which no sketch is proved for: K may fit whole or not, but residuals are to be true. And so are those of
-    # exact passes that refine an approximation, which hold nothing.
-    wide = not hold or n <= SMALL_ROWS or not problem.fits_single
-    problem = replace(problem, itemsize=FLOAT) if wide and not problem.precomputed else problem
+    # K may fit whole or not, but residuals are to be true; those of exact passes too, which hold nothing.
+    if problem.is_double or not hold:
+        problem = replace(problem, itemsize=FLOAT)
     fixed = rows_bytes(problem, sketch=sketch) + live_tiles_bytes(problem)
     ready = ready_rows_bytes(problem, FLOAT) if sketch else 0
     asked, (solver, basis, reasons) = solver, fit_basis(problem, solver, k, fixed)
@@ -154,7 +152,7 @@ def _sketches(problem: Problem, solver: Solver) -> bool:
     """Whether products iterate on float32 tiles, to be proved in float64."""
     if problem.precomputed or problem.n <= SMALL_ROWS or not isinstance(solver, BlockKrylov):
         return False
-    if problem.costly or not problem.fits_single:
+    if problem.costly or not problem.is_single:
         return False  # no entry of a user's function is computed twice, if memory allows
     if problem.itemsize == SINGLE:
         return True

@@ -153,11 +153,9 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
 
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
-    # K of a few float32 rows is solved in float64 where that fits: the eigenvalues of a wide kernel are
-    # far below its entries, and drown in their rounding.
     wide = replace(problem, itemsize=FLOAT)
-    double = problem.n <= SMALL_ROWS and not problem.precomputed
-    if double and _lapack_run_bytes(wide, solver) <= problem.budget_bytes:
+    fits = _lapack_run_bytes(wide, solver) <= problem.budget_bytes
+    if problem.is_double and (fits or not problem.is_single):  # K of a few rows where it fits
         problem = wide
     width, dtype = tile_width(problem, problem.itemsize), problem.dtype
     recipe: Recipe = Tiles(width, dtype)

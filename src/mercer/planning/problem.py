@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.data.rows import take_rows
+from mercer.engine.base import FLOAT32
 from mercer.kernels import Chi2, Laplacian, Linear
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Problem:
     linear: bool = False  # PCA itself: there is no kernel to approximate
     costly: bool = False  # a user's Python function: no entry is computed twice
     fits_single: bool = True  # float32 holds the kernel's values on these rows
+    has_single: bool = True  # the engine makes tiles in float32
     engine: str = "numpy"
 
     @classmethod
@@ -138,6 +140,7 @@ class Problem:
             precomputed=kernel.is_precomputed,
             linear=linear,
             costly=not kernel.parallel,
+            has_single=FLOAT32 in facts.precisions,
             fits_single=not forms_k or fits_single(kernel, data.rows),
             engine=facts.name,
         )
@@ -161,6 +164,20 @@ class Problem:
     def k(self) -> int | None:
         """Components asked for, where that is a number."""
         return self.n_components if isinstance(self.n_components, int) else None
+
+    @property
+    def is_double(self) -> bool:
+        """Whether entries are made in float64, whatever the rows are.
+
+        Where float32 can't hold them, where the engine has none, and of few rows, which no sketch is proved
+        for: the eigenvalues of a wide kernel are far below its entries, and drown in their rounding.
+        """
+        return not self.precomputed and (self.n <= SMALL_ROWS or not self.is_single)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether tiles may be float32."""
+        return self.fits_single and self.has_single
 
     @property
     def is_share(self) -> bool:

@@ -14,6 +14,7 @@ from mercer.kernels import RBF, Custom, Polynomial
 from mercer.model import Plan, gram_operator
 from mercer.model.dual import dual_fit
 from mercer.operators import Centred, Gram
+from mercer.planning.recipe import Proof, TileCache, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
 
 KERNELS = VALID | HISTOGRAM | INDEFINITE
@@ -226,15 +227,21 @@ def test_an_engine_says_why_it_does_not_run_a_kernel():
 
 
 # ── the same model ──────────────────────────────────────────────────────────
+N, WIDTH = 60, 16
+HELD = {
+    itemsize: TileCache.within(10**6, n=N, width=WIDTH, itemsize=itemsize, packed=itemsize == 2)
+    for itemsize in (8, 4, 2)
+}
+RECIPES = {
+    "tiles": Tiles(WIDTH, "float64"),
+    "kept": Tiles(WIDTH, "float64", HELD[8]),
+    "rough": Tiles(WIDTH, "float32", None, Proof(WIDTH)),
+    "rounded": Tiles(WIDTH, "float32", HELD[4], Proof(WIDTH)),
+    "packed": Tiles(WIDTH, "float32", HELD[2], Proof(WIDTH)),
+}
 PLANS = {
-    "lapack": Plan("dual", Lapack(), "full", 0),
-    "tiles": Plan("dual", BlockKrylov(tol=1e-10), "tiles", 0, width=16),
-    "kept": Plan("dual", BlockKrylov(tol=1e-10), "tiles", 0, width=16, hold_bytes=10**6),
-    "rough": Plan("dual", BlockKrylov(tol=1e-10), "tiles", 0, sketch=True, width=16),
-    "rounded": Plan("dual", BlockKrylov(tol=1e-10), "tiles", 0, sketch=True, held=1.0, width=16),
-    "packed": Plan(
-        "dual", BlockKrylov(tol=1e-10), "tiles", 0, sketch=True, held=1.0, packed=True, width=16
-    ),
+    "lapack": Plan("dual", Lapack(), Whole(N, "float64"), 0),
+    **{name: Plan("dual", BlockKrylov(tol=1e-10), recipe, 0) for name, recipe in RECIPES.items()},
 }
 MODELS = {
     "rbf": (RBF(0.3), None),

@@ -14,6 +14,7 @@ from mercer.errors import RankWarning
 from mercer.kernels import RBF
 from mercer.model import Plan, fit_kernel_pca
 from mercer.operators import Centred, Gram
+from mercer.planning.recipe import Proof, TileCache, Tiles
 from mercer.solvers import BlockKrylov
 from mercer.solvers.basis import KrylovBasis
 from mercer.solvers.spot import spot_checked
@@ -52,7 +53,8 @@ def gram(kernel, x, *, width=16, n_threads=1, rounding=None, **how):
 
 
 def held_plan(*, packed):
-    return Plan("dual", BlockKrylov(), "tiles", 0, sketch=True, packed=packed, held=1.0, width=128)
+    store = TileCache.within(10**9, n=N, width=128, itemsize=2 if packed else 4, packed=packed)
+    return Plan("dual", BlockKrylov(), Tiles(128, "float32", store, Proof(128)), 0)
 
 
 def true_products(x, sigma, weights, v):

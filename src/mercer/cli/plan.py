@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -151,6 +151,8 @@ def facts(found: Plan) -> dict[str, Any]:
     """Every field of a plan; solver and approximation as one would write them."""
     plain = {field.name: getattr(found, field.name) for field in fields(found)}
     plain["solver"] = repr(found.solver)
+    if found.recipe is not None:
+        plain["recipe"] = {"kind": type(found.recipe).__name__.lower(), **asdict(found.recipe)}
     plain["approximation"] = None if found.approximation is None else repr(found.approximation)
     return plain
 

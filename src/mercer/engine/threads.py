@@ -6,7 +6,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -73,6 +73,7 @@ class _BlasHold:
 
 
 _HOLD = _BlasHold()
+_LANES: ContextVar[int] = ContextVar("lanes", default=0)  # 0: not decided
 
 
 @contextmanager
@@ -86,8 +87,21 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def n_blas_threads() -> int:
-    """The threads BLAS may use: the limit a user or joblib has set holds for tiles too, ours does not."""
-    return _HOLD.usual or _blas_threads()
+    """The threads BLAS may use: the limit a user or joblib has set holds for tiles too, ours does not.
+
+    Within `lanes` it is the number given there.
+    """
+    return _LANES.get() or _HOLD.usual or _blas_threads()
+
+
+@contextmanager
+def lanes(n_threads: int) -> Iterator[None]:
+    """A fit decides once how wide it runs: whatever asks within it gets that number."""
+    token = _LANES.set(n_threads)
+    try:
+        yield
+    finally:
+        _LANES.reset(token)
 
 
 def _blas_threads() -> int:

@@ -10,18 +10,15 @@ import numpy as np
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.status import Status
 from mercer._core.watch import Steps
-from mercer.data.rows import take_rows
-from mercer.engine.base import Rounding, TileStore
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.tiles import WIDE, cached_width
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
-from mercer.model.rounding import PROBE_ROWS, MatrixRounding, handed_out, spread_over
+from mercer.model.rounding import MatrixRounding, handed_out
 from mercer.model.space import FeatureMean
-from mercer.operators import Centred, Gram, StoredGram
+from mercer.operators import Centred
 from mercer.operators.sections import GivenSections, KernelSections
-from mercer.planning.crossovers import SMALL_ROWS, lapack_share
+from mercer.planning.problem import lapack_share
 from mercer.solvers import EigenPairs, Lapack
 from mercer.solvers.negative_part import NegativePart, negative_part
 
@@ -30,11 +27,7 @@ if TYPE_CHECKING:
     from mercer._core.watch import Watch
     from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
-    from mercer.planning.problem import Plan
-
-
-# Entries this many times as large as their spread are shifted: with less, hardly a digit is gained.
-WIDE_KERNEL = 16.0
+    from mercer.planning.recipe import Plan
 
 
 def fit_dual(
@@ -46,10 +39,12 @@ def fit_dual(
     rng: np.random.Generator,
     weights: Array | None,
     watch: Watch,
+    engine: Engine[Any] | None = None,
 ) -> Fit:
     """One product K̃U proves the pairs and, with Kw/Σw riding along, gives offset and trace."""
     unit = 1.0 if weights is None else _in_units(weights)
-    operator = gram_operator(kernel, x, plan, None if weights is None else weights / unit)
+    scaled = None if weights is None else weights / unit
+    operator = gram_operator(kernel, x, plan, scaled, engine=engine)
     diag = operator.gram.diag()
     require_finite(diag)
     pairs, total = _solve(operator, asked, plan=plan, rng=rng, watch=watch)
@@ -144,85 +139,10 @@ def gram_operator(
     *,
     engine: Engine[Any] | None = None,
 ) -> Centred:
-    """HKH as planned, with a rough copy where the plan has one; on NumPy where no engine is given."""
-    if engine is None:
-        engine = NumpyEngine(plan.n_threads or None)
-    if kernel.is_precomputed:
-        return Centred(StoredGram(x, engine.facts().lanes), weights)
-    if plan.sketch:
-        return Centred(_with_rough(kernel, x, plan, engine), weights)
-    store = TileStore(_constant(kernel, x), plan.hold_bytes)
-    gram = tiled(kernel, x, plan, engine, store, dtype=np.float64 if plan.double else None)
-    return Centred(gram.stored() if plan.storage == "full" else gram, weights)
-
-
-def _with_rough(kernel: Kernel, x: Rows, plan: Plan, engine: Engine[Any]) -> Gram:
-    """K in float64, beside it in float32 or less; the latter less its mean or so, which centring removes."""
-    few = _few(x)
-    minus = float(kernel.tile(few, few).mean())
-    store = rough = None
-    if plan.held >= 1.0:
-        store = TileStore(rounding=Rounding(plan.packed, minus))
-    else:
-        rough = tiled(kernel, x, plan, engine, TileStore(minus, plan.hold_bytes), dtype=np.float32)
-    how: dict[str, Any] = {"dtype": np.float64, "sliced": plan.sliced, "rough": rough}
-    return tiled(kernel, x, plan, engine, store, **how)
-
-
-def tiled(
-    kernel: Kernel,
-    x: Rows,
-    plan: Plan,
-    engine: Engine[Any],
-    store: TileStore | None = None,
-    **how: Any,
-) -> Gram:
-    """The Gram matrix of the rows, in tiles for the threads of the plan."""
-    n, d = int(x.shape[0]), int(x.shape[1])
-    itemsize = np.dtype(how.get("dtype") or x.dtype).itemsize
-    lanes = engine.facts().lanes
-    fastest = cached_width(itemsize, d, roomy=plan.width == WIDE, n_threads=lanes)
-    return Gram(engine, kernel, x, store, width=min(plan.width or n, n, fastest), **how)
-
-
-def _few(x: Rows) -> Rows:
-    n = int(x.shape[0])
-    return (
-        x
-        if n <= PROBE_ROWS and isinstance(x, np.ndarray)
-        else take_rows(x, spread_over(n, PROBE_ROWS))
-    )
-
-
-def _constant(kernel: Kernel, x: Rows) -> float:
-    """What the entries of a wide kernel have in common, where they hardly differ; else nothing.
-
-    A Python function is called once a pair, and not for this.
-    """
-    if not kernel.parallel:
-        return 0.0
-    few = _few(x).astype(np.float64, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
-        tile = kernel.tile(few, few)
-        mean = float(tile.mean())
-        spread = float(np.max(np.abs(tile - mean)))
-    return mean if WIDE_KERNEL * spread < abs(mean) < np.inf else 0.0
-
-
-def fits_single(kernel: Kernel, x: Rows) -> bool:
-    """Whether float32 holds the kernel's values, from some rows: a kernel of distances is bounded.
-
-    Asked before planning: K is made, held and multiplied otherwise where it does not. Of few rows K is
-    made in float64 in any case, and the values of a user's function and of a matrix are what they are.
-    """
-    if int(x.shape[0]) <= SMALL_ROWS or kernel.is_precomputed or not kernel.parallel:
-        return True
-    few = _few(x).astype(np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):
-        largest = float(np.max(np.abs(kernel.tile(few, few))))
-    # Sums over a row have to fit too, and small values must not vanish beside the smallest float32.
-    single = np.finfo(np.float32)
-    return 1e6 * float(single.tiny) < largest < float(single.max) / (1e3 * int(x.shape[0]))
+    """HKH by the plan's recipe, with a rough copy where it has one; on NumPy where no engine is given."""
+    assert plan.recipe is not None  # of a dual problem
+    engine = NumpyEngine(plan.n_threads) if engine is None else engine
+    return Centred(plan.recipe.gram(engine, kernel, x), weights)
 
 
 def _solve(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mercer.approximations import LowRank
     from mercer.kernels.base import Kernel
     from mercer.model.certificate import Certificate
-    from mercer.planning.problem import Plan
+    from mercer.planning.recipe import Plan
 
 
 def fit_low_rank(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mercer.model.certificate import Certificate
     from mercer.model.projection import Projection
     from mercer.model.space import FeatureMean
-    from mercer.planning.problem import Plan
+    from mercer.planning.recipe import Plan
     from mercer.solvers.base import EigenPairs
     from mercer.solvers.negative_part import NegativePart
 

@@ -14,9 +14,10 @@ from scipy import sparse
 
 from mercer.approximations.whitening import entry_error
 from mercer.data.rows import take_rows
+from mercer.planning.problem import PROBE_ROWS, spread_over
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
     from mercer.operators import Centred
     from mercer.solvers import EigenPairs
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 UNITS = 2.0
 # Entries of equal rows differ by so many times that, with sums of products in different orders between.
 ALIKE = 4.0
-# Rows whose nearest neighbours among themselves show how entries are rounded.
-PROBE_ROWS = 100
 # Rows whose own values show what a power makes of rounding.
 POWER_ROWS = 32
 
@@ -101,11 +100,6 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
     gaps = np.abs(block[i, j] - exact)[np.isfinite(block[i, j])]
     largest = float(np.max(np.abs(operator.gram.diag())))
     return max(unit, float(np.max(gaps, initial=0.0)) / largest if largest > 0.0 else 0.0)
-
-
-def spread_over(n: int, count: int) -> Indices:
-    """Positions of so many rows, from the first to the last, or of all of them."""
-    return np.arange(n) if n <= count else np.linspace(0, n - 1, count).astype(np.intp)
 
 
 def features_moved(trace: float, top: float, unit: float) -> float:

@@ -19,7 +19,7 @@ from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.operators.sections import KernelSections
-from mercer.planning.problem import Plan
+from mercer.planning.recipe import Plan
 from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
 from mercer.solvers.negative_part import NegativePart
@@ -222,7 +222,7 @@ class Stream:
             pairs,
             total,
             rank_bound=self._rank_bound(),
-            plan=Plan("low-rank", solver, "none", n_bytes, (reason,)),
+            plan=Plan("low-rank", solver, None, n_bytes, (reason,)),
             cut=cut,
             low_end=self._negative_part(),
             asked=asked,

@@ -266,6 +266,18 @@ def test_lapack_subset_driver_may_lose_pairs_and_we_count_them(rng):
     np.testing.assert_allclose(pairs.values, reference, rtol=1e-12)
 
 
+def test_lapack_subset_driver_may_fail_and_the_whole_spectrum_is_taken(rng, monkeypatch):
+    from mercer.solvers import dense
+
+    def failing(*_args, **_knobs):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(dense.linalg, "eigh", failing)
+    pairs = Lapack(subset=True)(StoredGram(np.diag([1.0, 3.0, 2.0])), 2, rng=rng)
+    np.testing.assert_allclose(pairs.values, [3.0, 2.0], rtol=1e-14)
+    assert pairs.spectrum is not None
+
+
 def test_a_matrix_lost_in_rounding_is_not_called_converged(rng):
     x = rng.standard_normal((50, 20)) + 1e7  # what centring leaves of K is a millionth of rounding
     pairs = Lapack()(Centred(StoredGram(x @ x.T)), 3, rng=rng)

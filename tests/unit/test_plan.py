@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from mercer import KernelPCA
 from mercer._core.errors import MemoryBudgetError
 from mercer.approximations import RPCholesky
 from mercer.model import Problem, plan_approximation, plan_linear
@@ -14,7 +15,7 @@ from mercer.solvers import BlockKrylov, Lapack
 GB = 10**9
 
 TABLE = {
-    "small": (Problem(200, 5, 2, shift_invariant=True), "dual", Lapack, Tiles),
+    "small": (Problem(200, 5, 2, shift_invariant=True), "dual", Lapack, Whole),
     "medium": (Problem(2000, 5, 20, shift_invariant=True), "dual", BlockKrylov, Whole),
     "large": (Problem(10_000, 50, 20, shift_invariant=True), "dual", BlockKrylov, Tiles),
     "large, not shift-invariant": (Problem(10_000, 50, 20), "dual", BlockKrylov, Tiles),
@@ -42,7 +43,7 @@ TABLE = {
         Lapack,
         type(None),
     ),
-    "a map as long as n": (Problem(66, 10, 2, map_dimension=66), "dual", Lapack, Tiles),
+    "a map as long as n": (Problem(66, 10, 2, map_dimension=66), "dual", Lapack, Whole),
     "precomputed": (Problem(5000, 5000, 3, precomputed=True), "dual", BlockKrylov, Given),
 }
 
@@ -69,6 +70,34 @@ def test_few_components_are_iterated_for_and_many_left_to_lapack(n, most):
     assert isinstance(plan(Problem(n, 5, most + 1)).solver, Lapack)
 
 
+@pytest.mark.parametrize("n", [60, 100, 300, 500])
+def test_of_a_small_valid_kernel_the_top_few_are_computed_alone(n):
+    few = Problem(n, 5, n // 12, valid=True)
+    assert plan(few).solver == Lapack(subset=True)
+    assert plan(replace(few, n_components=n // 12 + 1)).solver == Lapack()
+    for asked in (None, 0.9):
+        assert plan(replace(few, n_components=asked)).solver == Lapack()
+    # The negative part of what may not be a kernel is told, and all of it: the whole spectrum is needed.
+    assert plan(replace(few, valid=False)).solver == Lapack()
+
+
+@pytest.mark.filterwarnings("ignore::mercer._core.errors.IndefiniteKernelWarning")
+@pytest.mark.parametrize(("kernel", "subset"), [("rbf", True), ("sigmoid", False)])
+def test_the_negative_part_is_seen_wherever_a_kernel_may_have_one(kernel, subset, rng):
+    model = KernelPCA(2, kernel=kernel).fit(rng.standard_normal((100, 5)))
+    assert model.plan_.solver == Lapack(subset=subset)
+    assert subset or model.fit_.low_end.complete
+
+
+def test_a_small_fit_stores_its_matrix_only_where_there_is_room():
+    problem = Problem(300, 5, 3, valid=True)
+    roomy = plan(problem)
+    assert isinstance(roomy.recipe, Whole)
+    tight = plan(replace(problem, budget_bytes=roomy.n_bytes - 1))
+    assert isinstance(tight.recipe, Tiles)
+    assert tight.n_bytes == roomy.n_bytes - 300**2 * 8
+
+
 def test_what_was_asked_for_is_used():
     solver = BlockKrylov(tol=1e-3)
     assert plan(Problem(100, 5, 2), solver).solver == solver
@@ -90,7 +119,10 @@ def test_single_precision_is_proved_in_double():
 def test_a_small_matrix_of_single_precision_is_solved_in_double_where_it_fits(n, double):
     problem = Problem(n, 5, None, itemsize=4)
     assert plan(problem).recipe.dtype == ("float64" if double else "float32")
-    tight = plan(replace(problem, budget_bytes=plan(problem).n_bytes - 1)) if double else None
+    # Of few rows K is kept too, but only where there is room for it beside LAPACK's own.
+    kept = n**2 * 8 if isinstance(plan(problem).recipe, Whole) else 0
+    least = plan(problem).n_bytes - kept
+    tight = plan(replace(problem, budget_bytes=least - 1)) if double else None
     assert tight is None or tight.recipe.dtype == "float32"
 
 

@@ -62,8 +62,10 @@ def is_roomy(*, n_rows: int, budget_bytes: int, n_threads: int, d: int) -> bool:
 def spread(n_rows: int, n_threads: int) -> int:
     """The widest tile of which there are enough to keep the threads busy, also when n is small.
 
-    n/w rows of tiles have n²/2w² on or above the diagonal: eight a thread.
+    n/w rows of tiles have n²/2w² on or above the diagonal: eight a thread. One thread alone is always busy.
     """
+    if n_threads == 1:
+        return n_rows
     return max(64, math.ceil(n_rows / (4 * math.sqrt(n_threads))))
 
 

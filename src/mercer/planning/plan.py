@@ -19,7 +19,14 @@ from mercer.planning.bytes import (
     whole_lapack_bytes,
 )
 from mercer.planning.krylov import krylov_plan
-from mercer.planning.problem import LAPACK_ROWS, SMALL_ROWS, SMALL_SHARE, Problem, lapack_share
+from mercer.planning.problem import (
+    LAPACK_ROWS,
+    SMALL_ROWS,
+    SMALL_SHARE,
+    SUBSET_SHARE,
+    Problem,
+    lapack_share,
+)
 from mercer.planning.recipe import Given, Plan, Recipe, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack, Solver
 from mercer.solvers.names import named_solver
@@ -135,7 +142,10 @@ def _small_solver(problem: Problem, size: int) -> Solver:
 def _solver(problem: Problem) -> tuple[Solver, str]:
     n, k = problem.n, problem.k
     if n <= LAPACK_ROWS:
-        return Lapack(), f"n={n} is small: one LAPACK call gives the whole spectrum"
+        # The negative part of a spectrum is told, all of it, wherever there may be one.
+        few = problem.valid and k is not None and k <= n // SUBSET_SHARE
+        found = f"the top k={k}" if few else "the whole spectrum"
+        return Lapack(subset=few), f"n={n} is small: one LAPACK call gives {found}"
     if problem.n_components is None:
         return Lapack(), f"all components of n={n} rows were asked for"
     if k is None:
@@ -164,7 +174,11 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
         recipe = Given(dtype)
     elif problem.costly:
         recipe, reasons = Whole(width, dtype), (*reasons, "a Python function is called once a pair")
-    n_bytes = _lapack_run_bytes(problem, solver)
+    n_bytes, whole = _lapack_run_bytes(problem, solver), problem.n**2 * problem.itemsize
+    fits = n_bytes + whole <= problem.budget_bytes
+    if isinstance(recipe, Tiles) and problem.n <= LAPACK_ROWS and fits:
+        # Made again for the proof, and for probes, so small a K would take longer than it is worth.
+        recipe, n_bytes = Whole(width, dtype), n_bytes + whole
     return Plan("dual", solver, recipe, n_bytes, reasons, problem.n_threads)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Crossovers, measured on two cores; where each rule stops paying is flat, so round numbers do.
 LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration
+SUBSET_SHARE = 12  # k up to this part of n: LAPACK's subset driver beats the whole spectrum
 SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 SMALL_SHARE, SHARE = 25, 12  # k above this part of n: the Krylov basis would grow towards K itself
 
@@ -100,6 +101,7 @@ class Problem:
     costly: bool = False  # a user's Python function: no entry is computed twice
     fits_single: bool = True  # float32 holds the kernel's values on these rows
     has_single: bool = True  # the engine makes tiles in float32
+    valid: bool = False  # positive semi-definite by construction: the spectrum has no negative part
     engine: str = "numpy"
 
     @classmethod
@@ -142,6 +144,7 @@ class Problem:
             costly=not kernel.parallel,
             has_single=FLOAT32 in facts.precisions,
             fits_single=not forms_k or fits_single(kernel, data.rows),
+            valid=kernel.why_valid() is not None,
             engine=facts.name,
         )
 

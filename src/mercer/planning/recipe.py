@@ -14,11 +14,11 @@ from mercer._core.memory import format_bytes, format_seconds
 from mercer.engine.base import Rounding, TileStore
 from mercer.engine.tiles import PACKED, SINGLE, Tiling
 from mercer.operators import Gram, StoredGram
-from mercer.planning.problem import probe_rows
+from mercer.planning.problem import PROBE_ROWS, probe_rows, spread_over
 from mercer.solvers import Lapack
 
 if TYPE_CHECKING:
-    from mercer._core.types import Rows
+    from mercer._core.types import Array, Rows
     from mercer.approximations import Approximation
     from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
@@ -115,9 +115,12 @@ class Whole:
     share, packed, proof = 1.0, False, None
 
     def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows) -> StoredGram:
-        """The operator K."""
-        store = TileStore(_constant(kernel, x))
-        return Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width).stored()
+        """The operator K, less what its entries have in common."""
+        stored = Gram(engine, kernel, x, dtype=self.dtype, width=self.width).stored()
+        minus = _in_common(stored.block(spread_over(stored.n, PROBE_ROWS)))
+        if minus:
+            np.subtract(stored.matrix, minus, out=stored.matrix)
+        return replace(stored, minus=minus)
 
     def told(self, n_threads: int) -> str:  # noqa: ARG002
         """For the line of a plan."""
@@ -155,7 +158,8 @@ class Tiles:
         """The operator K, with a rough one that is cheaper where there is a proof."""
         kept = 0 if self.store is None else self.store.n_bytes
         if self.proof is None:
-            store = TileStore(_constant(kernel, x), kept)
+            # A Python function is called once a pair, and not for this.
+            store = TileStore(_constant(kernel, x) if kernel.parallel else 0.0, kept)
             return Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width)
         few = probe_rows(x)
         minus = float(kernel.tile(few, few).mean())  # which centring removes, and rounding likes
@@ -190,17 +194,17 @@ Recipe: TypeAlias = Given | Whole | Tiles
 
 
 def _constant(kernel: Kernel, x: Rows) -> float:
-    """What the entries of a wide kernel have in common, where they hardly differ; else nothing.
-
-    A Python function is called once a pair, and not for this.
-    """
-    if not kernel.parallel:
-        return 0.0
+    """What the entries of K have in common, from those of a few rows."""
     few = probe_rows(x).astype(np.float64, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
-        tile = kernel.tile(few, few)
-        mean = float(tile.mean())
-        spread = float(np.max(np.abs(tile - mean)))
+        return _in_common(kernel.tile(few, few))
+
+
+def _in_common(block: Array) -> float:
+    """The mean of entries that hardly differ, as those of a wide kernel; else nothing."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(block.mean(dtype=np.float64))
+        spread = float(np.max(np.abs(block - mean)))
     return mean if WIDE_KERNEL * spread < abs(mean) < np.inf else 0.0
 
 

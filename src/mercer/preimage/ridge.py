@@ -192,7 +192,7 @@ class Ridge(Preimage):
             look = Look(tuning, tuning.width, alphas)
             first = look
             if few < many:
-                first = Look(sample(np.sort(order[:few])), tuning.width, alphas)
+                first = Look(sample(np.sort(order[:few])), look.guess, alphas)
             best = searched(first, look)
         return best.gamma, best.alpha, best.spectrum if many == len(x) else None
 

@@ -79,19 +79,32 @@ class Lapack(Solver):
         n = operator.n
         if self.subset and k < n:
             matrix, unit = _scaled(operator.dense())
-            values, vectors = linalg.eigh(
-                matrix, subset_by_index=(n - k, n - 1), overwrite_a=True, driver="evr"
-            )
-            # On repeated eigenvalues the subset driver can return fewer pairs than asked for, and
-            # say nothing. Count them.
-            if len(values) == k:
-                return values * unit, vectors
+            found = _largest(matrix, k)
+            if found is not None:
+                return found[0] * unit, found[1]
         matrix, unit = _scaled(operator.dense())
         if n <= NUMPY_ROWS:
             values, vectors = np.linalg.eigh(matrix)
         else:
             values, vectors = linalg.eigh(matrix, overwrite_a=True, driver="evd")
         return values * unit, vectors
+
+
+def _largest(matrix: Array, k: int) -> tuple[Array, Array] | None:
+    """The k largest pairs of a symmetric matrix, which is overwritten; None where the subset driver fails.
+
+    On repeated eigenvalues it can return fewer pairs than asked for and say nothing: they are counted. And
+    its inverse iteration may say that it did not converge.
+    """
+    n = len(matrix)
+    try:
+        # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
+        values, vectors = linalg.eigh(
+            matrix.T, subset_by_index=(n - k, n - 1), overwrite_a=True, driver="evr"
+        )
+    except np.linalg.LinAlgError:
+        return None
+    return (values, vectors) if len(values) == k else None
 
 
 def _scaled(matrix: Array) -> tuple[Array, float]:

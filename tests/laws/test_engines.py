@@ -1,6 +1,7 @@
 """Laws of every engine: the products of the dense matrix, rows in their order, the same fitted model."""
 
 import pickle
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,6 +111,29 @@ def test_rows_may_be_anywhere(engine, placed, dtype, name, cloud):
 def kernel_rows(rows):
     """Rows that may be ready for distances, as they were."""
     return rows.plain() if hasattr(rows, "plain") else rows
+
+
+class Failing(RBF):
+    """Its third tile fails."""
+
+    def tile(self, x, y):
+        self.made = getattr(self, "made", 0) + 1
+        if self.made == 3:
+            raise MemoryError
+        time.sleep(1e-4)  # the other threads may run
+        return super().tile(x, y)
+
+
+@pytest.mark.parametrize("verb", ["times", "gram_times"])
+def test_a_tile_that_fails_stops_the_other_threads(verb, rng):
+    """Before their next tile, not at the end of a pass that nobody wants any more."""
+    engine, kernel, x = NumpyEngine(2), Failing(0.3), rng.standard_normal((2000, 2))
+    rows = engine.load(x, kernel, FLOAT64, width=1 if verb == "times" else 32)
+    few = engine.load(rows.take(np.arange(3)), kernel, FLOAT64)
+    call = {"times": (few, rows), "gram_times": (rows,)}[verb]
+    with pytest.raises(MemoryError):
+        getattr(engine, verb)(kernel, *call, np.ones((2000, 1)))
+    assert kernel.made < 500  # of 2000 or so
 
 
 # ── what is kept between products ───────────────────────────────────────────

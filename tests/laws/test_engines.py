@@ -1,6 +1,7 @@
 """Laws of every engine: the products of the dense matrix, rows in their order, the same fitted model."""
 
 import pickle
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +113,29 @@ def kernel_rows(rows):
     return rows.plain() if hasattr(rows, "plain") else rows
 
 
+class Failing(RBF):
+    """Its third tile fails."""
+
+    def tile(self, x, y):
+        self.made = getattr(self, "made", 0) + 1
+        if self.made == 3:
+            raise MemoryError
+        time.sleep(1e-4)  # the other threads may run
+        return super().tile(x, y)
+
+
+@pytest.mark.parametrize("verb", ["times", "gram_times"])
+def test_a_tile_that_fails_stops_the_other_threads(verb, rng):
+    """Before their next tile, not at the end of a pass that nobody wants any more."""
+    engine, kernel, x = NumpyEngine(2), Failing(0.3), rng.standard_normal((2000, 2))
+    rows = engine.load(x, kernel, FLOAT64, width=1 if verb == "times" else 32)
+    few = engine.load(rows.take(np.arange(3)), kernel, FLOAT64)
+    call = {"times": (few, rows), "gram_times": (rows,)}[verb]
+    with pytest.raises(MemoryError):
+        getattr(engine, verb)(kernel, *call, np.ones((2000, 1)))
+    assert kernel.made < 500  # of 2000 or so
+
+
 # ── what is kept between products ───────────────────────────────────────────
 @pytest.mark.parametrize("keep_bytes", [0, 3000, 10**6])
 def test_kept_tiles_change_no_bit(engine, keep_bytes, cloud, rng):
@@ -188,6 +212,15 @@ def test_fold_does_not_depend_on_the_number_of_threads(rng):
 def test_map_keeps_the_order_of_the_rows(engine, placed, rng):
     x = placed(rng.standard_normal((5000, 3)))
     np.testing.assert_array_equal(engine.map(x, Doubled()), 2.0 * in_memory(x))
+
+
+def test_passes_over_loaded_rows(engine, rng):
+    x, weights = rng.standard_normal((300, 4)), rng.random(300)
+    rows = engine.load(x, Polynomial(2, gamma=0.3), FLOAT64, width=7)
+    found = engine.fold(rows, WeightedSum(weights))
+    assert (found.start, found.stop) == (0, 300)
+    np.testing.assert_allclose(found.total, x.T @ weights, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(engine.map(rows, Doubled()), 2.0 * x)
 
 
 def test_a_step_may_travel(engine, rng):

@@ -149,6 +149,24 @@ def test_a_budget_below_one_entry_is_refused():
         square_tiling(10, itemsize=8, budget_bytes=15)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_product_is_rounded_to_eps_of_the_size(dtype, rng):
+    """Entries of a million and a spread of one: what centring leaves is rounded as K was."""
+    spread = rng.standard_normal((60, 60))
+    matrix = (1e6 + spread + spread.T).astype(dtype)
+    exact, v = matrix.astype(np.longdouble), rng.standard_normal((60, 1))
+    v -= v.mean()
+    v /= np.linalg.norm(v)
+    h = np.eye(60, dtype=np.longdouble) - np.longdouble(1.0) / 60
+    operator = Centred(StoredGram(matrix))
+    error = float(np.linalg.norm((operator.matmat(v) - h @ exact @ h @ v).astype(np.float64)))
+    top = np.abs(np.linalg.eigvalsh((h @ exact @ h).astype(np.float64))).max()
+    assert operator.eps == np.finfo(dtype).eps
+    assert error <= operator.eps * operator.size
+    assert error > operator.eps * top  # which the eigenvalues alone would not explain
+    assert StoredGram(matrix).size == 0.0
+
+
 def test_held_tiles_change_nothing(cloud, rng):
     kernel, v = VALID["rbf"], rng.standard_normal((len(cloud), 4))
     fresh = gram(kernel, cloud, width=7).matmat(v)  # 45 tiles of 392 bytes

@@ -117,6 +117,25 @@ def test_it_does_not_matter_who_makes_the_tiles(cloud, rng, packed):
     np.testing.assert_array_equal(exact.rough.matmat(v), alone.matmat(v))  # fills itself
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_rough_operator_is_the_same_matrix_less_its_constant(cloud, rng, packed):
+    kernel, few = VALID["rbf"], np.array([3, 0, 41])
+    operator = gram(kernel, cloud, rounding=Rounding(packed=packed, minus=0.4))
+    v, some = rng.standard_normal((len(cloud), 3)), rng.standard_normal((3, 2))
+    k = kernel(cloud)
+    for which, minus, atol in ((operator, 0.0, 1e-12), (operator.rough, 0.4, 1e-3)):
+        assert which.minus == minus
+        less = k - minus
+        np.testing.assert_allclose(which.matmat(v), less @ v, atol=atol)
+        np.testing.assert_allclose(which.rows(few, v), less[few] @ v, atol=1e-12)
+        np.testing.assert_allclose(which.cross(few, some), less[:, few] @ some, atol=1e-12)
+        np.testing.assert_allclose(which.block(few), less[np.ix_(few, few)], atol=1e-12)
+        np.testing.assert_allclose(which.dense(), less, atol=1e-12)
+        np.testing.assert_allclose(which.diag(), 1.0, atol=1e-12)
+    means = Centred(operator).rough.row_means
+    np.testing.assert_allclose(means, k.mean(axis=0), atol=1e-4)
+
+
 def test_tiles_are_made_once(cloud, rng, monkeypatch):
     made, tile = [], RBF.tile
 

@@ -68,11 +68,13 @@ class DenseEngine(Engine[Loaded]):
         return matrix - (0.0 if store is None else store.minus)
 
     def fold(self, x, step):
-        rows = self.load(x, None, None).rows
-        return step(rows, slice(0, len(rows)))
+        return step(self._rows(x), slice(0, x.n if isinstance(x, Loaded) else x.shape[0]))
 
     def map(self, x, step):
-        return step(x.rows if isinstance(x, Loaded) else self.load(x, None, None).rows)
+        return step(self._rows(x))
+
+    def _rows(self, x):
+        return x.rows if isinstance(x, Loaded) else self.load(x, None, None).rows
 
 
 # Made anew for each test: an engine may count.

@@ -144,7 +144,7 @@ class NumpyEngine(Engine[HostRows]):
             few = x[slice(0, x.n)]
 
             def across(slices: Iterable[slice]) -> Array:
-                return _against(kernel, few, z, v, list(slices))
+                return _against(kernel, few, z, v, slices)
 
             parts = parallel_map(across, row_slices(z.n, z.width), n_threads=n_threads)
             product = reduce(_added, parts)
@@ -190,7 +190,10 @@ class NumpyEngine(Engine[HostRows]):
             return out
 
         parts = self._over_tiles(kernel, x, work)
-        x.rest() if kept.complete else x.forget()
+        if kept.complete:
+            x.rest()
+        else:
+            x.forget()
         return reduce(_added, [part.astype(v.dtype, copy=False) for part in parts])
 
     def gram(self, kernel: TileKernel, x: HostRows, store: TileStore | None = None) -> Array:
@@ -271,15 +274,10 @@ class NumpyEngine(Engine[HostRows]):
 
 
 def _against(
-    kernel: TileKernel, rows: Rows, z: HostRows, v: Array, slices: list[slice]
+    kernel: TileKernel, rows: Rows, z: HostRows, v: Array, slices: Iterable[slice]
 ) -> Array:  # (b, d), (m, d), (m, k) -> (b, k)
     """k(rows, Z) @ V over slices of Z."""
-    if len(slices) == 1:
-        return kernel.tile(rows, z[slices[0]]) @ v[slices[0]]
-    out = np.zeros((rows.shape[0], v.shape[1]), dtype=v.dtype)
-    for j in slices:
-        out += kernel.tile(rows, z[j]) @ v[j]
-    return out
+    return reduce(_added, (kernel.tile(rows, z[j]) @ v[j] for j in slices))
 
 
 def _added(left: Array, right: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.data.rows import take_rows
 from mercer.engine.base import FLOAT32
+from mercer.engine.tiles import CACHE_BYTES
 from mercer.kernels import Chi2, Laplacian, Linear
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Problem:
     costly: bool = False  # a user's Python function: no entry is computed twice
     fits_single: bool = True  # float32 holds the kernel's values on these rows
     has_single: bool = True  # the engine makes tiles in float32
+    cache_bytes: int = CACHE_BYTES  # a tile of this size is made fastest
     engine: str = "numpy"
 
     @classmethod
@@ -142,6 +144,7 @@ class Problem:
             costly=not kernel.parallel,
             has_single=FLOAT32 in facts.precisions,
             fits_single=not forms_k or fits_single(kernel, data.rows),
+            cache_bytes=facts.cache_bytes,
             engine=facts.name,
         )
 

@@ -499,3 +499,14 @@ def test_a_configured_option_of_another_model_is_left_out_and_said_but_a_flag_is
     result = good("fit", "data.npy", "--model", "pca")
     assert "left out: --preimage" in result.stderr
     assert run("fit", "data.npy", "--model", "pca", "--preimage", "ridge").exit_code == 2
+
+
+@pytest.mark.parametrize("model", ["kpca", "pca", "detector", "incremental"])
+def test_the_engine_is_an_option_of_every_model(model):
+    good(*FIT, "--model", model, "--engine", "numpy")
+    assert mercer.load("m.mercer").model.engine == "numpy"
+    for verb in (FIT, ["plan", "data.npy"]):
+        refused = run(*verb, "--engine", "cuda")
+        assert refused.exit_code == 2
+        assert "engine='cuda' is not installed" in refused.stderr
+        assert "engine='auto'" in refused.stderr

@@ -100,3 +100,18 @@ def test_a_fit_runs_on_the_engine_it_was_given(params, dtype, monkeypatch):
     assert engine.products > 0
     same = KernelPCA(2, kernel=RBF(0.3), **params).fit(x)
     np.testing.assert_allclose(model.eigenvalues_, same.eigenvalues_, rtol=1e-5)
+
+
+def test_the_planner_asks_the_engine_and_nothing_else():
+    """Lanes, cache, free bytes and precisions are the engine's: two plans differ by what it says."""
+    x = np.random.default_rng(1).standard_normal((4000, 3))
+
+    class Told(NumpyEngine):
+        def facts(self):
+            return Facts("told", 1, 10**8, lambda _: None, cache_bytes=8 * 200**2)
+
+    found = KernelPCA(2, kernel=RBF(0.3), engine=Told()).plan(x)
+    usual = KernelPCA(2, kernel=RBF(0.3), engine=NumpyEngine(2), memory="1GB").plan(x)
+    assert (found.engine, found.n_threads, usual.n_threads) == ("told", 1, 2)
+    assert found.n_bytes <= 0.6 * 10**8  # a share of what is free
+    assert found.recipe.width == 200 < usual.recipe.width

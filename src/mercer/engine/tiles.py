@@ -47,9 +47,16 @@ def lock_width(itemsize: int, n_threads: int) -> int:
     return math.isqrt(LOCK_WIDTH**2 * n_threads * 8 // itemsize) if n_threads > 1 else 1
 
 
-def cached_width(itemsize: int, d: int = 0, *, roomy: bool = False, n_threads: int = 1) -> int:
+def cached_width(
+    itemsize: int,
+    d: int = 0,
+    *,
+    roomy: bool = False,
+    n_threads: int = 1,
+    cache_bytes: int = CACHE_BYTES,
+) -> int:
     """The tile that is made fastest, of rows with d columns; `roomy`: as `is_roomy` has it."""
-    cached = math.isqrt((2 if d >= WIDE_ROWS else 1) * CACHE_BYTES // itemsize)
+    cached = math.isqrt((2 if d >= WIDE_ROWS else 1) * cache_bytes // itemsize)
     return max(WIDE if roomy else cached, lock_width(itemsize, n_threads))
 
 
@@ -96,7 +103,13 @@ class Tiling:
 
 
 def square_tiling(
-    n_rows: int, *, itemsize: int, budget_bytes: int, n_threads: int = 1, d: int = 0
+    n_rows: int,
+    *,
+    itemsize: int,
+    budget_bytes: int,
+    n_threads: int = 1,
+    d: int = 0,
+    cache_bytes: int = CACHE_BYTES,
 ) -> Tiling:
     """The widest square tiling whose live tiles (two arrays a thread) fit in the budget."""
     # A tile and one temporary of its size live in each thread.
@@ -108,6 +121,6 @@ def square_tiling(
         )
         raise MemoryBudgetError(msg)
     roomy = is_roomy(n_rows=n_rows, budget_bytes=budget_bytes, n_threads=n_threads, d=d)
-    fastest = cached_width(itemsize, d, roomy=roomy, n_threads=n_threads)
+    fastest = cached_width(itemsize, d, roomy=roomy, n_threads=n_threads, cache_bytes=cache_bytes)
     enough = max(spread(n_rows, n_threads), lock_width(itemsize, n_threads))
     return Tiling(n_rows, max(1, min(width, fastest, enough, n_rows)))

@@ -92,13 +92,20 @@ def tile_width(problem: Problem, itemsize: int) -> int:
         budget_bytes=tiles_budget(problem),
         n_threads=problem.n_threads,
         d=0 if problem.precomputed else problem.d,
+        cache_bytes=problem.cache_bytes,
     ).width
 
 
 def fastest_width(problem: Problem) -> int:
     """The width of the float64 tiles that are made fastest, whatever the budget."""
     roomy = roomy_tiles(problem)
-    fastest = cached_width(FLOAT, problem.d, roomy=roomy, n_threads=problem.n_threads)
+    fastest = cached_width(
+        FLOAT,
+        problem.d,
+        roomy=roomy,
+        n_threads=problem.n_threads,
+        cache_bytes=problem.cache_bytes,
+    )
     return min(problem.n, fastest)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.data.rows import take_rows
 from mercer.engine.base import FLOAT32
+from mercer.engine.tiles import CACHE_BYTES
 from mercer.kernels import Chi2, Laplacian, Linear
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Problem:
     fits_single: bool = True  # float32 holds the kernel's values on these rows
     has_single: bool = True  # the engine makes tiles in float32
     valid: bool = False  # positive semi-definite by construction: the spectrum has no negative part
+    cache_bytes: int = CACHE_BYTES  # a tile of this size is made fastest
     engine: str = "numpy"
 
     @classmethod
@@ -145,6 +147,7 @@ class Problem:
             has_single=FLOAT32 in facts.precisions,
             fits_single=not forms_k or fits_single(kernel, data.rows),
             valid=kernel.why_valid() is not None,
+            cache_bytes=facts.cache_bytes,
             engine=facts.name,
         )
 

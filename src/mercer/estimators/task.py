@@ -29,8 +29,8 @@ from mercer.estimators.validation import (
     refuse_lopsided,
     users_level,
 )
-from mercer.kernels import Chi2, Laplacian, Linear, as_kernel
-from mercer.kernels.base import as_given
+from mercer.kernels import Linear, as_kernel
+from mercer.kernels.rows import as_given
 from mercer.model import Plan, Problem, fits_single, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
 from mercer.planning.forecast import forecast
@@ -110,11 +110,6 @@ def _loads(kernel: Kernel, came: Training, budget: int) -> bool:
     return small or wide or not (came.rows.random_access or streams)
 
 
-def _densifies(kernel: Kernel) -> bool:
-    """Whether tiles of sparse rows are made of dense ones."""
-    return isinstance(kernel, (Laplacian, Chi2)) or any(map(_densifies, kernel.children))
-
-
 def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
     """Check what came, resolve the kernel, and plan."""
     kernel, approximation = as_kernel(model.kernel), named_approximation(model.approximation)
@@ -156,7 +151,7 @@ def make_task(model: Any, X: Any, sample_weight: Any) -> Task:
         from_source=not came.in_memory and not loads,
         reading_bytes=came.reading_bytes,
         in_memory=came.in_memory or loads,
-        numbers_a_row=None if _densifies(kernel) else came.numbers_a_row,
+        numbers_a_row=None if kernel.tree().densifies else came.numbers_a_row,
         dense=not came.is_sparse,
         map_dimension=kernel.map_dimension(came.d),
         shift_invariant=kernel.shift_invariant and not came.is_sparse,

@@ -16,6 +16,7 @@ from mercer.data.rows import RowSource, first_bad, row_blocks
 from mercer.kernels.map_base import MAX_COLUMNS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.preimage.exact import ExactBack
+from mercer.preimage.invert import of_dot_product
 from mercer.preimage.ridge import RidgeBack
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _near(value: Any) -> None:
 
 def _exact_back(value: ExactBack) -> None:
     value.kernel.check_parameters()
-    need(value.kernel.dot_product(np.ones(1)) is not None, f"{value.kernel!r} can't be undone")
+    need(of_dot_product(value.kernel) is not None, f"{value.kernel!r} can't be undone")
     need(value.c != 0, "a way back divides by zero")
 
 

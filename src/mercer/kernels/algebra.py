@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.kernels.base import Kernel, finite, is_whole
-from mercer.kernels.scaled import in_range
+from mercer.kernels.base import Kernel
+from mercer.kernels.formula import Add, Affine, Const, Expr, Mul, Pow
+from mercer.kernels.parameters import finite, is_whole
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
-    from mercer.kernels.scaled import Scaled
 
 
 # A map is written degree by degree: of a higher one it takes long, though it may be a single column.
@@ -50,28 +49,8 @@ class Constant(Kernel):
         """The value is finite."""
         finite("value", self.value, kernel="Constant")
 
-    @property
-    def shift_invariant(self) -> bool:
-        """Yes: the points do not enter at all."""
-        return True
-
-    def tile(self, x: Rows, y: Rows) -> Array:
-        return np.full((x.shape[0], y.shape[0]), self.value, dtype=x.dtype)
-
-    def tile_diag(self, x: Rows) -> Array:
-        return np.full(x.shape[0], self.value, dtype=x.dtype)
-
-    @property
-    def differentiable(self) -> bool:
-        """Yes."""
-        return True
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        del y, weights
-        return np.zeros(x.shape, dtype=x.dtype)
-
-    def diag_slope(self, x: Rows) -> Array:
-        return np.zeros(x.shape, dtype=x.dtype)
+    def formula(self) -> Expr:
+        return Const(float(self.value))
 
     def why_valid(self) -> str | None:
         """A constant c ≥ 0 is the product of two numbers √c."""
@@ -121,25 +100,8 @@ class _Binary(Kernel):
 class Sum(_Binary):
     """k₁ + k₂: the maps side by side."""
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        tile = self.left.tile(x, y)
-        with np.errstate(over="ignore", invalid="ignore"):
-            tile += self.right.tile(x, y)
-        return in_range(tile, lambda: self.scaled(x, y))
-
-    def tile_diag(self, x: Rows) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            diag = self.left.tile_diag(x) + self.right.tile_diag(x)
-        return in_range(diag, lambda: self.scaled(x))
-
-    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
-        return self.left.scaled(x, y) + self.right.scaled(x, y)
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        return self.left.tile_slope(x, y, weights) + self.right.tile_slope(x, y, weights)
-
-    def diag_slope(self, x: Rows) -> Array:
-        return self.left.diag_slope(x) + self.right.diag_slope(x)
+    def formula(self) -> Expr:
+        return Add(self.left.tree(), self.right.tree())
 
     def why_valid(self) -> str | None:
         """A sum of kernels is a kernel."""
@@ -163,28 +125,8 @@ class Sum(_Binary):
 class Product(_Binary):
     """k₁ · k₂: every feature of one map times every feature of the other (Schur)."""
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        tile = self.left.tile(x, y)
-        with np.errstate(over="ignore", invalid="ignore"):
-            tile *= self.right.tile(x, y)
-        return in_range(tile, lambda: self.scaled(x, y))
-
-    def tile_diag(self, x: Rows) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            diag = self.left.tile_diag(x) * self.right.tile_diag(x)
-        return in_range(diag, lambda: self.scaled(x))
-
-    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
-        return self.left.scaled(x, y) * self.right.scaled(x, y)
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        left = self.left.tile_slope(x, y, weights * self.right.tile(x, y))
-        left += self.right.tile_slope(x, y, weights * self.left.tile(x, y))
-        return left
-
-    def diag_slope(self, x: Rows) -> Array:
-        left, right = self.left.tile_diag(x)[:, None], self.right.tile_diag(x)[:, None]
-        return self.left.diag_slope(x) * right + self.right.diag_slope(x) * left
+    def formula(self) -> Expr:
+        return Mul(self.left.tree(), self.right.tree())
 
     def why_valid(self) -> str | None:
         """A product of kernels is a kernel (Schur)."""
@@ -232,26 +174,8 @@ class Scale(Unary):
         finite("factor", self.factor, kernel="Scale")
         super().check_parameters()
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        tile = self.kernel.tile(x, y)
-        with np.errstate(over="ignore"):
-            tile *= float(self.factor)
-        return in_range(tile, lambda: self.scaled(x, y))
-
-    def tile_diag(self, x: Rows) -> Array:
-        diag = self.kernel.tile_diag(x)
-        with np.errstate(over="ignore"):
-            diag *= float(self.factor)
-        return in_range(diag, lambda: self.scaled(x))
-
-    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
-        return self.kernel.scaled(x, y).times(float(self.factor))
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        return self.kernel.tile_slope(x, y, weights) * float(self.factor)
-
-    def diag_slope(self, x: Rows) -> Array:
-        return self.kernel.diag_slope(x) * float(self.factor)
+    def formula(self) -> Expr:
+        return Affine(self.kernel.tree(), float(self.factor))
 
     def why_valid(self) -> str | None:
         """A non-negative multiple of a kernel is a kernel."""
@@ -287,26 +211,8 @@ class Power(Unary):
             raise KernelError(msg)
         super().check_parameters()
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        tile = self.kernel.tile(x, y)
-        return np.power(tile, int(self.exponent), out=tile)
-
-    def tile_diag(self, x: Rows) -> Array:
-        diag = self.kernel.tile_diag(x)
-        return np.power(diag, int(self.exponent), out=diag)
-
-    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
-        return self.kernel.scaled(x, y).power(int(self.exponent))
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        return self.kernel.tile_slope(x, y, weights * self._slope(self.kernel.tile(x, y)))
-
-    def diag_slope(self, x: Rows) -> Array:
-        return self.kernel.diag_slope(x) * self._slope(self.kernel.tile_diag(x))[:, None]
-
-    def _slope(self, values: Array) -> Array:
-        p = int(self.exponent)
-        return np.asarray(p * np.power(values, p - 1))
+    def formula(self) -> Expr:
+        return Pow(self.kernel.tree(), int(self.exponent))
 
     def why_valid(self) -> str | None:
         """A whole power is a product of kernels."""

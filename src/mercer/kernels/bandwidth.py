@@ -11,7 +11,7 @@ from mercer._core.errors import KernelError, nearest
 from mercer.data.rows import row_blocks, take_rows
 from mercer.engine.moments import Moments
 from mercer.engine.pairwise import dense
-from mercer.kernels.base import positive
+from mercer.kernels.parameters import positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,11 +44,6 @@ def check_width(name: str, value: Any, *, kernel: str) -> None:
             raise KernelError(msg)
     elif value is not None:
         positive(name, value, kernel=kernel, hint=_HINT)
-
-
-def is_rule(value: Any) -> bool:
-    """Whether the width has still to be read off data."""
-    return value is None or isinstance(value, str)
 
 
 def median_distance(

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._core.errors import InputError
-from mercer.kernels.base import positive
 from mercer.kernels.map_algebra import ComposedMap, ProductMap, ScaledMap, SumMap, UnitMap
 from mercer.kernels.map_base import FeatureMap, check_not_negative, check_whole
 from mercer.kernels.monomials import (
@@ -21,6 +20,7 @@ from mercer.kernels.monomials import (
     n_monomials,
     steps,
 )
+from mercer.kernels.parameters import positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

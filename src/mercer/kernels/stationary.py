@@ -2,75 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mercer._core.errors import KernelError, NoFiniteMapError
-from mercer.engine.pairwise import (
-    manhattan_distances,
-    scaled_distances,
-    scaled_squared_distances,
-    weighted_differences,
-    weighted_signs,
-)
-from mercer.kernels.bandwidth import check_width, gamma_from, is_rule, median_distance
-from mercer.kernels.base import Kernel, positive
-from mercer.kernels.matern import inverse_matern, matern, matern_slope
+from mercer._core.errors import KernelError
+from mercer.engine.pairwise import manhattan_distances, scaled_distances
+from mercer.kernels import formula
+from mercer.kernels.bandwidth import check_width, gamma_from, median_distance
+from mercer.kernels.base import Kernel
+from mercer.kernels.formula import Affine, Exp, Expr, Pair, Pow
+from mercer.kernels.parameters import is_rule, number, positive
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
-    from mercer.kernels.feature_map import FeatureMap
 
 
-class _Stationary(Kernel):
-    """k(x, x) = 1, and φ has infinite dimension."""
-
-    @property
-    def shift_invariant(self) -> bool:
-        """Yes: only differences of points enter."""
-        return True
-
-    def tile_diag(self, x: Rows) -> Array:
-        return np.ones(x.shape[0], dtype=x.dtype)
-
-    @property
-    def differentiable(self) -> bool:
-        """Yes, but for a kink where two points meet, if the kernel has one."""
-        return True
-
-    def diag_slope(self, x: Rows) -> Array:
-        return np.zeros(x.shape, dtype=x.dtype)  # k(x, x) = 1 everywhere
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """Raise: the map of this kernel is infinite-dimensional."""
-        msg = (
-            f"The feature map of {self!r} is infinite-dimensional (for {d} features as for any "
-            "number): it can't be written down, but every product φ(x)·φ(x') is the kernel value. "
-            "Polynomial(p).feature_map(d) is finite."
-        )
-        raise NoFiniteMapError(msg)
-
-
-class Radial(_Stationary):
-    """f(‖x - x'‖²) with a decreasing f: what fixed points and distances in feature space need."""
-
-    def radial_slope(self, x: Rows, y: Rows) -> Array:  # -> (n, m)
-        """[f'(‖x_i - y_j‖²)], none of them positive; 0 for a kink at a distance of 0."""
-        raise NotImplementedError
-
-    def squared_distance(self, values: Array) -> Array:
-        """‖x - x'‖² for values f(‖x - x'‖²) between 0 and 1: 0 from 1 on, inf from 0 down."""
-        raise NotImplementedError
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        slopes = self.radial_slope(x, y)
-        slopes *= 2.0 * weights
-        return weighted_differences(slopes, x, y)
-
-
-class RBF(Radial):
+class RBF(Kernel):
     """exp(-γ‖x - x'‖²), with γ = 1/(2σ²).
 
     Parameters
@@ -86,6 +34,8 @@ class RBF(Radial):
     >>> RBF(sigma=1.0)([[0.0]], [[1.0]]).round(4)
     array([[0.6065]])
     """
+
+    rules = ("gamma",)
 
     def __init__(self, gamma: float | str | None = "median", *, sigma: float | None = None) -> None:
         self.gamma = gamma
@@ -134,18 +84,8 @@ class RBF(Radial):
             return 0.5 / float(self.sigma) ** 2
         return number(self.gamma, self)
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        tile = scaled_squared_distances(x, y, -self._gamma)
-        return np.exp(tile, out=tile)
-
-    def radial_slope(self, x: Rows, y: Rows) -> Array:
-        tile = self.tile(x, y)
-        tile *= -self._gamma
-        return tile
-
-    def squared_distance(self, values: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            return -np.log(np.clip(values, 0.0, 1.0)) / self._gamma
+    def formula(self) -> Expr:
+        return Exp(Affine(Pair("sqdist"), -self._gamma))
 
     def why_valid(self) -> str | None:
         """Bochner: the Fourier transform of a Gaussian is a Gaussian, hence positive."""
@@ -157,7 +97,7 @@ class RBF(Radial):
         return shown
 
 
-class Laplacian(_Stationary):
+class Laplacian(Kernel):
     """exp(-γ Σ_d |x_d - x'_d|).
 
     Parameters
@@ -171,13 +111,10 @@ class Laplacian(_Stationary):
     array([[0.1353]])
     """
 
+    rules = ("gamma",)
+
     def __init__(self, gamma: float | str | None = "median") -> None:
         self.gamma = gamma
-
-    @property
-    def is_data_dependent(self) -> bool:
-        """Whether gamma is still a rule."""
-        return is_rule(self.gamma)
 
     def check_parameters(self) -> None:
         """Gamma is positive."""
@@ -195,30 +132,19 @@ class Laplacian(_Stationary):
         gamma = gamma_from(self.gamma, x, weights=weights, from_median=from_median)
         return type(self)(gamma)
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        tile = manhattan_distances(x, y, -number(self.gamma, self))
-        return np.exp(tile, out=tile)
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        tile = self.tile(x, y)
-        tile *= weights
-        tile *= -number(self.gamma, self)
-        return weighted_signs(tile, x, y)
+    def formula(self) -> Expr:
+        return Exp(Affine(Pair("l1"), -number(self.gamma, self)))
 
     def why_valid(self) -> str | None:
         """Each factor exp(-γ|t|) is the Fourier transform of a Cauchy density."""
         return "exp(-γ|t|) is the Fourier transform of a positive measure, and products of such are too"
 
 
-class _LengthScale(Radial):
+class _LengthScale(Kernel):
     """A kernel of ‖x - x'‖/l, whose l may be the median distance."""
 
     length_scale: float | str | None
-
-    @property
-    def is_data_dependent(self) -> bool:
-        """Whether the length scale is still a rule."""
-        return is_rule(self.length_scale)
+    rules = ("length_scale",)
 
     def check_parameters(self) -> None:
         """The length scale is positive, or the word median."""
@@ -261,36 +187,11 @@ class Matern(_LengthScale):
             positive("nu", self.nu, kernel="Matern", hint=" or inf")
         super().check_parameters()
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        l = number(self.length_scale, self)
+    def formula(self) -> Expr:
+        squares = Pair("sqdist", number(self.length_scale, self))
         if self.nu == np.inf:
-            tile = _squared_over(x, y, -0.5, l)
-            return np.exp(tile, out=tile)
-        values = matern(scaled_distances(x, y, self._per_distance), self.nu)
-        return values.astype(x.dtype, copy=False)
-
-    @property
-    def _per_distance(self) -> float:
-        """√(2ν)/l."""
-        return math.sqrt(2.0) * math.sqrt(self.nu) / number(self.length_scale, self)
-
-    def radial_slope(self, x: Rows, y: Rows) -> Array:
-        l = number(self.length_scale, self)
-        if self.nu == np.inf:
-            tile = self.tile(x, y)
-            tile *= -0.5 / l**2
-            return tile
-        # s² = 2ν r²/l², so ds/d(r²) = ν/(l² s).
-        slope = matern_slope(scaled_distances(x, y, self._per_distance), self.nu)
-        slope *= self.nu / l**2
-        return slope.astype(x.dtype, copy=False)
-
-    def squared_distance(self, values: Array) -> Array:
-        l = number(self.length_scale, self)
-        if self.nu == np.inf:
-            return RBF(0.5 / l**2).squared_distance(values)
-        s = inverse_matern(np.clip(values, 0.0, 1.0), self.nu)
-        return np.asarray(0.5 * (s * l) ** 2 / self.nu)
+            return Exp(Affine(squares, -0.5))
+        return formula.Matern(squares, float(self.nu))
 
     def why_valid(self) -> str | None:
         """Its spectral density is that of a Student t distribution, hence positive."""
@@ -321,46 +222,10 @@ class RationalQuadratic(_LengthScale):
         positive("alpha", self.alpha, kernel="RationalQuadratic")
         super().check_parameters()
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        l = number(self.length_scale, self)
-        tile = _squared_over(x, y, 0.5 / self.alpha, l)
-        if not tile.max(initial=0.0) < np.inf:  # a heavy tail is more than zero even there
-            s = scaled_distances(x, y, math.sqrt(0.5 / self.alpha) / l)
-            return np.power(np.hypot(1.0, s), -2.0 * self.alpha).astype(x.dtype, copy=False)
-        tile += 1.0
-        return np.power(tile, -self.alpha, out=tile)
-
-    def radial_slope(self, x: Rows, y: Rows) -> Array:
-        l = number(self.length_scale, self)
-        tile = _squared_over(x, y, 0.5 / self.alpha, l)
-        tile += 1.0
-        np.power(tile, -self.alpha - 1.0, out=tile)
-        tile *= -0.5 / l**2
-        return tile
-
-    def squared_distance(self, values: Array) -> Array:
-        l = number(self.length_scale, self)
-        with np.errstate(divide="ignore", over="ignore"):
-            base = np.power(np.clip(values, 0.0, 1.0), -1.0 / self.alpha)
-        return np.asarray((base - 1.0) * (2.0 * self.alpha * l**2))
+    def formula(self) -> Expr:
+        squares = Pair("sqdist", number(self.length_scale, self))
+        return Pow(Affine(squares, 0.5 / self.alpha, 1.0), -float(self.alpha))
 
     def why_valid(self) -> str | None:
         """It is a mixture of Gaussians whose inverse widths are gamma-distributed."""
         return "it is a positive mixture of Gaussians of all widths"
-
-
-def _squared_over(x: Rows, y: Rows, factor: float, l: float) -> Array:
-    """Factor · ‖x - y‖²/l², also where l² is out of range."""
-    if 1e-150 < l < 1e150:
-        return scaled_squared_distances(x, y, factor / l**2)
-    with np.errstate(over="ignore"):
-        tile = factor * np.square(scaled_distances(x, y, 1.0 / l))
-        return tile.astype(x.dtype, copy=False)
-
-
-def number(value: Any, kernel: Kernel) -> float:
-    """The parameter as a number; a rule that nobody resolved is an error, not a guess."""
-    if is_rule(value):
-        msg = f"{kernel!r} still depends on data. Call `kernel.resolve(X, rng=rng)` first."
-        raise KernelError(msg)
-    return float(value)

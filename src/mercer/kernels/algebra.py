@@ -73,19 +73,21 @@ class Constant(Kernel):
         return f"{self.value!r}"
 
 
-class _Binary(Kernel):
-    """Two kernels, side by side."""
+class Combined(Kernel):
+    """A kernel made of others."""
 
-    symbol: str
+    @property
+    def parallel(self) -> bool:  # type: ignore[override]
+        """Whether all parts may run on threads."""
+        return all(child.parallel for child in self.children)
+
+
+class _Binary(Combined):
+    """Two kernels, side by side."""
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
         self.right = right
-
-    @property
-    def parallel(self) -> bool:  # type: ignore[override]
-        """Whether both parts may run on threads."""
-        return self.left.parallel and self.right.parallel
 
     def _both_valid(self, name: str) -> str | None:
         left, right = self.left.why_valid(), self.right.why_valid()
@@ -147,15 +149,10 @@ class Product(_Binary):
         return f"{bracketed(self.left)} * {bracketed(self.right)}"
 
 
-class Unary(Kernel):
+class Unary(Combined):
     """One kernel, changed."""
 
     kernel: Kernel
-
-    @property
-    def parallel(self) -> bool:  # type: ignore[override]
-        """Whether the kernel inside may run on threads."""
-        return self.kernel.parallel
 
     def _inner_valid(self, why: str) -> str | None:
         inner = self.kernel.why_valid()

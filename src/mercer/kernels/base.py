@@ -51,7 +51,11 @@ class Kernel:
         own = vars(cls)
         if "formula" in own:
             cls._inherited = own["formula"]
-            FORMULAS[cls.__name__] = cls
+            held = FORMULAS.get(cls.__name__)
+            if held is None or not held.__module__.startswith(
+                "mercer."
+            ):  # a name of ours stays ours
+                FORMULAS[cls.__name__] = cls
         elif "tile" in own or "tile_diag" in own:
             # Another function than that of the class above, which `super().tile` still computes.
             cls.formula = Kernel.formula  # type: ignore[method-assign]
@@ -172,7 +176,7 @@ class Kernel:
     # ── parameters ──────────────────────────────────────────────────────────
     @classmethod
     def _param_names(cls) -> tuple[str, ...]:
-        return constructor_names(cls)  # type: ignore[arg-type]  (a class is hashable)
+        return constructor_names(cls)  # type: ignore[arg-type]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; those of kernels inside as ``outer__inner``."""

@@ -12,23 +12,9 @@ import numpy as np
 
 from mercer.engine.pairwise import NEAR, dense, lengths, squared_norms
 from mercer.kernels import GaussianProcess
+from mercer.kernels import formula as f
 from mercer.kernels.columns import picked
 from mercer.kernels.evaluate import values
-from mercer.kernels.formula import (
-    Add,
-    Affine,
-    Const,
-    Exp,
-    Expr,
-    Matern,
-    Mul,
-    On,
-    Opaque,
-    Pair,
-    Pow,
-    Tanh,
-    Unit,
-)
 from mercer.kernels.matern import LARGE_NU, matern_slope
 
 if TYPE_CHECKING:
@@ -50,46 +36,46 @@ def value_error(kernel: Kernel, x: Rows) -> Array:  # (n, d) -> (n, n)
         return np.asarray(EPS * _units(kernel.tree(), x))
 
 
-def _matrix(expr: Expr, x: Rows) -> Array:
+def _matrix(expr: f.Expr, x: Rows) -> Array:
     """The values of all pairs, those of a point with itself as they are."""
     out = values(expr, x, x)
     np.fill_diagonal(out, values(expr, x))
     return out
 
 
-def _units(expr: Expr, x: Rows) -> Array:  # noqa: PLR0911
+def _units(expr: f.Expr, x: Rows) -> Array:  # noqa: PLR0911
     """The bound in units of ε."""
     match expr:
-        case Pair():
+        case f.Pair():
             return _pair(expr, x)
-        case Const(value):
+        case f.Const(value):
             return np.full((x.shape[0], x.shape[0]), abs(value))
-        case Affine(of, scale, shift):
+        case f.Affine(of, scale, shift):
             return abs(scale) * (_units(of, x) + np.abs(_matrix(of, x))) + 2.0 * abs(shift)
-        case Exp(of):
+        case f.Exp(of):
             return _exponential(_matrix(expr, x), _units(of, x))
-        case Pow(of, p):
+        case f.Pow(of, p):
             return _powered(_matrix(of, x), _units(of, x), float(p))
-        case Tanh(of):
+        case f.Tanh(of):
             found = _matrix(expr, x)
             return (1.0 - found**2) * _units(of, x) + UNITS * np.abs(found)
-        case Matern():
+        case f.Matern():
             return _matern(expr, x)
-        case Add(left, right):
+        case f.Add(left, right):
             return _units(left, x) + _units(right, x) + np.abs(_matrix(expr, x))
-        case Mul(left, right):
+        case f.Mul(left, right):
             u, v = np.abs(_matrix(left, x)), np.abs(_matrix(right, x))
             return _units(left, x) * v + _units(right, x) * u + u * v
-        case On(of):
+        case f.On(of):
             return _units(of, picked(x, expr.columns))
-        case Unit(of):
+        case f.Unit(of):
             return _unit(expr, of, x)
-        case Opaque(GaussianProcess() as kernel):
+        case f.Opaque(GaussianProcess() as kernel):
             return UNITS * _exponents(kernel.kernel) * np.abs(_matrix(expr, x))
     return UNITS * np.abs(_matrix(expr, x))
 
 
-def _pair(pair: Pair, x: Rows) -> Array:
+def _pair(pair: f.Pair, x: Rows) -> Array:
     """Of a sum of d terms."""
     terms = float(x.shape[1]) + 4.0
     if pair.kind == "sqdist":
@@ -123,9 +109,9 @@ def _exponential(found: Array, exponent: Array) -> Array:
     return np.where(found > 0, found * (grown + UNITS), 0.0)
 
 
-def _matern(expr: Matern, x: Rows) -> Array:
+def _matern(expr: f.Matern, x: Rows) -> Array:
     nu, found, terms = expr.nu, _matrix(expr, x), float(x.shape[1]) + 4.0
-    if isinstance(expr.of, Pair) and expr.of.kind == "sqdist":
+    if isinstance(expr.of, f.Pair) and expr.of.kind == "sqdist":
         gaps = np.array([lengths(dense(x) - row) for row in dense(x)])
         # Near pairs are subtracted first; the others keep what the expansion loses.
         near = gaps**2 < NEAR * np.max(gaps**2, initial=0.0)
@@ -143,7 +129,7 @@ def _matern(expr: Matern, x: Rows) -> Array:
     return error
 
 
-def _unit(expr: Unit, of: Expr, x: Rows) -> Array:
+def _unit(expr: f.Unit, of: f.Expr, x: Rows) -> Array:
     units, own, found = _units(of, x), values(of, x), np.abs(_matrix(expr, x))
     along = np.divide(np.diagonal(units), own, out=np.zeros_like(own), where=own > 0)
     over = np.sqrt(np.outer(own, own))

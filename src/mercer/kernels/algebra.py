@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +11,6 @@ from mercer._core.errors import KernelError
 from mercer.kernels.base import Kernel
 from mercer.kernels.formula import Add, Affine, Const, Expr, Mul, Pow
 from mercer.kernels.parameters import finite, is_whole
-
-if TYPE_CHECKING:
-    from mercer.kernels.feature_map import FeatureMap
-
-
-# A map is written degree by degree: of a higher one it takes long, though it may be a single column.
-MOST_DEGREE = 10_000
 
 
 def is_number(value: Any) -> bool:
@@ -56,19 +49,6 @@ class Constant(Kernel):
         """A constant c ≥ 0 is the product of two numbers √c."""
         return f"it is the product of two numbers √{self.value:g}" if self.value >= 0 else None
 
-    def map_dimension(self, d: int) -> int | None:
-        """One column."""
-        del d
-        return 1 if self.value >= 0 else None
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """One column of √c."""
-        if self.value < 0:
-            return super().feature_map(d)
-        from mercer.kernels.feature_map import PolynomialMap
-
-        return PolynomialMap(d, 0, gamma=1.0, coef0=1.0).scaled(float(self.value))
-
     def __repr__(self) -> str:
         return f"{self.value!r}"
 
@@ -95,9 +75,6 @@ class _Binary(Combined):
             return None
         return f"{name} of kernels is a kernel [{self.left!r}: {left}; {self.right!r}: {right}]"
 
-    def _maps(self, d: int) -> tuple[FeatureMap, FeatureMap]:
-        return self.left.feature_map(d), self.right.feature_map(d)
-
 
 class Sum(_Binary):
     """k₁ + k₂: the maps side by side."""
@@ -108,17 +85,6 @@ class Sum(_Binary):
     def why_valid(self) -> str | None:
         """A sum of kernels is a kernel."""
         return self._both_valid("a sum")
-
-    def map_dimension(self, d: int) -> int | None:
-        """Columns of both."""
-        left, right = self.left.map_dimension(d), self.right.map_dimension(d)
-        return None if left is None or right is None else left + right
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The two maps side by side."""
-        from mercer.kernels.feature_map import SumMap
-
-        return SumMap(*self._maps(d))
 
     def __repr__(self) -> str:
         return f"{self.left!r} + {self.right!r}"
@@ -133,17 +99,6 @@ class Product(_Binary):
     def why_valid(self) -> str | None:
         """A product of kernels is a kernel (Schur)."""
         return self._both_valid("a product (Schur)")
-
-    def map_dimension(self, d: int) -> int | None:
-        """Columns of one times columns of the other."""
-        left, right = self.left.map_dimension(d), self.right.map_dimension(d)
-        return None if left is None or right is None else left * right
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """All products of a feature of one with a feature of the other."""
-        from mercer.kernels.feature_map import ProductMap
-
-        return ProductMap(*self._maps(d))
 
     def __repr__(self) -> str:
         return f"{bracketed(self.left)} * {bracketed(self.right)}"
@@ -180,16 +135,6 @@ class Scale(Unary):
             return None
         return self._inner_valid("a non-negative multiple of a kernel is a kernel")
 
-    def map_dimension(self, d: int) -> int | None:
-        """As before scaling."""
-        return self.kernel.map_dimension(d) if self.factor >= 0 else None
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The map times √c."""
-        if self.factor < 0:
-            return super().feature_map(d)
-        return self.kernel.feature_map(d).scaled(float(self.factor))
-
     def __repr__(self) -> str:
         return f"{self.factor!r} * {bracketed(self.kernel)}"
 
@@ -214,24 +159,6 @@ class Power(Unary):
     def why_valid(self) -> str | None:
         """A whole power is a product of kernels."""
         return self._inner_valid("a whole power is a product of kernels (Schur)")
-
-    def map_dimension(self, d: int) -> int | None:
-        """Distinct products of p features of the inner map."""
-        self.check_parameters()
-        inner = self.kernel.map_dimension(d)
-        if inner is None or self.exponent > MOST_DEGREE:
-            return None
-        from mercer.kernels.feature_map import n_monomials
-
-        return n_monomials(inner, int(self.exponent), homogeneous=True)
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The homogeneous polynomial map of the inner features."""
-        from mercer.kernels.feature_map import PolynomialMap
-
-        self.check_parameters()
-        inner = self.kernel.feature_map(d)
-        return PolynomialMap(inner.dimension, int(self.exponent), gamma=1.0, coef0=0.0).after(inner)
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel)} ** {self.exponent!r}"

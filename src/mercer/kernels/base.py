@@ -11,6 +11,7 @@ from mercer._core.errors import KernelError, NoFiniteMapError
 from mercer._core.floating import steady
 from mercer._core.knobs import meant
 from mercer._core.spelling import spelled
+from mercer.kernels.bandwidth import width_from
 from mercer.kernels.evaluate import check_rows, values
 from mercer.kernels.formula import Expr, Opaque
 from mercer.kernels.parameters import constructor_names, is_rule, plain, same
@@ -270,10 +271,12 @@ class Kernel:
         A row of weight w counts as w rows, so whole weights give what repeated rows give.
         """
         self.check_parameters()
-        params = {
-            name: value.resolve(x, rng=rng, weights=weights) if isinstance(value, Kernel) else value
-            for name, value in self.get_params(deep=False).items()
-        }
+        params = self.get_params(deep=False)
+        for name, value in params.items():
+            if isinstance(value, Kernel):
+                params[name] = value.resolve(x, rng=rng, weights=weights)
+            elif name in self.rules and is_rule(value):
+                params[name] = width_from(value, name, self.shape(), x, rng=rng, weights=weights)
         return type(self)(**params)
 
     def check_parameters(self) -> None:
@@ -296,6 +299,14 @@ class Kernel:
 
     def feature_map(self, d: int) -> FeatureMap:
         """The explicit φ with φ(x)·φ(x') = k(x, x') on `d` features, where it has finite dimension."""
+        from mercer.kernels.feature_map import map_of
+
+        self.check_parameters()
+        if self.map_dimension(d) is not None:
+            return map_of(self.tree(), d)
+        for child in self.children:
+            if child.map_dimension(d) is None:
+                return child.feature_map(d)  # which says why not
         msg = (
             f"{self!r} has no explicit feature map of finite dimension for {d} features. "
             "Polynomial and Linear kernels, and their sums and products, have one."
@@ -310,8 +321,9 @@ class Kernel:
 
     def map_dimension(self, d: int) -> int | None:
         """Number of columns of `feature_map(d)` without building it; None when there is no map."""
-        del d
-        return None
+        from mercer.kernels.feature_map import map_width
+
+        return map_width(self.shape(), d) if self.formula_known else None
 
     # ── algebra ─────────────────────────────────────────────────────────────
     def __add__(self, other: Any) -> Kernel:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
-    from mercer.kernels.feature_map import FeatureMap
 
 
 class OnColumns(Unary):
@@ -44,17 +43,6 @@ class OnColumns(Unary):
         """Dropping columns is a map of the points."""
         return self._inner_valid("choosing columns is a map of the points")
 
-    def map_dimension(self, d: int) -> int | None:
-        """That of the kernel on its columns."""
-        return self.kernel.map_dimension(len(positions(self.columns, d)))
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The map of the kernel on its columns."""
-        from mercer.kernels.feature_map import ColumnsMap
-
-        columns = positions(self.columns, d)
-        return self.kernel.feature_map(len(columns)).after(ColumnsMap(d, columns))
-
     def __repr__(self) -> str:
         try:
             columns = positions(self.columns)
@@ -77,16 +65,6 @@ class Normalised(Unary):
     def why_valid(self) -> str | None:
         """Scaling each φ(x) to length one keeps dot products dot products."""
         return self._inner_valid("scaling each φ(x) to length one leaves a dot product")
-
-    def map_dimension(self, d: int) -> int | None:
-        """As before."""
-        return self.kernel.map_dimension(d)
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The map, each row scaled to length one."""
-        from mercer.kernels.feature_map import UnitMap
-
-        return UnitMap(self.kernel.feature_map(d))
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel)}.normalised()"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from mercer._core.errors import KernelError
-from mercer.kernels.bandwidth import check_width, gamma_from
+from mercer.kernels.bandwidth import check_width
 from mercer.kernels.base import Kernel
 from mercer.kernels.formula import Affine, Expr, Pair, Pow, Tanh, Unit
-from mercer.kernels.parameters import finite, is_rule, number
+from mercer.kernels.parameters import finite, number
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
 
 
@@ -33,16 +30,6 @@ class Linear(Kernel):
         """It is the dot product of the points themselves."""
         return "it is the dot product of the points themselves"
 
-    def map_dimension(self, d: int) -> int:
-        """The points themselves: d."""
-        return d
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The identity."""
-        from mercer.kernels.feature_map import IdentityMap
-
-        return IdentityMap(d)
-
 
 class _WithGamma(Kernel):
     """A function of γ x·x', whose γ may be 1/d or 1/(d·var)."""
@@ -57,15 +44,6 @@ class _WithGamma(Kernel):
             msg = f"{name}(gamma='median'): a dot product has no distance. Use a number, 'scale' or '1/d'."
             raise KernelError(msg)
         check_width("gamma", self.gamma, kernel=name)
-
-    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
-        """A copy with gamma as a number."""
-        del rng  # neither rule is random
-        self.check_parameters()
-        params = self.get_params(deep=False)
-        if self.is_data_dependent:
-            params["gamma"] = gamma_from(self.gamma, x, weights=weights, from_median=float)
-        return type(self)(**params)
 
 
 class Polynomial(_WithGamma):
@@ -106,6 +84,12 @@ class Polynomial(_WithGamma):
         base = Affine(Pair("dot"), number(self.gamma, self), float(self.coef0))
         return Pow(base, float(self.degree))
 
+    def feature_map(self, d: int) -> FeatureMap:
+        """All monomials of degree ≤ p in `d` features, with their coefficients."""
+        if self.gamma in (None, "1/d"):  # which needs no data
+            return Polynomial(self.degree, 1.0 / d, self.coef0).feature_map(d)
+        return super().feature_map(d)
+
     def why_valid(self) -> str | None:
         """All coefficients of the expanded power are non-negative."""
         if float(self.degree).is_integer() and self.coef0 >= 0:
@@ -113,29 +97,6 @@ class Polynomial(_WithGamma):
                 "expanding the power gives products of dot products with non-negative coefficients"
             )
         return None
-
-    def map_dimension(self, d: int) -> int | None:
-        """All monomials: C(d+p, p), or C(d+p-1, p) without the lower ones when coef0 = 0."""
-        if self.why_valid() is None:
-            return None
-        from mercer.kernels.feature_map import n_monomials
-
-        return n_monomials(d, int(self.degree), homogeneous=self.coef0 == 0)
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """All monomials of degree ≤ p in `d` features, with their coefficients."""
-        if self.why_valid() is None:
-            return super().feature_map(d)
-        from mercer.kernels.feature_map import PolynomialMap
-
-        self.check_parameters()
-        if is_rule(self.gamma) and self.gamma == "scale":
-            msg = (
-                "Polynomial(gamma='scale') depends on data. Give a number or call `resolve` first."
-            )
-            raise KernelError(msg)
-        gamma = 1.0 / d if is_rule(self.gamma) else float(self.gamma)  # type: ignore[arg-type]
-        return PolynomialMap(d, int(self.degree), gamma=gamma, coef0=float(self.coef0))
 
 
 class Sigmoid(_WithGamma):
@@ -180,13 +141,3 @@ class Cosine(Kernel):
     def why_valid(self) -> str | None:
         """It is the dot product of the points after scaling each to length one."""
         return "it is the dot product of the points, each scaled to length one"
-
-    def map_dimension(self, d: int) -> int:
-        """The scaled points: d."""
-        return d
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The points, each scaled to length one."""
-        from mercer.kernels.feature_map import IdentityMap, UnitMap
-
-        return UnitMap(IdentityMap(d))

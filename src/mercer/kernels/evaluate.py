@@ -19,61 +19,47 @@ from mercer.engine.pairwise import (
     scaled_squared_distances,
     squared_norms,
 )
+from mercer.kernels import formula as f
 from mercer.kernels.columns import picked
-from mercer.kernels.formula import (
-    Add,
-    Affine,
-    Const,
-    Exp,
-    Expr,
-    Matern,
-    Mul,
-    On,
-    Opaque,
-    Pair,
-    Pow,
-    Tanh,
-    Unit,
-)
 from mercer.kernels.matern import matern
 from mercer.kernels.scaled import Scaled, divided_rows, in_range, unit_rows
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
 
-DOT = Pair("dot")
+DOT = f.Pair("dot")
 
 
-def values(expr: Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0911  -> (n, m), or (n,)
+def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0911  -> (n, m), or (n,)
     """[k(x_i, y_j)], or [k(x_i, x_i)] without y, as a new array of the rows' dtype.
 
     Every operand is fresh, so each node works in place on what the one below has made.
     """
     match expr:
-        case Pair():
+        case f.Pair():
             return _pair(expr, x, y, 1.0)
-        case Exp(of):
+        case f.Exp(of):
             out = values(of, x, y)
             return np.exp(out, out=out)
-        case Affine():
+        case f.Affine():
             return _affine(expr, x, y)
-        case Pow():
+        case f.Pow():
             return _power(expr, x, y)
-        case Matern(of, nu):
+        case f.Matern(of, nu):
             out = matern(root(of, x, y, math.sqrt(2.0) * math.sqrt(nu)), nu)
             return out.astype(x.dtype, copy=False)
-        case Add() | Mul():
+        case f.Add() | f.Mul():
             return _joined(expr, x, y)
-        case On(of):
+        case f.On(of):
             return values(of, *on_columns(expr, x, y))
-        case Unit():
+        case f.Unit():
             return _unit(expr, x, y)
-        case Tanh(of):
+        case f.Tanh(of):
             out = values(of, x, y)
             return np.tanh(out, out=out)
-        case Const(value):
+        case f.Const(value):
             return np.full(shape_of(x, y), value, dtype=x.dtype)
-        case Opaque(kernel):
+        case f.Opaque(kernel):
             return kernel.tile_diag(x) if y is None else kernel.tile(x, y)
     raise TypeError(type(expr))
 
@@ -83,7 +69,7 @@ def shape_of(x: Rows, y: Rows | None) -> tuple[int, ...]:
     return (x.shape[0],) if y is None else (x.shape[0], y.shape[0])
 
 
-def _pair(pair: Pair, x: Rows, y: Rows | None, scale: float) -> Array:
+def _pair(pair: f.Pair, x: Rows, y: Rows | None, scale: float) -> Array:
     """Scale times the quantity."""
     if y is None:
         if pair.kind != "dot":
@@ -111,22 +97,22 @@ def _squares(x: Rows, y: Rows, scale: float, unit: float) -> Array:
         return tile.astype(x.dtype, copy=False)
 
 
-def root(expr: Expr, x: Rows, y: Rows | None, factor: float) -> Array:
+def root(expr: f.Expr, x: Rows, y: Rows | None, factor: float) -> Array:
     """factor · √u: of squared distances right for near points too, and for those whose square overflows."""
     if y is None:
         return np.asarray(factor * np.sqrt(values(expr, x)))
     match expr:
-        case Pair(kind="sqdist", unit=unit):
+        case f.Pair(kind="sqdist", unit=unit):
             return scaled_distances(x, y, factor / unit)
-        case Affine(Pair(kind="sqdist") as of, scale, shift) if scale > 0 and shift >= 0:
+        case f.Affine(f.Pair(kind="sqdist") as of, scale, shift) if scale > 0 and shift >= 0:
             far = root(of, x, y, factor * math.sqrt(scale))
             return np.hypot(factor * math.sqrt(shift), far) if shift else far
     return np.asarray(factor * np.sqrt(np.maximum(values(expr, x, y), 0.0)))
 
 
-def _affine(expr: Affine, x: Rows, y: Rows | None) -> Array:
+def _affine(expr: f.Affine, x: Rows, y: Rows | None) -> Array:
     of, scale, shift = expr.of, expr.scale, expr.shift
-    if isinstance(of, Pair):
+    if isinstance(of, f.Pair):
         out = _pair(of, x, y, scale)
         if shift:
             out += shift
@@ -140,9 +126,9 @@ def _affine(expr: Affine, x: Rows, y: Rows | None) -> Array:
     return in_range(out, lambda: scaled(expr, x, y))
 
 
-def _power(expr: Pow, x: Rows, y: Rows | None) -> Array:
+def _power(expr: f.Pow, x: Rows, y: Rows | None) -> Array:
     p = expr.exponent if expr.whole is None else expr.whole
-    if expr.whole is None and isinstance(expr.of, Pair) and expr.of.kind == "sqdist":
+    if expr.whole is None and isinstance(expr.of, f.Pair) and expr.of.kind == "sqdist":
         return np.power(root(expr.of, x, y, 1.0), 2.0 * p).astype(x.dtype, copy=False)
     base = values(expr.of, x, y)
     if p < 0:
@@ -170,10 +156,10 @@ def raised(base: Array, p: float) -> Array:
     return np.power(base, p, out=base)
 
 
-def _joined(expr: Add | Mul, x: Rows, y: Rows | None) -> Array:
+def _joined(expr: f.Add | f.Mul, x: Rows, y: Rows | None) -> Array:
     out = values(expr.left, x, y)
     with np.errstate(over="ignore", invalid="ignore"):
-        if isinstance(expr, Add):
+        if isinstance(expr, f.Add):
             out += values(expr.right, x, y)
         else:
             out *= values(expr.right, x, y)
@@ -181,19 +167,19 @@ def _joined(expr: Add | Mul, x: Rows, y: Rows | None) -> Array:
 
 
 # ── columns ─────────────────────────────────────────────────────────────────
-def on_columns(on: On, x: Rows, y: Rows | None = None) -> tuple[Rows, Rows | None]:
+def on_columns(on: f.On, x: Rows, y: Rows | None = None) -> tuple[Rows, Rows | None]:
     """Both sides, or one, on the columns that a part of a formula looks at."""
     return picked(x, on.columns), None if y is None else picked(y, on.columns)
 
 
-def check_rows(expr: Expr, x: Rows) -> None:
+def check_rows(expr: f.Expr, x: Rows) -> None:
     """Raise an `InputError` when the formula is not defined on these rows."""
     match expr:
-        case On(of):
+        case f.On(of):
             check_rows(of, picked(x, expr.columns))
-        case Opaque(kernel):
+        case f.Opaque(kernel):
             kernel.check_rows(x)
-        case Pair(kind="chi2"):
+        case f.Pair(kind="chi2"):
             lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)
             if lowest < 0:
                 msg = (
@@ -207,7 +193,7 @@ def check_rows(expr: Expr, x: Rows) -> None:
 
 
 # ── length one in feature space ─────────────────────────────────────────────
-def _unit(expr: Unit, x: Rows, y: Rows | None) -> Array:
+def _unit(expr: f.Unit, x: Rows, y: Rows | None) -> Array:
     if expr.of == DOT:  # rows scaled to length one: no product of theirs is out of range
         if y is None:
             return (lengths(x) > 0).astype(x.dtype)
@@ -226,7 +212,7 @@ def _unit(expr: Unit, x: Rows, y: Rows | None) -> Array:
     return tile
 
 
-def inverse_lengths(expr: Expr, x: Rows) -> Array:  # (n,)
+def inverse_lengths(expr: f.Expr, x: Rows) -> Array:  # (n,)
     """1/√k(x, x), and 0 where that is zero."""
     own = values(expr, x)
     if np.any(own < 0):
@@ -245,7 +231,7 @@ def _sound(inverse: Array) -> bool:
     return bool(np.all((inverse > math.sqrt(low)) & (inverse < math.sqrt(high))))
 
 
-def _quotient(expr: Expr, x: Rows, y: Rows) -> Array:
+def _quotient(expr: f.Expr, x: Rows, y: Rows) -> Array:
     """Where some k(x, x) is zero or out of range: the lengths of φ(x) are never put into the values."""
     shares = scaled(expr, x, y).cosines
     for own, axis in ((scaled(expr, x).cosines, 1), (scaled(expr, y).cosines, 0)):
@@ -265,21 +251,21 @@ def length_one(x: Rows) -> Rows:
 
 
 # ── beyond the range of numbers ─────────────────────────────────────────────
-def scaled(expr: Expr, x: Rows, y: Rows | None = None) -> Scaled:  # noqa: PLR0911
+def scaled(expr: f.Expr, x: Rows, y: Rows | None = None) -> Scaled:  # noqa: PLR0911
     """[k(x_i, y_j)], or [k(x_i, x_i)] without y, also where such values would be out of range."""
     match expr:
-        case Pair(kind="dot"):
+        case f.Pair(kind="dot"):
             return Scaled.dots(x, y)
-        case Affine(of, scale, shift):
+        case f.Affine(of, scale, shift):
             product = scaled(of, x, y).times(scale)
             return product.plus(shift) if shift else product
-        case Pow(of) if expr.whole is not None and expr.whole > 0:
+        case f.Pow(of) if expr.whole is not None and expr.whole > 0:
             return scaled(of, x, y).power(expr.whole)
-        case Add(left, right):
+        case f.Add(left, right):
             return scaled(left, x, y) + scaled(right, x, y)
-        case Mul(left, right):
+        case f.Mul(left, right):
             return scaled(left, x, y) * scaled(right, x, y)
-        case On(of):
+        case f.On(of):
             return scaled(of, *on_columns(expr, x, y))
     own = values(expr, x)
     if y is None:

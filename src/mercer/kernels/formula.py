@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,11 @@ _SHOWN = {"sqdist": "‖x - x'‖²", "dot": "x·x'", "l1": "‖x - x'‖₁", "
 class Expr:
     """A formula, or a part of one. Immutable; equal where it is written the same."""
 
+    shown: ClassVar[str] = ""
+
+    def __str__(self) -> str:
+        return self.shown.format(**vars(self))
+
     @property
     def parts(self) -> tuple[Expr, ...]:
         """The formulas that it is a function of."""
@@ -36,7 +41,8 @@ class Expr:
         for part in self.parts:
             yield from part.walk()
 
-    def _has(self, *kinds: str) -> bool:
+    def has(self, *kinds: str) -> bool:
+        """Whether a quantity of one of these kinds is in it."""
         return any(isinstance(e, Pair) and e.kind in kinds for e in self.walk())
 
     @property
@@ -47,7 +53,7 @@ class Expr:
     @property
     def shift_invariant(self) -> bool:
         """Whether moving all points by one vector changes no value."""
-        return not self._has("dot", "chi2") and all(k.shift_invariant for k in self.opaque)
+        return not self.has("dot", "chi2") and all(k.shift_invariant for k in self.opaque)
 
     @property
     def differentiable(self) -> bool:
@@ -57,12 +63,12 @@ class Expr:
     @property
     def counts_only(self) -> bool:
         """Whether rows may hold no negative entry."""
-        return self._has("chi2") or any(k.positive_only for k in self.opaque)
+        return self.has("chi2") or any(k.positive_only for k in self.opaque)
 
     @property
     def densifies(self) -> bool:
         """Whether tiles of sparse rows are made of dense ones."""
-        return self._has("l1", "chi2")
+        return self.has("l1", "chi2")
 
     @property
     def divides(self) -> bool:
@@ -72,7 +78,7 @@ class Expr:
     @property
     def looks_at_rows(self) -> bool:
         """Whether it is not defined on all rows: it needs counts, or columns that have to be there."""
-        some = self._has("chi2") or any(isinstance(e, On) for e in self.walk())
+        some = self.has("chi2") or any(isinstance(e, On) for e in self.walk())
         return some or any(k.looks_at_rows for k in self.opaque)
 
     @property
@@ -105,10 +111,9 @@ class Pair(Expr):
 class Const(Expr):
     """One number for all pairs."""
 
-    value: float
+    shown: ClassVar[str] = "{value:g}"
 
-    def __str__(self) -> str:
-        return f"{self.value:g}"
+    value: float
 
 
 @dataclass(frozen=True)
@@ -129,21 +134,19 @@ class Affine(Expr):
 class Exp(Expr):
     """e^u."""
 
-    of: Expr
+    shown: ClassVar[str] = "exp {of}"
 
-    def __str__(self) -> str:
-        return f"exp {self.of}"
+    of: Expr
 
 
 @dataclass(frozen=True)
 class Pow(Expr):
     """u^p. With p = 1/2 of `sqdist` it is the distance; where u is negative, p is a whole number."""
 
+    shown: ClassVar[str] = "{of}^{exponent:g}"
+
     of: Expr
     exponent: float
-
-    def __str__(self) -> str:
-        return f"{self.of}^{self.exponent:g}"
 
     @property
     def whole(self) -> int | None:
@@ -155,64 +158,58 @@ class Pow(Expr):
 class Tanh(Expr):
     """tanh u."""
 
-    of: Expr
+    shown: ClassVar[str] = "tanh {of}"
 
-    def __str__(self) -> str:
-        return f"tanh {self.of}"
+    of: Expr
 
 
 @dataclass(frozen=True)
 class Matern(Expr):
     """2^(1-ν)/Γ(ν) · s^ν K_ν(s) with s = √(2νu), for u the square of a distance."""
 
+    shown: ClassVar[str] = "M_{nu:g}({of})"
+
     of: Expr
     nu: float
-
-    def __str__(self) -> str:
-        return f"M_{self.nu:g}({self.of})"
 
 
 @dataclass(frozen=True)
 class Add(Expr):
     """u + v."""
 
+    shown: ClassVar[str] = "({left} + {right})"
+
     left: Expr
     right: Expr
-
-    def __str__(self) -> str:
-        return f"({self.left} + {self.right})"
 
 
 @dataclass(frozen=True)
 class Mul(Expr):
     """u · v."""
 
+    shown: ClassVar[str] = "{left} · {right}"
+
     left: Expr
     right: Expr
-
-    def __str__(self) -> str:
-        return f"{self.left} · {self.right}"
 
 
 @dataclass(frozen=True)
 class Unit(Expr):
     """u(x, x')/√(u(x, x) u(x', x')), and 0 where u(x, x) = 0."""
 
-    of: Expr
+    shown: ClassVar[str] = "unit({of})"
 
-    def __str__(self) -> str:
-        return f"unit({self.of})"
+    of: Expr
 
 
 @dataclass(frozen=True)
 class On(Expr):
     """The formula on some of the columns: positions, or a mask of all."""
 
+    shown: ClassVar[str] = "{of} on {columns}"
+
     of: Expr
     columns: tuple[int, ...] | tuple[bool, ...]
-
-    def __str__(self) -> str:
-        return f"{self.of} on {list(self.columns)}"
 
 
 @dataclass(frozen=True)
@@ -221,10 +218,9 @@ class Opaque(Expr):
     user's own with a `tile`.
     """
 
-    kernel: Kernel
+    shown: ClassVar[str] = "{kernel!r}"
 
-    def __str__(self) -> str:
-        return repr(self.kernel)
+    kernel: Kernel
 
 
 def _far(expr: Expr) -> float:  # noqa: PLR0911

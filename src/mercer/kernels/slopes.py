@@ -15,6 +15,7 @@ from mercer.engine.pairwise import (
     weighted_differences,
     weighted_signs,
 )
+from mercer.kernels import formula as f
 from mercer.kernels.columns import positions
 from mercer.kernels.evaluate import (
     DOT,
@@ -25,21 +26,6 @@ from mercer.kernels.evaluate import (
     shape_of,
     values,
 )
-from mercer.kernels.formula import (
-    Add,
-    Affine,
-    Const,
-    Exp,
-    Expr,
-    Matern,
-    Mul,
-    On,
-    Opaque,
-    Pair,
-    Pow,
-    Tanh,
-    Unit,
-)
 from mercer.kernels.matern import matern_slope
 
 if TYPE_CHECKING:
@@ -48,7 +34,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
 
 
-def slope(expr: Expr, x: Rows, y: Rows | None, w: Array) -> Array:  # -> (n, d)
+def slope(expr: f.Expr, x: Rows, y: Rows | None, w: Array) -> Array:  # -> (n, d)
     """Σ_j w_ij ∂k(x_i, y_j)/∂x_i; without y w_i ∂k(x_i, x_i)/∂x_i, both arguments moving.
 
     The chain rule from the outside in: each node multiplies the weights by its own derivative, and the
@@ -57,35 +43,35 @@ def slope(expr: Expr, x: Rows, y: Rows | None, w: Array) -> Array:  # -> (n, d)
     return _pulled(expr, x, y, w, _leaf)
 
 
-def radial_slope(expr: Expr, x: Rows, y: Rows) -> Array:  # -> (n, m)
+def radial_slope(expr: f.Expr, x: Rows, y: Rows) -> Array:  # -> (n, m)
     """[f'(‖x_i - y_j‖²)] of a formula that is a function f of it; 0 for a kink at a distance of 0."""
 
-    def leaf(end: Pair | Const, x: Rows, y: Rows | None, w: Array) -> Array:
+    def leaf(end: f.Pair | f.Const, x: Rows, y: Rows | None, w: Array) -> Array:
         del x, y
-        return w / end.unit**2 if isinstance(end, Pair) else np.zeros_like(w)
+        return w / end.unit**2 if isinstance(end, f.Pair) else np.zeros_like(w)
 
     return _pulled(expr, x, y, np.ones(shape_of(x, y)), leaf)
 
 
 def _pulled(  # noqa: PLR0911
-    expr: Expr, x: Rows, y: Rows | None, w: Array, leaf: Callable[..., Array]
+    expr: f.Expr, x: Rows, y: Rows | None, w: Array, leaf: Callable[..., Array]
 ) -> Array:
     match expr:
-        case Pair() | Const():
+        case f.Pair() | f.Const():
             return leaf(expr, x, y, w)
-        case Affine(of, scale):
+        case f.Affine(of, scale):
             return _pulled(of, x, y, w * scale, leaf)
-        case Add(left, right):
+        case f.Add(left, right):
             return _pulled(left, x, y, w, leaf) + _pulled(right, x, y, w, leaf)
-        case Mul(left, right):
+        case f.Mul(left, right):
             first = _pulled(left, x, y, w * values(right, x, y), leaf)
             return first + _pulled(right, x, y, w * values(left, x, y), leaf)
-        case On(of):
+        case f.On(of):
             some = _pulled(of, *on_columns(expr, x, y), w, leaf)
             return _spread(some, positions(expr.columns, x.shape[1]), x)
-        case Unit():
+        case f.Unit():
             return _unit_slope(expr, x, y, w)
-        case Opaque(kernel):
+        case f.Opaque(kernel):
             if y is None:
                 return w[:, None] * kernel.diag_slope(x)
             return kernel.tile_slope(x, y, w)
@@ -95,24 +81,24 @@ def _pulled(  # noqa: PLR0911
     return _pulled(of, x, y, own, leaf)
 
 
-def _own_slope(expr: Expr, of: Expr, x: Rows, y: Rows | None) -> Array:
+def _own_slope(expr: f.Expr, of: f.Expr, x: Rows, y: Rows | None) -> Array:
     """f'(u) of a node f(u), in a new array; 0 for a kink at u = 0."""
     match expr:
-        case Exp():
+        case f.Exp():
             return values(expr, x, y)
-        case Tanh():
+        case f.Tanh():
             out = values(expr, x, y)
             np.multiply(out, out, out=out)
             return np.subtract(1.0, out, out=out)
-        case Matern(_, nu):
+        case f.Matern(_, nu):
             out = matern_slope(root(of, x, y, math.sqrt(2.0) * math.sqrt(nu)), nu)
             out *= nu
             return out.astype(x.dtype, copy=False)
-        case Pow(_, p):
+        case f.Pow(_, p):
             if p == 1:
                 return np.ones(shape_of(x, y), dtype=x.dtype)
             with np.errstate(divide="ignore", invalid="ignore"):
-                out = values(Pow(of, p - 1), x, y)
+                out = values(f.Pow(of, p - 1), x, y)
             if p < 1:
                 out[np.isinf(out)] = 0.0
             out *= p
@@ -120,8 +106,8 @@ def _own_slope(expr: Expr, of: Expr, x: Rows, y: Rows | None) -> Array:
     raise TypeError(type(expr))
 
 
-def _leaf(end: Pair | Const, x: Rows, y: Rows | None, w: Array) -> Array:
-    if isinstance(end, Const) or (y is None and end.kind != "dot"):
+def _leaf(end: f.Pair | f.Const, x: Rows, y: Rows | None, w: Array) -> Array:
+    if isinstance(end, f.Const) or (y is None and end.kind != "dot"):
         return np.zeros(x.shape, dtype=x.dtype)
     if y is None:
         return np.asarray(2.0 * w[:, None] * dense(x))
@@ -139,7 +125,7 @@ def _spread(slopes: Array, columns: list[int], x: Rows) -> Array:
     return out
 
 
-def _unit_slope(expr: Unit, x: Rows, y: Rows | None, w: Array) -> Array:
+def _unit_slope(expr: f.Unit, x: Rows, y: Rows | None, w: Array) -> Array:
     # The quotient rule: k changes, and so does the length of φ(x) that it is divided by.
     if y is None:  # it is 1, or 0
         return np.zeros(x.shape, dtype=x.dtype)

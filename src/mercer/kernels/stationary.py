@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.engine.pairwise import manhattan_distances, scaled_distances
 from mercer.kernels import formula
-from mercer.kernels.bandwidth import check_width, gamma_from, median_distance
+from mercer.kernels.bandwidth import check_width
 from mercer.kernels.base import Kernel
 from mercer.kernels.formula import Affine, Exp, Expr, Pair, Pow
 from mercer.kernels.parameters import is_rule, number, positive
@@ -60,23 +59,10 @@ class RBF(Kernel):
 
     def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy with gamma as a number."""
+        if self.sigma is None:
+            return super().resolve(x, rng=rng, weights=weights)
         self.check_parameters()
-        if not self.is_data_dependent:
-            return type(self)(self._gamma)
-
-        def from_median() -> float:
-            median = median_distance(x, scaled_distances, rng=rng, weights=weights)
-            gamma = 0.5 / median / median
-            if gamma < float(np.finfo(np.float64).tiny):
-                msg = (
-                    f"Half of the rows are more than {median:.3g} apart, too large to be squared. Scale the "
-                    "columns (StandardScaler), or give gamma."
-                )
-                raise KernelError(msg)
-            return gamma
-
-        gamma = gamma_from(self.gamma, x, weights=weights, from_median=from_median)
-        return type(self)(gamma)
+        return type(self)(self._gamma)
 
     @property
     def _gamma(self) -> float:
@@ -120,18 +106,6 @@ class Laplacian(Kernel):
         """Gamma is positive."""
         check_width("gamma", self.gamma, kernel="Laplacian")
 
-    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
-        """A copy with gamma as a number."""
-        self.check_parameters()
-        if not self.is_data_dependent:
-            return type(self)(self.gamma)
-
-        def from_median() -> float:
-            return 1.0 / median_distance(x, manhattan_distances, rng=rng, weights=weights)
-
-        gamma = gamma_from(self.gamma, x, weights=weights, from_median=from_median)
-        return type(self)(gamma)
-
     def formula(self) -> Expr:
         return Exp(Affine(Pair("l1"), -number(self.gamma, self)))
 
@@ -151,14 +125,6 @@ class _LengthScale(Kernel):
         name = type(self).__name__
         if self.length_scale != "median":
             positive("length_scale", self.length_scale, kernel=name, hint=" or 'median'")
-
-    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
-        """A copy with the length scale as a number."""
-        self.check_parameters()
-        params = self.get_params(deep=False)
-        if self.is_data_dependent:
-            params["length_scale"] = median_distance(x, scaled_distances, rng=rng, weights=weights)
-        return type(self)(**params)
 
 
 class Matern(_LengthScale):

@@ -8,22 +8,9 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.kernels import Custom, GaussianProcess
+from mercer.kernels import formula as f
 from mercer.kernels.columns import positions
 from mercer.kernels.evaluate import DOT, inverse_lengths, values
-from mercer.kernels.formula import (
-    Add,
-    Affine,
-    Const,
-    Exp,
-    Expr,
-    Matern,
-    Mul,
-    On,
-    Pair,
-    Pow,
-    Tanh,
-    Unit,
-)
 from mercer.kernels.scaled import unit_rows as stored_unit_rows
 from mercer.onnx.matern import matern_values, require_closed_form
 from mercer.onnx.pairwise import (
@@ -59,7 +46,7 @@ def require_exportable(kernel: Kernel) -> None:
         )
         raise KernelError(msg)
     for node in expr.walk():
-        if isinstance(node, Matern):
+        if isinstance(node, f.Matern):
             require_closed_form(node.nu, kernel)
 
 
@@ -73,78 +60,78 @@ def diag(g: Graph, kernel: Kernel, x: Value, d: int) -> Value:  # (b, d) -> (b, 
     return _diag(g, kernel.tree(), x, d)
 
 
-def _tile(g: Graph, expr: Expr, x: Value, z: Array) -> Value:  # noqa: PLR0911
+def _tile(g: Graph, expr: f.Expr, x: Value, z: Array) -> Value:  # noqa: PLR0911
     match expr:
-        case Pair():
+        case f.Pair():
             return _pair(g, expr, x, z, 1.0)
-        case Affine(Pair() as of, scale, shift):
+        case f.Affine(f.Pair() as of, scale, shift):
             out = _pair(g, of, x, z, scale)
             return g.op("Add", out, shift) if shift else out
-        case Const(value):
+        case f.Const(value):
             return g.filled(x, len(z), value)
-        case Add(left, right):
+        case f.Add(left, right):
             return g.op("Add", _tile(g, left, x, z), _tile(g, right, x, z))
-        case Mul(left, right):
+        case f.Mul(left, right):
             return g.op("Mul", _tile(g, left, x, z), _tile(g, right, x, z))
-        case Pow(Pair(kind="sqdist") as of) if expr.whole is None:
+        case f.Pow(f.Pair(kind="sqdist") as of) if expr.whole is None:
             return _of_distance(g, expr, of, x, z)
-        case Matern(of, nu):
+        case f.Matern(of, nu):
             return _matern(g, of, nu, x, z)
-        case Tanh(of):
+        case f.Tanh(of):
             # In float64: of far rows the sum decides between -1 and 1, and what cancels in it is all that
             # counts.
             wide = g.at(np.float64)
             return narrowed(g, _function(wide, expr, _tile(wide, of, widened(g, x), z)))
-        case On(of, columns):
+        case f.On(of, columns):
             chosen = [c % z.shape[1] for c in positions(columns, z.shape[1])]
             return _tile(g, of, g.columns(x, chosen), z[:, chosen])
-        case Unit(of):
+        case f.Unit(of):
             return _unit(g, of, x, z)
     (of,) = expr.parts
     return _function(g, expr, _tile(g, of, x, z))
 
 
-def _diag(g: Graph, expr: Expr, x: Value, d: int) -> Value:  # noqa: PLR0911
+def _diag(g: Graph, expr: f.Expr, x: Value, d: int) -> Value:  # noqa: PLR0911
     if not any(node == DOT for node in expr.walk()):
         # Of distances nothing is left but zeros: one number for all rows.
         return g.store(values(expr, np.zeros((1, d)))[:, None])
     match expr:
-        case Pair():
+        case f.Pair():
             return g.squared_norms(x)
-        case Add(left, right):
+        case f.Add(left, right):
             return g.op("Add", _diag(g, left, x, d), _diag(g, right, x, d))
-        case Mul(left, right):
+        case f.Mul(left, right):
             return g.op("Mul", _diag(g, left, x, d), _diag(g, right, x, d))
-        case Tanh(of):
+        case f.Tanh(of):
             wide = g.at(np.float64)
             return narrowed(g, _function(wide, expr, _diag(wide, of, widened(g, x), d)))
-        case On(of, columns):
+        case f.On(of, columns):
             chosen = [c % d for c in positions(columns, d)]
             return _diag(g, of, g.columns(x, chosen), len(chosen))
-        case Unit(of):
+        case f.Unit(of):
             return _unit_diag(g, of, x, d)
     (of,) = expr.parts
     return _function(g, expr, _diag(g, of, x, d))
 
 
-def _function(g: Graph, expr: Expr, u: Value) -> Value:
+def _function(g: Graph, expr: f.Expr, u: Value) -> Value:
     """A function of one quantity, whatever that is of."""
     match expr:
-        case Affine(_, scale, shift):
+        case f.Affine(_, scale, shift):
             out = u if scale == 1.0 else g.op("Mul", u, scale)
             return g.op("Add", out, shift) if shift else out
-        case Exp():
+        case f.Exp():
             return g.op("Exp", u)
-        case Tanh():
+        case f.Tanh():
             return g.op("Tanh", nan_where_infinite(g, u))
-        case Pow(_, p) if p < 0:  # a heavy tail is not zero even where its base overflowed
+        case f.Pow(_, p) if p < 0:  # a heavy tail is not zero even where its base overflowed
             return g.op("Pow", nan_where_infinite(g, u), float(p))
-        case Pow(_, p):  # NaN below zero for a broken p, where mercer refuses
+        case f.Pow(_, p):  # NaN below zero for a broken p, where mercer refuses
             return g.op("Pow", u, float(p)) if expr.whole is None else g.power(u, expr.whole)
     raise TypeError(type(expr))
 
 
-def _pair(g: Graph, pair: Pair, x: Value, z: Array, scale: float) -> Value:
+def _pair(g: Graph, pair: f.Pair, x: Value, z: Array, scale: float) -> Value:
     if pair.kind == "sqdist":
         return squared_distances(g, x, z, scale / pair.unit**2)
     if pair.kind == "dot":
@@ -165,21 +152,21 @@ def narrowed(g: Graph, x: Value) -> Value:
 
 
 # ── functions of the distance that show what cancelled in its square ────────
-def _of_distance(g: Graph, expr: Pow, of: Pair, x: Value, z: Array) -> Value:
+def _of_distance(g: Graph, expr: f.Pow, of: f.Pair, x: Value, z: Array) -> Value:
     wide = g.at(np.float64)
     squares = by_differences(wide, widened(g, x), z, 1.0 / of.unit**2)
     return narrowed(g, _function(wide, expr, squares))
 
 
-def _matern(g: Graph, of: Expr, nu: float, x: Value, z: Array) -> Value:
+def _matern(g: Graph, of: f.Expr, nu: float, x: Value, z: Array) -> Value:
     # In float64, whatever comes in: the square root would show what cancelled in ‖x - z‖², and powers of s
     # overflow in float32 where the product with exp(-s) is an ordinary number.
     wide, rows = g.at(np.float64), widened(g, x)
-    if nu == 0.5 and g.is_double and isinstance(of, Pair) and of.kind == "sqdist":
+    if nu == 0.5 and g.is_double and isinstance(of, f.Pair) and of.kind == "sqdist":
         # A kink at zero: 1e-16 in s² would be 1e-8 in the value.
         squares = by_differences(wide, rows, z, 2.0 * nu / of.unit**2)
     else:
-        squares = _tile(wide, Affine(of, 2.0 * nu), rows, z)
+        squares = _tile(wide, f.Affine(of, 2.0 * nu), rows, z)
     return narrowed(g, matern_values(wide, squares, nu))
 
 
@@ -189,7 +176,7 @@ MOST = 1e140
 SMALL_ENTRY = 1e-20  # a row of nothing larger may have a k(x, x) that vanished
 
 
-def _unit(g: Graph, of: Expr, x: Value, z: Array) -> Value:
+def _unit(g: Graph, of: f.Expr, x: Value, z: Array) -> Value:
     if of == DOT:
         return dots(g, unit_rows(g, x), np.asarray(stored_unit_rows(z)[0]))
     # In float64: k(x, x) is a square, and beyond float32 where x is an ordinary number.
@@ -203,7 +190,7 @@ def _unit(g: Graph, of: Expr, x: Value, z: Array) -> Value:
     return narrowed(g, wide.op("Mul", product, np.where(lost, np.nan, inverse_lengths(of, z))))
 
 
-def _own_lengths(g: Graph, of: Expr, x: Value, d: int) -> Value:  # -> (b, 1), or (1, 1)
+def _own_lengths(g: Graph, of: f.Expr, x: Value, d: int) -> Value:  # -> (b, 1), or (1, 1)
     """√k(x, x), and NaN where it is out of range, or below zero, where mercer refuses."""
     own = g.op("Sqrt", _diag(g, of, x, d))
     own = nan_where_lost(g, own, x, SMALL_ENTRY)
@@ -212,7 +199,7 @@ def _own_lengths(g: Graph, of: Expr, x: Value, d: int) -> Value:  # -> (b, 1), o
     return g.op("Where", g.op("Or", outside, small), np.nan, own)
 
 
-def _unit_diag(g: Graph, of: Expr, x: Value, d: int) -> Value:
+def _unit_diag(g: Graph, of: f.Expr, x: Value, d: int) -> Value:
     if of == DOT:
         return _is_positive(g, extents(g, x))
     wide = g.at(np.float64)

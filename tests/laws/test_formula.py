@@ -37,6 +37,8 @@ from mercer.preimage import Distances, FixedPoint, Gradient
 class GeneralisedCauchy(Kernel):
     """(1 + (‖x - x'‖/l)^a)^(-b/a), a kernel for 0 < a ≤ 2 and b > 0 (Gneiting & Schlather 2004)."""
 
+    proof = "it is a positive mixture of powered exponentials"
+
     def __init__(self, a=1.0, b=2.0, length_scale=1.0):
         self.a = a
         self.b = b
@@ -45,9 +47,6 @@ class GeneralisedCauchy(Kernel):
     def formula(self):
         far = Pow(Pair("sqdist", self.length_scale), 0.5 * self.a)
         return Pow(Affine(far, 1.0, 1.0), -self.b / self.a)
-
-    def why_valid(self):
-        return "it is a positive mixture of powered exponentials"
 
 
 CAUCHY = GeneralisedCauchy(1.5, 2.0, 1.3)
@@ -213,8 +212,8 @@ PROPERTIES = {
     Cosine(): (False, False, False, False, False, True),
     Constant(2.0): (True, True, False, False, False, False),
     RBF() + 1.0: (True, True, False, False, False, False),
-    RBF() * Matern() + 2.0 * RBF(): (True, True, True, False, False, False),
-    -RBF(): (True, False, True, False, False, False),
+    RBF() * Matern() + 2.0 * RBF(): (True, True, False, False, False, False),
+    -RBF(): (True, False, False, False, False, False),
     RBF().on([0]): (True, False, False, False, False, False),
     RBF() + Chi2(): (False, False, False, True, True, False),
     Polynomial(2).normalised(): (False, False, False, False, False, True),

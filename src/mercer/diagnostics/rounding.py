@@ -13,9 +13,9 @@ import numpy as np
 from mercer.engine.pairwise import NEAR, dense, lengths, squared_norms
 from mercer.kernels import GaussianProcess
 from mercer.kernels import formula as f
-from mercer.kernels.columns import picked
 from mercer.kernels.evaluate import values
 from mercer.kernels.matern import LARGE_NU, matern_slope
+from mercer.kernels.rows import picked
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows

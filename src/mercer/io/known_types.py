@@ -82,13 +82,12 @@ def known_type(name: str) -> Known | None:
     A kernel with a formula is registered by the name of its class (`mercer.kernels.base.FORMULAS`). Names of
     the tables come first.
     """
+    from mercer.io.known_kernels import of_formula
     from mercer.kernels.base import FORMULAS
 
     if name in table() or name not in FORMULAS:
         return table().get(name)
-    kind = FORMULAS[name]
-    fields = dict.fromkeys(kind._param_names(), "any")
-    return Known(f"{kind.__module__}:{kind.__qualname__}", fields, kind=kind)
+    return of_formula(FORMULAS[name], "any")
 
 
 def name_of(value: Any) -> str | None:

@@ -61,6 +61,13 @@ class Combined(Kernel):
         """Whether all parts may run on threads."""
         return all(child.parallel for child in self.children)
 
+    def why_valid(self) -> str | None:
+        """What was done to them, and why each of them is a kernel."""
+        parts = [(child, child.why_valid()) for child in self.children]
+        if self.proof is None or any(why is None for _, why in parts):
+            return None
+        return f"{self.proof} [{'; '.join(f'{child!r}: {why}' for child, why in parts)}]"
+
 
 class _Binary(Combined):
     """Two kernels, side by side."""
@@ -69,22 +76,14 @@ class _Binary(Combined):
         self.left = left
         self.right = right
 
-    def _both_valid(self, name: str) -> str | None:
-        left, right = self.left.why_valid(), self.right.why_valid()
-        if left is None or right is None:
-            return None
-        return f"{name} of kernels is a kernel [{self.left!r}: {left}; {self.right!r}: {right}]"
-
 
 class Sum(_Binary):
     """k₁ + k₂: the maps side by side."""
 
+    proof = "a sum of kernels is a kernel"
+
     def formula(self) -> Expr:
         return Add(self.left.tree(), self.right.tree())
-
-    def why_valid(self) -> str | None:
-        """A sum of kernels is a kernel."""
-        return self._both_valid("a sum")
 
     def __repr__(self) -> str:
         return f"{self.left!r} + {self.right!r}"
@@ -93,29 +92,19 @@ class Sum(_Binary):
 class Product(_Binary):
     """k₁ · k₂: every feature of one map times every feature of the other (Schur)."""
 
+    proof = "a product (Schur) of kernels is a kernel"
+
     def formula(self) -> Expr:
         return Mul(self.left.tree(), self.right.tree())
-
-    def why_valid(self) -> str | None:
-        """A product of kernels is a kernel (Schur)."""
-        return self._both_valid("a product (Schur)")
 
     def __repr__(self) -> str:
         return f"{bracketed(self.left)} * {bracketed(self.right)}"
 
 
-class Unary(Combined):
-    """One kernel, changed."""
-
-    kernel: Kernel
-
-    def _inner_valid(self, why: str) -> str | None:
-        inner = self.kernel.why_valid()
-        return None if inner is None else f"{why} [{self.kernel!r}: {inner}]"
-
-
-class Scale(Unary):
+class Scale(Combined):
     """c · k."""
+
+    proof = "a non-negative multiple of a kernel is a kernel"
 
     def __init__(self, kernel: Kernel, factor: float) -> None:
         self.kernel = kernel
@@ -130,17 +119,17 @@ class Scale(Unary):
         return Affine(self.kernel.tree(), float(self.factor))
 
     def why_valid(self) -> str | None:
-        """A non-negative multiple of a kernel is a kernel."""
-        if self.factor < 0:
-            return None
-        return self._inner_valid("a non-negative multiple of a kernel is a kernel")
+        """Not for a negative factor."""
+        return super().why_valid() if self.factor >= 0 else None
 
     def __repr__(self) -> str:
         return f"{self.factor!r} * {bracketed(self.kernel)}"
 
 
-class Power(Unary):
+class Power(Combined):
     """k^p."""
+
+    proof = "a whole power is a product of kernels (Schur)"
 
     def __init__(self, kernel: Kernel, exponent: int) -> None:
         self.kernel = kernel
@@ -155,10 +144,6 @@ class Power(Unary):
 
     def formula(self) -> Expr:
         return Pow(self.kernel.tree(), int(self.exponent))
-
-    def why_valid(self) -> str | None:
-        """A whole power is a product of kernels."""
-        return self._inner_valid("a whole power is a product of kernels (Schur)")
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel)} ** {self.exponent!r}"

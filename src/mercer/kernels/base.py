@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import KernelError, NoFiniteMapError
+from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
 from mercer._core.knobs import meant
 from mercer._core.spelling import spelled
@@ -43,6 +43,8 @@ class Kernel:
 
     # Tiles of a kernel written in NumPy may run side by side; those of a user's function may not.
     parallel: ClassVar[bool] = True
+    # Why it is a kernel, whatever its parameters; see `why_valid`.
+    proof: ClassVar[str | None] = None
     # Parameters, each a positive number, that may be a rule to read them off the data.
     rules: ClassVar[tuple[str, ...]] = ()
 
@@ -295,15 +297,17 @@ class Kernel:
     # ── what is known about it ──────────────────────────────────────────────
     def why_valid(self) -> str | None:
         """Why every data set gives a positive semi-definite matrix; None where that is not known."""
-        return None
+        return self.proof
 
     def feature_map(self, d: int) -> FeatureMap:
         """The explicit φ with φ(x)·φ(x') = k(x, x') on `d` features, where it has finite dimension."""
         from mercer.kernels.feature_map import map_of
 
         self.check_parameters()
-        if self.map_dimension(d) is not None:
-            return map_of(self.tree(), d)
+        if self.formula_known and map_of(self.shape(), d) is not None:
+            found = map_of(self.tree(), d)
+            assert found is not None  # a width changes nothing about that
+            return found
         for child in self.children:
             if child.map_dimension(d) is None:
                 return child.feature_map(d)  # which says why not
@@ -320,62 +324,44 @@ class Kernel:
         raise NoFiniteMapError(msg)
 
     def map_dimension(self, d: int) -> int | None:
-        """Number of columns of `feature_map(d)` without building it; None when there is no map."""
-        from mercer.kernels.feature_map import map_width
+        """Number of columns of `feature_map(d)`, none of which is made; None when there is no map."""
+        from mercer.kernels.feature_map import map_of
 
-        return map_width(self.shape(), d) if self.formula_known else None
+        try:
+            found = map_of(self.shape(), d) if self.formula_known else None
+        except InputError:  # its coefficients are out of range
+            return None
+        return None if found is None else found.dimension
 
     # ── algebra ─────────────────────────────────────────────────────────────
     def __add__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Sum, operand
-
-        return Sum(operand(self), operand(other))
+        return _made("Sum", self, other)
 
     def __radd__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Sum, operand
-
-        return Sum(operand(other), operand(self))
+        return _made("Sum", other, self)
 
     def __sub__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Scale, Sum, operand
-
-        return Sum(operand(self), Scale(operand(other), -1.0))
+        return _made("Sum", self, _made("Scale", other, number=-1.0))
 
     def __neg__(self) -> Kernel:
-        from mercer.kernels.algebra import Scale, operand
-
-        return Scale(operand(self), -1.0)
+        return _made("Scale", self, number=-1.0)
 
     def __mul__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Product, Scale, is_number, operand
-
-        left = operand(self)
-        return Scale(left, other) if is_number(other) else Product(left, operand(other))
+        return _made("Product", self, other)
 
     def __rmul__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Product, Scale, is_number, operand
-
-        right = operand(self)
-        return Scale(right, other) if is_number(other) else Product(operand(other), right)
+        return _made("Product", other, self)
 
     def __pow__(self, exponent: int) -> Kernel:
-        from mercer.kernels.algebra import Power, operand
-
-        return Power(operand(self), exponent)
+        return _made("Power", self, number=exponent)
 
     def on(self, columns: Sequence[int] | Sequence[bool]) -> Kernel:
         """This kernel, looking at some of the columns only: their positions, or a mask of all."""
-        from mercer.kernels.algebra import operand
-        from mercer.kernels.derived import OnColumns
-
-        return OnColumns(operand(self), columns)
+        return _made("OnColumns", self, number=columns)
 
     def normalised(self) -> Kernel:
         """k(x, x') / √(k(x, x) k(x', x')): every point gets length one in feature space."""
-        from mercer.kernels.algebra import operand
-        from mercer.kernels.derived import Normalised
-
-        return Normalised(operand(self))
+        return _made("Normalised", self)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in self._shown_params().items())
@@ -383,3 +369,13 @@ class Kernel:
 
     def _shown_params(self) -> dict[str, Any]:
         return {k: plain(v) for k, v in self.get_params(deep=False).items()}
+
+
+def _made(name: str, *parts: Any, **number: Any) -> Kernel:
+    """A new kernel of old ones, which are kernels, names of kernels or numbers."""
+    from mercer.kernels.algebra import is_number, operand
+
+    if name == "Product" and any(map(is_number, parts)):  # a number scales a kernel
+        other, factor = sorted(parts, key=is_number)
+        return _made("Scale", other, factor=factor)
+    return FORMULAS[name](*map(operand, parts), *number.values())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from mercer._core.errors import KernelError
-from mercer.kernels.algebra import Unary, bracketed
-from mercer.kernels.columns import picked, positions
+from mercer.kernels.algebra import Combined, bracketed
 from mercer.kernels.formula import Expr, On, Unit
+from mercer.kernels.rows import picked, positions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
 
 
-class OnColumns(Unary):
+class OnColumns(Combined):
     """k(x[columns], x'[columns])."""
+
+    proof = "choosing columns is a map of the points"
 
     def __init__(self, kernel: Kernel, columns: Sequence[int] | Sequence[bool]) -> None:
         self.kernel = kernel
@@ -39,10 +41,6 @@ class OnColumns(Unary):
     def formula(self) -> Expr:
         return On(self.kernel.tree(), tuple(self.columns))
 
-    def why_valid(self) -> str | None:
-        """Dropping columns is a map of the points."""
-        return self._inner_valid("choosing columns is a map of the points")
-
     def __repr__(self) -> str:
         try:
             columns = positions(self.columns)
@@ -53,18 +51,16 @@ class OnColumns(Unary):
         return f"{bracketed(self.kernel)}.on({columns!r})"
 
 
-class Normalised(Unary):
+class Normalised(Combined):
     """k(x, x') / √(k(x, x) k(x', x')), with 0 where k(x, x) = 0."""
+
+    proof = "scaling each φ(x) to length one leaves a dot product"
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
 
     def formula(self) -> Expr:
         return Unit(self.kernel.tree())
-
-    def why_valid(self) -> str | None:
-        """Scaling each φ(x) to length one keeps dot products dot products."""
-        return self._inner_valid("scaling each φ(x) to length one leaves a dot product")
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel)}.normalised()"

@@ -23,12 +23,10 @@ class Linear(Kernel):
     array([[11.]])
     """
 
+    proof = "it is the dot product of the points themselves"
+
     def formula(self) -> Expr:
         return Pair("dot")
-
-    def why_valid(self) -> str | None:
-        """It is the dot product of the points themselves."""
-        return "it is the dot product of the points themselves"
 
 
 class _WithGamma(Kernel):
@@ -135,9 +133,7 @@ class Cosine(Kernel):
     array([[0.7071]])
     """
 
+    proof = "it is the dot product of the points, each scaled to length one"
+
     def formula(self) -> Expr:
         return Unit(Pair("dot"))
-
-    def why_valid(self) -> str | None:
-        """It is the dot product of the points after scaling each to length one."""
-        return "it is the dot product of the points, each scaled to length one"

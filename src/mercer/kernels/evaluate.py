@@ -20,8 +20,8 @@ from mercer.engine.pairwise import (
     squared_norms,
 )
 from mercer.kernels import formula as f
-from mercer.kernels.columns import picked
 from mercer.kernels.matern import matern
+from mercer.kernels.rows import picked
 from mercer.kernels.scaled import Scaled, divided_rows, in_range, unit_rows
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from mercer._core.errors import InputError
 from mercer.kernels import formula as f
-from mercer.kernels.columns import positions
 from mercer.kernels.map_algebra import ComposedMap, ProductMap, ScaledMap, SumMap, UnitMap
 from mercer.kernels.map_base import FeatureMap, check_not_negative, check_whole
 from mercer.kernels.monomials import (
@@ -23,6 +22,7 @@ from mercer.kernels.monomials import (
     steps,
 )
 from mercer.kernels.parameters import positive
+from mercer.kernels.rows import positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -286,61 +286,37 @@ def _monomials(expr: f.Pow) -> tuple[f.Expr, int, float, float] | None:
     return expr.of, p, 1.0, 0.0
 
 
-def map_width(expr: f.Expr, d: int) -> int | None:  # noqa: PLR0911
-    """The number of columns of `map_of`, without building it; None when there is no map."""
+def map_of(expr: f.Expr, d: int) -> FeatureMap | None:  # noqa: PLR0911
+    """φ with φ(x)·φ(x') = k(x, x') on `d` features; None where it has no finite dimension."""
     match expr:
         case f.Pair(kind="dot"):
-            return d
-        case f.Const(value) if value >= 0:
-            return 1
-        case f.Pow():
-            power = _monomials(expr)
-            inner = None if power is None else map_width(power[0], d)
-            if power is None or inner is None:
-                return None
-            return n_monomials(inner, power[1], homogeneous=power[3] == 0)
-        case f.Affine(of, scale, shift) if scale >= 0 and shift >= 0:
-            inner = map_width(of, d)
-            return None if inner is None else inner + (shift > 0)
-        case f.Add(left, right) | f.Mul(left, right):
-            first, second = map_width(left, d), map_width(right, d)
-            if first is None or second is None:
-                return None
-            return first + second if isinstance(expr, f.Add) else first * second
-        case f.On(of, columns):
-            return map_width(of, len(positions(columns, d)))
-        case f.Unit(of):
-            return map_width(of, d)
-        case f.Opaque(kernel):
-            return kernel.map_dimension(d)
-    return None
-
-
-def map_of(expr: f.Expr, d: int) -> FeatureMap:  # noqa: PLR0911
-    """φ with φ(x)·φ(x') = k(x, x') on `d` features, of a formula that has a `map_width`."""
-    match expr:
-        case f.Pair():
             return IdentityMap(d)
-        case f.Const(value):
+        case f.Const(value) if value >= 0:
             return PolynomialMap(d, 0, gamma=1.0, coef0=1.0).scaled(value)
         case f.Pow():
             power = _monomials(expr)
-            assert power is not None  # it has a width
-            of, p, gamma, coef0 = power
-            inner = map_of(of, d)
+            inner = None if power is None else map_of(power[0], d)
+            if power is None or inner is None:
+                return None
+            _, p, gamma, coef0 = power
             return PolynomialMap(inner.dimension, p, gamma=gamma, coef0=coef0).after(inner)
-        case f.Affine(of, scale, shift):
-            inner = map_of(of, d).scaled(scale)
-            return SumMap(inner, map_of(f.Const(shift), d)) if shift else inner
-        case f.Add(left, right):
-            return SumMap(map_of(left, d), map_of(right, d))
-        case f.Mul(left, right):
-            return ProductMap(map_of(left, d), map_of(right, d))
+        case f.Affine(of, scale, shift) if shift > 0:
+            return map_of(f.Add(f.Affine(of, scale), f.Const(shift)), d)
+        case f.Add(left, right) | f.Mul(left, right):
+            first, second = map_of(left, d), map_of(right, d)
+            if first is None or second is None:
+                return None
+            return SumMap(first, second) if isinstance(expr, f.Add) else ProductMap(first, second)
+        case f.Opaque(kernel):
+            return None if kernel.map_dimension(d) is None else kernel.feature_map(d)
+        case f.Affine(of, scale, shift) if scale >= 0 and shift == 0:
+            inner = map_of(of, d)
+            return None if inner is None else inner.scaled(scale)
         case f.On(of, columns):
             chosen = positions(columns, d)
-            return map_of(of, len(chosen)).after(ColumnsMap(d, chosen))
+            inner = map_of(of, len(chosen))
+            return None if inner is None else inner.after(ColumnsMap(d, chosen))
         case f.Unit(of):
-            return UnitMap(map_of(of, d))
-        case f.Opaque(kernel):
-            return kernel.feature_map(d)
-    raise TypeError(type(expr))
+            inner = map_of(of, d)
+            return None if inner is None else UnitMap(inner)
+    return None

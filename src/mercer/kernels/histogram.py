@@ -20,6 +20,8 @@ class Chi2(Kernel):
     array([[0.1353]])
     """
 
+    proof = "its exponent is conditionally negative definite on non-negative data (Schoenberg)"
+
     def __init__(self, gamma: float = 1.0) -> None:
         self.gamma = gamma
 
@@ -29,7 +31,3 @@ class Chi2(Kernel):
 
     def formula(self) -> Expr:
         return Exp(Affine(Pair("chi2"), -self.gamma))
-
-    def why_valid(self) -> str | None:
-        """The distance is conditionally negative definite on non-negative rows (Schoenberg)."""
-        return "its exponent is conditionally negative definite on non-negative data (Schoenberg)"

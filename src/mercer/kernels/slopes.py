@@ -16,7 +16,6 @@ from mercer.engine.pairwise import (
     weighted_signs,
 )
 from mercer.kernels import formula as f
-from mercer.kernels.columns import positions
 from mercer.kernels.evaluate import (
     DOT,
     inverse_lengths,
@@ -27,6 +26,7 @@ from mercer.kernels.evaluate import (
     values,
 )
 from mercer.kernels.matern import matern_slope
+from mercer.kernels.rows import positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

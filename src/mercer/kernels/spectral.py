@@ -16,9 +16,9 @@ from scipy import special
 
 from mercer._core.errors import KernelError
 from mercer.kernels.algebra import Constant, Power, Product, Scale, Sum
-from mercer.kernels.columns import positions
 from mercer.kernels.derived import Normalised, OnColumns
 from mercer.kernels.parameters import number
+from mercer.kernels.rows import positions
 from mercer.kernels.stationary import RBF, Laplacian, Matern, RationalQuadratic
 
 if TYPE_CHECKING:

@@ -34,6 +34,8 @@ class RBF(Kernel):
     array([[0.6065]])
     """
 
+    proof = "the Gaussian is the Fourier transform of a positive measure (Bochner)"
+
     rules = ("gamma",)
 
     def __init__(self, gamma: float | str | None = "median", *, sigma: float | None = None) -> None:
@@ -73,10 +75,6 @@ class RBF(Kernel):
     def formula(self) -> Expr:
         return Exp(Affine(Pair("sqdist"), -self._gamma))
 
-    def why_valid(self) -> str | None:
-        """Bochner: the Fourier transform of a Gaussian is a Gaussian, hence positive."""
-        return "the Gaussian is the Fourier transform of a positive measure (Bochner)"
-
     def _shown_params(self) -> dict[str, Any]:
         shown = super()._shown_params()
         shown.pop("gamma" if self.sigma is not None else "sigma")
@@ -97,6 +95,10 @@ class Laplacian(Kernel):
     array([[0.1353]])
     """
 
+    proof = (
+        "exp(-γ|t|) is the Fourier transform of a positive measure, and products of such are too"
+    )
+
     rules = ("gamma",)
 
     def __init__(self, gamma: float | str | None = "median") -> None:
@@ -108,10 +110,6 @@ class Laplacian(Kernel):
 
     def formula(self) -> Expr:
         return Exp(Affine(Pair("l1"), -number(self.gamma, self)))
-
-    def why_valid(self) -> str | None:
-        """Each factor exp(-γ|t|) is the Fourier transform of a Cauchy density."""
-        return "exp(-γ|t|) is the Fourier transform of a positive measure, and products of such are too"
 
 
 class _LengthScale(Kernel):
@@ -143,6 +141,8 @@ class Matern(_LengthScale):
     array([[0.3679]])
     """
 
+    proof = "its spectral density is a positive Student t density (Bochner)"
+
     def __init__(self, nu: float = 1.5, length_scale: float | str | None = "median") -> None:
         self.nu = nu
         self.length_scale = length_scale
@@ -158,10 +158,6 @@ class Matern(_LengthScale):
         if self.nu == np.inf:
             return Exp(Affine(squares, -0.5))
         return formula.Matern(squares, float(self.nu))
-
-    def why_valid(self) -> str | None:
-        """Its spectral density is that of a Student t distribution, hence positive."""
-        return "its spectral density is a positive Student t density (Bochner)"
 
 
 class RationalQuadratic(_LengthScale):
@@ -179,6 +175,8 @@ class RationalQuadratic(_LengthScale):
     array([[0.3333]])
     """
 
+    proof = "it is a positive mixture of Gaussians of all widths"
+
     def __init__(self, alpha: float = 1.0, length_scale: float | str | None = "median") -> None:
         self.alpha = alpha
         self.length_scale = length_scale
@@ -191,7 +189,3 @@ class RationalQuadratic(_LengthScale):
     def formula(self) -> Expr:
         squares = Pair("sqdist", number(self.length_scale, self))
         return Pow(Affine(squares, 0.5 / self.alpha, 1.0), -float(self.alpha))
-
-    def why_valid(self) -> str | None:
-        """It is a mixture of Gaussians whose inverse widths are gamma-distributed."""
-        return "it is a positive mixture of Gaussians of all widths"

@@ -9,8 +9,8 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer.kernels import Custom, GaussianProcess
 from mercer.kernels import formula as f
-from mercer.kernels.columns import positions
 from mercer.kernels.evaluate import DOT, inverse_lengths, values
+from mercer.kernels.rows import positions
 from mercer.kernels.scaled import unit_rows as stored_unit_rows
 from mercer.onnx.matern import matern_values, require_closed_form
 from mercer.onnx.pairwise import (

@@ -38,8 +38,11 @@ _HINT = " or one of 'median', 'scale', '1/d'"
 
 
 def check_width(name: str, value: Any, *, kernel: str) -> None:
-    """A width is a positive number, None or the name of a rule."""
-    if isinstance(value, str):
+    """A γ is a positive number, None or the name of a rule; a length is a number or the median."""
+    if name != "gamma":
+        if value != "median":
+            positive(name, value, kernel=kernel, hint=" or 'median'")
+    elif isinstance(value, str):
         if value not in RULES:
             msg = f"{kernel}({name}={value!r}): no such rule. {nearest(value, RULES)}"
             raise KernelError(msg)

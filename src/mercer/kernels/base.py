@@ -11,7 +11,7 @@ from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
 from mercer._core.knobs import meant
 from mercer._core.spelling import spelled
-from mercer.kernels.bandwidth import width_from
+from mercer.kernels.bandwidth import check_width, width_from
 from mercer.kernels.evaluate import check_rows, values
 from mercer.kernels.formula import Expr, Opaque
 from mercer.kernels.parameters import constructor_names, is_rule, plain, same
@@ -54,10 +54,8 @@ class Kernel:
         own = vars(cls)
         if "formula" in own:
             cls._inherited = own["formula"]
-            held = FORMULAS.get(cls.__name__)
-            if held is None or not held.__module__.startswith(
-                "mercer."
-            ):  # a name of ours stays ours
+            held = FORMULAS.setdefault(cls.__name__, cls)
+            if not held.__module__.startswith("mercer."):  # a name of mercer's own stays that
                 FORMULAS[cls.__name__] = cls
         elif "tile" in own or "tile_diag" in own:
             # Another function than that of the class above, which `super().tile` still computes.
@@ -283,6 +281,8 @@ class Kernel:
 
     def check_parameters(self) -> None:
         """Raise a `KernelError` when a parameter has an impossible value."""
+        for name in self.rules:
+            check_width(name, getattr(self, name), kernel=type(self).__name__)
         for child in self.children:
             child.check_parameters()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mercer._core.errors import KernelError
-from mercer.kernels.bandwidth import check_width
 from mercer.kernels.base import Kernel
 from mercer.kernels.formula import Affine, Expr, Pair, Pow, Tanh, Unit
 from mercer.kernels.parameters import finite, number
@@ -41,7 +40,7 @@ class _WithGamma(Kernel):
         if self.gamma == "median":
             msg = f"{name}(gamma='median'): a dot product has no distance. Use a number, 'scale' or '1/d'."
             raise KernelError(msg)
-        check_width("gamma", self.gamma, kernel=name)
+        super().check_parameters()
 
 
 class Polynomial(_WithGamma):

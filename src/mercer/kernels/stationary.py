@@ -8,7 +8,6 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.kernels import formula
-from mercer.kernels.bandwidth import check_width
 from mercer.kernels.base import Kernel
 from mercer.kernels.formula import Affine, Exp, Expr, Pair, Pow
 from mercer.kernels.parameters import is_rule, number, positive
@@ -49,7 +48,7 @@ class RBF(Kernel):
 
     def check_parameters(self) -> None:
         """Gamma or sigma, and positive."""
-        check_width("gamma", self.gamma, kernel="RBF")
+        super().check_parameters()
         if self.sigma is not None:
             positive("sigma", self.sigma, kernel="RBF")
             if self.gamma != "median":
@@ -61,7 +60,7 @@ class RBF(Kernel):
 
     def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy with gamma as a number."""
-        if self.sigma is None:
+        if self.is_data_dependent:
             return super().resolve(x, rng=rng, weights=weights)
         self.check_parameters()
         return type(self)(self._gamma)
@@ -104,28 +103,11 @@ class Laplacian(Kernel):
     def __init__(self, gamma: float | str | None = "median") -> None:
         self.gamma = gamma
 
-    def check_parameters(self) -> None:
-        """Gamma is positive."""
-        check_width("gamma", self.gamma, kernel="Laplacian")
-
     def formula(self) -> Expr:
         return Exp(Affine(Pair("l1"), -number(self.gamma, self)))
 
 
-class _LengthScale(Kernel):
-    """A kernel of ‖x - x'‖/l, whose l may be the median distance."""
-
-    length_scale: float | str | None
-    rules = ("length_scale",)
-
-    def check_parameters(self) -> None:
-        """The length scale is positive, or the word median."""
-        name = type(self).__name__
-        if self.length_scale != "median":
-            positive("length_scale", self.length_scale, kernel=name, hint=" or 'median'")
-
-
-class Matern(_LengthScale):
+class Matern(Kernel):
     """2^(1-ν)/Γ(ν) · s^ν K_ν(s), with s = √(2ν) ‖x - x'‖/l.
 
     Parameters
@@ -142,6 +124,7 @@ class Matern(_LengthScale):
     """
 
     proof = "its spectral density is a positive Student t density (Bochner)"
+    rules = ("length_scale",)
 
     def __init__(self, nu: float = 1.5, length_scale: float | str | None = "median") -> None:
         self.nu = nu
@@ -160,7 +143,7 @@ class Matern(_LengthScale):
         return formula.Matern(squares, float(self.nu))
 
 
-class RationalQuadratic(_LengthScale):
+class RationalQuadratic(Kernel):
     """(1 + ‖x - x'‖²/(2αl²))^(-α).
 
     Parameters
@@ -176,6 +159,7 @@ class RationalQuadratic(_LengthScale):
     """
 
     proof = "it is a positive mixture of Gaussians of all widths"
+    rules = ("length_scale",)
 
     def __init__(self, alpha: float = 1.0, length_scale: float | str | None = "median") -> None:
         self.alpha = alpha

@@ -38,6 +38,7 @@ class GeneralisedCauchy(Kernel):
     """(1 + (‖x - x'‖/l)^a)^(-b/a), a kernel for 0 < a ≤ 2 and b > 0 (Gneiting & Schlather 2004)."""
 
     proof = "it is a positive mixture of powered exponentials"
+    rules = ("length_scale",)
 
     def __init__(self, a=1.0, b=2.0, length_scale=1.0):
         self.a = a
@@ -66,6 +67,17 @@ def test_it_fits_as_its_matrix_does(cloud):
     wanted = KernelPCA(4, kernel="precomputed").fit(CAUCHY(cloud))
     np.testing.assert_allclose(model.eigenvalues_, wanted.eigenvalues_, rtol=1e-9)
     assert mercer.check_kernel(CAUCHY, cloud).valid
+
+
+def test_its_width_may_be_read_off_the_data(cloud):
+    waiting = GeneralisedCauchy(length_scale="median")
+    assert waiting.is_data_dependent
+    assert waiting.shift_invariant
+    found = waiting.resolve(cloud, rng=np.random.default_rng(0))
+    wanted = Matern(length_scale="median").resolve(cloud, rng=np.random.default_rng(0))
+    assert found.length_scale == wanted.length_scale
+    with pytest.raises(KernelError, match="length_scale > 0"):
+        GeneralisedCauchy(length_scale=-1.0)(cloud)
 
 
 def test_it_has_slopes(cloud, rng):
@@ -233,4 +245,4 @@ def test_properties(kernel):
 def test_a_formula_is_printed():
     assert str(Polynomial(2, 0.5).formula()) == "(0.5 x·x' + 1)^2"
     assert str((RBF(0.3) + 1.0).formula()) == "(exp (-0.3 ‖x - x'‖²) + 1)"
-    assert str(Exp(Affine(Pair("sqdist", 2.0), -0.5))) == "exp (-0.5 ‖x - x'‖²/2²)"
+    assert str(Exp(Affine(Pair("sqdist", 2.0), -0.5))) == "exp (-0.5 (‖x - x'‖²/2²))"

@@ -104,7 +104,7 @@ class Pair(Expr):
 
     def __str__(self) -> str:
         shown = _SHOWN[self.kind]
-        return shown if self.unit == 1.0 else f"{shown}/{self.unit:g}²"
+        return shown if self.unit == 1.0 else f"({shown}/{self.unit:g}²)"
 
 
 @dataclass(frozen=True)

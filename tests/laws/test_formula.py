@@ -116,6 +116,22 @@ def test_it_becomes_a_graph(dtype, tolerance, cloud):
     )
 
 
+class ExponentialDot(Kernel):
+    """e^(x·x'/10)."""
+
+    proof = "its power series has positive coefficients"
+
+    def formula(self):
+        return Exp(Affine(Pair("dot"), 0.1))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kernel", [ExponentialDot(), ExponentialDot().normalised()])
+def test_a_function_of_dot_products_is_right_or_nan_in_a_graph(kernel, dtype, cloud):
+    model = KernelPCA(3, kernel=kernel).fit(cloud)
+    assert verify(to_onnx(model, dtype=dtype), model, cloud).ok
+
+
 def test_it_is_kept_in_a_model_file(cloud, tmp_path):
     model = KernelPCA(3, kernel=CAUCHY * RBF(0.1)).fit(cloud)
     model.save(tmp_path / "m.mercer")

@@ -52,15 +52,19 @@ def require_exportable(kernel: Kernel) -> None:
 
 def tile(g: Graph, kernel: Kernel, x: Value, z: Array) -> Value:  # (b, d), (m, d) -> (b, m)
     """[k(x_i, z_j)] for a resolved kernel and float64 points."""
-    return _tile(g, kernel.tree(), x, z)
+    return _written(g, kernel.tree(), x, z, z.shape[1])
 
 
 def diag(g: Graph, kernel: Kernel, x: Value, d: int) -> Value:  # (b, d) -> (b, 1), or (1, 1)
     """[k(x_i, x_i)]; a constant one is a single number."""
-    return _diag(g, kernel.tree(), x, d)
+    return _written(g, kernel.tree(), x, None, d)
 
 
-def _tile(g: Graph, expr: f.Expr, x: Value, z: Array) -> Value:  # noqa: PLR0911
+def _written(g: Graph, expr: f.Expr, x: Value, z: Array | None, d: int) -> Value:  # noqa: PLR0911
+    """The formula against points z, (b, m), or without z of each row with itself, (b, 1) or (1, 1)."""
+    if z is None and not expr.has("dot"):
+        # Of distances nothing is left but zeros: one number for all rows.
+        return g.store(values(expr, np.zeros((1, d)))[:, None])
     match expr:
         case f.Pair():
             return _pair(g, expr, x, z, 1.0)
@@ -68,50 +72,30 @@ def _tile(g: Graph, expr: f.Expr, x: Value, z: Array) -> Value:  # noqa: PLR0911
             out = _pair(g, of, x, z, scale)
             return g.op("Add", out, shift) if shift else out
         case f.Const(value):
-            return g.filled(x, len(z), value)
+            return g.store(np.full((1, 1), value)) if z is None else g.filled(x, len(z), value)
         case f.Add(left, right):
-            return g.op("Add", _tile(g, left, x, z), _tile(g, right, x, z))
+            return g.op("Add", _written(g, left, x, z, d), _written(g, right, x, z, d))
         case f.Mul(left, right):
-            return g.op("Mul", _tile(g, left, x, z), _tile(g, right, x, z))
-        case f.Pow(f.Pair(kind="sqdist") as of) if expr.whole is None:
-            return _of_distance(g, expr, of, x, z)
-        case f.Matern(of, nu):
+            return g.op("Mul", _written(g, left, x, z, d), _written(g, right, x, z, d))
+        case f.Pow(f.Pair(kind="sqdist") as of) if expr.whole is None and z is not None:
+            wide = g.at(np.float64)  # a root would show what cancelled in ‖x - z‖²
+            squares = by_differences(wide, widened(g, x), z, 1.0 / of.unit**2)
+            return narrowed(g, _function(wide, expr, squares))
+        case f.Matern(of, nu) if z is not None:
             return _matern(g, of, nu, x, z)
-        case f.Tanh(of):
-            # In float64: of far rows the sum decides between -1 and 1, and what cancels in it is all that
+        case f.Tanh(of) | f.Exp(of) if of.has("dot"):
+            # In float64: of far rows the sum decides about all digits, and what cancels in it is all that
             # counts.
             wide = g.at(np.float64)
-            return narrowed(g, _function(wide, expr, _tile(wide, of, widened(g, x), z)))
-        case f.On(of, columns):
-            chosen = [c % z.shape[1] for c in positions(columns, z.shape[1])]
-            return _tile(g, of, g.columns(x, chosen), z[:, chosen])
-        case f.Unit(of):
-            return _unit(g, of, x, z)
-    (of,) = expr.parts
-    return _function(g, expr, _tile(g, of, x, z))
-
-
-def _diag(g: Graph, expr: f.Expr, x: Value, d: int) -> Value:  # noqa: PLR0911
-    if not any(node == DOT for node in expr.walk()):
-        # Of distances nothing is left but zeros: one number for all rows.
-        return g.store(values(expr, np.zeros((1, d)))[:, None])
-    match expr:
-        case f.Pair():
-            return g.squared_norms(x)
-        case f.Add(left, right):
-            return g.op("Add", _diag(g, left, x, d), _diag(g, right, x, d))
-        case f.Mul(left, right):
-            return g.op("Mul", _diag(g, left, x, d), _diag(g, right, x, d))
-        case f.Tanh(of):
-            wide = g.at(np.float64)
-            return narrowed(g, _function(wide, expr, _diag(wide, of, widened(g, x), d)))
+            return narrowed(g, _function(wide, expr, _written(wide, of, widened(g, x), z, d)))
         case f.On(of, columns):
             chosen = [c % d for c in positions(columns, d)]
-            return _diag(g, of, g.columns(x, chosen), len(chosen))
+            points = None if z is None else z[:, chosen]
+            return _written(g, of, g.columns(x, chosen), points, len(chosen))
         case f.Unit(of):
-            return _unit_diag(g, of, x, d)
+            return _unit_diag(g, of, x, d) if z is None else _unit(g, of, x, z)
     (of,) = expr.parts
-    return _function(g, expr, _diag(g, of, x, d))
+    return _function(g, expr, _written(g, of, x, z, d))
 
 
 def _function(g: Graph, expr: f.Expr, u: Value) -> Value:
@@ -131,7 +115,10 @@ def _function(g: Graph, expr: f.Expr, u: Value) -> Value:
     raise TypeError(type(expr))
 
 
-def _pair(g: Graph, pair: f.Pair, x: Value, z: Array, scale: float) -> Value:
+def _pair(g: Graph, pair: f.Pair, x: Value, z: Array | None, scale: float) -> Value:
+    if z is None:
+        own = g.squared_norms(x)
+        return own if scale == 1.0 else g.op("Mul", own, scale)
     if pair.kind == "sqdist":
         return squared_distances(g, x, z, scale / pair.unit**2)
     if pair.kind == "dot":
@@ -151,13 +138,6 @@ def narrowed(g: Graph, x: Value) -> Value:
     return x if g.is_double else g.cast(x)
 
 
-# ── functions of the distance that show what cancelled in its square ────────
-def _of_distance(g: Graph, expr: f.Pow, of: f.Pair, x: Value, z: Array) -> Value:
-    wide = g.at(np.float64)
-    squares = by_differences(wide, widened(g, x), z, 1.0 / of.unit**2)
-    return narrowed(g, _function(wide, expr, squares))
-
-
 def _matern(g: Graph, of: f.Expr, nu: float, x: Value, z: Array) -> Value:
     # In float64, whatever comes in: the square root would show what cancelled in ‖x - z‖², and powers of s
     # overflow in float32 where the product with exp(-s) is an ordinary number.
@@ -166,7 +146,7 @@ def _matern(g: Graph, of: f.Expr, nu: float, x: Value, z: Array) -> Value:
         # A kink at zero: 1e-16 in s² would be 1e-8 in the value.
         squares = by_differences(wide, rows, z, 2.0 * nu / of.unit**2)
     else:
-        squares = _tile(wide, f.Affine(of, 2.0 * nu), rows, z)
+        squares = _written(wide, f.Affine(of, 2.0 * nu), rows, z, z.shape[1])
     return narrowed(g, matern_values(wide, squares, nu))
 
 
@@ -184,7 +164,7 @@ def _unit(g: Graph, of: f.Expr, x: Value, z: Array) -> Value:
     own = _own_lengths(wide, of, x, z.shape[1])
     zero = wide.op("Equal", own, 0.0)
     inverse = wide.op("Where", zero, 0.0, wide.op("Div", 1.0, wide.op("Where", zero, 1.0, own)))
-    product = wide.op("Mul", _tile(wide, of, x, z), inverse)
+    product = wide.op("Mul", _written(wide, of, x, z, z.shape[1]), inverse)
     stored = values(of, z)
     lost = ~((stored == 0) | ((stored > MOST**-2) & (stored < MOST**2)))
     return narrowed(g, wide.op("Mul", product, np.where(lost, np.nan, inverse_lengths(of, z))))
@@ -192,7 +172,7 @@ def _unit(g: Graph, of: f.Expr, x: Value, z: Array) -> Value:
 
 def _own_lengths(g: Graph, of: f.Expr, x: Value, d: int) -> Value:  # -> (b, 1), or (1, 1)
     """√k(x, x), and NaN where it is out of range, or below zero, where mercer refuses."""
-    own = g.op("Sqrt", _diag(g, of, x, d))
+    own = g.op("Sqrt", _written(g, of, x, None, d))
     own = nan_where_lost(g, own, x, SMALL_ENTRY)
     outside = g.op("Greater", own, MOST)
     small = g.op("And", g.op("Greater", own, 0.0), g.op("Less", own, 1.0 / MOST))

@@ -71,7 +71,7 @@ def _enter_model(path: Path) -> None:
 
 
 def _enter_kernel(path: Path) -> None:
-    from mercer.kernels.expression import parse_kernel
+    from mercer.kernels.text import parse_kernel
 
     parse_kernel(path.read_bytes().decode("utf-8", "replace"))
 

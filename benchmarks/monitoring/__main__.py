@@ -67,6 +67,10 @@ def _second_runs(data: dict[str, Any], *, quick: bool) -> dict[str, tuple[Any, A
         "false alarms": (found, report.false_alarms),
         "fault-free run": (false_alarms.tennessee(data), report.second_run),
         "wild readings": (false_alarms.steps(data), report.steps),
+        "failed sensors": (
+            false_alarms.failures(data, *([(1e3,)] if quick else [])),
+            report.failures,
+        ),
     }
 
 

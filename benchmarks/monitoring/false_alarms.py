@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,9 @@ KINDS = ("gaussian", "t with 3 degrees", "slow")
 PHI = 0.9
 COUNTS = (5, 10, 20, 30, 41, 44, 48)
 STEP, READING = 10.0, 1e6  # of a sensor, in its standard deviations; a wild reading
+# Wild readings of one sensor: so many in a row, or that share of all rows; how far out, in its deviations.
+IN_A_ROW, SCATTERED = (1, 3, 5, 10, 24), (0.05, 0.1)
+FAR = (12.0, 15.0, 18.0, 30.0, 1e3, 1e6)
 
 
 def run(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:  # (n, SENSORS)
@@ -129,4 +133,27 @@ def steps(data: dict[str, np.ndarray]) -> list[dict[str, Any]]:
         rows.append(
             {"wild": count, "where": where, "seen": min(seen), "false": float(np.mean(false))}
         )
+    return rows
+
+
+def failures(data: dict[str, np.ndarray], far: tuple[float, ...] = FAR) -> list[dict[str, Any]]:
+    """The same once the sensor had failed for a while, or now and then, in the training rows."""
+    x = np.asarray(data["train_normal"], dtype=np.float64)
+    (normal,) = [r for r, f in zip(data["test"], data["fault"], strict=True) if f == 0]
+    rows = []
+    for how, size in product((*IN_A_ROW, *SCATTERED), far):
+        seen = []
+        for column in range(0, x.shape[1], 4):
+            rng = np.random.default_rng([column, int(size)])
+            if isinstance(how, int):
+                at = rng.integers(0, len(x) - how) + np.arange(how)
+            else:
+                at = rng.choice(len(x), int(how * len(x)), replace=False)
+            spoilt, step = x.copy(), np.array(normal, dtype=np.float64)
+            mean, spread = x[:, column].mean(), x[:, column].std()
+            spoilt[at, column] = mean + size * spread
+            step[:, column] += STEP * spread
+            detector, _ = fitted(spoilt)
+            seen.append(float(np.mean(detector.predict(step) == -1)))
+        rows.append({"how": how, "far": size, "seen": seen})
     return rows

@@ -91,6 +91,21 @@ def steps(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def failures(rows: list[dict[str, Any]]) -> str:
+    """For how many sensors at least nine rows in ten are alarms, by how they had failed in training."""
+    sizes = list(dict.fromkeys(row["far"] for row in rows))
+    lines = [
+        "| wild readings | " + " | ".join(f"{size:g}" for size in sizes) + " |",
+        "| :-- |" + " --: |" * len(sizes),
+    ]
+    for how in dict.fromkeys(row["how"] for row in rows):
+        seen = [row["seen"] for row in rows if row["how"] == how]
+        name = f"{how} in a row" if isinstance(how, int) else f"{how:.0%} of all rows"
+        cells = [f"{sum(share >= 0.9 for share in one)} of {len(one)}" for one in seen]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def draw(path: Path, train: np.ndarray, run: np.ndarray, enters: int) -> None:
     """Control charts of a run, by the default detector."""
     seen = KernelPCADetector().fit(train).monitor(run, top=0)

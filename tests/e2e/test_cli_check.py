@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from mercer import KernelPCA
 from mercer._core.errors import MemoryBudgetError
 from mercer.approximations import RPCholesky
-from mercer.cli.check_words import facts, told
+from mercer.cli.check import facts, told
 from mercer.cli.main import main
 from mercer.diagnostics.mercer_check import How, Verdict
 from mercer.kernels import RBF

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
 from mercer import KernelPCADetector
-from mercer.cli.demo_data import FAULT_AT, SENSORS
+from mercer.cli.demo import FAULT_AT, SENSORS
 from mercer.cli.main import main
 
 PNG = b"\x89PNG\r\n\x1a\n"

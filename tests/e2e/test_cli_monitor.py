@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from mercer import KernelPCADetector
 from mercer.cli import monitor_run
-from mercer.cli.demo_data import FAULT_AT, SENSORS
+from mercer.cli.demo import FAULT_AT, SENSORS
 from mercer.cli.main import main
 from mercer.cli.monitor_run import axis_times
 

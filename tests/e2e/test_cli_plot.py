@@ -11,7 +11,7 @@ from matplotlib.image import imread
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.preprocessing import StandardScaler
 
-from mercer.cli.demo_data import circles, process
+from mercer.cli.demo import circles, process
 from mercer.cli.main import main
 from mercer.cli.plot import KINDS
 from mercer.cli.plot_asked import label_values

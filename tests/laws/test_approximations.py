@@ -12,8 +12,9 @@ from conftest import frozen
 from markets.kernels import VALID
 from mercer._core.errors import InputError, KernelError, ZeroVarianceError
 from mercer._core.watch import BLIND, Blind
-from mercer.approximations import APPROXIMATIONS, Nystrom, RPCholesky, passes, pivots
+from mercer.approximations import APPROXIMATIONS, Nystrom, RPCholesky, pivots
 from mercer.data.rows import RowSource
+from mercer.engine import passes
 from mercer.kernels import RBF, Chi2, Linear, Polynomial, Precomputed, RationalQuadratic
 from mercer.model.lowrank import fit_low_rank
 from mercer.operators import Centred, StoredGram

@@ -9,7 +9,7 @@ from mercer._core.errors import InputError, KernelError
 from mercer._core.watch import BLIND
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.kernels import RBF, Custom, Linear
-from mercer.model import errorbars
+from mercer.model import certificate as certificates
 from mercer.model.lowrank import fit_low_rank
 from mercer.planning.plan import Problem, plan_approximation
 
@@ -157,7 +157,7 @@ def test_of_few_rows_the_estimate_is_the_error_itself(weighted, cloud, rng):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_of_many_rows_samples_judge_the_error(weighted, rng, monkeypatch):
-    monkeypatch.setattr(errorbars, "SAMPLE_ROWS", 200)
+    monkeypatch.setattr(certificates, "SAMPLE_ROWS", 200)
     x = frozen(rng.standard_normal((500, 3)))
     weights = rng.random(len(x)) + 0.1 if weighted else None
     fit = fitted(RandomFourier(100), RBF(0.2), x, weights=weights)

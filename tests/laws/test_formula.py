@@ -28,7 +28,7 @@ from mercer.kernels import (
 from mercer.kernels.base import FORMULAS
 from mercer.kernels.evaluate import values
 from mercer.kernels.formula import Add, Affine, Exp, Mul, Opaque, Pair, Pow, Unit
-from mercer.kernels.names import known_names
+from mercer.kernels.text import kernel_text, parse_kernel
 from mercer.onnx import to_onnx, verify
 from mercer.preimage import Distances, FixedPoint, Gradient
 
@@ -166,13 +166,13 @@ def test_a_name_of_mercers_stays_its_own():
         def formula(self):
             return Pair("dot")
 
-    assert known_names()["constant"] is not Constant
-    assert "sum" not in known_names()
+    assert FORMULAS["Constant"] is not Constant
 
 
-def test_it_is_called_by_name():
-    assert known_names()["generalisedcauchy"] is GeneralisedCauchy
-    assert as_kernel("generalisedcauchy") == GeneralisedCauchy()
+def test_it_has_a_text():
+    kernel = 2.0 * GeneralisedCauchy(1.5, length_scale="median").on([0]) + RBF(0.1)
+    assert parse_kernel(kernel_text(kernel)) == kernel
+    assert as_kernel("generalised_cauchy(a=1.5) * linear") == GeneralisedCauchy(1.5) * Linear()
 
 
 # ── formulas and tiles ──────────────────────────────────────────────────────

@@ -24,6 +24,7 @@ from mercer._core.errors import (
     RankWarning,
     ZeroVarianceError,
 )
+from mercer.engine.pairwise import squared_norms
 from mercer.kernels import (
     RBF,
     Custom,
@@ -35,7 +36,7 @@ from mercer.kernels import (
     Sigmoid,
 )
 from mercer.stream.batch import row_weights, stream_bytes
-from mercer.stream.dictionary import Dictionary, squares
+from mercer.stream.dictionary import Dictionary
 from mercer.stream.incremental import Rules, Stream, second_moment
 
 KERNELS = {
@@ -120,15 +121,15 @@ def test_the_sums_are_those_of_the_stand_ins(name, forgetting):
     assert sum(full == 12 and changed for full, changed in sizes) >= 3  # points were exchanged
     mean = w @ stand_in / w.sum()
     centred = np.sqrt(w)[:, None] * (stand_in - mean)
-    scale = float(w @ squares(phi))
+    scale = float(w @ squared_norms(phi))
     expected = np.linalg.svd(centred, compute_uv=False)[:12] ** 2
     found = np.linalg.eigvalsh(stream.moments.scatter)[::-1]
     np.testing.assert_allclose(found, expected, atol=1e-9 * scale)
     assert stream.moments.weight == pytest.approx(w.sum(), rel=1e-12)
     assert np.linalg.norm(stream.moments.mean) == pytest.approx(np.linalg.norm(mean), rel=1e-9)
     assert stream.trace == pytest.approx(scale, rel=1e-9)
-    assert stream.lost == pytest.approx(scale - float(w @ squares(stand_in)), rel=1e-6)
-    error = float(w @ squares(phi - stand_in))
+    assert stream.lost == pytest.approx(scale - float(w @ squared_norms(stand_in)), rel=1e-6)
+    error = float(w @ squared_norms(phi - stand_in))
     assert error <= stream.error < 6.0 * error
     norm = np.linalg.norm(np.sqrt(w)[:, None] * (phi - stand_in), ord=2) ** 2
     assert norm <= stream.norm < 40.0 * norm  # each exchange of points costs a triangle inequality
@@ -146,7 +147,7 @@ def test_the_error_of_rows_projected_twice_is_bounded_and_more_than_what_they_lo
         x = frozen(x + 4.0 * np.linspace(0.0, 1.0, n)[:, None] * rng.standard_normal(3))
         stream, stand_in, _ = replayed(x, x, cut(x, size), Rules(m, 1e-6, forgetting), Linear())
         rest = np.sqrt(fades(n, forgetting))[:, None] * (x - stand_in)
-        error = float(squares(rest).sum())
+        error = float(squared_norms(rest).sum())
         assert error <= stream.error
         assert np.linalg.norm(rest, ord=2) ** 2 <= stream.norm
         ratios.append(error / stream.lost)

@@ -244,7 +244,7 @@ def test_rows_that_are_still_in_a_file_are_copied_a_slice_at_a_time(tmp_path, mo
     model.fit_ = replace(model.fit_, projection=replace(model.fit_.projection, sections=sections))
     heights, blocks = [], type(source).blocks
     monkeypatch.setattr("mercer.io.container.CHUNK_BYTES", 10 * 24)
-    monkeypatch.setattr("mercer.io.agreement.BLOCK", 10 * 3)
+    monkeypatch.setattr("mercer.io.agreement_models.BLOCK", 10 * 3)
     monkeypatch.setattr("mercer.model.checkpoint.BLOCK_BYTES", 10 * 24)
     monkeypatch.setattr(type(source), "blocks", lambda s, h: (heights.append(h), blocks(s, h))[1])
     monkeypatch.setattr(type(source), "__getitem__", _small(type(source).__getitem__))

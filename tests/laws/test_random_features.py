@@ -11,9 +11,9 @@ from conftest import frozen
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer._core.errors import InputError, KernelError
 from mercer._core.watch import Blind
-from mercer.approximations.passes import pass_height
 from mercer.approximations.random_features import FourierSections, RandomFourier
 from mercer.data.rows import RowSource, row_blocks
+from mercer.engine.passes import pass_height
 from mercer.kernels import (
     RBF,
     Constant,

@@ -7,7 +7,7 @@ from scipy import sparse
 from conftest import frozen
 from mercer import IncrementalKernelPCA, KernelPCA
 from mercer.approximations import RandomFourier
-from mercer.errors import InputError, MemoryBudgetError, PreimageWarning
+from mercer.errors import InputError, MemoryBudgetError, ParameterError, PreimageWarning
 from mercer.estimators import kernel_pca
 from mercer.kernels import RBF, Cosine, Linear, Polynomial, Sigmoid
 from mercer.preimage import PREIMAGES, Distances, Exact, FixedPoint, Gradient, Ridge
@@ -34,12 +34,6 @@ UNSUITED = {
     "gradient of a function": ("gradient", mine, "known derivative.*preimage='ridge'"),
     "exact for a Gaussian": ("exact", RBF(1.0), "odd degree.*'gradient' or 'ridge'"),
     "exact for a square": ("exact", Polynomial(2), "odd degree"),
-    "no starts": (FixedPoint(n_starts=0), RBF(1.0), "n_starts >= 1, but n_starts=0"),
-    "no steps": (Gradient(max_iter=0), RBF(1.0), "max_iter >= 1"),
-    "a tolerance of 2": (Gradient(tol=2), RBF(1.0), "tol between 0 and 1"),
-    "one neighbour": (Distances(n_neighbours=1), RBF(1.0), "n_neighbours >= 2"),
-    "one row": (Distances(max_rows=1), RBF(1.0), "max_rows >= 2"),
-    "no rows to measure on": (Exact(max_rows=0), Linear(), "max_rows >= 1, but max_rows=0"),
     "gradient of no distance": (
         "gradient",
         Sigmoid(0.1, 1.0),
@@ -57,6 +51,28 @@ def test_a_method_that_does_not_suit_the_kernel_is_refused_with_one_that_does(na
     method, kernel, message = UNSUITED[name]
     with pytest.raises(ValueError, match=message):
         KernelPCA(2, kernel=kernel, preimage=method).fit(x)
+
+
+IMPOSSIBLE = [
+    (FixedPoint(n_starts=0), "n_starts"),
+    (Gradient(max_iter=0), "max_iter"),
+    (Gradient(max_iter=True), "max_iter"),
+    (Gradient(tol=2), "tol"),
+    (Gradient(tol="1e-6"), "tol"),
+    (Distances(n_neighbours=1), "n_neighbours"),
+    (Distances(max_rows=1), "max_rows"),
+    (Exact(max_rows=0), "max_rows"),
+]
+
+
+@pytest.mark.parametrize(("method", "parameter"), IMPOSSIBLE, ids=str)
+def test_an_impossible_parameter_is_named_with_its_value(method, parameter, x):
+    with pytest.raises(ParameterError, match=r"must be .*; got") as caught:
+        KernelPCA(
+            2, kernel=Linear() if isinstance(method, Exact) else RBF(1.0), preimage=method
+        ).fit(x)
+    assert caught.value.parameter == parameter
+    assert caught.value.value == getattr(method, parameter)
 
 
 def test_random_features_have_no_fixed_points(x, monkeypatch):

@@ -14,8 +14,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from mercer._core.errors import InputError, MemoryBudgetError
 from mercer.data.sources import as_source
+from mercer.engine.moments import ColumnMoments
 from mercer.io import csv_blocks, learning, sheet
-from mercer.io.column_moments import ColumnMoments
 from mercer.io.prepare import Preparation, matched, prepared_rows
 from mercer.io.table import Chunk, Reading, open_table
 from mercer.model.checkpoint import digest

@@ -21,7 +21,7 @@ from mercer.errors import InputError
 from mercer.io.prepare import Preparation
 from mercer.io.table import Reading, open_table
 from mercer.kernels import RBF
-from mercer.report import build, cells, levels, looks, svg
+from mercer.report import build, levels, looks, scatter, svg
 from mercer.report import png as pictures
 from mercer.report.shown import number
 
@@ -425,8 +425,8 @@ def test_cells_are_numpys_histogram_and_the_label_of_most():
     rng = np.random.default_rng(0)
     x, y, codes = rng.random(5000), rng.random(5000), rng.integers(0, 3, 5000)
     look = looks.looks(codes, 5000)
-    found = cells.cells(x, y, (0.0, 1.0), (0.0, 1.0), look)
-    edges = np.linspace(0, 1, cells.BINS + 1)
+    found = scatter.cells(x, y, (0.0, 1.0), (0.0, 1.0), look)
+    edges = np.linspace(0, 1, scatter.BINS + 1)
     whole = np.stack(
         [np.histogram2d(y[codes == c], x[codes == c], [edges, edges])[0].ravel() for c in range(3)]
     )
@@ -435,7 +435,7 @@ def test_cells_are_numpys_histogram_and_the_label_of_most():
     np.testing.assert_array_equal(found.majority, whole.max(axis=0)[found.places])
     assert found.counts.sum() == 5000
     # Every cell is drawn once, in its own colour and strength.
-    drawn = np.zeros(cells.BINS**2, dtype=int)
+    drawn = np.zeros(scatter.BINS**2, dtype=int)
     look_of = dict(
         zip(
             found.places.tolist(),
@@ -446,7 +446,7 @@ def test_cells_are_numpys_histogram_and_the_label_of_most():
     for code, level, d in found.paths():
         for a, b, run in re.findall(r"M(\d+) (\d+)h(\d+)v1h-\3z", d):
             for place in range(
-                cells.BINS * int(b) + int(a), cells.BINS * int(b) + int(a) + int(run)
+                scatter.BINS * int(b) + int(a), scatter.BINS * int(b) + int(a) + int(run)
             ):
                 drawn[place] += 1
                 assert look_of[place] == (code, level)

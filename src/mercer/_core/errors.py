@@ -3,12 +3,45 @@
 import difflib
 import sys
 from collections.abc import Iterable
+from typing import Any, Self
 
 LONGEST = 60  # letters of a text that a message quotes
 
 
 class MercerError(Exception):
-    """Base of every error that mercer raises on purpose."""
+    """Base of every error that mercer raises on purpose.
+
+    Attributes
+    ----------
+    parameter : str or None
+        The parameter that the error is about, where it is about one.
+    value : object
+        What it was.
+    remedy : str
+        What to do, the end of the message.
+    """
+
+    parameter: str | None = None
+    value: Any = None
+    remedy: str = ""
+
+    @classmethod
+    def about(
+        cls, parameter: str, value: Any, *, must_be: str, of: str = "", remedy: str = ""
+    ) -> Self:
+        """An error about one parameter: "tol must be …; got 2. Use …".
+
+        Examples
+        --------
+        >>> error = ParameterError.about("tol", 2, must_be="a number > 0", of="BlockKrylov")
+        >>> str(error), error.parameter, error.value
+        ('BlockKrylov: tol must be a number > 0; got 2.', 'tol', 2)
+        """
+        whose = f"{of}: " if of else ""
+        sentence = f"{whose}{parameter} must be {must_be}; got {quoted_value(value)}."
+        error = cls(f"{sentence} {remedy}".rstrip())
+        error.parameter, error.value, error.remedy = parameter, value, remedy
+        return error
 
 
 class InputError(MercerError, ValueError):
@@ -131,6 +164,20 @@ def many(n: int, noun: str) -> str:
     ('1 such value', '2 rows')
     """
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def quoted_value(value: Any) -> str:
+    """The value as one would write it, where that is short; else what kind of thing it is.
+
+    Examples
+    --------
+    >>> quoted_value("rfb"), quoted_value(list(range(100)))
+    ("'rfb'", 'a list')
+    """
+    text = repr(value)
+    if len(text) <= LONGEST and "\n" not in text:
+        return text
+    return quoted(value) if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 def quoted(text: str) -> str:

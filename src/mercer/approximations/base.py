@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import KernelError, ParameterError
-from mercer._core.knobs import Knobs
+from mercer._core.params import Params
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ class LowRank:
 SIZES = ("n_components", "rank", "landmarks", "n_landmarks", "n_features")
 
 
-class Approximation(Knobs, ABC):
+class Approximation(Params, ABC):
     """Chooses a low-rank factor of the kernel matrix of the rows x.
 
     Subclasses are dataclasses whose fields are their knobs. Each has a field ``refine``: the number of

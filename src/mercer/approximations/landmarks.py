@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.data.rows import row_blocks, take_rows
+from mercer.data.rows import take_rows
+from mercer.engine.passes import map_rows
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
@@ -23,12 +24,10 @@ SAMPLE_ROWS = 10_000
 
 def checked_diagonal(kernel: Kernel, x: Rows) -> Array:  # (n,)
     """k(x, x) of all rows in float64; raise where it overflows or is negative."""
-    diagonal = np.empty(x.shape[0])
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        for i, rows in row_blocks(x, DIAGONAL_ROWS):
-            diagonal[i] = kernel.tile_diag(rows)
+        diagonal = map_rows(x, kernel.tile_diag, np.empty(x.shape[0]), height=DIAGONAL_ROWS)
     require_lengths(diagonal)
-    return diagonal
+    return np.asarray(diagonal)
 
 
 def require_lengths(diagonal: Array) -> None:

@@ -18,9 +18,9 @@ from mercer.approximations.base import (
     is_whole,
 )
 from mercer.approximations.landmarks import k_means_plus_plus, sample_size, uniform
-from mercer.approximations.passes import FLOAT, pass_bytes
 from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
 from mercer.data.rows import take_rows
+from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.kernels.rows import as_rows
 from mercer.operators.sections import KernelSections
 

@@ -1,26 +1,23 @@
-"""The state of a search for pivots: landmarks so far, and what they leave of every row."""
+"""Pivots: landmarks so far, what they leave of every row, and how new ones are drawn in blocks."""
 
 from __future__ import annotations
 
-from functools import reduce
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
 from mercer.approximations.landmarks import checked_diagonal, drawn
-from mercer.approximations.passes import over_rows
-from mercer.approximations.rejection import accept_pivots
 from mercer.approximations.whitening import core_matrix, cross_matrix, entry_error, extended
 from mercer.data.rows import take_rows
+from mercer.engine.passes import fold_features
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Indices, Rows
     from mercer._core.watch import Watch
-    from mercer.approximations.passes import Block
     from mercer.kernels.base import Kernel
 
 # Candidates of one round at most: their residual matrix is this wide.
@@ -33,6 +30,29 @@ FLOOR = 100.0
 
 # To rounding a certificate adds a little; a goal that is met is met by this much.
 MARGIN = 1e-3
+
+
+@dataclass(frozen=True, repr=False)
+class Explained:
+    """What columns of F explain: of each row, and each column of all rows."""
+
+    rows: tuple[Array, ...]  # (n,) ‖f‖² in blocks
+    energies: Array  # (a,) Σw f²
+
+    def merged(self, other: Explained) -> Explained:
+        """Of these rows and of those behind them."""
+        return Explained(self.rows + other.rows, self.energies + other.energies)
+
+
+def _explained(
+    sections: KernelSections, fresh: Array, weights: Array | None, rows: Rows, place: slice
+) -> Explained:
+    """What new columns k(X, Z) W of F explain of some rows; `fresh` are those of W, (m, a)."""
+    squares = sections(rows) @ fresh  # (b, a)
+    np.multiply(squares, squares, out=squares)
+    w = np.ones(len(squares)) if weights is None else weights[place]
+    energies = w.astype(squares.dtype, copy=False) @ squares
+    return Explained((squares.sum(axis=1),), energies.astype(np.float64))
 
 
 class PivotSearch:
@@ -103,20 +123,16 @@ class PivotSearch:
         """Take what the new pivots explain off every row."""
         sections = KernelSections(self.kernel, self.points)
         fresh = self.whiten[:, self._done :].astype(self.x.dtype)  # (m, a)
-
-        def hand(blocks: Iterable[Block]) -> Array:
-            energies = np.zeros(fresh.shape[1])
-            for i, rows in blocks:
-                squares = sections(rows) @ fresh  # (b, a)
-                np.multiply(squares, squares, out=squares)
-                self.left[i] -= squares.sum(axis=1)
-                weights = np.ones(len(squares)) if self.weights is None else self.weights[i]
-                energies += weights.astype(squares.dtype, copy=False) @ squares
-            return energies
-
-        energies = reduce(np.add, over_rows(self.x, sections, hand, watch=watch))
+        seen = fold_features(
+            self.x,
+            partial(_explained, sections, fresh, self.weights),
+            width=sections.width,
+            parallel=sections.parallel,
+            watch=watch,
+        )
+        self.left -= np.concatenate(seen.rows)
         np.maximum(self.left, 0.0, out=self.left)  # the fit tells rounding from what is no kernel
-        self._energies = np.concatenate([self._energies, energies])
+        self._energies = np.concatenate([self._energies, seen.energies])
         self._done = self.rank
 
     def cut_back(self, goal: float) -> bool:
@@ -133,3 +149,42 @@ class PivotSearch:
         self.landmarks, self.points = self.landmarks[:m], self.points[:m]
         self.whiten = self.whiten[:m, :m].copy()
         return True
+
+
+def accept_pivots(
+    residual: Array,  # (p, p)
+    candidates: Indices,  # (c,)
+    proposed: Array,  # (p,)
+    floor: Array,  # (p,)
+    *,
+    most: int,
+    rng: np.random.Generator,
+) -> tuple[Indices, Array]:
+    """Accepted rows of the residual matrix, in order, and the Cholesky factor of it among them.
+
+    Candidates are rows of the matrix that were drawn, with replacement, in proportion to the residual
+    diagonal when they were `proposed`. Each pivot that is accepted takes its share off what is left of
+    the others; a candidate is accepted with probability left/proposed. The next pivot is then
+    distributed as what is left, which is the law of RPCholesky (Epperly, Tropp & Webber 2024, "Embrace
+    rejection"). What is left below the floor is rounding, and never accepted.
+    """
+    dice = rng.random(len(candidates))
+    left = np.diagonal(residual).copy()
+    columns = np.empty((len(residual), min(len(residual), most)))  # of the Cholesky factor
+    accepted: list[int] = []
+    for i, die in zip(candidates.tolist(), dice.tolist(), strict=True):
+        a = len(accepted)
+        if a == columns.shape[1]:
+            break
+        if left[i] <= floor[i] or die * proposed[i] >= left[i]:
+            continue
+        column = residual[:, i] - columns[:, :a] @ columns[i, :a]
+        column /= np.sqrt(left[i])
+        column[i] = np.sqrt(left[i])
+        columns[:, a] = column
+        left -= column * column
+        left[i] = 0.0  # a row is a landmark once: what rounding leaves of it is no second one
+        accepted.append(i)
+    chosen = np.array(accepted, dtype=np.intp)
+    # Above the diagonal stands what later pivots found left of earlier ones: rounding.
+    return chosen, np.tril(columns[chosen, : len(accepted)])

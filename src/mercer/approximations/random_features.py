@@ -13,9 +13,9 @@ from scipy import sparse
 from mercer._core.errors import ParameterError
 from mercer._core.spelling import spelled
 from mercer.approximations.base import Approximation, LowRank, check_refine, is_whole
-from mercer.approximations.passes import FLOAT, pass_bytes
 from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.pairwise import squared_norms
+from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.tiles import CACHE_BYTES
 from mercer.kernels.spectral import sample_frequencies, spectrum
 

@@ -16,9 +16,9 @@ from mercer.approximations.base import (
     check_refine,
     is_whole,
 )
-from mercer.approximations.passes import FLOAT, pass_bytes
 from mercer.approximations.pivots import CANDIDATES, CANDIDATES_A_PIVOT, FLOOR, PivotSearch
 from mercer.approximations.whitening import core_matrix, eigen_whitening
+from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.cli.words import count
-from mercer.kernels.expression import kernel_text
+from mercer.kernels.text import kernel_text
 
 SHOWN = 10  # components in a table for people
 KINDS = {

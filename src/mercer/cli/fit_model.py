@@ -13,7 +13,7 @@ from mercer.approximations import APPROXIMATIONS
 from mercer.cli.option_types import OptionType
 from mercer.estimators.detector_parts import Rule
 from mercer.kernels import RBF, Kernel, Linear
-from mercer.kernels.expression import parse_call, parse_kernel
+from mercer.kernels.text import parse_call, parse_kernel
 from mercer.preimage import PREIMAGES
 from mercer.solvers import SOLVERS
 

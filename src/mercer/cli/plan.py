@@ -17,7 +17,7 @@ from mercer.cli.frame import ALARM, OK, verb
 from mercer.io.prepare import Preparation, prepared_rows
 from mercer.io.table import open_table
 from mercer.kernels import as_kernel
-from mercer.kernels.expression import kernel_text
+from mercer.kernels.text import kernel_text
 
 if TYPE_CHECKING:
     from mercer.cli.frame import Talk

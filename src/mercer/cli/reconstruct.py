@@ -14,9 +14,9 @@ from mercer.cli.data import open_model, reading_options
 from mercer.cli.frame import verb
 from mercer.cli.stream import Route, rows_out, send
 from mercer.cli.words import count
+from mercer.engine.moments import ColumnMoments
 from mercer.estimators.parts import later_way_back
 from mercer.estimators.validation import as_generator
-from mercer.io.column_moments import ColumnMoments
 from mercer.preimage import PREIMAGES
 
 if TYPE_CHECKING:

@@ -12,15 +12,14 @@ from mercer import diagnostics
 from mercer._core.errors import InputError, MercerError
 from mercer.cli.data import complete_columns, preparing_options, read_training, reading_options
 from mercer.cli.fit_model import TABLES, Asked, asked_for, check_parts
-from mercer.cli.frame import FAILURE, OK, verb
+from mercer.cli.frame import FAILURE, OK, plain, verb
 from mercer.cli.keep import keep_model
 from mercer.cli.output import check_model_output
 from mercer.cli.progress import watched
-from mercer.cli.select_words import facts, told, winner_options
 from mercer.cli.weights import weight_column
 from mercer.diagnostics.selection_door import check_max_rows
 from mercer.kernels import RBF, Linear
-from mercer.kernels.expression import parse_kernel
+from mercer.kernels.text import kernel_text, parse_kernel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +29,35 @@ if TYPE_CHECKING:
     from mercer.io.prepare import Preparation, Sheet
     from mercer.io.table import Reading
     from mercer.kernels import Kernel
+
+
+def facts(found: Selection, *, n: int, judged: int) -> dict[str, Any]:
+    """The comparison as JSON can hold it: what a report shows as the way a kernel was chosen."""
+    return {
+        "winner": {"kernel": kernel_text(found.best_kernel_), "components": found.n_components_},
+        "conclusive": found.conclusive_,
+        "reasons": _reasons(found),
+        "table": [plain(row) for row in found.table_],
+        "n": n,
+        "n_judged": min(n, judged),
+    }
+
+
+def told(found: Selection) -> str:
+    """The winner, why, and the table."""
+    head = f"{found.word}  {kernel_text(found.best_kernel_)} with {found.n_components_} components"
+    return "\n".join([head, *(f"  - {line}" for line in _reasons(found)), "", str(found.table_)])
+
+
+def _reasons(found: Selection) -> list[str]:
+    """One line each: a judge prints itself over several."""
+    return [" ".join(reason.split()) for reason in found.reasons_]
+
+
+def winner_options(found: Selection) -> str:
+    """The winner as options of `mercer fit`."""
+    return f'--kernel "{kernel_text(found.best_kernel_)}" --components {found.n_components_}'
+
 
 EXAMPLE = """
 mercer demo --csv circles.csv

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, MercerWarning, nearest
@@ -16,11 +16,10 @@ from mercer._core.floating import steady
 from mercer._core.spelling import spelled
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.components_chance import against_chance, linear_against_chance
 from mercer.diagnostics.selection_court import Court
 from mercer.diagnostics.selection_report import within_one_error, without_repeats
 from mercer.diagnostics.selection_trial import tried
-from mercer.diagnostics.symptoms import sample_rows
+from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.estimators.base import Projector
 from mercer.estimators.door import check_kernel_rows
 from mercer.estimators.kernel_pca import KernelPCA
@@ -31,6 +30,56 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.diagnostics.selection_court import Outcome
     from mercer.kernels import Kernel
+
+
+def against_chance(
+    kernel: Kernel, rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
+) -> tuple[int, Array, Array]:
+    """How many leading eigenvalues exceed those of shuffled data; all of them, and the limits.
+
+    Place by place, with the kernel as it was resolved on the data themselves.
+    """
+    values = centred_spectrum(kernel(rows).astype(np.float64, copy=False))
+    chance = [
+        centred_spectrum(kernel(rng.permuted(rows, axis=0)).astype(np.float64, copy=False))
+        for _ in range(repeats)
+    ]
+    limits = np.quantile(chance, quantile, axis=0)  # (n,)
+    floor = len(values) * float(np.finfo(np.float64).eps) * max(float(values[0]), 0.0)
+    below = np.flatnonzero(values <= np.maximum(limits, floor))
+    return int(below[0]) if len(below) else len(values), values, limits
+
+
+def linear_against_chance(
+    rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
+) -> tuple[int, Array, Array]:
+    """The same for the linear kernel, each component taken off the rows before the next is asked for.
+
+    Shuffling spreads the variance of a strong component over all directions, and a weak one behind it
+    would be hidden in its shadow. What is left after j components has d - j directions, and its shuffled
+    form has d: the limit is scaled by d/(d - j), so that both have the same variance in each.
+    """
+    x = rows.astype(np.float64)
+    x -= x.mean(axis=0)
+    u, s, vt = np.linalg.svd(x, full_matrices=False)
+    values, d = s**2, x.shape[1]
+    rank = int(np.sum(s > max(x.shape) * np.finfo(np.float64).eps * s[0])) if s[0] > 0 else 0
+    limits = np.full(len(values), np.nan)
+    for j in range(rank):
+        rest = (u[:, j:] * s[j:]) @ vt[j:]
+        tops = [_largest(rng.permuted(rest, axis=0)) for _ in range(repeats)]
+        limits[j] = np.quantile(tops, quantile) * d / (d - j)
+        if values[j] <= limits[j]:
+            return j, values, limits
+    return rank, values, limits
+
+
+def _largest(x: Array) -> float:
+    """The largest eigenvalue of xᵀx, on the smaller side; x keeps its column means of zero."""
+    gram = x.T @ x if x.shape[0] > x.shape[1] else x @ x.T
+    last = len(gram) - 1
+    return float(linalg.eigvalsh(gram, subset_by_index=[last, last])[0])
+
 
 METHODS = ("permutation", "variance", "cross-validation", "gap")
 # A gap is looked for among components with at least this share of the first one's variance: further

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +14,16 @@ from mercer._core.errors import InputError
 from mercer._core.floating import steady
 from mercer._core.spelling import spelled
 from mercer._core.table import Table
-from mercer.data.rows import row_blocks
+from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
+from mercer.engine.passes import fold, map_rows
 from mercer.estimators.base import Projector
 from mercer.estimators.door import check_kernel_rows, new_rows
 from mercer.model.space import FeatureSpace
 from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from mercer._core.types import Array, Rows
 
@@ -70,8 +72,7 @@ def gradients(model: Any, X: Any) -> Array:
     space, rows = _opened(model, X)
     k, dtype = space.projection.n_components, model.eigenvalues_.dtype
     out = np.empty((int(rows.shape[0]), k, int(rows.shape[1])), dtype=dtype)
-    for i, _, slopes in _slopes(space, rows):
-        out[i] = slopes
+    map_rows(rows, partial(_slopes, space), out, height=_height(space, rows))
     return out
 
 
@@ -220,50 +221,37 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     """
     space, rows = _opened(model, X)
     called = _names(model, X, names, int(rows.shape[1]))
-    sums = _Sums.of(space, rows)
-    if sums.n < 2 or not np.any(sums.scatter > 0):
+    first = np.asarray(dense(rows[0:1]), dtype=np.float64)[0]
+    sums = fold(rows, partial(_sums, space, first), height=_height(space, rows))
+    n, spread = int(rows.shape[0]), sums.columns.spread()[:, None]  # (d, 1)
+    if n < 2 or not np.any(spread > 0):
         msg = (
-            f"{sums.n} row(s) came, and no variable changes among them: a standard deviation needs at least "
+            f"{n} row(s) came, and no variable changes among them: a standard deviation needs at least "
             "two different rows. Pass the training rows, or a sample of them."
         )
         raise InputError(msg)
-    spread = np.sqrt(sums.scatter / sums.n)[:, None]  # (d, 1)
-    sizes = np.sqrt(sums.squares.T / sums.n) * spread
-    return Importance(called, sizes, (sums.slopes.T / sums.n) * spread, model.fit_.explained)
+    sizes = np.sqrt(sums.squares.T / n) * spread
+    return Importance(called, sizes, (sums.slopes.T / n) * spread, model.fit_.explained)
 
 
-@dataclass
+@dataclass(frozen=True, repr=False)
 class _Sums:
     """What importance is made of, block by block: no (b, k, d) array is ever whole."""
 
     slopes: Array  # (k, d) Σ slope
     squares: Array  # (k, d) Σ slope²
-    base: Array  # (d,) the first row
-    mean: Array  # (d,) of the variables, less the first row
-    scatter: Array  # (d,) Σ (x - mean)²
-    n: int = 0
+    columns: ColumnMoments  # of the variables
 
-    @classmethod
-    def of(cls, space: FeatureSpace, rows: Rows) -> _Sums:
-        """Of all rows."""
-        k, d = space.projection.n_components, int(rows.shape[1])
-        sums = cls(np.zeros((k, d)), np.zeros((k, d)), *np.zeros((3, d)))
-        for _, x, slopes in _slopes(space, rows):
-            sums.slopes += slopes.sum(axis=0)
-            sums.squares += np.einsum("bkd,bkd->kd", slopes, slopes)
-            sums.take(x)
-        return sums
+    def merged(self, other: _Sums) -> _Sums:
+        slopes, squares = self.slopes + other.slopes, self.squares + other.squares
+        return _Sums(slopes, squares, self.columns.merged(other.columns))
 
-    def take(self, x: Array) -> None:
-        """One more block; it is centred before it is squared (Chan, Golub & LeVeque 1979)."""
-        if self.n == 0:
-            self.base = x[0].copy()
-        x = x - self.base  # a variable that never changes is exactly zero from here on
-        own = x.mean(axis=0)
-        gap, n = own - self.mean, self.n + len(x)
-        self.scatter += ((x - own) ** 2).sum(axis=0) + gap**2 * (self.n * len(x) / n)
-        self.mean += gap * (len(x) / n)
-        self.n = n
+
+def _sums(space: FeatureSpace, first: Array, rows: Rows, place: slice) -> _Sums:
+    """Of some rows; a variable that is always as in the first row is exactly zero less that row."""
+    del place
+    slopes, columns = _slopes(space, rows), ColumnMoments.of(dense(rows), None, first)
+    return _Sums(slopes.sum(axis=0), np.einsum("bkd,bkd->kd", slopes, slopes), columns)
 
 
 def _opened(model: Any, X: Any) -> tuple[FeatureSpace, Rows]:
@@ -282,14 +270,14 @@ def _opened(model: Any, X: Any) -> tuple[FeatureSpace, Rows]:
     return FeatureSpace.of(model.fit_), rows
 
 
-def _slopes(space: FeatureSpace, rows: Rows) -> Iterator[tuple[slice, Array, Array]]:
-    """Blocks of rows in float64, each with its place and its (b, k, d) slopes."""
-    numbers = max(
-        space.projection.sections.width, space.projection.n_components * int(rows.shape[1])
-    )
-    for i, block in row_blocks(rows, max(1, min(1024, SLICE_BYTES // (8 * numbers)))):
-        x = dense(block).astype(np.float64, copy=False)
-        yield i, x, space.score_slopes(x)
+def _height(space: FeatureSpace, rows: Rows) -> int:
+    """Rows whose slopes, and kernel values, are made at a time."""
+    k, d = space.projection.n_components, int(rows.shape[1])
+    return max(1, min(1024, SLICE_BYTES // (8 * max(space.projection.sections.width, k * d))))
+
+
+def _slopes(space: FeatureSpace, rows: Rows) -> Array:  # (b, d) -> (b, k, d)
+    return space.score_slopes(dense(rows).astype(np.float64, copy=False))
 
 
 def _names(model: Any, X: Any, names: Sequence[str] | None, d: int) -> tuple[str, ...]:

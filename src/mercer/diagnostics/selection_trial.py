@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import cross_validate
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from mercer._core.errors import (
@@ -27,7 +29,7 @@ from mercer.diagnostics.selection_court import (
     model_of,
     stability_rows,
 )
-from mercer.diagnostics.selection_judge import judged_by_weight, repeated
+from mercer.diagnostics.selection_weights import refuse_weights, whole
 from mercer.diagnostics.symptoms import symptoms_on
 from mercer.engine.pairwise import squared_norms
 from mercer.kernels import Linear
@@ -36,9 +38,51 @@ from mercer.preimage import Exact, Ridge
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
+    from mercer.diagnostics.selection_court import Court
     from mercer.estimators.kernel_pca import KernelPCA
     from mercer.kernels import Kernel
+
+# Up to so many rows whole weights are written out: any judge and any scoring can count rows.
+WRITTEN_OUT = 20_000
+
+
+def repeated(court: Court) -> list[tuple[Indices, Indices]] | None:
+    """The folds with each row as often as it counts; None where weights have to be handed on."""
+    if court.weights is None:
+        return court.folds
+    counts = whole(court.weights)
+    if counts is None or int(counts.sum()) > WRITTEN_OUT:
+        return None
+    return [tuple(np.repeat(part, counts[part]) for part in fold) for fold in court.folds]  # type: ignore[misc]
+
+
+def judged_by_weight(pipeline: Pipeline, court: Court) -> tuple[list[KernelPCA], Array]:
+    """Models and scores, fold by fold: fits of the pipeline and the scoring get the weights."""
+    assert court.weights is not None  # `repeated` looked
+    scorer = check_scoring(pipeline, scoring=court.criterion)
+    models, scores = [], []
+    for train, test in court.folds:
+        own = clone(pipeline)
+        own.fit(take_rows(court.rows, train), court.y[train], **handed(own, court.weights[train]))
+        new, labels = take_rows(court.rows, test), court.y[test]
+        scores.append(float(scorer(own, new, labels, sample_weight=court.weights[test])))
+        models.append(own[0])
+    return models, np.array(scores)
+
+
+def handed(pipeline: Pipeline, weights: Array, prefix: str = "") -> dict[str, Any]:
+    """`sample_weight` for every step that takes it; the last one, which learns, has to."""
+    found: dict[str, Any] = {}
+    for place, (name, step) in enumerate(pipeline.steps):
+        if isinstance(step, Pipeline):
+            found |= handed(step, weights, f"{prefix}{name}__")
+        elif has_fit_parameter(step, "sample_weight"):
+            found[f"{prefix}{name}__sample_weight"] = weights
+        elif place == len(pipeline.steps) - 1:
+            raise refuse_weights(step)
+    return found
+
 
 # Rows that a ridge pre-image learns from, the same for all kernels: the cost grows with their third power.
 # Learnt from more, the order of close candidates may change; `reasons_` tells.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from mercer._core.errors import InputError
 from mercer.data.rows import take_rows
+from mercer.engine.equal_rows import distinct
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
@@ -24,43 +22,18 @@ def merged(
     A row and its copy in two folds would be held out from itself. Rows with different labels stay apart.
     Where fewer than `least` rows are distinct there are no folds of them, and all rows stay as they are.
     """
-    first, place = _distinct(rows, y)
-    if len(first) == len(place) or len(first) < least:
+    parts = (rows,) if y is None else (rows, _codes(y))
+    first, counts = distinct(parts, weights)
+    if first is None or len(first) < least:
         return rows, y, weights
-    counts = np.bincount(place, weights=weights, minlength=len(first)).astype(np.float64)
-    own = None if np.all(counts == 1.0) else counts
+    own = None if counts is None or np.all(counts == 1.0) else counts
     return take_rows(rows, first), None if y is None else y[first], own
 
 
-def _distinct(rows: Rows, y: Any) -> tuple[Indices, Indices]:
-    """Where each distinct row appears first, and which of these each row is."""
-    seen: dict[Any, int] = {}
-    place = np.empty(rows.shape[0], dtype=np.intp)
-    first: list[int] = []
-    labels = [""] * rows.shape[0] if y is None else [repr(label) for label in y.tolist()]
-    for i, key in enumerate(zip(_keys(rows), labels, strict=True)):
-        at = seen.setdefault(key, len(first))
-        if at == len(first):
-            first.append(i)
-        place[i] = at
-    return np.array(first, dtype=np.intp), place
-
-
-def _keys(rows: Rows) -> list[bytes]:
-    """The same digest for the same row; 0.0 and -0.0 are one number."""
-    if not sparse.issparse(rows):
-        return [_digest((row + 0.0).tobytes()) for row in rows]
-    ordered = sparse.csr_array(rows, copy=True)
-    ordered.sum_duplicates()
-    ordered.eliminate_zeros()
-    return [
-        _digest(ordered.indices[a:b].tobytes() + ordered.data[a:b].tobytes())
-        for a, b in pairwise(ordered.indptr)
-    ]
-
-
-def _digest(values: bytes) -> bytes:
-    return blake2b(values, digest_size=16).digest()
+def _codes(y: Any) -> Array:  # (n, 1)
+    """A number for each label, whatever labels are."""
+    _, codes = np.unique([repr(label) for label in y.tolist()], return_inverse=True)
+    return codes.astype(np.float64)[:, None]
 
 
 def weighted_mean(values: Array, weights: Array | None = None) -> float:

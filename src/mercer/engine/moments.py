@@ -1,23 +1,33 @@
-"""Mean and scatter of features, a block of rows at a time."""
+"""Means and squared deviations of rows, a block at a time: of all pairs of columns, and of each column.
+
+Blocks are centred before they are squared and merged by the rule of Chan, Golub & LeVeque (1979): nothing
+cancels, however far from the origin the rows lie.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
+
+from mercer.data.rows import row_blocks
+from mercer.engine.passes import fold
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from typing import Self
+
+    from mercer._core.types import Array, Flags, Indices, Rows
+
+# Rows whose sum is taken at a time: of float32 rows only these are held in float64.
+BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True, repr=False)
 class Moments:
-    """W = Σw, μ = Σwf/W and S = Σw(f - μ)(f - μ)ᵀ of the feature rows f seen so far, in float64.
-
-    Blocks are centred before they are squared and merged by the rule of Chan, Golub & LeVeque (1979):
-    nothing cancels, however far from the origin the features lie.
-    """
+    """W = Σw, μ = Σwf/W and S = Σw(f - μ)(f - μ)ᵀ of the feature rows f seen so far, in float64."""
 
     weight: float
     mean: Array  # (m,)
@@ -25,12 +35,12 @@ class Moments:
 
     @classmethod
     def empty(cls, m: int) -> Moments:
-        """Of no rows."""
+        """Moments of no rows."""
         return cls(0.0, np.zeros(m), np.zeros((m, m)))
 
     @classmethod
     def of(cls, block: Array, weights: Array | None = None) -> Moments:  # (b, m), (b,)
-        """Of one block of rows; the product runs in the precision of the block.
+        """Moments of one block of rows; the product runs in the precision of the block.
 
         The mean is taken of differences from the first row: rows that are all alike have that very row
         for a mean, to the last bit, where the rounding of a plain sum would pass for variance.
@@ -51,7 +61,7 @@ class Moments:
         return cls(weight, first + shift, scatter)
 
     def merged(self, other: Moments) -> Moments:
-        """Of both sets of rows together."""
+        """Moments of both sets of rows together."""
         weight = self.weight + other.weight
         if weight == 0.0:
             return self
@@ -65,8 +75,181 @@ class Moments:
         return Moments(self.weight * factor, self.mean, self.scatter * factor)
 
     def mapped(self, t: Array) -> Moments:  # (m, r)
-        """Of the rows fT in place of f."""
+        """Moments of the rows fT in place of f."""
         return Moments(self.weight, self.mean @ t, t.T @ self.scatter @ t)
 
     def __repr__(self) -> str:
         return f"Moments(weight={self.weight:g}, m={len(self.mean)})"
+
+
+@dataclass(frozen=True)
+class ColumnMoments:
+    """c = Σw, δ = Σw(x - s)/c and S = Σw(x - s - δ)² of each column about a fixed shift s, in float64.
+
+    What is merged are distances from a value of the column itself: their rounding is small beside the
+    spread, however far from zero the column lies and however many blocks there are. What is missing
+    does not count.
+    """
+
+    shift: Array  # (p,)
+    count: Array  # (p,)
+    offset: Array  # (p,)
+    squares: Array  # (p,)
+
+    @classmethod
+    def empty(cls, shift: Array) -> ColumnMoments:
+        """Moments of no rows."""
+        p = len(shift)
+        return cls(shift, np.zeros(p), np.zeros(p), np.zeros(p))
+
+    @classmethod
+    def of(
+        cls, block: Array, missing: Flags | None, shift: Array, weights: Array | None = None
+    ) -> ColumnMoments:  # (b, p), (b, p), (p,), (b,)
+        """Moments of one block of rows; a row of weight w counts w times."""
+        x = block.astype(np.float64, copy=False) - shift
+        if weights is not None:
+            present = np.ones(x.shape, dtype=bool) if missing is None else ~missing
+            w = np.where(present, weights[:, None], 0.0)  # (b, p)
+            x = np.where(w > 0.0, x, 0.0)
+            count = w.sum(axis=0)
+            offset = np.einsum("ij,ij->j", w, x) / _divisor(count)
+            return cls(shift, count, offset, np.einsum("ij,ij->j", w, (x - offset) ** 2))
+        if missing is None:
+            count = np.full(x.shape[1], float(len(x)))
+            offset = x.mean(axis=0)
+            centred = x - offset
+        else:
+            count = np.asarray(np.sum(~missing, axis=0, dtype=np.float64))
+            x = np.where(missing, 0.0, x)
+            offset = x.sum(axis=0) / np.maximum(count, 1.0)
+            centred = np.where(missing, 0.0, x - offset)
+        return cls(shift, count, offset, np.einsum("ij,ij->j", centred, centred))
+
+    def merged(self, other: ColumnMoments) -> ColumnMoments:
+        """Moments of both sets of rows together; the shift is the same in both."""
+        count = self.count + other.count
+        share = other.count / _divisor(count)
+        gap = other.offset - self.offset
+        squares = self.squares + other.squares + self.count * share * gap**2
+        return ColumnMoments(self.shift, count, self.offset + share * gap, squares)
+
+    def filled(self, values: Array, n: float) -> ColumnMoments:  # (p,)
+        """As if what is missing of a weight of n in a column were its value in `values`."""
+        none = np.zeros(len(values))
+        return self.merged(ColumnMoments(self.shift, n - self.count, values - self.shift, none))
+
+    @property
+    def mean(self) -> Array:
+        """The mean of each column."""
+        return self.shift + self.offset
+
+    def spread(self) -> Array:
+        """The population standard deviation."""
+        return np.sqrt(self.squares / _divisor(self.count))
+
+    def is_constant(self) -> Flags:
+        """Columns whose deviations are no more than the rounding of their own values.
+
+        However many rows there are: about a value of the column nothing adds up, and a column far from
+        zero that moves by a thousand roundings does move.
+        """
+        return self.spread() <= 4.0 * np.finfo(np.float64).eps * np.abs(self.mean)
+
+
+def _divisor(count: Array) -> Array:
+    """The count, or one where it is zero."""
+    return np.where(count > 0.0, count, 1.0)
+
+
+@dataclass(frozen=True, repr=False)
+class Sums:
+    """Sums over rows, an array each."""
+
+    of: tuple[Array, ...]
+
+    def merged(self, other: Sums) -> Sums:
+        """Sums over both sets of rows."""
+        return Sums(tuple(a + b for a, b in zip(self.of, other.of, strict=True)))
+
+
+def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n,) -> (d,)
+    """μ = Σwx/Σw in float64, whatever the precision of the rows and wherever they are.
+
+    Of dense rows as x₀ + Σw(x - x₀)/Σw: rows that are all alike have that very row for a mean, to the last
+    bit, and far from the origin the sum rounds to the size of the differences.
+    """
+    if weights is None:
+        weights = np.ones(x.shape[0])
+    _, head = next(iter(row_blocks(x, 1)))
+    first = np.zeros(x.shape[1]) if sparse.issparse(head) else head[0].astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
+        (total,) = fold(x, partial(_shifted_sum, first, weights), height=BLOCK_ROWS).of
+        return first + total / float(weights.sum())
+
+
+def _shifted_sum(first: Array, weights: Array, rows: Rows, place: slice) -> Sums:
+    if not sparse.issparse(rows):
+        rows = rows.astype(np.float64)
+        rows -= first
+    return Sums((np.asarray(rows.T @ weights[place]),))
+
+
+def weighted_median(values: Array, weights: Array) -> float:  # (n,), (n,)
+    """The median of the values that are not NaN, each as often as its weight says.
+
+    The mean of the first values at which half of the weight is reached and passed: for whole weights that
+    is the median of the repeated values.
+    """
+    order = np.argsort(values, kind="stable")[: int(np.sum(~np.isnan(values)))]  # NaN comes last
+    if not len(order):
+        return np.nan
+    reached = np.cumsum(weights[order])
+    low, high = (np.searchsorted(reached, 0.5 * reached[-1], side) for side in ("left", "right"))
+    values = values[order]
+    return float(0.5 * (values[low] + values[min(int(high), len(values) - 1)]))
+
+
+@dataclass(frozen=True, repr=False)
+class Scale:
+    """x -> (x - mean)/spread, in float64: with a wide kernel, values near 1 cancel."""
+
+    mean: Array  # (d,) float64
+    spread: Array  # (d,) float64
+
+    @classmethod
+    def of(cls, x: Array, usual: Scale | None = None, weights: Array | None = None) -> Self:
+        """Mean and standard deviation of the rows; columns that don't move keep their `usual` spread."""
+        if weights is None:
+            mean = x.mean(axis=0, dtype=np.float64)
+            spread = x.std(axis=0, dtype=np.float64, ddof=1)
+        else:
+            total = float(weights.sum())
+            mean = np.average(x, axis=0, weights=weights)
+            squares = weights @ (x - mean) ** 2
+            spread = np.sqrt(squares / (total - 1.0 if total > 1.0 else total))
+        still = spread <= 8.0 * float(np.finfo(x.dtype).eps) * np.abs(mean)
+        spread = np.where(still, 0.0 if usual is None else usual.spread, spread)
+        return cls(mean, spread)
+
+    @classmethod
+    def none(cls, x: Array) -> Self:
+        """Rows as they are, neither centred nor scaled."""
+        return cls(np.zeros(x.shape[1]), np.ones(x.shape[1]))
+
+    @property
+    def still(self) -> Indices:
+        """Columns without a spread."""
+        return np.flatnonzero(self.spread == 0.0)
+
+    def __call__(self, x: Array) -> Array:
+        return (x - self.mean) / self.unit
+
+    def back(self, z: Array) -> Array:
+        """z -> z·spread + mean."""
+        return z * self.unit + self.mean
+
+    @property
+    def unit(self) -> Array:
+        """The spread, or one where there is none."""
+        return np.where(self.spread == 0.0, 1.0, self.spread)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.table import Table
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
+from mercer.engine.moments import Scale
 from mercer.estimators.detector_blame import (
     Baselines,
     blame,
@@ -25,7 +26,6 @@ from mercer.estimators.detector_onset import begun
 from mercer.estimators.detector_parts import (
     STATISTICS,
     Rule,
-    Scale,
     chosen_model,
     known,
     listed,
@@ -94,9 +94,9 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         as their autocorrelation asks for. For rows in no order any splitter of scikit-learn, such as
         ``KFold(5, shuffle=True)``, will do.
     wild : "aside" or "keep", default="aside"
-        What to do with training rows that hold a wild reading: an isolated one far beyond all others of its
-        column, which would set its scale and hide its changes. They are set aside from the fit, with a
-        warning that names row, column and reading; or kept.
+        What to do with training rows that hold a wild reading: one far beyond all others of its column,
+        isolated or in a stretch that no other column knows of, which would set its scale and hide its
+        changes. They are set aside, with a warning that names row, column and reading; or kept.
     memory : str or int, default="auto"
         As in `KernelPCA`.
     random_state : int, Generator, RandomState or None, default=None

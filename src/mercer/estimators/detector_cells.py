@@ -1,4 +1,4 @@
-"""Single readings that can't be true: one of them would set the scale of its whole column."""
+"""Readings that can't be true: one of them would set the scale of its whole column."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import fft
 
 from mercer._core.errors import DetectorWarning
 from mercer.estimators.validation import users_level
@@ -17,20 +18,36 @@ if TYPE_CHECKING:
     from mercer.estimators.door import Training
     from mercer.monitoring.limits import Limits
 
-# What a column usually does is the distance from its median that this share of its readings stays within. Up
-# to one reading in ten may be wild without moving it.
-USUAL = 0.9
-# Beyond that, a tail falls with some power α of the distance, as Hill (1975) measures it, and of such a tail
-# the farthest reading is r times as far as the next with probability r^-α. A gap that has a chance of one in
-# a thousand, by the readings below it, parts the far ones from the others. α counts as at most LIGHTEST, so
-# that no gap is below a factor of 4 (Gaussian columns have 4.6), and a few readings add little to what is
-# known beforehand: PRIOR of them with α = 3, as of Student's t with three degrees, a factor of 10.
+# The farthest readings below a gap, this share of all, say what the tail of a column is like. Up to as many
+# beyond it may be wild.
+TAIL = 0.1
+# A tail falls with some power α of the distance, as Hill (1975) measures it, and of such a tail the farthest
+# reading is r times as far as the next with probability r^-α. A gap that has a chance of one in a thousand,
+# by the readings below it, parts the far ones from the others. α counts as at most LIGHTEST, so that no such
+# gap is below a factor of 4 (Gaussian columns have 4.6), and a few readings add little to what is known
+# beforehand: PRIOR of them with α = 3, as of Student's t with three degrees, a factor of 10.
 CHANCE, LIGHTEST, PRIOR, HEAVY = 1e-3, 5.0, 5.0, 3.0
+# A power law never ends, but most tails do. With rows enough to show it, a generalised Pareto tail (Pickands
+# 1975), over twice the share and with its shape ξ = 1/α as uncertain as they leave it, finds narrower gaps
+# improbable: of 500 Gaussian readings one at 12 to 15 standard deviations. It is the second look, so it has
+# to be surer, and no gap below a factor of 3 counts at all.
+SECOND_CHANCE, NARROWEST, MOST_TAIL = 1e-4, 3.0, 200
+# What is known beforehand of ξ, and of the scale as a share of the threshold: t with three degrees again,
+# and wide enough to be unlearned from a hundred readings.
+SHAPES, SHAPE_SPREAD = np.linspace(-0.5, 1.5, 21), 0.25
+SCALES = np.exp(np.linspace(-3.0, 3.0, 41))
+USUAL_SCALE = 0.4
 # Fewer distances from the median than this are those of states, and not of a reading that varies.
 CODES = 6
-# At most one row in so many holds wild cells of one column, and no more than this many stand side by side:
-# what comes oftener, or stays, is a state of the process and no glitch.
+# Far readings that are isolated, at most one row in so many and no more than this many side by side, need no
+# witness. What comes oftener, or stays, may be a state of the process, which other columns would show.
 ONE_IN, TOGETHER = 20, 2
+# The others know of the far rows if they differ there, from the rows just before and after, more than they do
+# at all but this share of other times, of which there have to be enough, with less than this share of rows
+# in common.
+KNOWN, OTHER_TIMES, SAME = 0.01, 20, 0.25
+# A witness that is so many of its usual distances off is as far as one can be.
+REACH = 10.0
 # At least one reading in so many differs from the median: a switch that was on once is no glitch.
 MOVES = 10
 # Fewer rows than this can't tell a glitch from a process.
@@ -39,6 +56,7 @@ FEWEST = 10
 MOST_ROWS = 0.5
 
 
+# ── far beyond the others of their column ───────────────────────────────────
 def far_cells(x: Array) -> Flags:  # (n, d) -> (n, d)
     """Which cells are far beyond what their column usually does, with a gap between.
 
@@ -49,52 +67,194 @@ def far_cells(x: Array) -> Flags:  # (n, d) -> (n, d)
     found = np.zeros(x.shape, dtype=bool)
     if len(x) < FEWEST:
         return found
+    off = _distances(x)
+    for j in np.flatnonzero(np.count_nonzero(off, axis=0) * MOVES >= len(x)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            found[:, j] = off[:, j] >= _first_far(x[:, j], off[:, j])
+    return found
+
+
+def _distances(x: Array) -> Array:  # (n, d) -> (n, d)
+    """Distances from the median of each column."""
     with np.errstate(over="ignore", invalid="ignore"):
         off = np.abs(x - np.median(x, axis=0)).astype(np.float64)
-    off = np.where(np.isfinite(off), off, np.inf)
-    for j in np.flatnonzero(np.count_nonzero(off, axis=0) * MOVES >= len(x)):
-        found[:, j] = off[:, j] >= _first_far(off[:, j])
-    return found
+    return np.where(np.isfinite(off), off, np.inf)
 
 
-def _first_far(off: Array) -> float:  # (n,) -> distance of the first reading beyond a gap, or ∞
-    moved = off[off > 0.0]
-    at = max(ceil(USUAL * len(moved)) - 1, 0)
-    usual = float(np.partition(moved, at)[at])
-    tail = np.sort(moved[moved >= usual])
-    if tail[-1] <= CHANCE ** (-1.0 / LIGHTEST) * usual:
-        return np.inf
-    with np.errstate(over="ignore", invalid="ignore"):
-        excess = np.log(tail / usual)  # 0 first
-        below = np.arange(
-            len(tail) - 1
-        )  # so many of the tail lie below a gap, beside the usual one
-        power = (below + PRIOR) / (np.cumsum(excess)[:-1] + PRIOR / HEAVY)  # Hill's, below each gap
-        # Codes of states tell of no tail.
-        most = LIGHTEST if len(np.unique(moved)) >= CODES else HEAVY
-        wide = np.diff(excess) * np.minimum(power, most) > -np.log(CHANCE)
-    return float(tail[1 + int(np.argmax(wide))]) if wide.any() else np.inf
+def _first_far(
+    x: Array, off: Array
+) -> float:  # (n,), (n,) -> distance of the first beyond a gap, or ∞
+    moved = np.sort(off[off > 0.0])
+    total = len(moved)
+    told = float(np.mean(x[1:] != x[:-1]))  # what is held for a while tells less than its number
+    varied = len(np.unique(moved)) >= CODES  # codes of states tell of no tail
+    size = total - ceil((1.0 - TAIL) * total)  # of the tail below a gap
+    first = max(total - max(1, int(TAIL * len(off))), 1)
+    gaps = first + np.flatnonzero(moved[first:] > NARROWEST * moved[first - 1 : -1])
+    for gap in gaps:
+        far = float(moved[gap])
+        below = moved[max(gap - max(size, 1), 0) : gap]
+        if _power_chance(below, far, LIGHTEST if varied else HEAVY) < CHANCE:
+            return far
+        times = _times(x, off >= far)
+        wider = moved[max(gap - min(2 * size, MOST_TAIL) - 1, 0) : gap]
+        second = min(
+            _powers_chance(below, far, times, told), _pareto_chance(wider, far, times, told)
+        )
+        if varied and second < SECOND_CHANCE:
+            return far
+    return np.inf
 
 
+def _times(x: Array, far: Flags) -> float:  # (n,), (n,)
+    """How often the column has gone that far: neighbours count as often as they are independent.
+
+    That is once in (1 + ρ)/(1 - ρ) rows, with the correlation ρ of neighbours that are not far.
+    """
+    near = ~(far[1:] | far[:-1])
+    pairs = np.stack([x[1:][near], x[:-1][near]]).astype(np.float64)  # (2, p)
+    pairs /= max(
+        float(np.abs(pairs).max(initial=0.0)), np.finfo(np.float64).tiny
+    )  # squares don't overflow
+    pairs -= pairs.mean(axis=1, keepdims=True)
+    spread = np.sqrt(np.sum(pairs**2, axis=1)).prod()
+    rho = float(np.clip(pairs[0] @ pairs[1] / spread, 0.0, 1.0)) if spread > 0.0 else 1.0
+    return float(np.sum(np.maximum(np.diff(_runs(far)) * (1.0 - rho) / (1.0 + rho), 1.0)))
+
+
+def _power_chance(below: Array, far: float, most: float) -> float:
+    """The probability that a power law, with the tail `below`, (k,) in order, leaves a gap up to `far`."""
+    excess = np.log(below / below[0])  # 0 first
+    power = (len(below) - 1 + PRIOR) / (float(excess.sum()) + PRIOR / HEAVY)
+    return float((far / below[-1]) ** -min(power, most))
+
+
+def _powers_chance(below: Array, far: float, times: float, told: float) -> float:
+    """That it does so for several readings: the mean over all powers, which have a gamma distribution.
+
+    Several multiply their probabilities, and with them the error of the most likely power.
+    """
+    excess = np.log(below / below[0])
+    total = told * float(excess.sum()) + PRIOR / HEAVY
+    beyond = (times - 1.0) * excess[-1]  # all but one are known to be farther than that
+    count = told * (len(below) - 1) + PRIOR
+    return float((1.0 + times * np.log(far / below[-1]) / (total + beyond)) ** -count)
+
+
+def _pareto_chance(below: Array, far: float, times: float, told: float) -> float:
+    """The same of a generalised Pareto tail above the first of `below`, over what its parameters may be."""
+    if len(below) < 2 or not np.isfinite(far):
+        return 1.0
+    threshold = below[0]
+    excess = below[1:] / threshold - 1.0  # (k,)
+    scale, shape = USUAL_SCALE * SCALES[:, None], SHAPES[None, :]  # (s, 1), (1, h)
+    end, start = (
+        _log_survival(np.asarray(e), scale, shape) for e in (far / threshold - 1.0, excess[-1])
+    )
+    start = np.maximum(start, -1e3)  # an end before that is not to be believed
+    density = _log_density(excess, scale[..., None], shape[..., None])  # (s, h, k)
+    likely = told * np.sum(density, axis=-1) + (times - 1.0) * start
+    likely -= 0.5 * ((shape - 1.0 / HEAVY) / SHAPE_SPREAD) ** 2 + 0.5 * np.log(SCALES[:, None]) ** 2
+    weights = np.exp(likely - likely.max())  # (s, h)
+    return float(np.sum(weights * np.exp(times * (end - start))) / weights.sum())
+
+
+def _log_survival(excess: Array, scale: Array, shape: Array) -> Array:
+    """-log(1 + ξe/σ)/ξ; -∞ beyond the end that a tail with ξ < 0 has."""
+    grown = 1.0 + shape * excess / scale
+    bent = np.abs(shape) > 1e-9
+    with np.errstate(divide="ignore", invalid="ignore"):
+        power = -np.log(np.maximum(grown, 0.0)) / np.where(bent, shape, 1.0)
+    return np.where(grown > 0.0, np.where(bent, power, -excess / scale), -np.inf)
+
+
+def _log_density(excess: Array, scale: Array, shape: Array) -> Array:
+    survival = _log_survival(excess, scale, shape)
+    grown = np.maximum(1.0 + shape * excess / scale, np.finfo(np.float64).tiny)
+    return survival - np.log(grown) - np.log(scale)
+
+
+# ── wild: what the rest of the column, and the other columns, know nothing of ───
 def wild_cells(x: Array, far: Flags | None = None) -> Flags:  # (n, d) -> (n, d)
-    """Which of the far cells are wild: isolated, so that the rest of the column says what is normal."""
+    """Which of the far cells are wild: isolated, or in stretches that no other column knows of.
+
+    A process that goes somewhere takes more than one sensor along. One that jumps out and back by itself,
+    while all others go on as before, has failed.
+    """
     found = far_cells(x) if far is None else far.copy()
-    most = max(1, len(x) // ONE_IN)
-    found[:, found.sum(axis=0) > most] = False
-    for j in np.flatnonzero(found.any(axis=0)):
-        found[:, j] = _isolated(found[:, j])
+    isolated = _without_witness(found)
+    for j in np.flatnonzero(np.any(found & ~isolated, axis=0)):
+        if not _unknown_to(np.delete(x, j, axis=1), found[:, j]):
+            found[:, j] = isolated[:, j]
     return found
 
 
-def _isolated(wild: Flags) -> Flags:  # (n,) -> (n,)
-    """Without runs of neighbours that are longer than `TOGETHER`."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], wild.astype(np.int8), [0]])))
-    for first, after in edges.reshape(-1, 2):
-        if after - first > TOGETHER:
-            wild[first:after] = False
-    return wild
+def _without_witness(far: Flags) -> Flags:  # (n, d) -> (n, d)
+    """Which of them are so rare, and so short, that they are wild whatever other columns do."""
+    rare = np.asarray(far & (far.sum(axis=0) <= max(1, len(far) // ONE_IN)))
+    for j in np.flatnonzero(rare.any(axis=0)):
+        for first, after in _runs(rare[:, j]):
+            rare[first:after, j] &= after - first <= TOGETHER
+    return rare
 
 
+def _runs(flags: Flags) -> Indices:  # (n,) -> (r, 2)
+    """Where each run of neighbours begins, and the place after it."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
+    return edges.reshape(-1, 2)
+
+
+def _unknown_to(others: Array, far: Flags) -> bool:  # (n, d - 1), (n,)
+    """Whether the other columns are, in these rows, as they are at any other time.
+
+    Each column's mean there, less that of the rows around, is held against the same of the whole pattern of
+    rows moved along in time, which keeps whatever autocorrelation, tails and drifts a column has. Squares
+    are added up over the columns, in units of what is usual for each.
+    """
+    n, runs = len(others), _runs(far)
+    around = np.zeros(n, dtype=bool)
+    for first, after in runs:
+        length = after - first
+        around[max(first - length, 0) : after + length] = True
+    around &= ~far
+    pattern = far / far.sum() - around / around.sum()  # (n,)
+    wave = np.conj(fft.rfft(pattern))[:, None]
+    # Moved by little, or by the period of a sensor that fails at equal intervals, it meets the same rows.
+    flags = fft.rfft(far.astype(np.float64))
+    other = fft.irfft(np.conj(flags) * flags, n) < SAME * far.sum()  # (n,)
+    reach = 2 * int(np.diff(runs).max())
+    other[:reach] = other[n - reach + 1 :] = False
+    if other.sum() < OTHER_TIMES:
+        return False
+    sums = np.zeros(n)
+    witnesses = 0
+    for first in range(0, others.shape[1], 64):
+        z = _bounded(others[:, first : first + 64])
+        moved = np.abs(fft.irfft(wave * fft.rfft(z, axis=0), n, axis=0))  # (n, ≤ 64): at each lag
+        moved[moved < 1e-9] = 0.0  # rounding
+        moved = moved[:, moved.any(axis=0)]
+        usual = np.median(moved, axis=0)
+        smallest = np.min(np.where(moved > 0.0, moved, np.inf), axis=0)
+        sums += np.sum((moved / np.where(usual > 0.0, usual, smallest)) ** 2, axis=1)
+        witnesses += moved.shape[1]
+    return witnesses > 0 and bool(np.mean(sums[other] >= sums[0]) > KNOWN)
+
+
+def _bounded(x: Array) -> Array:  # (n, d) -> (n, d)
+    """In usual distances from the median, no farther than `REACH`.
+
+    Those of a column that mostly stands still are in units of its largest.
+    """
+    off = _distances(x)
+    usual = np.quantile(off, 1.0 - TAIL, axis=0, method="lower")
+    usual = np.where(usual > 0.0, usual, off.max(axis=0))
+    usual = np.where((usual > 0.0) & np.isfinite(usual), usual, 1.0)
+    side = np.where(x < np.median(x, axis=0), -1.0, 1.0)
+    with np.errstate(over="ignore"):
+        return np.asarray(side * np.minimum(off / usual, REACH))
+
+
+# ── set aside, and told ─────────────────────────────────────────────────────
 def set_aside(x: Array, wild: Flags, positions: Indices | None, names: Any) -> tuple[Flags, Array]:
     """Rows to keep (n,), and row, column and reading of each wild cell in the others (m, 3). Told by name."""
     gone = np.asarray(wild.any(axis=1))
@@ -115,6 +275,11 @@ def set_aside(x: Array, wild: Flags, positions: Indices | None, names: Any) -> t
         )
         warnings.warn(msg, DetectorWarning, stacklevel=users_level())
         return np.ones(len(x), dtype=bool), np.empty((0, 3))
+    if not np.array_equal(_without_witness(wild), wild):
+        msg += (
+            "Where they stay or recur, all other columns go on as before: a failed sensor, not a state of "
+            "the process. "
+        )
     msg += (
         f"{rows} are set aside from the fit, as one such reading would set the scale of its column. Correct "
         "the readings, or pass wild='keep' (--wild keep) if they are normal."
@@ -124,17 +289,26 @@ def set_aside(x: Array, wild: Flags, positions: Indices | None, names: Any) -> t
 
 
 def _listed(cells: Array, names: Any) -> str:
-    """The first ten cells: row, column and reading."""
-    shown = [
-        f"row {int(i)}, column {int(j) if names is None else f'{int(j)} ({names[int(j)]!r})'}: {value:g}"
-        for i, j, value in cells[:10]
-    ]
-    more = "" if len(cells) <= 10 else f"; and {len(cells) - 10} more"
-    return "; ".join(shown) + more
+    """The first ten cells, or stretches of them: row, column and reading."""
+    stretches = []
+    for j in np.unique(cells[:, 1]):
+        own = cells[cells[:, 1] == j]  # in the order of rows
+        stretches += np.split(own, 1 + np.flatnonzero(np.diff(own[:, 0]) != 1.0))
+    stretches.sort(key=lambda one: (one[0, 0], one[0, 1]))
+    more = "" if len(stretches) <= 10 else f"; and {len(stretches) - 10} more"
+    return "; ".join(_in_words(one, names) for one in stretches[:10]) + more
+
+
+def _in_words(stretch: Array, names: Any) -> str:  # (r, 3): neighbouring rows of one column
+    first, last, j = int(stretch[0, 0]), int(stretch[-1, 0]), int(stretch[0, 1])
+    rows = f"row {first}" if first == last else f"rows {first} to {last}"
+    low, high = stretch[:, 2].min(), stretch[:, 2].max()
+    readings = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return f"{rows}, column {j if names is None else f'{j} ({names[j]!r})'}: {readings}"
 
 
 def tell_crowded(x: Array, crowded: Flags, names: Any) -> None:
-    """Warn of far readings that are too many, or too close together, to be set aside: the scale is theirs."""
+    """Warn of far readings that stay or recur and may be a state of the process: the scale is theirs."""
     columns = np.flatnonzero(crowded.any(axis=0))
     if len(columns) == 0:
         return
@@ -146,9 +320,10 @@ def tell_crowded(x: Array, crowded: Flags, names: Any) -> None:
         shown.append(f"column {name}: {len(readings)} of {len(x)} rows, up to {reading:g}")
     more = "" if len(columns) <= 10 else f"; and {len(columns) - 10} more"
     msg = (
-        "Readings lie far beyond all others of their column, too many or too close together to be set aside "
-        f"as glitches: {'; '.join(shown)}{more}. They set the scale of that column, and a step in it may go "
-        "unseen. Clean the rows, or pass wild='keep' (--wild keep) if they are normal."
+        "Readings lie far beyond all others of their column, and stay or recur while other columns move too, "
+        f"or with none to tell, as in a state of the process: {'; '.join(shown)}{more}. They are kept, so "
+        "they set the scale of that column, and a step in it may go unseen. Clean the rows, or pass "
+        "wild='keep' (--wild keep) if they are normal."
     )
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
 

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from mercer._core.errors import DetectorWarning, InputError, MercerError, MercerWarning
-from mercer.estimators.detector_parts import Rule, Scale, listed, part_model
+from mercer.engine.moments import Scale
+from mercer.estimators.detector_parts import Rule, listed, part_model
 from mercer.estimators.detector_runs import Slowness
 from mercer.estimators.detector_strays import HeldOut, smaller_sizes, tell_optimism, tell_strays
 from mercer.estimators.validation import users_level

@@ -1,4 +1,4 @@
-"""What a detector is made of: its rule, its scale and its model."""
+"""What a detector is made of: its rule and its model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass, replace
 from inspect import signature
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -105,50 +105,6 @@ def _share(name: str, value: Any, most: float) -> float:
         return float(value)
     msg = f"{name}={value!r} came, but a share between 0 and {most:g} was needed, such as 0.01."
     raise InputError(msg)
-
-
-@dataclass(frozen=True, repr=False)
-class Scale:
-    """x -> (x - mean)/spread, in float64: with a wide kernel, values near 1 cancel."""
-
-    mean: Array  # (d,) float64
-    spread: Array  # (d,) float64
-
-    @classmethod
-    def of(cls, x: Array, usual: Scale | None = None, weights: Array | None = None) -> Self:
-        """Mean and standard deviation of the rows; columns that don't move keep their `usual` spread."""
-        if weights is None:
-            mean = x.mean(axis=0, dtype=np.float64)
-            spread = x.std(axis=0, dtype=np.float64, ddof=1)
-        else:
-            total = float(weights.sum())
-            mean = np.average(x, axis=0, weights=weights)
-            squares = weights @ (x - mean) ** 2
-            spread = np.sqrt(squares / (total - 1.0 if total > 1.0 else total))
-        still = spread <= 8.0 * float(np.finfo(x.dtype).eps) * np.abs(mean)
-        spread = np.where(still, 0.0 if usual is None else usual.spread, spread)
-        return cls(mean, spread)
-
-    @classmethod
-    def none(cls, x: Array) -> Self:
-        """Rows as they are, neither centred nor scaled."""
-        return cls(np.zeros(x.shape[1]), np.ones(x.shape[1]))
-
-    @property
-    def still(self) -> Indices:
-        """Columns without a spread."""
-        return np.flatnonzero(self.spread == 0.0)
-
-    def __call__(self, x: Array) -> Array:
-        return (x - self.mean) / self._unit
-
-    def back(self, z: Array) -> Array:
-        """z -> z·spread + mean."""
-        return z * self._unit + self.mean
-
-    @property
-    def _unit(self) -> Array:
-        return np.where(self.spread == 0.0, 1.0, self.spread)
 
 
 def listed(columns: Indices, names: Any) -> str:

@@ -1,4 +1,4 @@
-"""Knobs that an estimator does not have: where each lives here, with the user's own values filled in."""
+"""Params that an estimator does not have: where each lives here, with the user's own values filled in."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ DETECTOR_WORDS = {
 
 
 def of_kernel(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
-    """Knobs of the kernel."""
+    """Params of the kernel."""
     asked = given.get("kernel")
     if isinstance(asked, str):
         try:
@@ -143,7 +143,7 @@ def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Iterable[tuple[
 
 
 def of_solver(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
-    """Knobs of the eigensolver."""
+    """Params of the eigensolver."""
     del given
     names = {"eigen_solver", "svd_solver", "tol", "max_iter"} & unknown.keys()
     if not names:
@@ -165,7 +165,7 @@ def of_solver(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
 
 
 def of_preimage(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
-    """Knobs of the pre-image."""
+    """Params of the pre-image."""
     del given
     names = {"fit_inverse_transform", "alpha"} & unknown.keys()
     if not names:
@@ -182,7 +182,7 @@ def of_preimage(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]
 
 
 def of_parts(*parts: str) -> Callable[[Values, Values], Iterable[tuple[set[str], str]]]:
-    """Knobs of other parts, found by their signatures: ``rank=500`` is one of an approximation."""
+    """Params of other parts, found by their signatures: ``rank=500`` is one of an approximation."""
     catalogues: dict[str, Mapping[str, type]] = {
         "kernel": KERNELS,
         "approximation": APPROXIMATIONS,
@@ -208,7 +208,7 @@ def of_parts(*parts: str) -> Callable[[Values, Values], Iterable[tuple[set[str],
 
 
 def needless(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
-    """Knobs that nothing here needs."""
+    """Params that nothing here needs."""
     del given
     for name in unknown:
         if name in NEEDLESS:

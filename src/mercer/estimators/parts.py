@@ -14,9 +14,10 @@ from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, take_rows
+from mercer.engine.equal_rows import distinct
 from mercer.engine.pairwise import squared_norms
 from mercer.estimators.validation import users_level
-from mercer.kernels.expression import parse_call
+from mercer.kernels.text import parse_call
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.preimage import (
@@ -29,7 +30,6 @@ from mercer.preimage import (
     Ridge,
 )
 from mercer.preimage.cost import kept_bytes
-from mercer.preimage.distinct import distinct
 from mercer.preimage.search import Search
 from mercer.solvers import Lapack
 

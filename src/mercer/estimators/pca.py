@@ -10,6 +10,7 @@ from mercer._core.memory import parse_bytes
 from mercer._core.watch import BLIND
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
+from mercer.engine.moments import weighted_mean
 from mercer.estimators.base import Projector
 from mercer.estimators.door import Training, remember, training_rows
 from mercer.estimators.elsewhere import (
@@ -24,7 +25,6 @@ from mercer.estimators.elsewhere import (
 from mercer.estimators.validation import as_generator, check_n_components, tell
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
-from mercer.model.centred_features import weighted_mean
 from mercer.model.streamed import fit_streamed
 
 if TYPE_CHECKING:

@@ -6,11 +6,199 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.io.agreement import VALUE_CHECKS, need, sizes, width_in
+from mercer._core.errors import ModelFileError
+from mercer.data.rows import RowSource, first_bad, row_blocks
 from mercer.io.known_types import found
+from mercer.kernels.map_base import MAX_COLUMNS
+from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
+from mercer.preimage.exact import ExactBack
+from mercer.preimage.invert import of_dot_product
+from mercer.preimage.ridge import RidgeBack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from mercer._core.types import Rows
+    from mercer.kernels.base import Kernel
+    from mercer.kernels.feature_map import PolynomialMap
+
+MOST_DEGREE = 1000
+BLOCK = 2**20  # numbers that are looked at together
+
+
+def need(holds: Any, why: str) -> None:
+    """Raise a `ModelFileError` that says what is wrong, unless it holds."""
+    if not holds:
+        raise ModelFileError(why)
+
+
+# ── rows and kernels ────────────────────────────────────────────────────────
+def _finite(x: Rows, what: str) -> None:
+    if isinstance(x, RowSource):
+        return  # it looks at every block that it hands out
+    if x.ndim == 1:
+        x = x[None, :]
+    for _, block in row_blocks(x, max(1, BLOCK // max(1, int(x.shape[1])))):
+        need(first_bad(block) is None, f"{what} are not all finite")
+
+
+def _kernel(kernel: Kernel, points: Rows) -> None:
+    """The kernel has numbers for parameters, and is defined on the points."""
+    kernel.check_parameters()
+    need(not kernel.is_data_dependent, f"{kernel!r} still waits for data")
+    need(not kernel.is_precomputed, "a precomputed kernel has no points")
+    if points.shape[0] == 0:
+        return
+    for _, block in row_blocks(points, max(1, BLOCK // int(points.shape[1]))):
+        kernel.check_rows(block)
+    with np.errstate(all="ignore"):
+        need(
+            kernel.tile(points[:1], points[:1]).shape == (1, 1),
+            f"{kernel!r} gives no kernel values",
+        )
+
+
+def _kernel_sections(value: Any) -> None:
+    need(min(value.points.shape) >= 1, "a model rests on no points")
+    _finite(value.points, "the points of a model")
+    _kernel(value.kernel, value.points)
+
+
+def _dictionary(value: Any) -> None:
+    _finite(value.points, "the points of a dictionary")
+    for basis in (value.lower, value.whiten):
+        _finite(basis, "the numbers of a basis")
+    _kernel(value.kernel, value.points)
+
+
+def _fourier(value: Any) -> None:
+    need(min(value.frequencies.shape) >= 1, "there are no random frequencies")
+    _finite(value.frequencies, "random frequencies")
+    _finite(value.centre, "the numbers of a centre")
+    need(np.isfinite(value.amplitude) and value.amplitude >= 0, "an amplitude is negative")
+
+
+def _landmarks(value: Any) -> None:
+    given = value.landmarks
+    whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    need(whole or len(np.shape(given)) == 2, "landmarks are neither a number nor rows")
+
+
+def _polynomial(value: PolynomialMap) -> None:
+    need(value.degree <= MOST_DEGREE, f"a polynomial has a degree above {MOST_DEGREE}")
+
+
+def width_in(sections: Any) -> int:
+    """Columns of the rows that sections take."""
+    if isinstance(sections, KernelSections):
+        return int(sections.points.shape[1])
+    if isinstance(sections, FeatureSections):
+        return sections.feature_map.n_features
+    if isinstance(sections, GivenSections):
+        return sections.width
+    return int(sections.frequencies.shape[1])
+
+
+# ── a fit ───────────────────────────────────────────────────────────────────
+def _projection(value: Any) -> None:
+    need(
+        value.sections.width == len(value.coef), "a projection has another width than its sections"
+    )
+    need(value.coef.dtype == value.offset.dtype, "a projection has two precisions")
+    _finite(value.coef, "the coefficients of a model")
+    _finite(value.offset, "the offsets of a model")
+    if isinstance(value.sections, FeatureSections):
+        d = width_in(value.sections)
+        need(d <= MAX_COLUMNS, f"a feature map takes {d} columns")
+        value.sections.feature_map(np.zeros((1, d)))
+
+
+def _space(value: Any) -> None:
+    same = len(value.mean.coef) == value.projection.sections.width
+    need(same, "the mean of a model has another width than its sections")
+
+
+def _fit(value: Any) -> None:
+    _space(value)
+    k, n = value.projection.n_components, len(value.pairs.vectors)
+    need(len(value.pairs.values) == k, "a fit has other eigenvalues than components")
+    need(value.roots is None or value.is_low_rank or len(value.roots) == n, "weights lack rows")
+    need(value.weight > 0, "a fit has no rows")
+
+
+def _gauge(value: Any) -> None:
+    k = value.space.projection.n_components
+    need(len(value.variances) == k, "a gauge has other variances than components")
+
+
+def _stream(value: Any) -> None:
+    _finite(value.moments.mean, "the means of a stream")
+    _finite(value.moments.scatter, "the moments of a stream")
+    need(len(value.moments.mean) == value.dictionary.size, "a stream lost a part of its moments")
+    need(value.seed >= 0 and value.n_rows >= 0, "a stream has a negative count")
+    sums = (value.trace, value.lost, value.error, value.norm, value.cheapest, value.moments.weight)
+    need(all(0.0 <= s < np.inf for s in sums), "a stream has a sum that no rows have")
+
+
+# ── the way back ────────────────────────────────────────────────────────────
+def _search_back(value: Any) -> None:
+    value.method.check_params()
+    _near(value)
+
+
+def _distances_back(value: Any) -> None:
+    value.method.check(value.kernel)
+    _kernel(value.kernel, value.near.rows[:1])
+    _near(value)
+    n, d = value.near.rows.shape
+    need(len(value.own) == n and len(value.centre) == d, "a way back has other rows than distances")
+
+
+def _near(value: Any) -> None:
+    projection = value.space.projection
+    need(len(value.near.scores) >= 2, "a way back has no rows")
+    need(value.near.scores.shape[1] == projection.n_components, "a way back has other components")
+    need(value.near.rows.shape[1] == width_in(projection.sections), "a way back has other columns")
+
+
+def _exact_back(value: ExactBack) -> None:
+    value.kernel.check_parameters()
+    need(of_dot_product(value.kernel) is not None, f"{value.kernel!r} can't be undone")
+    need(value.c != 0, "a way back divides by zero")
+
+
+def sizes(back: Any) -> tuple[int, int]:
+    """Components and columns of a way back."""
+    if isinstance(back, RidgeBack):
+        return width_in(back.projection.sections), back.projection.n_components
+    if isinstance(back, ExactBack):
+        return int(back.slopes.shape[1]), int(back.slopes.shape[0])
+    return int(back.near.scores.shape[1]), int(back.near.rows.shape[1])
+
+
+def _preimage(value: Any) -> None:
+    k, d = sizes(value.back)
+    need(len(value.centre) == d, "a way back has a centre of another width")
+    if value.space is not None:
+        need(value.space.projection.n_components == k, "a way back has other components")
+
+
+VALUE_CHECKS: dict[str, Callable[[Any], None]] = {
+    "Dictionary": _dictionary,
+    "DistancesBack": _distances_back,
+    "ExactBack": _exact_back,
+    "FeatureSpace": _space,
+    "Fit": _fit,
+    "FittedPreimage": _preimage,
+    "FourierSections": _fourier,
+    "Gauge": _gauge,
+    "KernelSections": _kernel_sections,
+    "Nystrom": _landmarks,
+    "PolynomialMap": _polynomial,
+    "Projection": _projection,
+    "SearchBack": _search_back,
+    "Stream": _stream,
+}
 
 
 def check_object(name: str, value: Any) -> None:

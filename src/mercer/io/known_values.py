@@ -89,14 +89,14 @@ _MODEL = {
         "norm: number; n_rows: int; seed: int; dtype: dtype; cheapest: number",
     ),
     "StreamCertificate": _of(
-        "mercer.stream.around:StreamCertificate",
+        "mercer.model.certificate:StreamCertificate",
         "kind: text; trace: number; left_out: number; rounding: number; goal: none|number; assumed: bool; "
         "norm: number",
     ),
 }
 
 _SEARCH = "n_starts: any; max_iter: any; tol: any; max_rows: any"
-# Knobs may have any value that a file may hold: whoever uses them checks them first.
+# Params may have any value that a file may hold: whoever uses them checks them first.
 _KNOBS = {
     "BlockKrylov": _of(
         "mercer.solvers.krylov:BlockKrylov",
@@ -163,9 +163,7 @@ _DETECTOR = {
     "Baselines": _of(
         "mercer.estimators.detector_blame:Baselines", "rows: float[m,d]; unit?: none|float[d]"
     ),
-    "ColumnScale": _of(
-        "mercer.estimators.detector_parts:Scale", "mean: float[d]; spread: float[d]"
-    ),
+    "ColumnScale": _of("mercer.engine.moments:Scale", "mean: float[d]; spread: float[d]"),
     "Rule": _of(
         "mercer.estimators.detector_parts:Rule",
         "rate: number; in_sample: bool; statistic: text; method: text",

@@ -9,13 +9,15 @@ import numpy as np
 
 from mercer._core.errors import DataError, InputError, MemoryBudgetError, quoted
 from mercer._core.memory import format_bytes, parse_bytes
-from mercer.io.column_moments import ColumnMoments, EvenBlocks, a_value
+from mercer.engine.moments import ColumnMoments, weighted_median
 from mercer.io.layout import listed
 from mercer.io.missing import Missing
 from mercer.io.preparation import Preparation
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from collections.abc import Iterator
+
+    from mercer._core.types import Array, Flags
     from mercer.io.table import Chunk, TableFile
 
 CHUNK_BYTES = 16 * 2**20
@@ -75,6 +77,41 @@ def learn(
     return preparation, tuple(notes)
 
 
+class _EvenBlocks:
+    """Blocks of rows of any height, cut anew into blocks of one: the same sums, however a file is read.
+
+    A CSV comes in blocks of text and an NPY in blocks of rows; sums over other blocks round otherwise.
+    """
+
+    def __init__(self, height: int, width: int) -> None:
+        self._held, self._n = np.empty((height, width)), 0
+
+    def cut(self, block: Array) -> Iterator[Array]:  # (b, p)
+        """Whole blocks, each good until the next is asked for."""
+        done = 0
+        while done < len(block):
+            some = block[done : done + len(self._held) - self._n]
+            self._held[self._n : self._n + len(some)] = some
+            self._n, done = self._n + len(some), done + len(some)
+            if self._n == len(self._held):
+                yield from self.rest()
+
+    def rest(self) -> Iterator[Array]:
+        """What is held, if there is any."""
+        if self._n:
+            yield self._held[: self._n]
+            self._n = 0
+
+
+def _a_value(block: Array, missing: Flags | None) -> Array:  # (b, p) -> (p,)
+    """A value of each column to shift by; 0 where the block has none."""
+    if missing is None:
+        return np.array(block[0], dtype=np.float64)
+    first = np.argmin(missing, axis=0)
+    found = block[first, np.arange(block.shape[1])].astype(np.float64)
+    return np.where(np.isnan(found), 0.0, found)
+
+
 @dataclass
 class _Seen:
     """What one pass over a file finds out."""
@@ -94,7 +131,7 @@ class _Seen:
         nothing = ColumnMoments.empty(np.zeros(len(names)))
         seen = cls(names, nothing, Missing(), {word: set() for word in words}, weights)
         height = chunk_height(table)
-        even = EvenBlocks(height, len(names))
+        even = _EvenBlocks(height, len(names))
         for chunk in table.chunks(height):
             seen._add(chunk)
             for block in even.cut(chunk.numbers):
@@ -116,7 +153,7 @@ class _Seen:
         # What is not finite is refused at the end.
         with np.errstate(over="ignore", invalid="ignore"):
             if not self.moments.count.any():
-                self.moments = ColumnMoments.empty(a_value(block, gaps))
+                self.moments = ColumnMoments.empty(_a_value(block, gaps))
             here = ColumnMoments.of(block, gaps, self.moments.shift, weights)
             self.moments = self.moments.merged(here)
 
@@ -203,22 +240,8 @@ def _medians(table: TableFile, seen: _Seen, budget: int) -> Array:
         if seen.weights is None:
             medians[some] = np.nanmedian(held, axis=0, overwrite_input=True)
         else:
-            medians[some] = [_weighted_median(column, seen.weights) for column in held.T]
+            medians[some] = [weighted_median(column, seen.weights) for column in held.T]
     return medians
-
-
-def _weighted_median(column: Array, weights: Array) -> float:
-    """The median of the values that are there, each as often as its weight says.
-
-    The mean of the first values at which half of the weight is reached and passed: for whole weights that
-    is the median of the repeated values.
-    """
-    order = np.argsort(column)[: int(np.sum(~np.isnan(column)))]  # NaN comes last
-    reached = np.cumsum(weights[order])
-    half = 0.5 * reached[-1]
-    low, high = (np.searchsorted(reached, half, side=side) for side in ("left", "right"))
-    values = column[order]
-    return float(0.5 * (values[low] + values[min(int(high), len(values) - 1)]))
 
 
 def _imputed(table: TableFile, missing: Missing, impute: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError, quoted
+from mercer.engine.moments import Scale
 from mercer.io.layout import listed
 from mercer.io.missing import Missing
 
@@ -162,15 +163,21 @@ class Preparation:
 
         A value that is finite there and not here is refused, with its place in the ``chunk``.
         """
-        if self.center is None and self.spread is None:
+        if self._scale is None:
             return raw
-        center = 0.0 if self.center is None else self.center
-        spread = 1.0 if self.spread is None else self.spread
         with np.errstate(over="ignore", invalid="ignore"):  # told in words
-            out = np.asarray((raw - center) / spread).astype(raw.dtype, copy=False)
+            out = self._scale(raw).astype(raw.dtype, copy=False)
         if chunk is not None and not np.isfinite(out).all():
             self._refuse_overflow(raw, out, chunk)
         return out
+
+    @property
+    def _scale(self) -> Scale | None:
+        if self.center is None and self.spread is None:
+            return None
+        d = len(self.features)
+        center = np.zeros(d) if self.center is None else self.center
+        return Scale(center, np.ones(d) if self.spread is None else self.spread)
 
     def _refuse_overflow(self, raw: Array, out: Array, chunk: Chunk) -> None:
         places = np.argwhere(np.isfinite(raw) & ~np.isfinite(out))
@@ -187,11 +194,9 @@ class Preparation:
 
     def unscaled(self, rows: Array) -> Array:  # (b, d) -> (b, d)
         """Scaled rows in the units of the file."""
-        if self.center is None and self.spread is None:
-            return rows
-        center = 0.0 if self.center is None else self.center
-        spread = 1.0 if self.spread is None else self.spread
-        return np.asarray(rows * spread + center).astype(rows.dtype, copy=False)
+        return (
+            rows if self._scale is None else self._scale.back(rows).astype(rows.dtype, copy=False)
+        )
 
     def __repr__(self) -> str:
         done = [f"{len(self.numbers)} numbers", f"{len(self.categories)} categories"]

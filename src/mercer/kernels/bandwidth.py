@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import KernelError, nearest
-from mercer.data.rows import row_blocks, take_rows
+from mercer.data.rows import take_rows
+from mercer.engine.equal_rows import unlike
 from mercer.engine.moments import Moments
 from mercer.engine.pairwise import dense, manhattan_distances, scaled_distances
+from mercer.engine.passes import fold, map_rows
 from mercer.kernels.parameters import positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer._core.types import Array, Indices, Rows
     from mercer.kernels.formula import Expr
 
 Distances: TypeAlias = "Callable[[Rows, Rows], Array]"
@@ -60,7 +63,7 @@ def median_distance(
     `MEDIAN_ROWS` seeded draws with replacement.
     """
     rows = _sample(x, weights, rng=rng)
-    rare = not np.any(_unlike(rows, rows[:1]))
+    rare = not np.any(unlike(rows, rows[:1]))
     if rare:  # all rows, or most of them, are one point: look for others among all
         rows = _with_unlike(x, rows[:1], weights, rng=rng)
     rows = rows.astype(np.float64)  # few enough, and squares of float32 may not fit
@@ -74,26 +77,10 @@ def median_distance(
     return float(np.median(pairs[pairs > 0])) if rare or median == 0 else median
 
 
-def _unlike(x: Rows, point: Rows) -> Flags:  # (n, d), (1, d) -> (n,)
-    """Which rows are not this one, number by number: a distance of equal sparse rows may be rounding."""
-    if not sparse.issparse(x):
-        return np.asarray(np.any(x != point, axis=1))
-    x, point = (sparse.csr_array(rows, copy=True) for rows in (x, point))
-    for rows in (x, point):
-        rows.sum_duplicates()
-        rows.eliminate_zeros()
-    same = np.diff(x.indptr) == point.nnz
-    same &= np.all(x[:, point.indices].toarray() == point.data, axis=1)
-    return np.asarray(~same)
-
-
 def _with_unlike(x: Rows, point: Rows, weights: Array | None, *, rng: np.random.Generator) -> Rows:
     """A point, and at most `MEDIAN_ROWS` seeded rows that are not it; a row of weight w counts w times."""
-    parts = [
-        np.flatnonzero(_unlike(block, point)) + i.start
-        for i, block in row_blocks(x, max(1, BLOCK_ENTRIES // max(1, int(x.shape[1]))))
-    ]
-    places = np.concatenate(parts)
+    flags = np.empty(int(x.shape[0]), dtype=bool)
+    places = np.flatnonzero(map_rows(x, partial(unlike, point=point), flags, height=_height(x)))
     if weights is not None:
         places = places[weights[places] > 0]
     if not len(places):
@@ -135,15 +122,17 @@ def variance(x: Rows, weights: Array | None = None) -> float:
     """
     some = 0 if weights is None else int(np.argmax(weights > 0))
     origin = float(dense(x[some : some + 1])[0, 0])
-    seen = Moments.empty(1)
-    for i, block in row_blocks(x, max(1, BLOCK_ENTRIES // max(1, int(x.shape[1])))):
-        w = np.ones(block.shape[0]) if weights is None else weights[i]
-        seen = seen.merged(_entry_moments(block, w, origin))
+    seen = fold(x, partial(_entry_moments, weights, origin), height=_height(x))
     return float(seen.scatter[0, 0]) / seen.weight
 
 
-def _entry_moments(block: Rows, weights: Array, origin: float) -> Moments:
+def _height(x: Rows) -> int:
+    return max(1, BLOCK_ENTRIES // max(1, int(x.shape[1])))
+
+
+def _entry_moments(weights: Array | None, origin: float, block: Rows, place: slice) -> Moments:
     """Of all entries of a block, less `origin`; those that a sparse block leaves out are zeros."""
+    weights = np.ones(block.shape[0]) if weights is None else weights[place]
     if not sparse.issparse(block):
         return _column_moments(block, np.repeat(weights, block.shape[1]), origin)
     n_stored = np.diff(block.indptr)

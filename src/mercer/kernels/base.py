@@ -9,7 +9,7 @@ from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
-from mercer._core.knobs import meant
+from mercer._core.params import meant
 from mercer._core.spelling import spelled
 from mercer.kernels.bandwidth import check_width, width_from
 from mercer.kernels.evaluate import check_rows, values

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mercer._core.errors import KernelError, nearest
-from mercer.kernels.algebra import Combined
-from mercer.kernels.base import FORMULAS, Kernel
+from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
 from mercer.kernels.dot import Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.histogram import Chi2
@@ -26,16 +25,6 @@ KERNELS: dict[str, type[Kernel]] = {
     "rbf": RBF,
     "sigmoid": Sigmoid,
 }
-
-
-def known_names() -> dict[str, type[Kernel]]:
-    """Kernels by the names that a text may call them.
-
-    Those of `KERNELS`, and every kernel with a formula that is not made of others, by the name of its class
-    in lower case.
-    """
-    named = {name: kind for name, kind in FORMULAS.items() if not issubclass(kind, Combined)}
-    return {**{name.lower(): kind for name, kind in named.items()}, **KERNELS}
 
 
 def is_positive_only(kernel: Any) -> bool:
@@ -59,9 +48,9 @@ def as_kernel(kernel: Any) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
-        if kernel in (known := known_names()):
-            return known[kernel]()
-        from mercer.kernels.expression import parse_kernel  # which knows the names of this file
+        if kernel in KERNELS:
+            return KERNELS[kernel]()
+        from mercer.kernels.text import parse_kernel  # which knows the names of this file
 
         return parse_kernel(kernel)
     if isinstance(kernel, type):

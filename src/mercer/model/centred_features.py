@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from mercer.data.rows import RowSource, row_blocks, row_slices
+from mercer.data.rows import row_slices
+from mercer.engine.moments import weighted_mean
 from mercer.engine.pairwise import dot
 from mercer.model.rounding import UNITS, features_moved
 from mercer.planning.bytes import FLOAT, SLICE_BYTES, SMALL
@@ -19,45 +20,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
 
-# Rows whose sum is taken at a time: of float32 rows only these are held in float64.
-BLOCK_ROWS = 4096
 EPS = float(np.finfo(np.float64).eps)
-
-
-def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n,) -> (d,)
-    """μ = Σwx/Σw in float64, whatever the precision of the rows and wherever they are.
-
-    Of dense rows as x₀ + Σw(x - x₀)/Σw: rows that are all alike have that very row for a mean, to the last
-    bit, and far from the origin the sum rounds to the size of the differences.
-    """
-    if weights is None:
-        weights = np.ones(x.shape[0])
-    first, total = np.zeros(x.shape[1]), np.zeros(x.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
-        for i, block in row_blocks(x, BLOCK_ROWS):
-            if sparse.issparse(block):
-                total += np.asarray(block.T @ weights[i])
-                continue
-            rows = block.astype(np.float64)
-            first = rows[0].copy() if i.start == 0 else first
-            rows -= first
-            total += rows.T @ weights[i]
-        return first + total / float(weights.sum())
-
-
-def are_alike(x: Rows) -> bool:
-    """Whether all rows in memory are one and the same: then there is no variance, whatever the kernel."""
-    if isinstance(x, RowSource):
-        return False  # read once: their moments show it
-    if sparse.issparse(x):
-        counts = np.diff(x.indptr)
-        return bool(np.all(counts == counts[0])) and all(
-            np.all(each.reshape(len(counts), -1) == each[: counts[0]])
-            for each in (x.indices, x.data)
-            if len(each)
-        )
-    # Rows that differ do so among the first, as a rule, and no others are looked at then.
-    return all(bool(np.all(x[i] == x[:1])) for i in row_slices(len(x), BLOCK_ROWS))
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,31 +78,19 @@ class CentredRows:
         return self.largest * self.largest * max(self.weight, heaviest * self.shape[1])
 
     # ── products ────────────────────────────────────────────────────────────
-    def _slices(self) -> Iterator[tuple[slice, Array]]:
-        """Φ̃ in float64, all of it, or a slice of rows at a time."""
+    def _slices(self, axis: int = 0) -> Iterator[tuple[slice, Array]]:
+        """Φ̃ in float64, all of it, or a slice of rows (or of columns, axis 1) at a time."""
         if self.rows.dtype == np.float64:
             yield slice(None), self.rows
             return
-        n, m = self.shape
-        for i in row_slices(n, _slice_length(n, m)):
-            block = self.rows[i].astype(np.float64)
-            block -= self.mean
+        length, across = self.shape[axis], self.shape[1 - axis]
+        for i in row_slices(length, _slice_length(length, across)):
+            rows, columns = (i, slice(None)) if axis == 0 else (slice(None), i)
+            block = self.rows[rows, columns].astype(np.float64)
+            block -= self.mean[columns]
             if self.roots is not None:
-                block *= self.roots[i, None]
+                block *= self.roots[rows, None]
             yield i, block
-
-    def _columns(self) -> Iterator[Array]:
-        """Φ̃ in float64, all of it, or a slice of columns at a time."""
-        if self.rows.dtype == np.float64:
-            yield self.rows
-            return
-        n, m = self.shape
-        for j in row_slices(m, _slice_length(m, n)):
-            block = self.rows[:, j].astype(np.float64)
-            block -= self.mean[j]
-            if self.roots is not None:
-                block *= self.roots[:, None]
-            yield block
 
     def covariance(self) -> Array:  # (m, m)
         """Φ̃ᵀΦ̃, Σw times the covariance."""
@@ -150,7 +101,7 @@ class CentredRows:
     def gram(self) -> Array:  # (n, n)
         """Φ̃Φ̃ᵀ."""
         if not self._implicit:
-            return reduce(_added, (dot(block, block) for block in self._columns()))
+            return reduce(_added, (dot(block, block) for _, block in self._slices(axis=1)))
         product = dot(self.rows, self.rows)
         s, cross = self._roots, np.asarray(self.rows @ self.mean)
         product -= np.outer(cross, s)

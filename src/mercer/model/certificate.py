@@ -1,20 +1,37 @@
-"""How far the eigenvalues of an approximation can be from the true ones."""
+"""How far the eigenvalues of an approximation can be from the true ones.
+
+Proved for a projection, of a low-rank factor or of a stream; estimated from sampled entries otherwise.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from mercer.data.rows import take_rows
+from mercer.engine.threads import single_threaded_blas
+
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.approximations import LowRank
+    from mercer.kernels.base import Kernel
 
 # below: K - K̂ is positive semi-definite, so λ̂ ≤ λ ≤ λ̂ + tr(K - K̂) (Weyl).
 # around: rows were projected at different times, so only |√λ - √λ̂| ≤ √(Σ‖φ - φ̂‖²) (Weyl, for
 #   singular values).
 # estimate: |λ - λ̂| is about as large as stated, judged from sampled entries; no bound.
 Kind: TypeAlias = Literal["below", "around", "estimate"]
+
+# A kernel value is right to a few units of rounding, and so is a sum of m of them.
+ENTRY = 4.0
+EPS = float(np.finfo(np.float64).eps)
+
+# Rows of a sample, and samples, from which the error of features that are no projection is judged.
+SAMPLE_ROWS = 1000
+SAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -70,3 +87,136 @@ class Certificate:
         return (
             f"{what}: the square root of each true eigenvalue is within {gap:.3g} of the one found"
         )
+
+
+@dataclass(frozen=True)
+class StreamCertificate(Certificate):
+    """|√λ - √λ̂| ≤ ‖Φ - Φ̂‖, for all eigenvalues at once (Weyl, for singular values).
+
+    Centring is a projection, and makes no norm larger. The spectral norm is far below the Frobenius norm,
+    the root of what was left out, where many directions are missed a little.
+    """
+
+    norm: float = math.inf  # at least ‖√w(Φ - Φ̂)‖², spectral
+
+    def bounds(self, values: Array) -> Array:  # (k,) -> (k, 2)
+        """Lower and upper bound on each true eigenvalue."""
+        return Certificate("around", self.trace, self.norm, self.rounding).bounds(values)
+
+    def __str__(self) -> str:
+        what, _, _ = super().__str__().partition(":")
+        gap = math.sqrt(self.norm)
+        return (
+            f"{what}: the square root of each true eigenvalue is within {gap:.3g} of the one found"
+        )
+
+
+# ── of a low-rank factor ────────────────────────────────────────────────────
+def rounding_errors(
+    lengths: Array,  # (m,) k(z, z) of the landmarks
+    coef: Array,  # (m, r)
+    *,
+    trace: float,
+    unit: float,
+) -> Array:  # (r,)
+    """How far rounding, `unit` for a kernel value, puts the scores k(x, Z) A_i off.
+
+    A root sum of squares over the rows. |k(x, z)| ≤ √k(x, x)√k(z, z), and each is off by that times the
+    unit: A_i weighs these errors.
+    """
+    return unit * np.sqrt(trace * _reach(lengths, coef))
+
+
+def rounding_moves(
+    lengths: Array,  # (m,) k(z, z) of the landmarks
+    values: Array,  # (r,)
+    coef: Array,  # (m, r)
+    errors: Array,  # (r,) those above
+) -> Array:  # (r,)
+    """How far rounding may have moved the eigenvalue of each component.
+
+    Where component i of a feature is off by e_i, its eigenvalue is by 2√λ̂_i e_i + e_i², or, if that is
+    more, by itself.
+    """
+    error = ENTRY * errors
+    positive = np.maximum(values, 0.0)
+    # W whitens the core to float64's rounding of it.
+    whitened = ENTRY * EPS * np.sqrt(len(lengths)) * positive * _reach(lengths, coef)
+    return np.minimum(positive, 2.0 * np.sqrt(positive) * error + error**2 + whitened)
+
+
+def _reach(lengths: Array, coef: Array) -> Array:
+    return np.asarray(lengths @ coef**2)  # (r,)
+
+
+def proved_certificate(
+    values: Array, moves: Array, *, trace: float, held: float, dtype: np.dtype[Any]
+) -> Certificate:
+    """λ̂ ≤ λ ≤ λ̂ + tr(K - K̂), give or take rounding.
+
+    The first j axes span a space on which K̂ is at least as large as λ̂_j less its moves and those before
+    it, so λ_j is: a lower bound. With lower bounds on all the others, the trace bounds each eigenvalue
+    from above. So neither side is off by more than the sum of all moves.
+    """
+    eps = float(np.finfo(dtype).eps)
+    # The products that make the scatter, and the sum of the diagonal, round too.
+    scatter = ENTRY * eps * np.sqrt(len(values)) * float(np.sum(np.maximum(values, 0.0)))
+    rounding = float(np.sum(moves)) + scatter + ENTRY * eps * trace
+    return Certificate("below", trace, max(trace - held, 0.0), rounding)
+
+
+def estimated_certificate(
+    kernel: Kernel,
+    x: Rows,
+    low_rank: LowRank,
+    *,
+    trace: float,
+    weights: Array | None,
+    rng: np.random.Generator,
+) -> Certificate:
+    """‖K̃ - K̃̂‖₂, no eigenvalue is off by more, judged from exact kernel entries among sampled rows.
+
+    The norm among s of n rows, times n/s, is that of all n up to sampling: rather more than less, since a
+    maximum over fewer rows fits their noise. The largest of a few samples, and their spread on top, is told.
+    """
+    n = int(x.shape[0])
+    weight = float(n) if weights is None else float(weights.sum())
+    if n <= SAMPLE_ROWS:
+        w = np.ones(n) if weights is None else weights
+        norms = [_error_norm(kernel, x, low_rank, np.arange(n), w)]
+    else:
+        share = None if weights is None else weights / weight
+        each = np.full(SAMPLE_ROWS, weight / SAMPLE_ROWS)
+        norms = [
+            _error_norm(
+                kernel,
+                x,
+                low_rank,
+                # Without weights no row twice; with them a row may be worth several draws.
+                rng.choice(n, SAMPLE_ROWS, replace=share is not None, p=share),
+                each,
+            )
+            for _ in range(SAMPLES)
+        ]
+    return Certificate("estimate", trace, 2.0 * max(norms) - min(norms))
+
+
+def _error_norm(
+    kernel: Kernel, x: Rows, low_rank: LowRank, chosen: Indices, weights: Array
+) -> float:
+    """The spectral norm of P S (K - K̂) S P on some rows, S = diag(√w) and P the projector beside √w."""
+    rows = take_rows(x, chosen)
+    gap = kernel.tile(rows, rows).astype(np.float64)
+    np.fill_diagonal(gap, kernel.tile_diag(rows))
+    features = low_rank.features(rows).astype(np.float64)
+    with (
+        single_threaded_blas()
+    ):  # after the threads of a pass: BLAS's own would wait for each other
+        gap -= features @ features.T
+        gap -= weights @ gap / weights.sum()
+        gap -= (gap @ weights / weights.sum())[:, None]
+        roots = np.sqrt(weights)
+        gap *= roots
+        gap *= roots[:, None]
+        values = np.linalg.eigvalsh(gap)
+    return float(max(-values[0], values[-1], 0.0))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from mercer._core.errors import KernelError, ZeroVarianceError
+from mercer.engine.equal_rows import are_alike
 from mercer.kernels.feature_map import IdentityMap
-from mercer.model.centred_features import EPS, CentredRows, are_alike
+from mercer.model.centred_features import EPS, CentredRows
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import UNITS, handed_out

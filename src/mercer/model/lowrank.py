@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
 from mercer.approximations.landmarks import require_lengths
-from mercer.approximations.passes import over_rows
 from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
 from mercer.engine.moments import Moments
-from mercer.model.errorbars import (
+from mercer.engine.passes import fold_features
+from mercer.model.certificate import (
     estimated_certificate,
     proved_certificate,
     rounding_errors,
@@ -29,12 +28,9 @@ from mercer.solvers.base import EigenPairs, fixed_signs
 from mercer.solvers.lowend import LowEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
     from mercer.approximations import LowRank
-    from mercer.approximations.passes import Block
     from mercer.kernels.base import Kernel
     from mercer.model.certificate import Certificate
     from mercer.planning.problem import Plan
@@ -178,6 +174,32 @@ class Seen:
         )
 
 
+@dataclass(frozen=True, repr=False)
+class Look:
+    """The step of that pass: the features of some rows in one precision, and what they leave out."""
+
+    kernel: Kernel
+    factor: LowRank
+    dtype: np.dtype[Any]
+    weights: Array | None  # (n,)
+    slack: (
+        float | None
+    )  # of k(x, x), where ‖f‖² may be larger; None where the kernel is known to be valid
+
+    def __call__(self, rows: Rows, place: slice) -> Seen:
+        w = None if self.weights is None else self.weights[place]
+        rows = rows.astype(self.dtype, copy=False)
+        features = self.factor.features(rows)  # (b, r)
+        diagonal = self.kernel.tile_diag(rows).astype(np.float64)  # (b,)
+        require_lengths(diagonal)
+        lowest = np.inf
+        if self.slack is not None:
+            left = diagonal - np.einsum("ij,ij->i", features, features)
+            lowest = float(np.min(left + self.slack * diagonal))
+        trace = float(diagonal.sum() if w is None else w @ diagonal)
+        return Seen(Moments.of(features, w), trace, lowest)
+
+
 def _look(
     kernel: Kernel,
     x: Rows,
@@ -187,28 +209,11 @@ def _look(
     weights: Array | None,
     watch: Watch,
 ) -> Seen:
-    factor = low_rank.rounded(dtype)
     in_doubt = low_rank.projects and kernel.why_valid() is None
-    slack = float(np.sqrt(entry_error(kernel, _points(low_rank)))) if in_doubt else 0.0
-
-    def hand(blocks: Iterable[Block]) -> Seen:
-        parts = (block_seen(rows, None if weights is None else weights[i]) for i, rows in blocks)
-        return reduce(Seen.merged, parts)
-
-    def block_seen(rows: Rows, w: Array | None) -> Seen:
-        rows = rows.astype(dtype, copy=False)
-        features = factor.features(rows)  # (b, r)
-        diagonal = kernel.tile_diag(rows).astype(np.float64)  # (b,)
-        require_lengths(diagonal)
-        lowest = np.inf
-        if in_doubt:
-            left = diagonal - np.einsum("ij,ij->i", features, features)
-            lowest = float(np.min(left + slack * diagonal))
-        trace = float(diagonal.sum() if w is None else w @ diagonal)
-        return Seen(Moments.of(features, w), trace, lowest)
-
+    slack = float(np.sqrt(entry_error(kernel, _points(low_rank)))) if in_doubt else None
+    look, sections = Look(kernel, low_rank.rounded(dtype), dtype, weights, slack), low_rank.sections
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        seen = reduce(Seen.merged, over_rows(x, low_rank.sections, hand, watch=watch))
+        seen = fold_features(x, look, width=sections.width, parallel=sections.parallel, watch=watch)
     require_finite(np.diagonal(seen.moments.scatter))
     if seen.lowest < 0:
         # A projection longer than what is projected: no feature space has that.

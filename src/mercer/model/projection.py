@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.data.rows import row_blocks, row_slices
-from mercer.engine.threads import n_blas_threads, share_out
+from mercer.engine.passes import map_rows
+from mercer.engine.threads import n_blas_threads
 from mercer.operators.sections import POINTS
 from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from mercer._core.types import Array, Rows
     from mercer.operators.sections import Sections
@@ -59,7 +59,7 @@ class Projection:
 
     @property
     def n_components(self) -> int:
-        """K."""
+        """The number of components, k."""
         return int(self.coef.shape[1])
 
     def __call__(self, x: Rows, out: Array | None = None) -> Array:  # (b, d) -> (b, k)
@@ -70,10 +70,13 @@ class Projection:
         width = min(self.sections.width, POINTS)
         rows = max(1, SLICE_BYTES // (width * self.coef.itemsize))
         height = min(4096, max(rows // n_threads, min(rows, SLICE_ROWS)))
-        for i, block in row_blocks(x, height * n_threads):
-            block = block.astype(self.coef.dtype, copy=False)  # noqa: PLW2901  (as the model's points)
-            self._fill(block, out[i], -(-block.shape[0] // n_threads), n_threads)
+        # Rows are rounded to the precision of the model's points.
+        dtype = self.coef.dtype
+        map_rows(x, self._scores, out, height=height, n_threads=n_threads, dtype=dtype)
         return out
+
+    def _scores(self, rows: Rows) -> Array:
+        return self.sections.times(rows, self.coef) - self.offset
 
     def _n_threads(self, b: int) -> int:
         """As many as have entries enough to make; each of them makes the points ready for its own rows."""
@@ -81,13 +84,6 @@ class Projection:
             return 1
         paying = min(b // ROWS_A_THREAD, b * self.sections.width // ENTRIES_A_THREAD)
         return max(1, min(n_blas_threads(), paying))
-
-    def _fill(self, x: Rows, out: Array, height: int, n_threads: int) -> None:
-        def hand(slices: Iterable[slice]) -> None:
-            for i in slices:
-                out[i] = self.sections.times(x[i], self.coef) - self.offset
-
-        share_out(hand, row_slices(int(x.shape[0]), height), n_threads=n_threads)
 
     def __repr__(self) -> str:
         return f"Projection({self.sections!r} -> {self.n_components} scores)"

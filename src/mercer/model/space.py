@@ -8,17 +8,17 @@ has landmarks). Everything here follows from A, b, c and ‖μ‖²; K is never 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.data.rows import row_blocks
 from mercer.engine.pairwise import squared_norms
+from mercer.engine.passes import map_rows
 from mercer.operators.sections import POINTS, GivenSections, KernelSections
 from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from mercer._core.types import Array, Rows
     from mercer.model.projection import Projection
@@ -59,12 +59,10 @@ class FeatureSpace:
 
         ``diag`` is k(x, x), for a precomputed kernel. Rounding never makes a distance negative.
         """
-        scores = np.empty((x.shape[0], self.projection.n_components))
-        errors = np.empty(x.shape[0])
-        for i, block in self._blocks(x):
-            own = None if diag is None else diag[i]
-            scores[i], errors[i] = self._seen(block, own)
-        return scores, errors
+        b, k = int(x.shape[0]), self.projection.n_components
+        out = np.empty((b, k)), np.empty(b)
+        self._mapped(x, self._seen, out, diag)
+        return out
 
     def errors(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero; with an indefinite kernel it is no distance."""
@@ -72,10 +70,7 @@ class FeatureSpace:
 
     def lengths(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖², at least zero."""
-        out = np.empty(x.shape[0])
-        for i, block in self._blocks(x):
-            out[i] = self._lengths(block, None if diag is None else diag[i])
-        return out
+        return np.asarray(self._mapped(x, self._lengths, np.empty(x.shape[0]), diag))
 
     def _lengths(self, x: Rows, diag: Array | None) -> Array:
         sections = self.projection.sections
@@ -107,18 +102,22 @@ class FeatureSpace:
         errors = own - 2.0 * along + self.mean.norm - squared_norms(scores)
         return scores, np.maximum(errors, 0.0)
 
-    def _blocks(self, x: Rows) -> Iterator[tuple[slice, Rows]]:
+    def _mapped(
+        self, x: Rows, step: Callable[..., Any], out: Any, *beside: Array | None, wide: bool = False
+    ) -> Any:
+        """Rows in float64, as many at a time as leave room for the sections of each."""
         width = self.projection.sections.width
-        if not self._explicit:
+        if not (wide or self._explicit):
             width = min(width, POINTS)  # kernel values are made for so many points at a time
-        yield from _float64_blocks(x, width)
+        height = max(1, min(4096, SLICE_BYTES // (8 * width)))
+        return map_rows(x, step, out, *beside, height=height, dtype=np.float64)
 
     def mean_products(self, x: Rows) -> Array:  # (b, d) -> (b,)
         """φ(x)·μ."""
-        out = np.empty(x.shape[0])
-        for i, block in self._blocks(x):
-            out[i] = self.projection.sections.times(block, self.mean.coef[:, None])[:, 0]
-        return out
+        return np.asarray(self._mapped(x, self._along_mean, np.empty(x.shape[0])))
+
+    def _along_mean(self, x: Rows) -> Array:
+        return self.projection.sections.times(x, self.mean.coef[:, None])[:, 0]
 
     # ── targets: the points ψ(t) = μ + Σ_j t_j v_j that scores t stand for ──────────────────
     def weights(self, t: Array) -> Array:  # (b, k) -> (b, m)
@@ -138,20 +137,13 @@ class FeatureSpace:
         return errors + squared_norms(scores - t)
 
     # ── slopes ──────────────────────────────────────────────────────────────
-    def _sloped(self, x: Rows, weights: Callable[[slice], Array]) -> Array:  # -> (b, d)
-        """Σ_j w_ij ∂sections_j(x_i)/∂x_i, with the weights of some rows at a time."""
-        out = np.empty((int(x.shape[0]), int(x.shape[1])))
-        for i, block in _float64_blocks(x, self.projection.sections.width):
-            out[i] = self.projection.sections.slope(block, weights(i))
-        return out
-
     def distance_slopes(self, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """The gradient of `distances` in x."""
-        pull = self._sloped(x, lambda i: self.weights(t[i]))
-        pull *= -2.0
-        for i, block in self._blocks(x):
-            pull[i] += self.projection.sections.diag_slope(block)
-        return pull
+        return np.asarray(self._mapped(x, self._distance_slope, np.empty(x.shape), t, wide=True))
+
+    def _distance_slope(self, x: Rows, t: Array) -> Array:
+        sections = self.projection.sections
+        return -2.0 * sections.slope(x, self.weights(t)) + sections.diag_slope(x)
 
     def error_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, d)
         """The gradient of `errors`: that of the distance to the projection, which may be held still.
@@ -162,20 +154,17 @@ class FeatureSpace:
 
     def score_slope(self, x: Rows, pull: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """Σ_j p_ij ∂score_j/∂x_i."""
-        return self._sloped(x, lambda i: pull[i] @ self.projection.coef.T)
+        return np.asarray(self._mapped(x, self._score_slope, np.empty(x.shape), pull, wide=True))
+
+    def _score_slope(self, x: Rows, pull: Array) -> Array:
+        return self.projection.sections.slope(x, pull @ self.projection.coef.T)
 
     def score_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, k, d)
         """∂score_j/∂x of each row."""
-        coef = self.projection.coef
-        slopes = [self._sloped(x, lambda i, c=c: _repeated(c, i)) for c in coef.T]  # type: ignore[misc]
-        return np.stack(slopes, axis=1)
+        out = np.empty((int(x.shape[0]), self.projection.n_components, int(x.shape[1])))
+        return np.asarray(self._mapped(x, self._score_slopes, out, wide=True))
 
-
-def _repeated(c: Array, rows: slice) -> Array:
-    return np.broadcast_to(c, (rows.stop - rows.start, len(c)))
-
-
-def _float64_blocks(x: Rows, width: int) -> Iterator[tuple[slice, Rows]]:
-    """Rows in float64, as many at a time as leave room for `width` numbers each."""
-    for i, block in row_blocks(x, max(1, min(4096, SLICE_BYTES // (8 * width)))):
-        yield i, block.astype(np.float64, copy=False)
+    def _score_slopes(self, x: Rows) -> Array:
+        coef, b = self.projection.coef, int(x.shape[0])
+        each = (np.broadcast_to(c, (b, len(c))) for c in coef.T)
+        return np.stack([self.projection.sections.slope(x, c) for c in each], axis=1)

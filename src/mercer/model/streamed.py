@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.moments import Moments
-from mercer.engine.threads import n_blas_threads, share_out
+from mercer.engine.passes import fold
+from mercer.engine.threads import n_blas_threads
 from mercer.model.certificate import Certificate
 from mercer.model.linear import require_finite, solve_small
 from mercer.model.projection import Projection, projection_dtype
@@ -18,7 +19,7 @@ from mercer.operators import StoredGram
 from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
@@ -97,29 +98,14 @@ def _certificate(moments: Moments, pairs: EigenPairs, rounding: float) -> Certif
 
 def stream_moments(sections: Sections, x: Rows, *, weights: Array | None, watch: Watch) -> Moments:
     """Weight, mean and scatter of the sections of all rows, merged in the order of the rows."""
-    n, m = int(x.shape[0]), sections.width
     n_threads = n_blas_threads() if sections.parallel else 1
-    height = max(1, min(SLICE_ROWS, SLICE_BYTES // max(1, m * x.dtype.itemsize)))
-    seen = Moments.empty(m)
+    height = max(1, min(SLICE_ROWS, SLICE_BYTES // max(1, sections.width * x.dtype.itemsize)))
+    step = partial(_moments, sections, weights)
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        for i, block in row_blocks(x, height * n_threads):
-            w = None if weights is None else weights[i]
-            for part in _parts(sections, block, w, height=height, n_threads=n_threads):
-                seen = seen.merged(part)
-            watch.step(i.stop, n, "rows", None)
+        seen = fold(x, step, height=height, n_threads=n_threads, watch=watch)
     require_finite(np.diagonal(seen.scatter))
     return seen
 
 
-def _parts(
-    sections: Sections, block: Rows, weights: Array | None, *, height: int, n_threads: int
-) -> list[Moments]:
-    """Of the slices of a block, one a thread and hence in order."""
-
-    def hand(slices: Iterable[slice]) -> list[Moments]:
-        return [
-            Moments.of(sections(block[i]), None if weights is None else weights[i]) for i in slices
-        ]
-
-    hands = share_out(hand, row_slices(int(block.shape[0]), height), n_threads=n_threads)
-    return [part for parts in hands for part in parts]
+def _moments(sections: Sections, weights: Array | None, rows: Rows, place: slice) -> Moments:
+    return Moments.of(sections(rows), None if weights is None else weights[place])

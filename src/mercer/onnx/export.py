@@ -14,7 +14,7 @@ from mercer._core.floating import steady
 from mercer.data.frames import need
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.prepared import Prepared
-from mercer.kernels.expression import kernel_text
+from mercer.kernels.text import kernel_text
 from mercer.model.checkpoint import VERSION
 from mercer.onnx.fitted import fitted
 from mercer.onnx.graph import IR_VERSION, OPSET, Graph

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.approximations.random_features import FourierSections
+from mercer.engine.moments import Scale
 from mercer.monitoring.statistics import score_variances
 from mercer.onnx.kernels import diag, tile
 from mercer.onnx.maps import features, fourier_features
@@ -65,7 +66,9 @@ def statistics(g: Graph, detector: Any, model: Fitted, x: Value) -> dict[str, Va
 
     Q is a difference of squared lengths and the default kernel is wide: in float32 nothing would be left.
     """
-    rows = g.op("Div", g.op("Sub", x, detector.center_), _divisor(detector.spread_))
+    rows = g.op(
+        "Div", g.op("Sub", x, detector.center_), Scale(detector.center_, detector.spread_).unit
+    )
     bad = guard(g, rows)
     found, errors = _scores_and_errors(g, detector, model, rows)
     variances = score_variances(detector.model_.fit_)
@@ -78,10 +81,6 @@ def statistics(g: Graph, detector: Any, model: Fitted, x: Value) -> dict[str, Va
     normal = g.op("LessOrEqual", out["index"], -float(detector.offset_))
     out["label"] = g.op("Where", normal, np.array(1), np.array(-1))
     return out
-
-
-def _divisor(spread: Array) -> Array:
-    return np.where(spread == 0.0, 1.0, spread)
 
 
 def _scores_and_errors(g: Graph, detector: Any, model: Fitted, x: Value) -> tuple[Value, Value]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.knobs import Knobs
+from mercer._core.params import Params
 from mercer.data.rows import row_slices
+from mercer.engine.moments import weighted_median
 from mercer.engine.pairwise import squared_norms
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Examples:
     kernel: Kernel  # resolved
     # None: no feature space knows these rows. The kernel is precomputed, or they are other rows than its.
     space: FeatureSpace | None
-    # How many rows each one stands for; None: one. No row is in here twice (`mercer.preimage.distinct`).
+    # How many rows each one stands for; None: one. No row is in here twice (`mercer.engine.equal_rows`).
     weights: Array | None = None  # (n,)
 
     def __len__(self) -> int:
@@ -179,7 +180,7 @@ class FittedPreimage:
         return f"FittedPreimage({self.method!r}, from {self.n_rows} rows; {self.quality})"
 
 
-class Preimage(Knobs, ABC):
+class Preimage(Params, ABC):
     """Finds the way back from scores to rows."""
 
     max_rows: int
@@ -246,7 +247,7 @@ def quality_of(examples: Examples, points: Array, chosen: Indices) -> Quality:
     residual = None
     if examples.space is not None:
         found = examples.space.distances(points, examples.scores[chosen])
-        residual = _median(found, counts) / (examples.length or 1.0)
+        residual = weighted_median(found, counts) / (examples.length or 1.0)
 
     def rms(missed: Array) -> float:
         return float(np.sqrt(np.average(squared_norms(missed), weights=counts) / rows.shape[1]))
@@ -272,12 +273,3 @@ def noisy_error(examples: Examples, back: Back, size: float, *, rng: np.random.G
 def _allowed(rows: Array, noisy: Array) -> Array:
     """The noisy rows; rows without a negative entry, which may be counts, keep to that."""
     return np.maximum(noisy, 0.0) if np.min(rows) >= 0 else noisy
-
-
-def _median(values: Array, counts: Array) -> float:
-    """The value in the middle of all when each stands as often as it counts."""
-    order = np.argsort(values, kind="stable")
-    below = np.cumsum(counts[order])
-    half = 0.5 * below[-1]
-    low, high = np.searchsorted(below, half, "left"), np.searchsorted(below, half, "right")
-    return float(0.5 * (values[order[low]] + values[order[min(high, len(order) - 1)]]))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.params import Constraints, Whole
 from mercer._core.spelling import spelled
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import squared_norms
@@ -15,7 +16,7 @@ from mercer.kernels.evaluate import DOT
 from mercer.preimage.base import FEW, Preimage, farthest, quality_of
 from mercer.preimage.cost import Cost
 from mercer.preimage.invert import of_distance, of_dot_product, undone, unscaled
-from mercer.preimage.search import SLICE_NUMBERS, Neighbours, check_count, otherwise
+from mercer.preimage.search import SLICE_NUMBERS, Neighbours, otherwise
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
@@ -60,10 +61,14 @@ class Distances(Preimage):
     n_neighbours: int = 10
     max_rows: int = 5000
 
+    constraints: ClassVar[Constraints] = {
+        "n_neighbours": Whole(2),
+        "max_rows": Whole(2),
+    }
+
     def check(self, kernel: Kernel) -> None:
         """The kernel can be inverted, and the knobs are whole numbers."""
-        check_count(self, "n_neighbours", 2)
-        check_count(self, "max_rows", 2)
+        self.check_params()
         if of_distance(kernel) is None and of_dot_product(kernel) is None:
             msg = (
                 f"Distances needs a kernel whose value tells the distance (RBF, Matern, RationalQuadratic, "

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.params import Constraints, Whole
 from mercer._core.spelling import spelled
 from mercer.data.rows import row_slices
 from mercer.preimage.base import FEW, Preimage, quality_of
 from mercer.preimage.cost import Cost
 from mercer.preimage.invert import of_dot_product, undone
-from mercer.preimage.search import check_count, otherwise
+from mercer.preimage.search import otherwise
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -44,9 +45,11 @@ class Exact(Preimage):
 
     max_rows: int = 5000  # to measure the quality on
 
+    constraints: ClassVar[Constraints] = {"max_rows": Whole(1)}
+
     def check(self, kernel: Kernel) -> None:
         """The kernel is an invertible function of the dot product, and the knob a whole number."""
-        check_count(self, "max_rows", 1)
+        self.check_params()
         if of_dot_product(kernel) is None:
             msg = (
                 f"Exact needs the linear kernel or a polynomial of odd degree, but {kernel!r} came. Use "

@@ -60,7 +60,7 @@ class FixedPoint(Search):
 
     def check(self, kernel: Kernel) -> None:
         """The kernel decreases with the distance."""
-        self.check_knobs()
+        self.check_params()
         if not kernel.shape().decreasing:
             msg = (
                 f"FixedPoint needs a kernel that decreases with the distance (RBF, Matern, "

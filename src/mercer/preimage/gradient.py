@@ -51,7 +51,7 @@ class Gradient(Search):
 
     def check(self, kernel: Kernel) -> None:
         """The kernel has a derivative, and measures distances."""
-        self.check_knobs()
+        self.check_params()
         if not has_descent(kernel):
             needed = "with a known derivative"
             if (

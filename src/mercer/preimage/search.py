@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.params import Constraints, Number, Whole
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import squared_norms
 from mercer.preimage.base import FEW, Preimage, quality_of
@@ -58,15 +57,6 @@ class Neighbours:
         return np.asarray(self.rows[chosen], dtype=np.float64)
 
 
-def check_count(method: Preimage, knob: str, least: int) -> None:
-    """Raise unless the knob is a whole number that large."""
-    value: Any = getattr(method, knob)
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        name = type(method).__name__
-        msg = f"{name} needs a whole number {knob} >= {least}, but {knob}={value!r} came."
-        raise InputError(msg)
-
-
 @dataclass(repr=True)
 class Search(Preimage):
     """Starts from several near rows, each improved by `improve`; the best point ever seen is the answer."""
@@ -76,21 +66,18 @@ class Search(Preimage):
     tol: float = 1e-6
     max_rows: int = 5000
 
+    constraints: ClassVar[Constraints] = {
+        "n_starts": Whole(1),
+        "max_iter": Whole(1),
+        "tol": Number(0, 1),
+        "max_rows": Whole(2),
+    }
+
     @abstractmethod
     def improve(
         self, space: FeatureSpace, x: Array, t: Array, *, radius: float
     ) -> tuple[Array, Array, Flags]:
         """From starts x, (p, d), towards targets t, (p, k): the best points, their distances, settled."""
-
-    def check_knobs(self) -> None:
-        """Raise when a knob has an impossible value."""
-        check_count(self, "n_starts", 1)
-        check_count(self, "max_iter", 1)
-        check_count(self, "max_rows", 2)
-        if not isinstance(self.tol, Real) or not 0 < self.tol < 1:
-            name = type(self).__name__
-            msg = f"{name} needs a tol between 0 and 1, but tol={self.tol!r} came. Use 1e-6."
-            raise InputError(msg)
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """Examples, the axes once more, and a slice of targets against all points in a few arrays."""

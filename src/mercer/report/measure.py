@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.data.rows import row_blocks
+from mercer.engine.moments import ColumnMoments
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -45,16 +46,21 @@ def measured(subject: Subject) -> Measured:
     scores, lengths = np.empty((n, c)), np.empty(n)
     why = _why_no_errors(subject)
     errors = None if why else np.empty(n)
-    moments = _Moments(d)
+    seen: ColumnMoments | None = None
+    low, high = np.full(d, np.inf), np.full(d, -np.inf)
     # A row so far out that its numbers overflow has infinite ones, and is told of where they are shown.
     with np.errstate(over="ignore", invalid="ignore"):
         for i, block in row_blocks(subject.rows, min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // d))):
-            moments.add(subject.raw(block).astype(np.float64, copy=False))
+            raw = subject.raw(block).astype(np.float64, copy=False)
+            here = ColumnMoments.of(raw, None, raw[0] if seen is None else seen.shift)
+            seen = here if seen is None else seen.merged(here)
+            low, high = np.minimum(low, raw.min(axis=0)), np.maximum(high, raw.max(axis=0))
             found = subject.scores(block)
             scores[i], lengths[i] = found[:, :c], np.sum(found.astype(np.float64) ** 2, axis=1)
             if errors is not None:
                 errors[i] = subject.projector.reconstruction_error(subject.inner(block))
-    return Measured(moments.columns(), scores, errors, lengths, why)
+    assert seen is not None  # there are rows
+    return Measured(Columns(low, seen.mean, seen.spread(), high), scores, errors, lengths, why)
 
 
 def _why_no_errors(subject: Subject) -> str:
@@ -66,27 +72,3 @@ def _why_no_errors(subject: Subject) -> str:
     if not hasattr(subject.projector, "reconstruction_error"):
         return f"{type(subject.projector).__name__} does not measure what its components miss."
     return ""
-
-
-class _Moments:
-    """Least, mean, spread and largest of columns that come in blocks (Chan, Golub & LeVeque 1979)."""
-
-    def __init__(self, d: int) -> None:
-        self.n = 0
-        self.mean, self.scatter = np.zeros(d), np.zeros(d)
-        self.low, self.high = np.full(d, np.inf), np.full(d, -np.inf)
-
-    def add(self, block: Array) -> None:
-        b = len(block)
-        if b == 0:
-            return
-        mean = block.mean(axis=0)
-        gap, total = mean - self.mean, self.n + b
-        self.scatter += ((block - mean) ** 2).sum(axis=0) + gap**2 * (self.n * b / total)
-        self.mean += gap * (b / total)
-        self.n = total
-        self.low = np.minimum(self.low, block.min(axis=0))
-        self.high = np.maximum(self.high, block.max(axis=0))
-
-    def columns(self) -> Columns:
-        return Columns(self.low, self.mean, np.sqrt(self.scatter / self.n), self.high)

@@ -7,20 +7,178 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.report.cells import BINS, LEVELS, Cells, cells
 from mercer.report.looks import shape
-from mercer.report.markup import Html, data_block, joined, paragraph, tag
+from mercer.report.markup import Html, data_block, grid, joined, paragraph, tag
 from mercer.report.png import packed
-from mercer.report.scatter_around import choice, legend, table, tip
 from mercer.report.section import Section, described, figure
-from mercer.report.shown import count, counted, finite_range
+from mercer.report.shown import count, counted, finite_range, number
 from mercer.report.svg import Frame, points
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
     from mercer._core.types import Array, Indices
     from mercer.report.looks import Looks
     from mercer.report.measure import Measured
     from mercer.report.subject import Subject
+
+
+BINS = 160  # along either side
+LEVELS = 6  # strengths of colour
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a grid that hold anything."""
+
+    x: tuple[float, float]  # the range across, of all cells
+    y: tuple[float, float]
+    places: Indices  # (m,): row * BINS + column, rows from the bottom
+    counts: Indices  # (m,)
+    codes: NDArray[np.uint8]  # (m,): the most frequent label; the first of several
+    majority: Indices  # (m,): how many have it
+
+    def levels(self) -> Indices:  # (m,)
+        """How strong each is drawn: by the logarithm of its count, for counts differ by thousands."""
+        most = max(int(self.counts.max()), 2)
+        level = np.floor(LEVELS * np.log(self.counts) / np.log(most))
+        return np.minimum(level, LEVELS - 1).astype(np.intp)
+
+    def paths(self) -> Iterator[tuple[int, int, str]]:
+        """For each label and level that occurs one path, in units of cells, from the bottom up.
+
+        Neighbours in a row that look the same are one rectangle: it is shorter, and has no seams.
+        """
+        level = self.levels()
+        look = LEVELS * self.codes.astype(np.intp) + level  # (m,)
+        for one in np.unique(look).tolist():
+            places = self.places[look == one]
+            first = np.flatnonzero(np.diff(places, prepend=-2) != 1)
+            first = np.union1d(first, np.flatnonzero(places % BINS == 0))
+            runs = np.diff(np.append(first, len(places)))
+            lots = zip(
+                (places[first] % BINS).tolist(),
+                (places[first] // BINS).tolist(),
+                runs.tolist(),
+                strict=True,
+            )
+            yield one // LEVELS, one % LEVELS, "".join(f"M{a} {b}h{c}v1h-{c}z" for a, b, c in lots)
+
+    def data(self) -> dict[str, Any]:
+        """For the script."""
+        return {
+            "x": list(self.x),
+            "y": list(self.y),
+            "places": packed(self.places, "u2"),
+            "counts": packed(self.counts, "u4"),
+            "codes": packed(self.codes, "u1"),
+            "majority": packed(self.majority, "u4"),
+        }
+
+
+def cells(
+    x: Array, y: Array, x_range: tuple[float, float], y_range: tuple[float, float], looks: Looks
+) -> Cells:
+    """Count n points in a grid, and the labels in each cell."""
+    place = BINS * _bin(y, y_range) + _bin(x, x_range)  # (n,)
+    counts = np.bincount(place, minlength=BINS * BINS)
+    best, majority = np.zeros(BINS * BINS, dtype=np.uint8), np.zeros_like(counts)
+    for code in range(max(1, len(looks.names))):
+        own = np.bincount(place[looks.codes == code], minlength=BINS * BINS)
+        more = own > majority
+        best[more], majority[more] = code, own[more]
+    some = np.flatnonzero(counts)
+    return Cells(x_range, y_range, some, counts[some], best[some], majority[some])
+
+
+def _bin(values: Array, ends: tuple[float, float]) -> Indices:
+    low, high = ends
+    return np.clip(np.floor(BINS * (values - low) / (high - low)), 0, BINS - 1).astype(np.intp)
+
+
+MOST_LISTED = 20
+
+
+def choice(names: list[str]) -> Html:
+    """Which two components; the script shows it, for without it nothing would happen."""
+
+    def chooser(which: str, words: str, chosen: int) -> Html:
+        options = [
+            tag("option", name, value=str(j), selected=j == chosen) for j, name in enumerate(names)
+        ]
+        return tag("label", words, " ", tag("select", *options, id=f"scores-{which}"))
+
+    inside = [chooser("x", "across", 0), chooser("y", "up", 1)]
+    return tag("div", *inside, class_="controls", hidden=True)
+
+
+def tip() -> Html:
+    """Where the script writes what is under the pointer; whoever can't see it hears it."""
+    return tag("div", class_="tip", id="scores-tip", role="status", aria_live="polite", hidden=True)
+
+
+def legend(looks: Looks) -> Html | None:
+    """Names with their looks; each is a switch."""
+    if not looks.names:
+        return None
+    entries = []
+    for code, (name, n) in enumerate(zip(looks.names, looks.counts, strict=True)):
+        swatch = tag(
+            "svg",
+            points(
+                np.array([7.0]),
+                np.array([7.0]),
+                shape(code),
+                4.0,
+                class_=f"mark {looks.colour(code)}",
+            ),
+            viewBox="0 0 14 14",
+            width="14",
+            height="14",
+            aria_hidden="true",
+        )
+        words = tag("span", name, class_="name")
+        many = tag("span", count(n), class_="count")
+        button = tag(
+            "button", swatch, words, many, type="button", aria_pressed="true", data_code=code
+        )
+        entries.append(tag("li", button))
+    return tag("ul", *entries, class_="legend", aria_label="Labels")
+
+
+def table(subject: Subject, measured: Measured, looks: Looks) -> Html:
+    """The first rows, and the mean score of each label."""
+    c = min(measured.scores.shape[1], 4)
+    heads = [f"component {j + 1}" for j in range(c)]
+    shown = min(subject.n, MOST_LISTED)
+    rows = []
+    for i in range(shown):
+        label = [] if not looks.names else [_label_of(looks, i)]
+        rows.append([subject.id_of(i), *label, *map(number, measured.scores[i, :c].tolist())])
+    title = (
+        "Scores"
+        if shown == subject.n
+        else f"Scores of the first {shown} of {count(subject.n)} rows"
+    )
+    first = [subject.row_name, *(["label"] if looks.names else [])]
+    tables = [grid([*first, *heads], rows, caption=title, texts=len(first))]
+    if looks.names:
+        means = [
+            [name, count(n), *map(number, measured.scores[looks.codes == code, :c].mean(axis=0))]
+            for code, (name, n) in enumerate(zip(looks.names, looks.counts, strict=True))
+            if n
+        ]
+        tables.append(grid(["label", "rows", *heads], means, caption="Mean scores of each label"))
+    return joined(tables)
+
+
+def _label_of(looks: Looks, row: int) -> str:
+    if looks.texts is not None:
+        return looks.texts[row]
+    return looks.names[int(looks.codes[row])]
+
 
 MOST_POINTS = 20_000  # above, points are counted in cells
 CELL_AXES = 4  # components whose pairs are counted: six pairs

@@ -10,6 +10,7 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer.data.intake import admitted
 from mercer.data.sources import as_source
+from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
 from mercer.estimators import KernelPCADetector
 from mercer.estimators.detector_gaps import Gaps
@@ -98,10 +99,12 @@ class Subject:
     # ── rows in, numbers out ────────────────────────────────────────────────
     def inner(self, block: Rows) -> Rows:
         """Rows as the projector takes them: a detector scales its own."""
-        if self.detector is None:
-            return block
-        spread = self.detector.spread_
-        return (block - self.detector.center_) / np.where(spread == 0.0, 1.0, spread)
+        return block if self._scale is None else self._scale(block)
+
+    @property
+    def _scale(self) -> Scale | None:
+        detector = self.detector
+        return None if detector is None else Scale(detector.center_, detector.spread_)
 
     def scores(self, block: Rows) -> Array:  # (b, d) -> (b, k)
         """Scores of some rows."""
@@ -130,10 +133,7 @@ class Subject:
         """Rows as the components see them, in the units of the file."""
         inner = self.inner(block)
         found = np.asarray(self.projector.inverse_transform(self._scored(inner)))
-        if self.detector is not None:
-            spread = self.detector.spread_
-            found = found * np.where(spread == 0.0, 1.0, spread) + self.detector.center_
-        return self.raw(found)
+        return self.raw(found if self._scale is None else self._scale.back(found))
 
     @property
     def has_way_back(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.knobs import Knobs
+from mercer._core.params import Params
 from mercer._core.status import Status
 from mercer._core.watch import BLIND
 
@@ -120,7 +120,7 @@ def relative_residuals(values: Array, vectors: Array, products: Array) -> Array:
     return np.asarray(np.linalg.norm((products - vectors * values) / scale, axis=0))
 
 
-class Solver(Knobs, ABC):
+class Solver(Params, ABC):
     """Finds the k largest eigenpairs of a symmetric operator.
 
     Subclasses are dataclasses whose fields are their knobs.

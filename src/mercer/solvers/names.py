@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 
 from mercer._core.errors import ParameterError, nearest
-from mercer.kernels.expression import parse_call
+from mercer.kernels.text import parse_call
 from mercer.solvers import SOLVERS, Solver
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.approximations.rejection import accept_pivots
+from mercer.approximations.pivots import accept_pivots
 from mercer.data.rows import row_slices
+from mercer.engine.pairwise import squared_norms
 from mercer.model.result import first_reaching
 from mercer.planning.bytes import FLOAT, SMALL
-from mercer.stream.dictionary import squares
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
@@ -44,7 +44,7 @@ class Batch:
     @property
     def residual(self) -> Array:  # (b,)
         """‖φ - φ̂‖² = k(x, x) - ‖f‖², where rounding may leave it below zero."""
-        return self.diag - squares(self.f)
+        return self.diag - squared_norms(self.f)
 
     @property
     def _rounding(self) -> float:
@@ -128,7 +128,7 @@ def _drawn(
     drawn = rng.choice(len(law), size=CANDIDATES_A_PIVOT * most, p=law / law.sum())
     rows, places = np.unique(drawn, return_inverse=True)
     c = batch.f[rows] @ dictionary.whiten.T  # (p, m)
-    floors = floor * (batch.diag[rows] + c**2 @ squares(dictionary.lower))
+    floors = floor * (batch.diag[rows] + c**2 @ squared_norms(dictionary.lower))
     gram = _residual_gram(dictionary.kernel, batch, rows, rows)
     _require_symmetric(dictionary.kernel, gram, float(np.max(batch.diag)))
     residual = batch.residual[rows]

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer.approximations.whitening import extended
+from mercer.engine.pairwise import squared_norms
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 
@@ -45,8 +46,8 @@ class Dictionary:
     @property
     def condition(self) -> float:
         """By how much W amplifies rounding, squared: ‖W‖² max k(z, z)."""
-        largest = float(np.max(squares(self.lower), initial=0.0))
-        return largest * float(np.sum(squares(self.whiten)))
+        largest = float(np.max(squared_norms(self.lower), initial=0.0))
+        return largest * float(np.sum(squared_norms(self.whiten)))
 
     def features(self, x: Rows) -> Array:  # (b, d) float64 -> (b, m)
         """f(x), slice by slice."""
@@ -81,7 +82,7 @@ class Dictionary:
         that direction and no other, hence the energy w_jᵀ M w_j / ‖w_j‖² along it.
         """
         energy = np.einsum("ij,ij->i", self.whiten @ second, self.whiten)
-        return energy / squares(self.whiten)
+        return energy / squared_norms(self.whiten)
 
     def weakest(self, second: Array, n_out: int) -> tuple[Indices, Array]:
         """The points to keep when `n_out` have to go, and the (m, n_out) directions that go with them.
@@ -93,7 +94,7 @@ class Dictionary:
         """
         lengths, energies = self.whiten @ self.whiten.T, self.whiten @ second @ self.whiten.T
         length, energy = np.diagonal(lengths).copy(), np.diagonal(energies).copy()
-        shortest = 1.0 / squares(self.lower)  # no dual is: w·φ(z) = 1
+        shortest = 1.0 / squared_norms(self.lower)  # no dual is: w·φ(z) = 1
         c, p = np.zeros((self.size, n_out)), np.zeros((self.size, n_out))
         inside = np.ones(self.size, dtype=np.bool_)
         for s in range(n_out):
@@ -109,11 +110,6 @@ class Dictionary:
 
     def __repr__(self) -> str:
         return f"Dictionary({self.kernel!r}, {self.size} points)"
-
-
-def squares(rows: Array) -> Array:  # (b, m) -> (b,)
-    """‖row‖² of each."""
-    return np.einsum("ij,ij->i", rows, rows)
 
 
 def stacked(above: Rows, below: Rows) -> Rows:

@@ -11,6 +11,7 @@ import numpy as np
 from mercer._core.errors import ZeroVarianceError
 from mercer.approximations.whitening import entry_error
 from mercer.engine.moments import Moments
+from mercer.model.certificate import StreamCertificate
 from mercer.model.linear import require_finite
 from mercer.model.projection import Projection
 from mercer.model.result import Fit, keep
@@ -22,7 +23,6 @@ from mercer.planning.problem import Plan
 from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
 from mercer.solvers.lowend import LowEnd
-from mercer.stream.around import StreamCertificate
 from mercer.stream.batch import Batch, grown, require_positive, row_weights
 from mercer.stream.dictionary import Dictionary
 

@@ -1,0 +1,175 @@
+"""One pass over the rows, on threads: parts that merge (`fold`), or a result for each row (`map_rows`).
+
+Rows are an array, a CSR matrix or a `RowSource`. A step gets a block of rows, returns a value and changes
+nothing. What else it needs it holds, as a frozen dataclass, a bound method of one or a `functools.partial` of
+a function: it pickles, and may run in another process.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from mercer._core.watch import BLIND
+from mercer.data.rows import row_blocks, row_slices
+from mercer.engine.threads import n_blas_threads, share_out
+from mercer.engine.tiles import LOCK_WIDTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Self
+
+    from mercer._core.types import Array, Rows
+    from mercer._core.watch import Watch
+
+    Block = tuple[slice, Rows]
+
+
+class Mergeable(Protocol):
+    """A value of some rows that can be joined with the value of the rows after them."""
+
+    def merged(self, other: Self, /) -> Self:
+        """The value of both sets of rows, those of `other` behind."""
+        ...
+
+
+Part = TypeVar("Part", bound=Mergeable)
+
+
+def fold(
+    x: Rows,
+    step: Callable[[Rows, slice], Part],
+    *,
+    height: int,
+    n_threads: int = 1,
+    run: int = 1,
+    watch: Watch = BLIND,
+) -> Part:
+    """``step(rows, place)`` of all blocks of at most `height` rows, merged in the order of the rows.
+
+    Each thread merges a run of up to `run` consecutive blocks, and the runs are merged in their order: no
+    timing changes a bit, and a thread holds one value beside the one that it makes. An observer may look
+    on, but not stop a pass: half of the rows are the model of no data set.
+    """
+
+    def merged_run(runs: Iterable[list[Block]]) -> list[Part]:
+        return [reduce(_merged, (step(rows, i) for i, rows in blocks)) for blocks in runs]
+
+    n, blocks = int(x.shape[0]), row_blocks(x, height)
+    found: Part | None = None
+    while group := list(islice(blocks, run * n_threads)):
+        runs = [group[i] for i in row_slices(len(group), -(-len(group) // n_threads))]
+        for (part,) in share_out(merged_run, runs, n_threads=n_threads):
+            found = part if found is None else found.merged(part)
+        watch.step(group[-1][0].stop, n, "rows", None)
+    assert found is not None  # there are rows
+    return found
+
+
+def _merged(left: Part, right: Part) -> Part:
+    return left.merged(right)
+
+
+def map_rows(
+    x: Rows,
+    step: Callable[..., Any],
+    out: Array | tuple[Array, ...],
+    *beside: Array | None,
+    height: int,
+    n_threads: int = 1,
+    dtype: Any = None,
+) -> Any:
+    """`out`, n rows long, with ``step(rows, *beside)`` at the place of each block of rows.
+
+    `beside` are arrays with a row for each row of x (or None, for none), cut at the same places. A step with
+    several results fills a tuple of arrays. The threads share ``n_threads * height`` rows evenly.
+    """
+    outs = out if isinstance(out, tuple) else (out,)
+    for i, block in row_blocks(x, height * n_threads):
+
+        def fill(slices: Iterable[slice], start: int = i.start, block: Rows = block) -> None:
+            for j in slices:
+                place = slice(start + j.start, start + j.stop)
+                rows = block[j] if dtype is None else block[j].astype(dtype, copy=False)
+                found = step(rows, *(None if each is None else each[place] for each in beside))
+                for to, values in zip(outs, found if out is outs else (found,), strict=True):
+                    to[place] = values
+
+        b = int(block.shape[0])
+        share_out(fill, row_slices(b, max(1, -(-b // n_threads))), n_threads=n_threads)
+    return out
+
+
+# ── how high a block of features is ─────────────────────────────────────────
+# Sections of a block of rows. Smaller blocks stay in a core's cache, but each block ends in sums of m x m
+# numbers: measured with m = 500, blocks of 256 rows take twice as long a row as blocks of 2048 or more.
+BLOCK_BYTES = 8 * 2**20
+BLOCK_ROWS = 4096
+# Blocks of a run: more would have to be read, and held, before the first is used.
+BLOCKS_A_RUN = 4
+
+FLOAT = 8
+# Arrays as large as the sections of a block that live at a time: the sections and a kernel's temporaries,
+# some of which are always float64, or features, their centred copies and a float64 one for the mean.
+COPIES = 3
+DOUBLE_COPIES = 2
+
+
+def fold_features(
+    x: Rows,
+    step: Callable[[Rows, slice], Part],
+    *,
+    width: int,
+    parallel: bool,
+    watch: Watch,
+) -> Part:
+    """A fold whose steps make `width` features of each row, and sums of width x width numbers of them."""
+    n_threads, height = pass_shape(numbers_a_row(x), width, x.dtype.itemsize)
+    n_threads = n_threads if parallel else 1
+    return fold(x, step, height=height, n_threads=n_threads, run=BLOCKS_A_RUN, watch=watch)
+
+
+def numbers_a_row(x: Rows) -> int:
+    """d, or of a sparse matrix about twice what is stored of a row."""
+    n, d = int(x.shape[0]), int(x.shape[1])
+    return min(d, -(-2 * x.nnz // max(1, n))) if hasattr(x, "nnz") else d
+
+
+def pass_height(width: int, itemsize: int, d: int) -> int:
+    """Rows of a block: what fits, but enough that an m x m sum a block costs less than its product."""
+    least = max(128, width) if d <= 16 * width else 128
+    return max(least, min(BLOCK_ROWS, BLOCK_BYTES // max(1, (width + d) * itemsize)))
+
+
+def _row_bytes(d: int, width: int, itemsize: int) -> int:
+    """What a row of a block takes."""
+    # In float64 whatever the rows are: where float32 would lose the digits, a pass is made again.
+    sections = (COPIES + DOUBLE_COPIES) * FLOAT * width
+    # Rows are copied out of a file or a sparse matrix, and then made ready for the product.
+    return sections + (BLOCKS_A_RUN * itemsize + 4 * FLOAT) * (d + 2)
+
+
+def pass_shape(d: int, width: int, itemsize: int) -> tuple[int, int]:
+    """Threads of a pass, and rows of a block: no more memory on many cores than on two.
+
+    More threads have lower blocks, as long as these are worth an m x m sum, and large enough that threads
+    don't wait for the interpreter.
+    """
+    height, most = pass_height(width, itemsize, d), n_blas_threads()
+    found = min(most, 2), height
+    sums, a_row = 4 * FLOAT * width * width, _row_bytes(d, width, itemsize)
+    room, least = 2 * (height * a_row + sums), max(128, width)
+    for n_threads in range(3, most + 1):
+        lower = (room // n_threads - sums) // a_row
+        if lower < least or lower * width < LOCK_WIDTH**2 * n_threads:
+            break
+        found = n_threads, lower
+    return found
+
+
+def pass_bytes(n: int, d: int, width: int, itemsize: int) -> int:
+    """What a pass holds at most: blocks of rows, their sections, and m x m sums, in each thread."""
+    n_threads, height = pass_shape(d, width, itemsize)
+    blocks = min(n, height) * _row_bytes(d, width, itemsize)
+    return n_threads * (blocks + 4 * FLOAT * width * width)

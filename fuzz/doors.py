@@ -49,8 +49,10 @@ class Door:
 
 def enter_table(path: Path) -> None:
     """Read all rows, as the command line does."""
-    from mercer.io.prepare import Preparation, prepared_rows
-    from mercer.io.table import Reading, open_table
+    from mercer.data.formats import open_table
+    from mercer.data.table import Reading
+    from mercer.io.preparation import Preparation
+    from mercer.io.prepare import prepared_rows
 
     table = open_table(path, Reading())
     preparation, _ = Preparation.learn(table, scale="standard", impute="mean", one_hot=True)
@@ -110,7 +112,7 @@ def model_seeds() -> list[bytes]:
     """Models of several routes, small."""
     import mercer
     from mercer.approximations import RPCholesky
-    from mercer.io.prepare import Preparation
+    from mercer.io.preparation import Preparation
     from mercer.kernels import RBF, Linear, Polynomial
 
     x = np.random.default_rng(0).standard_normal((14, 3))

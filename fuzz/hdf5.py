@@ -196,7 +196,8 @@ def cells_named() -> dict[str, bytes]:
 
 def enter_hdf5(path: Path) -> None:
     """The data set x, or X with its labels; rows of another file are an escape."""
-    from mercer.io.table import Reading, open_table
+    from mercer.data.formats import open_table
+    from mercer.data.table import Reading
 
     cells = path.suffix == ".h5ad"
     table = open_table(path, Reading(label="kind") if cells else Reading(array="x"))

@@ -98,5 +98,6 @@ def settled(who: str, case: Case, gamma: float, options: Options, x: np.ndarray)
     if options.memory != NOTHING_HELD:
         return options
     plan = ENTRANTS[who](case, gamma, replace(options, memory="auto")).plan(x)
-    matrix = case.n**2 * x.itemsize if plan.storage == "full" else plan.hold_bytes
+    store = getattr(plan.recipe, "store", None)
+    matrix = case.n**2 * x.itemsize if store is None else store.n_bytes
     return replace(options, memory=plan.n_bytes - matrix)

@@ -28,24 +28,27 @@ from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted, va
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.memory import parse_bytes
 from mercer.data.intake import admitted
-from mercer.engine.threads import n_blas_threads
+from mercer.data.training import TrainingData
+from mercer.engine.resolve import engine_facts
+from mercer.engine.threads import lanes
 from mercer.estimators.base import has_light_rows
 from mercer.estimators.saving import Saving
 from mercer.estimators.validation import as_generator, check_weights
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.rows import as_given, as_rows
-from mercer.model import Plan, Problem, fit_kernel_pca, fits_single, gram_operators
+from mercer.model import Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
 from mercer.operators import minus_mean
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.plan import plan
 from mercer.solvers import BlockKrylov, Lapack
-from mercer.solvers.lowend import low_end
+from mercer.solvers.negative_part import negative_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array, Rows
+    from mercer.engine.base import Facts
     from mercer.kernels import Kernel
     from mercer.operators import Centred
     from mercer.solvers import EigenPairs
@@ -101,7 +104,9 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         weights = check_weights(sample_weight, X.shape[0])
         self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
         self.X_fit_ = X
-        self._fit_pairs(self._rows(X), weights)
+        facts = engine_facts("auto")
+        with lanes(facts.lanes):
+            self._fit_pairs(self._rows(X), weights, facts)
         if self.fit_inverse_transform:
             scores = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
             if weights is None or sparse.issparse(X):  # which scikit-learn refuses
@@ -162,7 +167,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         return np.asarray(super().inverse_transform(admitted(X)))
 
     # ── on the spine ────────────────────────────────────────────────────────
-    def _fit_pairs(self, x: Rows, weights: Array | None) -> None:
+    def _fit_pairs(self, x: Rows, weights: Array | None, facts: Facts) -> None:
         kernel = self._kernel()
         if kernel.is_precomputed:
             if x.shape[0] != x.shape[1]:
@@ -173,35 +178,43 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         rng = as_generator(self.random_state)
         n = int(x.shape[0])
         k = n if self.n_components is None else min(n, int(self.n_components))
-        self.plan_ = self._plan(kernel, x, k)
+        budget = parse_bytes("auto", free=facts.free_bytes)
+        self.plan_ = self._plan(kernel, x, k, facts, budget)
         if self.plan_.route == "primal":
             values, vectors, means = self._primal_pairs(kernel, x, k, rng, weights)
         else:
-            values, vectors, means = self._dual_pairs(kernel, x, k, rng, weights)
+            values, vectors, means = self._dual_pairs(kernel, x, k, rng, weights, budget=budget)
         if kernel.is_precomputed:
             x, means = given, np.average(given, axis=0, weights=weights)
         self._finish(kernel, x, values, vectors, means=means, weights=weights)
 
     def _dual_pairs(
-        self, kernel: Kernel, x: Rows, k: int, rng: np.random.Generator, weights: Array | None
+        self,
+        kernel: Kernel,
+        x: Rows,
+        k: int,
+        rng: np.random.Generator,
+        weights: Array | None,
+        *,
+        budget: int,
     ) -> tuple[Array, Array, Array]:
-        operator, sketch = gram_operators(kernel, x, self.plan_, weights)
-        pairs = self.plan_.solver(operator, k, rng=rng, sketch=sketch)
-        pairs = pairs if pairs.status.ok else self._rescued(operator, pairs, k, rng)
+        operator = gram_operator(kernel, x, self.plan_, weights)
+        pairs = self.plan_.solver(operator, k, rng=rng)
+        pairs = pairs if pairs.status.ok else self._rescued(operator, pairs, k, rng, budget)
         if self.eigen_solver == "randomized" and kernel.why_valid() is None:
             # scikit-learn selects by modulus there, and so refuses a matrix whose negative end
             # reaches above the k-th eigenvalue.
-            lowest = low_end(operator, rng=rng).lowest
+            lowest = negative_part(operator, rng=rng).lowest
             if -lowest > pairs.values[-1]:
                 _check_psd_eigenvalues(np.append(pairs.values, lowest), enable_warnings=False)
         return pairs.values, pairs.vectors, operator.row_means
 
     def _rescued(
-        self, operator: Centred, pairs: EigenPairs, k: int, rng: np.random.Generator
+        self, operator: Centred, pairs: EigenPairs, k: int, rng: np.random.Generator, budget: int
     ) -> EigenPairs:
         """LAPACK's pairs in place of unconverged ones; a warning where its matrices do not fit."""
-        # K and the eigenvectors, as in the plan for LAPACK's subset driver.
-        if 2 * operator.n**2 * operator.dtype.itemsize <= parse_bytes("auto"):
+        # K and the eigenvectors, as in the plan for LAPACK's subset driver, in 8 bytes an entry.
+        if 2 * operator.n**2 * 8 <= budget:
             self._take_over(Lapack(subset=True))
             return self.plan_.solver(operator, k, rng=rng)
         msg = (
@@ -213,8 +226,8 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         return pairs
 
     def _take_over(self, solver: Lapack) -> None:
-        reasons = (*self.plan_.reasons, "Krylov did not converge: LAPACK took over")
-        self.plan_ = replace(self.plan_, solver=solver, reasons=reasons)
+        why = "Krylov did not converge: LAPACK took over"
+        self.plan_ = replace(self.plan_, solver=solver).because(why)
 
     def _primal_pairs(
         self, kernel: Kernel, x: Rows, k: int, rng: np.random.Generator, weights: Array | None
@@ -292,24 +305,12 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         self.dual_coef_[there] = linalg.solve(system, X[there], assume_a="pos", overwrite_a=True)
         self.X_transformed_fit_ = scores
 
-    def _plan(self, kernel: Kernel, x: Rows, k: int) -> Plan:
-        n, d = int(x.shape[0]), int(x.shape[1])
+    def _plan(self, kernel: Kernel, x: Rows, k: int, facts: Facts, budget: int) -> Plan:
+        n = int(x.shape[0])
         dense = self.eigen_solver == "dense"
-        problem = Problem(
-            n=n,
-            d=d,
-            n_components=k,
-            itemsize=x.dtype.itemsize,
-            budget_bytes=parse_bytes("auto"),
-            n_threads=n_blas_threads(),
-            dense=not hasattr(x, "indptr"),
-            numbers_a_row=-(-2 * x.nnz // n) if hasattr(x, "indptr") else None,
-            map_dimension=None if dense else kernel.map_dimension(d),
-            shift_invariant=kernel.shift_invariant and not hasattr(x, "indptr"),
-            precomputed=kernel.is_precomputed,
-            costly=not kernel.parallel,
-            fits_single=fits_single(kernel, x),
-        )
+        problem = Problem.of(TrainingData(x), kernel, k, facts=facts, budget=budget)
+        if dense:  # K is wanted, even where an explicit map is shorter
+            problem = replace(problem, map_dimension=None)
         chosen = plan(problem, Lapack(subset=k < n // 2) if dense else "auto")
         if isinstance(chosen.solver, Lapack):
             return chosen

@@ -1,7 +1,7 @@
 """`mercer check` and `mercer plan`: verdicts that scikit-learn confirms, plans that a fit would have."""
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 
 import numpy as np
 import pytest
@@ -241,12 +241,13 @@ def test_the_example_of_the_help_works(verb, tmp_path, monkeypatch):
 def test_a_plan_is_that_of_the_estimator(npy):
     found = results("plan", npy, "--components", 20, "--memory", "1GB", "--kernel", "rbf(0.1)")
     wanted = KernelPCA(20, kernel=RBF(0.1), memory="1GB", random_state=0).plan(npy)
-    timed = ("seconds", "solver", "approximation")
+    timed = ("seconds", "solver", "approximation", "recipe")
     for field in fields(wanted):
         if field.name not in timed:
             value = getattr(wanted, field.name)
             assert found["plan"][field.name] == (list(value) if isinstance(value, tuple) else value)
     assert found["plan"]["solver"] == repr(wanted.solver)
+    assert found["plan"]["recipe"] == {"kind": "tiles", **asdict(wanted.recipe)}
     assert found["plan"]["seconds"] > 0
     assert (found["n"], found["d"], found["memory_bytes"]) == (60, 3, 10**9)
 

@@ -14,6 +14,7 @@ from mercer.engine.moments import weighted_mean
 from mercer.kernels import RBF, Constant, Cosine, Laplacian, Linear, Matern, Polynomial
 from mercer.model.centred_features import CentredRows
 from mercer.operators import Centred, StoredGram
+from mercer.planning.recipe import Tiles
 from mercer.solvers import BlockKrylov, Lapack
 
 LONG = np.longdouble  # 64 bits of mantissa: eleven more than float64, where the machine has it
@@ -220,7 +221,7 @@ def test_a_few_float32_rows_are_multiplied_in_float64_whatever_fits(gamma, memor
     """In tiles of float32 the eigenvalues of a wide kernel drown in the rounding of its entries."""
     x = rng.standard_normal((1000, 5)).astype(np.float32)
     model = KernelPCA(3, kernel=RBF(gamma), memory=memory, solver="krylov").fit(x)
-    assert (model.fit_.plan.storage == "tiles") == (memory == "12MB")
+    assert isinstance(model.fit_.plan.recipe, Tiles) == (memory == "12MB")
     assert model.residuals_.max() < 1e-6
     # 1 - k(x, y) = γ‖x - y‖² to the first order: centred, 2γ times the dot products.
     true = 2 * gamma * np.linalg.svd(x - x.mean(axis=0, dtype=np.float64))[1][:3] ** 2

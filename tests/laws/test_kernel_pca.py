@@ -27,32 +27,34 @@ from mercer._core.errors import (
 )
 from mercer.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
 from mercer.model import Plan, fit_kernel_pca
+from mercer.planning.recipe import Proof, TileCache, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
 
+N, WIDTH = 150, 16
+
+
+def rounded(*, packed):
+    """All tiles held rounded, and checked in float64."""
+    itemsize = 2 if packed else 4
+    store = TileCache.within(10**6, n=N, width=WIDTH, itemsize=itemsize, packed=packed)
+    return Tiles(WIDTH, "float32", store, Proof(WIDTH, sliced=packed))
+
+
+HELD = TileCache.within(10**6, n=N, width=WIDTH, itemsize=8)
 # Every way an exact fit can be made, forced.
 ROUTES = {
-    "lapack": Plan("dual", Lapack(), "none", 0),
-    "lapack-subset": Plan("dual", Lapack(subset=True), "none", 0),
-    "krylov-stored": Plan("dual", BlockKrylov(tol=1e-12), "full", 0),
-    "krylov-half": Plan("dual", BlockKrylov(tol=1e-10), "tiles", 0, sketch=True),
-    "krylov-packed": Plan(
-        "dual",
-        BlockKrylov(tol=1e-10),
-        "tiles",
-        0,
-        sketch=True,
-        packed=True,
-        sliced=True,
-        held=1.0,
-        width=16,
+    "lapack": Plan("dual", Lapack(), Tiles(N, "float64"), 0),
+    "lapack-subset": Plan("dual", Lapack(subset=True), Tiles(N, "float64"), 0),
+    "krylov-stored": Plan("dual", BlockKrylov(tol=1e-12), Whole(N, "float64"), 0),
+    "krylov-half": Plan(
+        "dual", BlockKrylov(tol=1e-10), Tiles(N, "float32", None, Proof(N)), 0, n_threads=2
     ),
-    "krylov-rounded": Plan(
-        "dual", BlockKrylov(tol=1e-10), "tiles", 0, sketch=True, held=1.0, width=16
-    ),
-    "krylov-held": Plan("dual", BlockKrylov(tol=1e-10), "tiles", 0, hold_bytes=10**6, width=16),
-    "krylov-matrix-free": Plan("dual", BlockKrylov(tol=1e-12), "none", 0),
-    "primal": Plan("primal", Lapack(), "none", 0),
-    "primal-krylov": Plan("primal", BlockKrylov(tol=1e-12), "none", 0),
+    "krylov-packed": Plan("dual", BlockKrylov(tol=1e-10), rounded(packed=True), 0, n_threads=2),
+    "krylov-rounded": Plan("dual", BlockKrylov(tol=1e-10), rounded(packed=False), 0, n_threads=2),
+    "krylov-held": Plan("dual", BlockKrylov(tol=1e-10), Tiles(WIDTH, "float64", HELD), 0),
+    "krylov-matrix-free": Plan("dual", BlockKrylov(tol=1e-12), Tiles(N, "float64"), 0),
+    "primal": Plan("primal", Lapack(), None, 0),
+    "primal-krylov": Plan("primal", BlockKrylov(tol=1e-12), None, 0),
 }
 MAPPED = ["linear", "poly2", "poly3-homogeneous", "cosine"]
 
@@ -60,7 +62,7 @@ MAPPED = ["linear", "poly2", "poly3-homogeneous", "cosine"]
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(11)
-    x = rng.standard_normal((150, 4)) / np.sqrt(np.arange(1, 5))
+    x = rng.standard_normal((N, 4)) / np.sqrt(np.arange(1, 5))
     return frozen(x), frozen(rng.standard_normal((40, 4)))
 
 
@@ -169,7 +171,7 @@ def test_agrees_with_scikit_learn(name, n, rng):
 def test_a_large_fit_uses_the_float32_sketch_and_is_right_in_float64(rng):
     x = rng.standard_normal((3200, 3))
     model = mercer.KernelPCA(3, kernel=RBF(0.4)).fit(x)
-    assert model.plan_.sketch
+    assert model.plan_.recipe.proof is not None
     assert model.residuals_.max() < 1e-6
     k = RBF(0.4)(x)
     centred = k - k.mean(0) - k.mean(1)[:, None] + k.mean()
@@ -256,7 +258,7 @@ SPECTRA = {
 @pytest.mark.parametrize("name", sorted(SPECTRA))
 def test_a_share_is_reached_by_the_fewest_whatever_the_spectrum(name, rng, monkeypatch):
     # As above 3000 rows: up to n/12 components by iterating.
-    monkeypatch.setattr(sys.modules["mercer.planning.crossovers"], "SMALL_ROWS", 100)
+    monkeypatch.setattr(sys.modules["mercer.planning.problem"], "SMALL_ROWS", 100)
     values = SPECTRA[name]
     q = np.linalg.qr(np.column_stack([np.ones(700), rng.standard_normal((700, 699))]))[0][:, 1:]
     matrix = (q * values) @ q.T

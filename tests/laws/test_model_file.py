@@ -321,7 +321,7 @@ def test_a_mapped_model_reads_the_file_and_changes_nothing(tmp_path):
 
 
 def test_prepared_models_are_kept_with_their_scaling(tmp_path):
-    from mercer.io.prepare import Preparation
+    from mercer.io.preparation import Preparation
 
     center, spread = X.mean(axis=0), X.std(axis=0)
     names = ("a", "b", "c")

@@ -6,16 +6,19 @@ import pytest
 from markets.kernels import VALID
 from mercer._core.errors import MemoryBudgetError
 from mercer.engine import tall
-from mercer.engine.tiles import Tiling, paying_threads, square_tiling
+from mercer.engine.base import Rounding, TileStore
+from mercer.engine.kept import PackedTile
+from mercer.engine.numpy import NumpyEngine
+from mercer.engine.tiles import paying_threads, square_tiling
 from mercer.kernels import Custom
-from mercer.operators import Centred, RoundedGram, StoredGram, TiledGram
-from mercer.operators.packed import PackedTile
+from mercer.operators import Centred, Gram, StoredGram
 
 WIDTHS = [1, 7, 16, 60, 1000]
 
 
-def gram(kernel, x, *, width=16, n_threads=2):
-    return TiledGram(kernel, x, Tiling(len(x), min(width, len(x))), n_threads)
+def gram(kernel, x, *, width=16, n_threads=2, keep_bytes=0, minus=0.0, rounding=None, **how):
+    store = TileStore(minus, keep_bytes, rounding)
+    return Gram(NumpyEngine(n_threads), kernel, x, store, width=width, **how)
 
 
 def centring(n):
@@ -52,6 +55,8 @@ def test_parts_of_the_matrix(make, kernel, cloud, rng):
     some = rng.standard_normal((len(chosen), 2))
     np.testing.assert_allclose(operator.cross(chosen, some), dense[:, chosen] @ some, **close)
     np.testing.assert_allclose(operator.block(chosen), dense[np.ix_(chosen, chosen)], **close)
+    v = rng.standard_normal((len(cloud), 2))
+    np.testing.assert_allclose(operator.rows(chosen, v), (dense @ v)[chosen], **close)
     np.testing.assert_allclose(operator.diag(), np.diagonal(dense), **close)
     np.testing.assert_allclose(operator.dense(), dense, **close)
     assert operator.n == len(cloud)
@@ -144,12 +149,29 @@ def test_a_budget_below_one_entry_is_refused():
         square_tiling(10, itemsize=8, budget_bytes=15)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_product_is_rounded_to_eps_of_the_size(dtype, rng):
+    """Entries of a million and a spread of one: what centring leaves is rounded as K was."""
+    spread = rng.standard_normal((60, 60))
+    matrix = (1e6 + spread + spread.T).astype(dtype)
+    exact, v = matrix.astype(np.longdouble), rng.standard_normal((60, 1))
+    v -= v.mean()
+    v /= np.linalg.norm(v)
+    h = np.eye(60, dtype=np.longdouble) - np.longdouble(1.0) / 60
+    operator = Centred(StoredGram(matrix))
+    error = float(np.linalg.norm((operator.matmat(v) - h @ exact @ h @ v).astype(np.float64)))
+    top = np.abs(np.linalg.eigvalsh((h @ exact @ h).astype(np.float64))).max()
+    assert operator.eps == np.finfo(dtype).eps
+    assert error <= operator.eps * operator.size
+    assert error > operator.eps * top  # which the eigenvalues alone would not explain
+    assert StoredGram(matrix).size == 0.0
+
+
 def test_held_tiles_change_nothing(cloud, rng):
     kernel, v = VALID["rbf"], rng.standard_normal((len(cloud), 4))
-    tiling = Tiling(len(cloud), 7)  # 45 tiles of 392 bytes
-    fresh = TiledGram(kernel, cloud, tiling, 2).matmat(v)
-    for hold_bytes in (0, 392 * 10, 10**6):
-        operator = TiledGram(kernel, cloud, tiling, 2, hold_bytes=hold_bytes)
+    fresh = gram(kernel, cloud, width=7).matmat(v)  # 45 tiles of 392 bytes
+    for keep_bytes in (0, 392 * 10, 10**6):
+        operator = gram(kernel, cloud, width=7, keep_bytes=keep_bytes)
         for _ in range(2):  # the first product fills, the second reads
             np.testing.assert_array_equal(operator.matmat(v), fresh)
 
@@ -187,9 +209,8 @@ def test_a_packed_tile_hides_no_bad_entry(bad):
 def test_packed_tiles_are_the_same_matrix_in_every_product(cloud, rng):
     kernel, n = VALID["rbf"], len(cloud)
     v = rng.standard_normal((n, 3))
-    gram = TiledGram(kernel, cloud, Tiling(n, 16), 2)
-    exact = TiledGram(kernel, cloud, Tiling(n, 16)).matmat(v)
-    packed = RoundedGram(gram, packed=True)
+    exact = gram(kernel, cloud, n_threads=1).matmat(v)
+    packed = gram(kernel, cloud, rounding=Rounding(packed=True)).rough
     first = packed.matmat(v)
     np.testing.assert_array_equal(packed.matmat(v), first)
     # An entry is off by half a step at most, a product by the sum of |v| times that.
@@ -203,8 +224,8 @@ def test_packed_tiles_are_the_same_matrix_in_every_product(cloud, rng):
 def test_rows_made_ready_slice_by_slice_give_the_same_products(cloud, rng):
     v = rng.standard_normal((len(cloud), 3))
     for name in ("rbf", "poly2"):
-        whole = TiledGram(VALID[name], cloud, Tiling(len(cloud), 5), 2)
-        sliced = TiledGram(VALID[name], cloud, Tiling(len(cloud), 5), 2, sliced=True)
+        whole = gram(VALID[name], cloud, width=5)
+        sliced = gram(VALID[name], cloud, width=5, sliced=True)
         np.testing.assert_array_equal(sliced.matmat(v), whole.matmat(v))
 
 
@@ -215,7 +236,7 @@ def test_held_tiles_are_computed_once(cloud, rng):
         calls.append(len(x))
         return x @ y.T
 
-    operator = TiledGram(Custom(counted), cloud, Tiling(len(cloud), 20), hold_bytes=10**6)
+    operator = gram(Custom(counted), cloud, width=20, keep_bytes=10**6)
     v = rng.standard_normal((len(cloud), 2))
     operator.matmat(v)
     made = len(calls)
@@ -224,8 +245,8 @@ def test_held_tiles_are_computed_once(cloud, rng):
 
 
 def test_a_constant_taken_off_does_not_reach_the_centred_matrix(cloud, rng):
-    plain = TiledGram(VALID["rbf"], cloud, Tiling(60, 16))
-    less = TiledGram(VALID["rbf"], cloud, Tiling(60, 16), minus=0.7)
+    plain = gram(VALID["rbf"], cloud)
+    less = gram(VALID["rbf"], cloud, minus=0.7)
     v = rng.standard_normal((60, 3))
     np.testing.assert_allclose(less.matmat(v), plain.matmat(v) - 0.7 * v.sum(axis=0), atol=1e-12)
     np.testing.assert_allclose(Centred(less).matmat(v), Centred(plain).matmat(v), atol=1e-12)
@@ -234,12 +255,12 @@ def test_a_constant_taken_off_does_not_reach_the_centred_matrix(cloud, rng):
 def test_tiles_in_another_precision_than_the_rows(cloud, rng):
     v = rng.standard_normal((60, 3))
     rows = cloud.astype(np.float32)
-    proof = TiledGram(VALID["rbf"], rows, Tiling(60, 16), dtype=np.float64)
+    proof = gram(VALID["rbf"], rows, dtype=np.float64)
     reference = VALID["rbf"](rows.astype(np.float64)) @ v
     np.testing.assert_allclose(proof.matmat(v), reference, atol=1e-13 * np.abs(reference).max())
-    sketch = TiledGram(VALID["rbf"], cloud, Tiling(60, 16), dtype=np.float32)
-    np.testing.assert_allclose(sketch.matmat(v), VALID["rbf"](cloud) @ v, atol=1e-4)
-    assert sketch.matmat(v).dtype == np.float64
+    rough = gram(VALID["rbf"], cloud, dtype=np.float32)
+    np.testing.assert_allclose(rough.matmat(v), VALID["rbf"](cloud) @ v, atol=1e-4)
+    assert rough.matmat(v).dtype == np.float64
 
 
 def test_weights_centre_at_the_weighted_mean(make, kernel, cloud, rng):

@@ -8,11 +8,13 @@ import pytest
 
 from markets.kernels import VALID
 from mercer import KernelPCA
-from mercer.engine.tiles import Tiling
+from mercer.engine.base import Rounding, TileStore
+from mercer.engine.numpy import NumpyEngine
 from mercer.errors import RankWarning
 from mercer.kernels import RBF
 from mercer.model import Plan, fit_kernel_pca
-from mercer.operators import Centred, RoundedGram, TiledGram
+from mercer.operators import Centred, Gram
+from mercer.planning.recipe import Proof, TileCache, Tiles
 from mercer.solvers import BlockKrylov
 from mercer.solvers.basis import KrylovBasis
 from mercer.solvers.spot import spot_checked
@@ -45,8 +47,14 @@ DATA = {
 }
 
 
+def gram(kernel, x, *, width=16, n_threads=1, rounding=None, **how):
+    store = TileStore(rounding=rounding)
+    return Gram(NumpyEngine(n_threads), kernel, x, store, width=width, **how)
+
+
 def held_plan(*, packed):
-    return Plan("dual", BlockKrylov(), "tiles", 0, sketch=True, packed=packed, held=1.0, width=128)
+    store = TileCache.within(10**9, n=N, width=128, itemsize=2 if packed else 4, packed=packed)
+    return Plan("dual", BlockKrylov(), Tiles(128, "float32", store, Proof(128)), 0)
 
 
 def true_products(x, sigma, weights, v):
@@ -101,12 +109,31 @@ def test_most_fits_need_no_second_pass():
 def test_it_does_not_matter_who_makes_the_tiles(cloud, rng, packed):
     n = len(cloud)
     v = rng.standard_normal((n, 3))
-    exact = TiledGram(VALID["rbf"], cloud, Tiling(n, 16), 2)
-    rounded = RoundedGram(exact, minus=0.4, packed=packed)
+    rounding = Rounding(packed=packed, minus=0.4)
+    exact = gram(VALID["rbf"], cloud, n_threads=2, rounding=rounding)
     whole = exact.matmat(v)  # fills
-    np.testing.assert_array_equal(whole, TiledGram(VALID["rbf"], cloud, Tiling(n, 16), 2).matmat(v))
-    alone = RoundedGram(TiledGram(VALID["rbf"], cloud, Tiling(n, 16), 2), minus=0.4, packed=packed)
-    np.testing.assert_array_equal(rounded.matmat(v), alone.matmat(v))  # fills itself
+    np.testing.assert_array_equal(whole, gram(VALID["rbf"], cloud, n_threads=2).matmat(v))
+    alone = gram(VALID["rbf"], cloud, n_threads=2, rounding=rounding).rough
+    np.testing.assert_array_equal(exact.rough.matmat(v), alone.matmat(v))  # fills itself
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_rough_operator_is_the_same_matrix_less_its_constant(cloud, rng, packed):
+    kernel, few = VALID["rbf"], np.array([3, 0, 41])
+    operator = gram(kernel, cloud, rounding=Rounding(packed=packed, minus=0.4))
+    v, some = rng.standard_normal((len(cloud), 3)), rng.standard_normal((3, 2))
+    k = kernel(cloud)
+    for which, minus, atol in ((operator, 0.0, 1e-12), (operator.rough, 0.4, 1e-3)):
+        assert which.minus == minus
+        less = k - minus
+        np.testing.assert_allclose(which.matmat(v), less @ v, atol=atol)
+        np.testing.assert_allclose(which.rows(few, v), less[few] @ v, atol=1e-12)
+        np.testing.assert_allclose(which.cross(few, some), less[:, few] @ some, atol=1e-12)
+        np.testing.assert_allclose(which.block(few), less[np.ix_(few, few)], atol=1e-12)
+        np.testing.assert_allclose(which.dense(), less, atol=1e-12)
+        np.testing.assert_allclose(which.diag(), 1.0, atol=1e-12)
+    means = Centred(operator).rough.row_means
+    np.testing.assert_allclose(means, k.mean(axis=0), atol=1e-4)
 
 
 def test_tiles_are_made_once(cloud, rng, monkeypatch):
@@ -117,36 +144,39 @@ def test_tiles_are_made_once(cloud, rng, monkeypatch):
         return tile(self, x, y)
 
     monkeypatch.setattr(RBF, "tile", counting)
-    exact = TiledGram(RBF(0.3), cloud, Tiling(len(cloud), 16))
-    rounded = RoundedGram(exact)
+    exact = gram(RBF(0.3), cloud, rounding=Rounding())
     v = rng.standard_normal((len(cloud), 2))
     exact.matmat(v)
-    assert len(made) == exact.tiling.n_upper
-    rounded.matmat(v)
-    rounded.matmat(v)
-    assert len(made) == exact.tiling.n_upper
+    assert len(made) == exact.x.tiling.n_upper
+    exact.rough.matmat(v)
+    exact.rough.matmat(v)
+    assert len(made) == exact.x.tiling.n_upper
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_some_rows_are_those_of_the_product(cloud, rng, weighted):
+@pytest.mark.parametrize("stored", [False, True])
+def test_some_rows_are_those_of_the_product(cloud, rng, weighted, stored):
     weights = rng.random(len(cloud)) + 0.1 if weighted else None
-    operator = Centred(TiledGram(VALID["rbf"], cloud, Tiling(len(cloud), 16), 2), weights)
+    entries = gram(VALID["rbf"], cloud, n_threads=2, rounding=Rounding(minus=0.3))
+    operator = Centred(entries.stored() if stored else entries, weights)
     v, rows = rng.standard_normal((len(cloud), 3)), np.array([5, 0, 5, 59])
-    np.testing.assert_allclose(operator.some_rows(rows, v), operator.matmat(v)[rows], atol=1e-13)
+    np.testing.assert_allclose(operator.rows(rows, v), operator.matmat(v)[rows], atol=1e-13)
+    if not stored:
+        rough = operator.rough
+        np.testing.assert_allclose(rough.rows(rows, v), rough.matmat(v)[rows], atol=1e-4)
 
 
 @pytest.mark.parametrize(("size", "is_found_out"), [(1e-2, True), (1e-3, True), (1e-6, False)])
-def test_a_sketch_that_lies_is_found_out_where_it_matters(size, is_found_out):
+def test_a_rough_operator_that_lies_is_found_out_where_it_matters(size, is_found_out):
     """Noise in the held tiles, hence in every product but the first: the pairs are right all the same."""
     rng = np.random.default_rng(3)
     x = rng.standard_normal((N, 3))
-    exact = TiledGram(RBF(0.2), x, Tiling(N, 128))
-    operator, sketch = Centred(exact), Centred(RoundedGram(exact))
-    held = sketch.gram._held
-    sketch.gram.matmat(np.ones((N, 1)))
-    for place, tile in enumerate(held):
-        held[place] = (tile + size * rng.standard_normal(tile.shape)).astype(np.float32)
-    pairs = BlockKrylov()(operator, 6, rng=rng, sketch=sketch)
+    exact = gram(RBF(0.2), x, width=128, rounding=Rounding())
+    exact.rough.matmat(np.ones((N, 1)))
+    kept = exact.store.tiles.rounded.tiles
+    for place, tile in enumerate(kept):
+        kept[place] = (tile + size * rng.standard_normal(tile.shape)).astype(np.float32)
+    pairs = BlockKrylov()(Centred(exact), 6, rng=rng)
     assert pairs.status.ok
     assert (pairs.unseen is None) == is_found_out  # proved with a product of its own
     true = true_products(x, np.sqrt(1 / 0.4), None, pairs.vectors) - pairs.vectors * pairs.values
@@ -159,7 +189,7 @@ def test_the_spot_check_measures_what_is_missing():
     """Products that are off by a known amount, seen to a factor of two on either side."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((N, 3))
-    operator = Centred(TiledGram(RBF(0.2), x, Tiling(N, 128)))
+    operator = Centred(gram(RBF(0.2), x, width=128))
     basis = KrylovBasis(N, 40)
     basis.append(rng.standard_normal((N, 20)), rng=rng)
     basis.multiply(operator)
@@ -180,7 +210,7 @@ def test_a_vector_on_two_rows_is_looked_at_there():
     rng = np.random.default_rng(8)
     x = 10.0 * rng.standard_normal((N, 6))
     x[1::100] = x[::100] + 0.1  # nine pairs of neighbours, far from all others
-    operator = Centred(TiledGram(RBF(0.5), x, Tiling(N, 128)))
+    operator = Centred(gram(RBF(0.5), x, width=128))
     basis = KrylovBasis(N, N)
     basis.append(rng.standard_normal((N, N)), rng=rng)
     basis.multiply(operator)
@@ -199,16 +229,14 @@ def test_columns_that_are_constant_change_nothing(rng):
     padded = np.concatenate([np.full((60, 2), 7.3), x, np.zeros((60, 1))], axis=1)
     v = rng.standard_normal((60, 2))
     for sliced in (False, True):
-        plain, wide = (
-            TiledGram(RBF(0.3), rows, Tiling(60, 16), 2, sliced=sliced) for rows in (x, padded)
-        )
+        plain, wide = (gram(RBF(0.3), rows, n_threads=2, sliced=sliced) for rows in (x, padded))
         np.testing.assert_array_equal(wide.matmat(v), plain.matmat(v))
         np.testing.assert_array_equal(wide.block(np.arange(5)), plain.block(np.arange(5)))
 
 
 def test_rows_that_are_all_the_same_have_distance_zero():
     same = np.full((20, 3), 2.5)
-    np.testing.assert_array_equal(TiledGram(RBF(0.3), same, Tiling(20, 8)).dense(), 1.0)
+    np.testing.assert_array_equal(gram(RBF(0.3), same, width=8).dense(), 1.0)
 
 
 def test_new_rows_may_differ_where_the_fitted_ones_did_not(rng):
@@ -221,26 +249,31 @@ def test_new_rows_may_differ_where_the_fitted_ones_did_not(rng):
 
 def test_tiles_are_gone_with_their_operators(cloud):
     """No cycle of references: memory is free when the fit is done, not when Python next looks for cycles."""
-    exact = TiledGram(RBF(0.3), cloud, Tiling(len(cloud), 16))
-    rounded = RoundedGram(exact)
-    exact.matmat(np.ones((len(cloud), 1)))
-    gone = weakref.ref(rounded)
+    operator = Centred(gram(RBF(0.3), cloud, rounding=Rounding()))
+    operator.rough.matmat(operator.matmat(np.ones((len(cloud), 1))))
+    gone = weakref.ref(operator.gram.store.tiles)
     gc.disable()
     try:
-        del rounded
+        del operator
         assert gone() is None
-        exact.matmat(np.ones((len(cloud), 1)))  # nobody listens any more
     finally:
         gc.enable()
 
 
 def test_no_slice_of_rows_outlives_a_pass(cloud, rng):
     """Two operators over rows of a file would else hold the slices of both."""
-    gram = TiledGram(VALID["rbf"], cloud, Tiling(len(cloud), 16), sliced=True)
-    gram.matmat(rng.standard_normal((len(cloud), 2)))
-    assert not gram.x.recent
-    gram.dense()
-    assert not gram.x.recent
+    operator = gram(VALID["rbf"], cloud, sliced=True)
+    v = rng.standard_normal((len(cloud), 2))
+    few = np.arange(3)
+    for use in (
+        lambda: operator.matmat(v),
+        operator.dense,
+        operator.diag,
+        lambda: operator.rows(few, v),
+        lambda: operator.cross(few, v[:3]),
+    ):
+        use()
+        assert not operator.x.rows.recent
 
 
 @pytest.mark.parametrize("k", [160, 240])

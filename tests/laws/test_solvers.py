@@ -1,5 +1,7 @@
 """Laws of every solver over every spectrum: residuals, orthonormality, order, and the right values."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,12 @@ from markets.spectra import SPECTRA, N, symmetric
 from mercer import KernelPCA
 from mercer._core.errors import InputError
 from mercer._core.status import Status
-from mercer.kernels import Laplacian
+from mercer.kernels import RBF, Laplacian
 from mercer.operators import Centred, StoredGram
-from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lapack
+from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lapack, Solver
 from mercer.solvers.base import fixed_signs
 from mercer.solvers.basis import _orthonormal
-from mercer.solvers.lowend import LowEnd, low_end
+from mercer.solvers.negative_part import NegativePart, negative_part
 from mercer.solvers.refine import _orthogonal_to
 
 MARKET = {
@@ -91,12 +93,12 @@ def test_largest_sorts_values_vectors_and_products_together(rng):
     )
 
 
-def test_a_float32_sketch_is_refined_to_the_operator_itself(rng):
+def test_a_float32_copy_is_refined_to_the_operator_itself(rng):
     matrix = symmetric(SPECTRA["algebraic"])
-    exact, sketch = StoredGram(matrix), StoredGram(matrix.astype(np.float32))
+    exact = StoredGram(matrix, rough=StoredGram(matrix.astype(np.float32)))
     reference = np.linalg.eigvalsh(matrix)[::-1]
-    rough = BlockKrylov(tol=1e-6)(exact, 10, rng=rng, sketch=sketch)
-    fine = BlockKrylov(tol=1e-11)(exact, 10, rng=rng, sketch=sketch)
+    rough = BlockKrylov(tol=1e-6)(exact, 10, rng=rng)
+    fine = BlockKrylov(tol=1e-11)(exact, 10, rng=rng)
     assert rough.residuals.max() < 1e-6
     assert fine.residuals.max() < 1e-11
     assert fine.n_products > rough.n_products
@@ -114,34 +116,63 @@ class Counted(StoredGram):
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-3])
-def test_corrections_are_multiplied_by_the_sketch(noise, rng):
-    """One product with the operator is enough, if its sketch is good enough for corrections."""
+def test_corrections_are_multiplied_by_the_rough_operator(noise, rng):
+    """One product with the operator is enough, if its rough copy is good enough for corrections."""
     matrix = symmetric(SPECTRA["slow"])
     error = rng.standard_normal(matrix.shape)
     error = noise * (error + error.T) / np.linalg.norm(error + error.T, 2)
-    exact, sketch = Counted(matrix), StoredGram(matrix + error)
-    pairs = BlockKrylov(tol=3e-8)(exact, 6, rng=rng, sketch=sketch)
+    exact = Counted(matrix, rough=StoredGram(matrix + error))
+    pairs = BlockKrylov(tol=3e-8)(exact, 6, rng=rng)
     values = np.linalg.eigvalsh(matrix)
     assert pairs.status.ok
     assert exact.count == 1 or noise > 1e-4
     residual = matrix @ pairs.vectors - pairs.vectors * pairs.values
     assert np.linalg.norm(residual, axis=0).max() <= 1.1 * 3e-8 * values[-1]
-    # What the sketch may add to a product unseen is a hundredth of the tolerance.
+    # What the rough operator may add to a product unseen is a hundredth of the tolerance.
     np.testing.assert_allclose(pairs.values, values[::-1][:6], atol=1e-2 * 3e-8 * values[-1])
 
 
 def test_a_pair_far_below_the_first_is_proved_to_its_own_size(rng):
-    """Small eigenvalues may have small residuals only, and so may what a sketch adds to them unseen."""
+    """Small eigenvalues may have small residuals only, as may what a rough operator adds to them unseen."""
     spectrum = np.concatenate([np.logspace(0, -5.5, 8), np.full(152, 1e-8)])
     matrix = symmetric(spectrum)
     error = rng.standard_normal(matrix.shape)
     error = 3e-8 * (error + error.T) / np.linalg.norm(error + error.T, 2)
-    pairs = BlockKrylov(tol=1e-6)(StoredGram(matrix), 8, rng=rng, sketch=StoredGram(matrix + error))
+    operator = StoredGram(matrix, rough=StoredGram(matrix + error))
+    pairs = BlockKrylov(tol=1e-6)(operator, 8, rng=rng)
     assert pairs.status.ok
     true = np.linalg.norm(matrix @ pairs.vectors - pairs.vectors * pairs.values, axis=0)
     assert np.all(true <= 1.01 * np.minimum(1e-6, 1e-3 * pairs.values))
     gap = np.linalg.norm(pairs.products - matrix @ pairs.vectors, axis=0)
     assert np.all(gap <= 1e-5 * pairs.values)
+
+
+@dataclass
+class Own(Solver):
+    """A solver from elsewhere: all that it knows of the operator are its products."""
+
+    def __call__(self, operator, k, *, rng, start=None, watch=None):
+        del rng, start, watch
+        matrix = operator.matmat(np.eye(operator.n))
+        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        return EigenPairs.largest(values, vectors, matrix @ vectors, k)
+
+
+@dataclass
+class OwnWithSketch(Own):
+    """One that was written when a cheaper operator came as an argument."""
+
+    def __call__(self, operator, k, *, rng, sketch=None, start=None, watch=None):
+        assert sketch is None
+        return super().__call__(operator, k, rng=rng, start=start, watch=watch)
+
+
+@pytest.mark.parametrize("solver", [Own(), OwnWithSketch()])
+def test_a_solver_from_elsewhere_fits(solver, cloud):
+    model = KernelPCA(3, kernel=RBF(0.3), solver=solver).fit(cloud)
+    usual = KernelPCA(3, kernel=RBF(0.3), solver="lapack").fit(cloud)
+    np.testing.assert_allclose(model.eigenvalues_, usual.eigenvalues_, rtol=1e-12)
+    np.testing.assert_allclose(model.transform(cloud), usual.transform(cloud), atol=1e-10)
 
 
 class Impatient:
@@ -164,25 +195,23 @@ class Impatient:
 def test_stopping_right_after_a_search_outside(after, rng):
     """A block narrower than k injects random blocks; a stop may come at that very moment."""
     matrix = symmetric(np.concatenate([np.linspace(1, 0.5, 6), np.zeros(154)]))
-    sketch = StoredGram(matrix.astype(np.float32))
+    operator = StoredGram(matrix, rough=StoredGram(matrix.astype(np.float32)))
     solver = BlockKrylov(block=3, landmarks=0)
-    pairs = solver(StoredGram(matrix), 6, rng=rng, sketch=sketch, watch=Impatient(after))
+    pairs = solver(operator, 6, rng=rng, watch=Impatient(after))
     assert len(pairs.values) <= 6
     assert np.all(np.isfinite(pairs.residuals))
 
 
-def test_a_useless_sketch_costs_time_but_not_truth(rng):
+def test_a_useless_rough_operator_costs_time_but_not_truth(rng):
     matrix = symmetric(SPECTRA["slow"])
-    sketch = StoredGram(symmetric(SPECTRA["slow"], seed=99).astype(np.float32))
-    pairs = BlockKrylov(tol=1e-9)(StoredGram(matrix), 6, rng=rng, sketch=sketch)
+    rough = StoredGram(symmetric(SPECTRA["slow"], seed=99).astype(np.float32))
+    pairs = BlockKrylov(tol=1e-9)(StoredGram(matrix, rough=rough), 6, rng=rng)
     np.testing.assert_allclose(pairs.values, np.sort(SPECTRA["slow"])[::-1][:6], rtol=1e-12)
     assert pairs.residuals.max() < 1e-9
     assert pairs.status.ok
 
 
 def test_landmarks_save_products(rng):
-    from mercer.kernels import RBF
-
     x = rng.standard_normal((1200, 5)) / np.sqrt(np.arange(1, 6))
     operator = Centred(StoredGram(RBF(0.2)(x)))
     used = [
@@ -206,9 +235,8 @@ def test_copies_that_no_landmark_sees_are_found(tail, tol):
 def test_components_far_below_the_first_are_eigenvectors_too(rng):
     values = 0.25 ** np.arange(N)
     matrix = symmetric(values)
-    pairs = BlockKrylov(tol=1e-6)(
-        StoredGram(matrix), 15, rng=rng, sketch=StoredGram(matrix.astype(np.float32))
-    )
+    operator = StoredGram(matrix, rough=StoredGram(matrix.astype(np.float32)))
+    pairs = BlockKrylov(tol=1e-6)(operator, 15, rng=rng)
     np.testing.assert_allclose(pairs.values, values[:15], rtol=1e-5)
 
 
@@ -232,8 +260,6 @@ def test_lapack_subset_driver_may_lose_pairs_and_we_count_them(rng):
     # A near-identity Gram matrix on which LAPACK's subset driver returns no pair at all.
     from sklearn.datasets import load_iris
 
-    from mercer.kernels import RBF
-
     operator = Centred(StoredGram(RBF(1e4)(load_iris().data)))
     pairs = Lapack(subset=True)(operator, 2, rng=rng)
     reference = np.linalg.eigvalsh(operator.dense())[::-1][:2]
@@ -247,17 +273,17 @@ def test_a_matrix_lost_in_rounding_is_not_called_converged(rng):
     assert "StandardScaler" in pairs.status.value
 
 
-def test_the_low_end_is_proof_when_negative(rng):
+def test_the_negative_part_is_proof_when_negative(rng):
     for name, values in SPECTRA.items():
-        seen = low_end(StoredGram(symmetric(values)), rng=rng)
+        seen = negative_part(StoredGram(symmetric(values)), rng=rng)
         scale = max(np.abs(values).max(), 1e-300)
         assert seen.lowest >= values.min() - 1e-12 * scale, name
         assert seen.negative <= -values[values < 0].sum() + 1e-10 * scale, name
-    assert low_end(StoredGram(symmetric(SPECTRA["indefinite"])), rng=rng).lowest < -0.9
+    assert negative_part(StoredGram(symmetric(SPECTRA["indefinite"])), rng=rng).lowest < -0.9
 
 
 def test_negative_share_is_of_all_mass():
-    seen = LowEnd.of_spectrum(np.array([-1.0, 3.0]))
+    seen = NegativePart.of_spectrum(np.array([-1.0, 3.0]))
     assert seen.share(total=2.0) == pytest.approx(0.25)
 
 

@@ -32,6 +32,7 @@ from mercer.kernels import (
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, KernelSections, Problem, plan_linear, streamed
 from mercer.model.linear import fit_features, fit_linear_pca
+from mercer.planning.recipe import Tiles, Whole
 from mercer.preimage import Distances, Exact, FixedPoint, Gradient, Ridge
 from mercer.solvers import BlockKrylov
 
@@ -467,7 +468,7 @@ def test_one_pass_tells_how_far_it_is(monkeypatch):
     monkeypatch.setattr(streamed, "SLICE_ROWS", 25)
     watch, x = Counting(), points((60, 4))
     sections = FeatureSections(IdentityMap(4))
-    streamed.stream_moments(sections, Cut(x), weights=None, watch=watch)
+    streamed.stream_moments(sections, Cut(x), weights=None, watch=watch, n_threads=1)
     assert watch.seen == ((25, 60, "rows"), (50, 60, "rows"), (60, 60, "rows"))
 
 
@@ -602,12 +603,12 @@ def test_kernel_pca_scores_are_the_projected_rows(kernel, solver, rows):
 @pytest.mark.parametrize("small", [3000, 100])
 def test_kernel_pca_of_more_rows(small, monkeypatch):
     # Above so many rows K is held in tiles, of float32 where float64 ones prove the result.
-    monkeypatch.setattr(sys.modules["mercer.planning.plan"], "SMALL_ROWS", small)
+    monkeypatch.setattr(sys.modules["mercer.planning.krylov"], "SMALL_ROWS", small)
     x, w, some = points((700, 6), 13), np.arange(700) % 3 + 1.0, points((12, 6), 12)
     ours = mercer.KernelPCA(3, solver=BlockKrylov(tol=1e-6)).fit(x, sample_weight=w)
     theirs = mercer.KernelPCA(3, solver=BlockKrylov(tol=1e-12)).fit(copies(x, w))
-    assert ours.plan_.storage == ("full" if small > 700 else "tiles")
-    assert ours.plan_.sketch == (small < 700)
+    assert isinstance(ours.plan_.recipe, Whole if small > 700 else Tiles)
+    assert (ours.plan_.recipe.proof is not None) == (small < 700)
     assert ours.kernel_.gamma == theirs.kernel_.gamma
     assert_same_kernel_pca(ours, theirs, x, some, rtol=1e-6)
 

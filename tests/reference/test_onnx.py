@@ -20,7 +20,7 @@ from markets.kernels import HISTOGRAM, VALID
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, Prepared
 from mercer.approximations import RandomFourier, RPCholesky
 from mercer.errors import InputError, KernelError
-from mercer.io.prepare import Preparation
+from mercer.io.preparation import Preparation
 from mercer.kernels import (
     RBF,
     Chi2,

@@ -21,7 +21,7 @@ from mercer._core.errors import InputError
 from mercer.cli import monitor_run
 from mercer.cli.main import main
 from mercer.estimators.detector_alarms import alarm_runs, shares
-from mercer.io.prepare import Preparation
+from mercer.io.preparation import Preparation
 from mercer.kernels import Polynomial
 from mercer.report import build
 

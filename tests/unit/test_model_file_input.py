@@ -20,7 +20,9 @@ from mercer.io import container, model_file
 from mercer.io.container_read import read
 from mercer.io.model_file import load, read_header, save
 from mercer.kernels import RBF, Custom
+from mercer.planning.recipe import Tiles, plan_of_flags
 from mercer.preimage import Ridge
+from mercer.solvers import BlockKrylov, Lapack
 
 DATA = Path(__file__).parents[1] / "data"
 X = np.random.default_rng(1).standard_normal((12, 2))
@@ -133,6 +135,49 @@ def test_the_first_format_is_read_for_ever():
     np.testing.assert_allclose(model.transform(rows), kept["scores"], atol=1e-12)
     np.testing.assert_allclose(model.reconstruct(rows), kept["reconstructed"], atol=1e-9)
     assert read_header(DATA / "model-format-1.mercer")["features"] == ["length", "width"]
+    # Its plan was kept as flags, before there were recipes.
+    assert isinstance(model.plan_.recipe, Tiles)
+    assert model.plan_.n_threads >= 1
+    assert model.engine == "auto"
+
+
+FLAGS = {
+    "route": "dual",
+    "solver": BlockKrylov(),
+    "n_bytes": 10,
+    "reasons": (),
+    "storage": "tiles",
+    "width": 384,
+    "sketch": False,
+    "double": False,
+    "hold_bytes": 0,
+    "held": 0.0,
+    "packed": False,
+    "sliced": False,
+    "n_threads": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ({}, "K in tiles (384 wide), none stored"),
+        ({"storage": "full", "double": True}, "K stored"),
+        ({"storage": "none", "solver": Lapack()}, "K formed once"),
+        ({"route": "primal", "storage": "none"}, "explicit map"),
+        ({"route": "low-rank", "storage": "none"}, "K never formed"),
+        (
+            {"sketch": True, "hold_bytes": 9 * 384**2 * 4, "held": 0.25, "n_threads": 2},
+            "K in float32 tiles, proved in float64 (384 wide, 2 threads), 25% of them held",
+        ),
+        (
+            {"sketch": True, "hold_bytes": 10 * 384**2 * 2, "held": 1.0, "packed": True},
+            "half of K held as 16-bit tiles, checked in float64 (384 wide)",
+        ),
+    ],
+)
+def test_plans_that_were_kept_as_flags_say_what_they_said(flags, text):
+    assert f", {text}, at most 10 B" in str(plan_of_flags(**(FLAGS | flags)))
 
 
 # ── headers with right checksums ────────────────────────────────────────────

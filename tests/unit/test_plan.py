@@ -2,59 +2,56 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from mercer import KernelPCA
 from mercer._core.errors import MemoryBudgetError
 from mercer.approximations import RPCholesky
-from mercer.kernels import RBF
-from mercer.model import Problem, dual, plan_approximation, plan_linear
-from mercer.model.dual import tiled
+from mercer.model import Problem, plan_approximation, plan_linear
 from mercer.planning.plan import plan
+from mercer.planning.recipe import Given, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
 
 GB = 10**9
 
 TABLE = {
-    "small": (Problem(200, 5, 2, shift_invariant=True), "dual", Lapack, "none"),
-    "medium": (Problem(2000, 5, 20, shift_invariant=True), "dual", BlockKrylov, "full"),
-    "large": (Problem(10_000, 50, 20, shift_invariant=True), "dual", BlockKrylov, "tiles"),
-    "large, not shift-invariant": (Problem(10_000, 50, 20), "dual", BlockKrylov, "tiles"),
+    "small": (Problem(200, 5, 2, shift_invariant=True), "dual", Lapack, Tiles),
+    "medium": (Problem(2000, 5, 20, shift_invariant=True), "dual", BlockKrylov, Whole),
+    "large": (Problem(10_000, 50, 20, shift_invariant=True), "dual", BlockKrylov, Tiles),
+    "large, not shift-invariant": (Problem(10_000, 50, 20), "dual", BlockKrylov, Tiles),
     "large, float32": (
         Problem(10_000, 50, 20, itemsize=4, shift_invariant=True),
         "dual",
         BlockKrylov,
-        "tiles",
+        Tiles,
     ),
     "too large to store": (
         Problem(10_000, 50, 20, budget_bytes=GB // 5, shift_invariant=True),
         "dual",
         BlockKrylov,
-        "tiles",
+        Tiles,
     ),
-    "all components": (Problem(3000, 50, None, shift_invariant=True), "dual", Lapack, "none"),
-    "many components": (Problem(3000, 50, 900, shift_invariant=True), "dual", Lapack, "none"),
-    "a share, small": (Problem(1500, 50, 0.9, shift_invariant=True), "dual", Lapack, "none"),
-    "a share, large": (Problem(9000, 50, 0.9, shift_invariant=True), "dual", BlockKrylov, "tiles"),
-    "a short map": (Problem(10_000, 10, 20, map_dimension=66), "primal", Lapack, "none"),
-    "a long map": (Problem(10_000, 50, 20, map_dimension=9000), "dual", BlockKrylov, "tiles"),
+    "all components": (Problem(3000, 50, None, shift_invariant=True), "dual", Lapack, Tiles),
+    "many components": (Problem(3000, 50, 900, shift_invariant=True), "dual", Lapack, Tiles),
+    "a share, small": (Problem(1500, 50, 0.9, shift_invariant=True), "dual", Lapack, Tiles),
+    "a share, large": (Problem(9000, 50, 0.9, shift_invariant=True), "dual", BlockKrylov, Tiles),
+    "a short map": (Problem(10_000, 10, 20, map_dimension=66), "primal", Lapack, type(None)),
+    "a long map": (Problem(10_000, 50, 20, map_dimension=9000), "dual", BlockKrylov, Tiles),
     "a long map, all components": (
         Problem(3000, 50, None, map_dimension=2500),
         "primal",
         Lapack,
-        "none",
+        type(None),
     ),
-    "a map as long as n": (Problem(66, 10, 2, map_dimension=66), "dual", Lapack, "none"),
-    "precomputed": (Problem(5000, 5000, 3, precomputed=True), "dual", BlockKrylov, "full"),
+    "a map as long as n": (Problem(66, 10, 2, map_dimension=66), "dual", Lapack, Tiles),
+    "precomputed": (Problem(5000, 5000, 3, precomputed=True), "dual", BlockKrylov, Given),
 }
 
 
 @pytest.mark.parametrize("case", sorted(TABLE))
 def test_the_table(case):
-    problem, route, solver, storage = TABLE[case]
+    problem, route, solver, recipe = TABLE[case]
     chosen = plan(problem)
-    assert (chosen.route, type(chosen.solver), chosen.storage) == (route, solver, storage)
+    assert (chosen.route, type(chosen.solver), type(chosen.recipe)) == (route, solver, recipe)
     assert chosen.n_bytes <= problem.budget_bytes
     assert chosen.reasons
     assert all(reason in str(chosen) for reason in chosen.reasons)
@@ -81,20 +78,20 @@ def test_what_was_asked_for_is_used():
 
 def test_a_tight_tolerance_iterates_in_the_precision_of_the_data():
     problem = Problem(9000, 5, 20, shift_invariant=True)
-    assert plan(problem).sketch
-    assert not plan(problem, BlockKrylov(tol=1e-11)).sketch
+    assert plan(problem).recipe.proof is not None
+    assert plan(problem, BlockKrylov(tol=1e-11)).recipe.proof is None
 
 
 def test_single_precision_is_proved_in_double():
-    assert plan(Problem(9000, 5, 20, itemsize=4)).sketch
+    assert plan(Problem(9000, 5, 20, itemsize=4)).recipe.proof is not None
 
 
 @pytest.mark.parametrize(("n", "double"), [(300, True), (3000, True), (3001, False)])
 def test_a_small_matrix_of_single_precision_is_solved_in_double_where_it_fits(n, double):
     problem = Problem(n, 5, None, itemsize=4)
-    assert plan(problem).double == double
+    assert plan(problem).recipe.dtype == ("float64" if double else "float32")
     tight = plan(replace(problem, budget_bytes=plan(problem).n_bytes - 1)) if double else None
-    assert tight is None or not tight.double
+    assert tight is None or tight.recipe.dtype == "float32"
 
 
 @pytest.mark.parametrize("budget", [13 * 10**7, 2 * 10**8, 4 * 10**8, 10**9])
@@ -102,9 +99,9 @@ def test_tiles_are_held_as_far_as_memory_goes(budget):
     problem = Problem(20_000, 50, 20, budget_bytes=budget, shift_invariant=True)
     found = plan(problem)
     assert found.n_bytes <= budget
-    assert 0.0 <= found.held <= 1.0
-    if found.held < 1.0:  # what is left over would not hold one more tile
-        assert budget - found.n_bytes < 4 * found.width**2
+    assert 0.0 <= found.recipe.share <= 1.0
+    if found.recipe.share < 1.0:  # what is left over would not hold one more tile
+        assert budget - found.n_bytes < 4 * found.recipe.width**2
 
 
 def test_a_short_budget_shortens_the_basis():
@@ -160,16 +157,17 @@ def test_tiles_are_held_in_sixteen_bits_where_that_holds_them_all(memory, packed
         rows_bytes=2_000_000,
     )
     found = plan(problem)
-    assert (found.packed, found.sketch) == (packed, True)
-    assert found.held == pytest.approx(share, abs=0.02)
+    assert found.recipe.packed == packed
+    assert found.recipe.proof is not None
+    assert found.recipe.share == pytest.approx(share, abs=0.02)
     assert ("16 bits" in str(found)) == packed
 
 
 def test_values_of_an_unbounded_kernel_are_not_packed():
     problem = Problem(5000, 50, 20, itemsize=4, budget_bytes=85_000_000, n_threads=2)
     found = plan(problem)
-    assert found.sketch
-    assert not found.packed
+    assert found.recipe.proof is not None
+    assert not found.recipe.packed
 
 
 @pytest.mark.parametrize(
@@ -212,6 +210,14 @@ def test_more_memory_takes_no_way_out(itemsize):
     assert fits.index(True) == 1 + int((lapack - 600e6) // 5e6)
 
 
+@pytest.mark.parametrize("lacking", [{"fits_single": False}, {"has_single": False}], ids=str)
+@pytest.mark.parametrize("n_components", [20, None])
+def test_nothing_is_made_in_float32_where_that_can_not_be(lacking, n_components):
+    """Neither on LAPACK's route: K of float32 rows would overflow, or the engine has no such tiles."""
+    found = plan(Problem(5000, 50, n_components, itemsize=4, **lacking))
+    assert (found.recipe.dtype, found.recipe.proof) == ("float64", None)
+
+
 @pytest.mark.parametrize("itemsize", [8, 4])
 def test_values_beyond_float32_are_held_in_float64(itemsize):
     """Whether float32 holds the kernel's values is known before planning: the plan is what runs."""
@@ -219,32 +225,11 @@ def test_values_beyond_float32_are_held_in_float64(itemsize):
         5000, 50, 20, itemsize=itemsize, n_threads=2, shift_invariant=True, fits_single=False
     )
     found = plan(problem)
-    assert not found.sketch
-    assert found.held == 1.0
-    assert found.double == (itemsize == 4)
-    assert found.hold_bytes >= 5000 * 5001 // 2 * 8
+    assert found.recipe.proof is None
+    assert found.recipe.share == 1.0
+    assert found.recipe.dtype == "float64"
+    assert found.recipe.store.n_bytes >= 5000 * 5001 // 2 * 8
     assert "float32" not in str(found)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_kernel_beyond_float32_is_fitted_as_planned(monkeypatch, dtype):
-    x = np.random.default_rng(0).standard_normal((3100, 3)).astype(dtype)
-    kernel = 1e60 * RBF(gamma=0.5)
-    model = KernelPCA(3, kernel=kernel, random_state=0)
-    built = []
-    monkeypatch.setattr(dual, "tiled", lambda *a, **k: built.append(tiled(*a, **k)) or built[-1])
-    planned = model.plan(x)
-    model.fit(x)
-    (gram,) = built
-    assert gram.dtype == np.float64
-    assert gram.tiling.width == planned.width
-    assert gram.n_threads == planned.n_threads == model.plan_.n_threads
-    assert len(gram._held) == gram.tiling.n_upper  # all tiles, as the plan says
-    assert str(model.plan_) == "\n".join(
-        str(planned).splitlines()[:1] + str(planned).splitlines()[2:]
-    )
-    usual = KernelPCA(3, kernel=RBF(gamma=0.5), random_state=0).fit(x)
-    np.testing.assert_allclose(model.fit_.eigenvalues / 1e60, usual.fit_.eigenvalues, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("megabytes", "least"), [(100_000, 16), (1000, 8), (500, 2)])

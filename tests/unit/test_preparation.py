@@ -13,11 +13,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from mercer._core.errors import InputError, MemoryBudgetError
+from mercer.data.csv import blocks as csv_blocks
+from mercer.data.formats import open_table
 from mercer.data.sources import as_source
+from mercer.data.table import Chunk, Reading
 from mercer.engine.moments import ColumnMoments
-from mercer.io import csv_blocks, learning, sheet
-from mercer.io.prepare import Preparation, matched, prepared_rows
-from mercer.io.table import Chunk, Reading, open_table
+from mercer.io import learning
+from mercer.io import prepare as sheet
+from mercer.io.preparation import Preparation
+from mercer.io.prepare import matched, prepared_rows
 from mercer.model.checkpoint import digest
 
 PLENTY = 10**9
@@ -341,7 +345,7 @@ def test_a_full_temporary_folder_is_said(tmp_path, monkeypatch):
         prepared_rows(open_table(tmp_path / "t.csv"), Preparation(("a",)), memory_bytes=2)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n1\n")))
     Full.name = "t"
-    monkeypatch.setattr("mercer.io.spool.tempfile.NamedTemporaryFile", lambda **_: Full())
+    monkeypatch.setattr("mercer.data.spool.tempfile.NamedTemporaryFile", lambda **_: Full())
     with pytest.raises(OSError, match=r"came through the pipe.*No space left.*TMPDIR"):
         open_table("-")
 

@@ -12,7 +12,7 @@ from mercer import PCA, KernelPCA, KernelPCADetector
 from mercer.errors import InputError
 from mercer.estimators.prepared import Prepared
 from mercer.io.model_file import read_header
-from mercer.io.prepare import Preparation
+from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
 
 NAMES = ("a", "b", "c")

@@ -17,9 +17,12 @@ from PIL import Image
 from scipy import sparse
 
 from mercer._core.errors import DataError, InputError, MercerError
-from mercer.io import csv_blocks, csv_table, npz
-from mercer.io.csv_numbers import numbers
-from mercer.io.table import Reading, open_table
+from mercer.data import npz
+from mercer.data.csv import blocks as csv_blocks
+from mercer.data.csv import table as csv_table
+from mercer.data.csv.numbers import numbers
+from mercer.data.formats import open_table
+from mercer.data.table import Reading
 
 # Written by people: the text, how it is to be read, and what pandas needs to be told to read the same.
 DIALECTS = {
@@ -228,7 +231,7 @@ def test_a_header_is_told_from_a_row_that_is_like_the_others(tmp_path):
 
 
 def test_lines_longer_than_the_head_are_looked_at_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.io.csv_sniff.HEAD_BYTES", 100)
+    monkeypatch.setattr("mercer.data.csv.sniff.HEAD_BYTES", 100)
     names = [f"column_{j}" for j in range(300)]
     rows = "".join(",".join(["1"] * 299 + ["word"]) + "\n" for _ in range(3))
     table = open_table(written(tmp_path, ",".join(names) + "\n" + rows))
@@ -337,6 +340,25 @@ def test_arrays_are_read_in_slices_and_keep_their_precision(name, height, tmp_pa
     np.testing.assert_array_equal(read(few), x[:, [2, 0]])
 
 
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_change_during_a_pass_is_noticed_at_its_end(name, tmp_path, cells):
+    path = tmp_path / f"t.{ENDINGS[name.replace(',', ' ').split()[0]]}"
+    ARRAYS[name](path, cells)
+    passing = open_table(path).chunks(20)
+    next(passing)
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(InputError, match="changed while it was in use"):
+        list(passing)
+
+
+def test_rows_below_a_folder_of_parquet_files_are_not_passed_over(tmp_path, cells):
+    (tmp_path / "year=2020").mkdir()
+    for name in ("a.parquet", "year=2020/b.parquet"):
+        frame_of(cells).to_parquet(tmp_path / name)
+    with pytest.raises(InputError, match="in folders below it, such as 'year=2020'"):
+        open_table(tmp_path)
+
+
 def test_what_stands_beside_the_rows_is_found_in_every_format(tmp_path, cells):
     names, kinds = [f"r{i}" for i in range(30)], ["B", "T"] * 15
     np.savez(tmp_path / "t.npz", x=cells, name=names, kind=np.array(kinds, dtype="S1"))
@@ -405,7 +427,11 @@ BAD_FILES = {
         lambda p: np.savez(p, x=np.eye(2), y=np.eye(3)),
         "--array; it has 'x'",
     ),
-    "npz of none": ("t.npz", lambda p: np.savez(p, x=np.arange(3)), "no 2-D array"),
+    "npz of none": (
+        "t.npz",
+        lambda p: np.savez(p, x=np.arange(3)),
+        "no arrays of rows and columns",
+    ),
     "npz of noise": ("t.npz", lambda p: p.write_bytes(b"noise" * 9), "no NPZ archive, or damaged"),
     "npy of objects": ("t.npy", lambda p: np.save(p, np.array([[{}, 1]])), "pickled"),
     "npy of one dimension": ("t.npy", lambda p: np.save(p, np.arange(3.0)), "reshape"),
@@ -417,7 +443,7 @@ BAD_FILES = {
     "npy whose header has gigabytes": (
         "t.npy",
         lambda p: p.write_bytes(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 200),
-        "does not begin like one",
+        "does not begin like an NPY file",
     ),
     "npz whose array is called otherwise": (
         "t.npz",
@@ -530,7 +556,7 @@ def test_images_of_two_sizes_are_refused_or_brought_to_one(tmp_path):
 @pytest.mark.parametrize("pixels", [100, 25_000_000])
 def test_an_image_that_can_not_be_used_is_named(pixels, tmp_path, monkeypatch):
     picture(tmp_path / "good.png", np.zeros((20, 20), np.uint8))
-    monkeypatch.setattr("mercer.io.images.MAX_PIXELS", pixels)
+    monkeypatch.setattr("mercer.data.images.MAX_PIXELS", pixels)
     if pixels > 400:
         (tmp_path / "bad.png").write_bytes((tmp_path / "good.png").read_bytes()[:40])
     with pytest.raises(InputError, match=r"'(bad|good).png' can't be read"):

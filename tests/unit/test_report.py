@@ -17,9 +17,10 @@ from sklearn.decomposition import PCA as Theirs
 
 import mercer
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, sklearn
+from mercer.data.formats import open_table
+from mercer.data.table import Reading
 from mercer.errors import InputError
-from mercer.io.prepare import Preparation
-from mercer.io.table import Reading, open_table
+from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
 from mercer.report import build, levels, looks, scatter, svg
 from mercer.report import png as pictures

@@ -19,6 +19,7 @@ from mercer.errors import InputError
 from mercer.estimators import progress
 from mercer.kernels import RBF
 from mercer.model.checkpoint import Checkpoint
+from mercer.planning.recipe import Tiles
 from mercer.solvers import BlockKrylov
 
 # A fit is stopped by a callback, at a step of its own.
@@ -130,7 +131,7 @@ def test_a_killed_fit_ends_where_it_would_have_ended(tmp_path, monkeypatch, case
     tiles = counted(monkeypatch)
     fresh, fresh_scores = fit(case, None)
     n_fresh = len(tiles)
-    assert fresh.plan_.storage == "tiles"
+    assert isinstance(fresh.plan_.recipe, Tiles)
     assert fresh.fit_.pairs.n_products > CASES[case][0], "the kill came too late to mean anything"
     tiles.clear()
     resumed, scores = fit(case, path)
@@ -148,8 +149,8 @@ def test_held_tiles_are_made_again_as_they_were(tmp_path, how):
     path = tmp_path / "fit.ckpt"
     killed("all tiles held", path, how)
     fresh, fresh_scores = fit("all tiles held", None)
-    assert fresh.plan_.sketch
-    assert fresh.plan_.held == 1.0
+    assert fresh.plan_.recipe.proof is not None
+    assert fresh.plan_.recipe.share == 1.0
     assert fresh.fit_.pairs.unseen is not None
     resumed, scores = fit("all tiles held", path)
     assert_same(results(resumed, scores), results(fresh, fresh_scores))

@@ -19,8 +19,8 @@ from scipy import sparse
 import mercer
 import mercer.sklearn as drop_in
 from mercer.cli.main import main
+from mercer.data.formats import open_table
 from mercer.errors import RoundingWarning
-from mercer.io.table import open_table
 from mercer.kernels import RBF
 
 LONG = 2**53 + 1  # the first whole number that float64 does not hold

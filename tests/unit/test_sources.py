@@ -24,8 +24,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from mercer._core.errors import InputError
-from mercer.data import tables
+from mercer.data import arrow
 from mercer.data.batches import Batches
+from mercer.data.formats import open_table
 from mercer.data.frames import MissingPackageError
 from mercer.data.rows import row_blocks, take_rows
 from mercer.data.sources import as_source, in_memory
@@ -144,6 +145,12 @@ def chunked(folder, chunks, rows=X, **options):
     return path
 
 
+def promising(folder, shape, chunks):
+    """An array of metadata alone."""
+    zarr.create_array(folder / "rows.zarr", shape=shape, chunks=chunks, dtype="f8")
+    return folder / "rows.zarr"
+
+
 class Lazy:
     """Looks like an h5py data set (chunks or None) or a dask array (all heights) and counts reads."""
 
@@ -258,6 +265,22 @@ def test_slices_and_positions_are_those_of_the_array(opened, rng):
         assert_rows(take_rows(source, positions), expected[positions])
 
 
+FILES = {name for name in MARKET if name.startswith(("npy", "Parquet"))} - UNPICKLED
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_table_of_the_same_file_has_the_same_rows(name, tmp_path):
+    """Estimators and the command line look at one reader: what one reads, the other does."""
+    make, expected = MARKET[name]
+    path = make(tmp_path)
+    source, table = as_source(path), open_table(path)
+    assert table.n_rows == N
+    assert table.dtype == source.dtype
+    assert not table.named or tuple(c.name for c in table.columns) == source.columns
+    for height in (7, 1000):
+        assert_rows(np.concatenate([c.numbers for c in table.chunks(height)]), expected)
+
+
 @market
 def test_blocks_are_the_callers_to_keep(opened):
     source, expected = opened
@@ -350,10 +373,13 @@ def test_any_chunks_and_any_slice(tall, height, start, span):
 # ── no more is read, and no more is held, than has to be ────────────────────
 def test_positions_read_only_their_row_groups(tmp_path, monkeypatch):
     source = as_source(parquet(tmp_path, arrow_table(X), rows=10))
-    read, real = [], tables.ParquetRows._read
-    monkeypatch.setattr(
-        tables.ParquetRows, "_read", lambda self, p: read.append(p) or real(self, p)
-    )
+    read, real = [], arrow.ParquetFiles.group
+
+    def group(self, f, g, names):
+        read.append(g)
+        return real(self, f, g, names)
+
+    monkeypatch.setattr(arrow.ParquetFiles, "group", group)
     take_rows(source, np.array([41, 12, 49, 13]))
     assert read == [1, 4]
 
@@ -572,15 +598,15 @@ BAD = {
     # files of NumPy
     "missing": (lambda f: f / "no.npy", r"no file or folder .*no\.npy"),
     "npy: folder": (folder_called("rows.npy"), "is a folder, where an npy file was needed"),
-    "npy: empty": (written(b""), "of 0 bytes cannot be read.*np.save"),
+    "npy: empty": (written(b""), "of 0 bytes can't be read.*np.save"),
     "npy: garbage": (
         written(b"garbage" * 20),
-        "of 140 bytes cannot be read: it does not begin like one",
+        "of 140 bytes can't be read: it does not begin like an NPY file",
     ),
-    "npy: half a header": (written(npy_bytes()[:40]), "of 40 bytes cannot be read"),
+    "npy: half a header": (written(npy_bytes()[:40]), "of 40 bytes can't be read"),
     "npy: a header of gigabytes": (
         written(b"\x93NUMPY\x01\x01\xff\xff\xff\xff" + b" " * 200),
-        "of 212 bytes cannot be read: it does not begin like one, or is damaged",
+        "of 212 bytes can't be read: it does not begin like an NPY file, or is damaged",
     ),
     "npy: short": (
         written(npy_bytes()[:-9]),
@@ -670,8 +696,8 @@ BAD = {
     ),
     "Arrow text": (batches(TEXT), r"'city' \(string\), 'day' \(date32.*columns=\['a'\]"),
     # tables and chunks
-    "Parquet: empty": (written(b"", "a.parquet"), "'a.parquet' cannot be read as Parquet.*0 bytes"),
-    "Parquet: garbage": (written(b"garbage" * 9, "a.parquet"), "cannot be read as Parquet"),
+    "Parquet: empty": (written(b"", "a.parquet"), r"a\.parquet' can't be read.*0 bytes"),
+    "Parquet: garbage": (written(b"garbage" * 9, "a.parquet"), "can't be read"),
     "Parquet: text": (lambda f: parquet(f, TEXT), r"'city' \(string\), 'day' \(date32"),
     "Parquet: null": (
         lambda f: parquet(f, NULLS, rows=3),
@@ -701,8 +727,12 @@ BAD = {
         lambda _: NULLS,
         r"Missing value \(null\) in Arrow table: first in row 3, column 1",
     ),
-    "zarr: nothing": (folder_called("rows.zarr"), "zarr array '.*rows.zarr' cannot be read"),
+    "zarr: nothing": (folder_called("rows.zarr"), "zarr array '.*rows.zarr' can't be read"),
     "zarr: group": (zarr_group, r"is a zarr group.*Give one of: '.*g\.zarr/rows'"),
+    "zarr: more chunks than can be counted": (
+        lambda f: promising(f, (10**14, 200_000), (1, 200_000)),
+        "promises rows of .*it is not read",
+    ),
     "zarr: 1-D": (lambda f: chunked(f, (9,), X[:, 0]), "1-D of shape"),
     "zarr: NaN": (
         lambda f: chunked(f, (9, 4), spoilt(np.nan)),
@@ -818,7 +848,7 @@ def test_a_spoilt_row_group_is_an_input_error(tmp_path):
     content[4:200] = bytes(196)
     path.write_bytes(content)
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # behind the back of the time stamp
-    with pytest.raises(InputError, match="cannot be read as Parquet"):
+    with pytest.raises(InputError, match="can't be read"):
         source[:5]
 
 

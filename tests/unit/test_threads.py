@@ -13,7 +13,7 @@ import mercer
 from mercer.engine.threads import (
     _blas_threads,
     n_blas_threads,
-    share_out,
+    parallel_map,
     single_threaded_blas,
 )
 from mercer.kernels import RBF
@@ -21,9 +21,9 @@ from mercer.kernels import RBF
 
 def test_every_task_is_played_once_in_an_order_that_does_not_depend_on_timing():
     for n_threads in (1, 2, 3, 7):
-        hands = share_out(list, range(10), n_threads=n_threads)
+        hands = parallel_map(list, range(10), n_threads=n_threads)
         assert sorted(task for hand in hands for task in hand) == list(range(10))
-        assert hands == share_out(list, range(10), n_threads=n_threads)
+        assert hands == parallel_map(list, range(10), n_threads=n_threads)
 
 
 def test_an_error_in_a_hand_comes_out():
@@ -31,7 +31,7 @@ def test_an_error_in_a_hand_comes_out():
         raise ZeroDivisionError(str(tasks))
 
     with pytest.raises(ZeroDivisionError):
-        share_out(fail, range(4), n_threads=2)
+        parallel_map(fail, range(4), n_threads=2)
     with single_threaded_blas():
         assert _blas_threads() == 1
 
@@ -49,7 +49,7 @@ def test_when_one_hand_fails_the_others_stop_at_their_next_task():
             played.append(task)
 
     with pytest.raises(ZeroDivisionError):
-        share_out(work, range(30_000), n_threads=3)
+        parallel_map(work, range(30_000), n_threads=3)
     assert len(played) < 2_000  # of 20 000: what fitted in before the error was known
     assert n_blas_threads() == before
 
@@ -67,7 +67,7 @@ def test_the_error_that_comes_out_is_that_of_the_hand_that_failed(first):
         return np.concatenate([])  # what a hand cut short might stumble over
 
     with pytest.raises(KeyError, match=str(first)):
-        share_out(work, range(1_000_000), n_threads=2)
+        parallel_map(work, range(1_000_000), n_threads=2)
 
 
 def test_ctrl_c_stops_all_hands_and_takes_the_blas_limit_off():
@@ -86,7 +86,7 @@ def test_ctrl_c_stops_all_hands_and_takes_the_blas_limit_off():
             played.append(task)
 
     with pytest.raises(KeyboardInterrupt):
-        share_out(work, range(30_000), n_threads=3)
+        parallel_map(work, range(30_000), n_threads=3)
     assert len(played) < 6_000
     assert n_blas_threads() == before
 
@@ -94,7 +94,7 @@ def test_ctrl_c_stops_all_hands_and_takes_the_blas_limit_off():
 def test_a_real_ctrl_c_comes_out_in_the_middle_of_a_pass():
     script = """
 import os, signal, time
-from mercer.engine.threads import n_blas_threads, share_out
+from mercer.engine.threads import n_blas_threads, parallel_map
 
 before, played = n_blas_threads(), []
 
@@ -106,7 +106,7 @@ def work(tasks):
         played.append(task)
 
 try:
-    share_out(work, range(20_000), n_threads=2)
+    parallel_map(work, range(20_000), n_threads=2)
 except KeyboardInterrupt:
     print("interrupted", len(played) < 5_000, n_blas_threads() == before)
 """

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from mercer._core.atomic import written_whole
 from mercer._core.errors import InputError
-from mercer.io.table import Chunk, Reading, open_table
+from mercer.data.formats import open_table
+from mercer.data.table import Chunk, Reading
 from mercer.io.write import SUFFIXES, open_writer
 
 FORMATS = ["csv", "tsv", "npz", "parquet", "arrow"]

@@ -60,7 +60,7 @@ def told(model: Any) -> dict[str, Any]:
     return {
         "plan": str(model.plan_),
         "planned_bytes": model.plan_.n_bytes,
-        "held": 1.0 if model.plan_.storage == "full" else model.plan_.held,
+        "held": 0.0 if model.plan_.recipe is None else model.plan_.recipe.share,
         "n_products": model.fit_.pairs.n_products,
         "told_residual": number_or_none(residuals.max(initial=0.0)),
         "told_left_out": number_or_none(model.fit_.trace_error),

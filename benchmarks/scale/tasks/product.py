@@ -71,14 +71,15 @@ class Product:
 
 
 def a_product(x: np.ndarray, gamma: float, n_threads: int) -> Product:
+    from mercer.engine.numpy import NumpyEngine
     from mercer.engine.tiles import square_tiling
     from mercer.kernels import RBF
-    from mercer.operators import TiledGram
+    from mercer.operators import Gram
 
     tiling = square_tiling(
         len(x), itemsize=x.itemsize, budget_bytes=TILES_BYTES, n_threads=n_threads
     )
-    gram = TiledGram(RBF(gamma), x, tiling, n_threads, dtype=x.dtype)
+    gram = Gram(NumpyEngine(n_threads), RBF(gamma), x, width=tiling.width)
     v = np.random.default_rng(0).standard_normal((len(x), COLUMNS)).astype(x.dtype)
     return Product(gram, v)
 

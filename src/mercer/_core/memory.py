@@ -18,8 +18,10 @@ _SIZE = re.compile(r"^\s*(\d+(?:\.\d*)?)\s*([KMGT]I?)?B?\s*$", re.IGNORECASE)
 AUTO_SHARE = 0.6
 
 
-def parse_bytes(memory: str | float) -> int:
+def parse_bytes(memory: str | float, *, free: int | None = None) -> int:
     """Read a byte size such as ``"4GB"``, ``"512 MiB"`` or a plain number.
+
+    ``"auto"`` is a share of the bytes that are `free`, by default of those of this machine.
 
     Examples
     --------
@@ -28,7 +30,7 @@ def parse_bytes(memory: str | float) -> int:
     """
     if isinstance(memory, str):
         if memory.strip().lower() == "auto":
-            return int(AUTO_SHARE * available_bytes())
+            return int(AUTO_SHARE * (available_bytes() if free is None else free))
         match = _SIZE.match(memory)
         if match is None:
             msg = f"memory={memory!r} is not a size. Write 'auto', a number of bytes, or '4GB'."

@@ -142,7 +142,7 @@ def _median_gamma(x: Array, seed: int) -> float:
 def _read(
     talk: Talk, path: str, label: str | None, row_id: str | None, memory: str
 ) -> tuple[Array, str]:
-    from mercer.io.table import Reading
+    from mercer.data.table import Reading
 
     sheet, _ = read_training(talk, path, Reading(label=label, id=row_id), memory)
     x = np.asarray(sheet.rows, dtype=np.float64)

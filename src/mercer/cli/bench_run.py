@@ -18,8 +18,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from mercer import KernelPCA
 from mercer._core.memory import format_bytes
 from mercer.kernels import RBF
-from mercer.planning.crossovers import SMALL_ROWS
 from mercer.planning.plan import TIGHT_TOL
+from mercer.planning.problem import SMALL_ROWS
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:

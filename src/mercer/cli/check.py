@@ -15,18 +15,19 @@ from mercer._core.memory import format_bytes, parse_bytes
 from mercer.cli.data import preparing_options, reading_options, say_read
 from mercer.cli.flags import flagged
 from mercer.cli.frame import ALARM, OK, verb
+from mercer.data.formats import open_table
 from mercer.diagnostics.mercer_check import MAX_ROWS
 from mercer.diagnostics.witness import precision, rounding
-from mercer.io.prepare import Preparation, prepared_rows
-from mercer.io.table import open_table
+from mercer.io.preparation import Preparation
+from mercer.io.prepare import prepared_rows
 from mercer.kernels.text import kernel_text, parse_kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
     from mercer.cli.frame import Talk
+    from mercer.data.table import Reading, TableFile
     from mercer.diagnostics import Verdict
     from mercer.io.prepare import Sheet
-    from mercer.io.table import Reading, TableFile
     from mercer.kernels import Kernel
 
 SHOWN_POINTS = 10

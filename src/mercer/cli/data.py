@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array
     from mercer.cli.frame import Talk
-    from mercer.io.prepare import Preparation, Sheet
-    from mercer.io.table import Reading, TableFile
+    from mercer.data.table import Reading, TableFile
+    from mercer.io.preparation import Preparation
+    from mercer.io.prepare import Sheet
 
 __all__ = [
     "Names",
@@ -44,7 +45,8 @@ FORMATS = ("csv", "tsv", "npy", "npz", "images", "parquet", "arrow", "hdf5", "h5
 # ── how to read: options ────────────────────────────────────────────────────
 def complete_columns(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Names of columns of the file that stands on the line already; only its head is read."""
-    from mercer.io.table import Reading, open_table
+    from mercer.data.formats import open_table
+    from mercer.data.table import Reading
 
     del param
     names: list[str] = []
@@ -128,7 +130,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say how a file is to be read; the verb gets one argument, `reading`."""
 
     def run(*args: Any, **options: Any) -> Any:
-        from mercer.io.table import Reading
+        from mercer.data.table import Reading
 
         names = [field.name for field in fields(Reading)]
         given = {name: options.pop(name) for name in names if name in options}
@@ -201,8 +203,9 @@ def read_training(
 
     `scaled_later`: the model that they go to standardises them itself.
     """
-    from mercer.io.prepare import Preparation, prepared_rows
-    from mercer.io.table import open_table
+    from mercer.data.formats import open_table
+    from mercer.io.preparation import Preparation
+    from mercer.io.prepare import prepared_rows
 
     budget = parse_bytes(memory)
     with talk.timed("read"), watched(talk, f"reading {path}"):
@@ -249,8 +252,9 @@ def match_table(
     Columns are found by name. The columns that name and label the rows are those of the training file,
     where the new file has them. What is left out is said. With `gaps` missing values stay, as NaN.
     """
-    from mercer.io.prepare import Preparation, matched
-    from mercer.io.table import open_table
+    from mercer.data.formats import open_table
+    from mercer.io.preparation import Preparation
+    from mercer.io.prepare import matched
 
     table, preparation = open_table(path, reading), opened.preparation
     if preparation is None:  # a model that Python saved: it takes rows as they are

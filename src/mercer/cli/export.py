@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mercer.cli.data import Opened
     from mercer.cli.frame import Talk
-    from mercer.io.table import Reading
+    from mercer.data.table import Reading
     from mercer.onnx import Agreement
 
 EXAMPLE = """

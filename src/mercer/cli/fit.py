@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from mercer.cli.fit_model import Asked
     from mercer.cli.frame import Talk
+    from mercer.data.table import Reading
     from mercer.io.prepare import Sheet
-    from mercer.io.table import Reading
 
 EXAMPLE = """
 mercer demo --csv circles.csv

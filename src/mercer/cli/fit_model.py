@@ -11,6 +11,7 @@ from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, ParameterError, nearest
 from mercer.approximations import APPROXIMATIONS
 from mercer.cli.option_types import OptionType
+from mercer.engine.resolve import AUTO, ENGINES, resolve_engine
 from mercer.estimators.detector_parts import Rule
 from mercer.kernels import RBF, Kernel, Linear
 from mercer.kernels.text import parse_call, parse_kernel
@@ -30,14 +31,21 @@ TAKES: dict[str, dict[str, str]] = {
         "approximation": "approximation",
         "refine": "refine",
         "solver": "solver",
+        "engine": "engine",
         "checkpoint": "checkpoint",
         "weights": "weights",
     },
-    "pca": {"components": "n_components", "solver": "solver", "weights": "weights"},
+    "pca": {
+        "components": "n_components",
+        "solver": "solver",
+        "engine": "engine",
+        "weights": "weights",
+    },
     "detector": {
         **KERNEL,
         "approximation": "approximation",
         "refine": "refine",
+        "engine": "engine",
         "false_alarm": "false_alarm",
         "contamination": "contamination",
         "statistic": "statistic",
@@ -46,7 +54,13 @@ TAKES: dict[str, dict[str, str]] = {
         "wild": "wild",
         "weights": "weights",
     },
-    "incremental": {**KERNEL, **BACK, "landmarks": "max_landmarks", "weights": "weights"},
+    "incremental": {
+        **KERNEL,
+        **BACK,
+        "landmarks": "max_landmarks",
+        "engine": "engine",
+        "weights": "weights",
+    },
 }
 ESTIMATORS: dict[str, type[Any]] = {
     "kpca": KernelPCA,
@@ -92,6 +106,7 @@ SOLVING = (
     ),
     click.option("--refine", type=click.IntRange(0), help="Exact passes after an approximation."),
     click.option("--solver", metavar="TEXT", help="auto, lapack, krylov, or krylov(tol=1e-10)."),
+    click.option("--engine", metavar="NAME", help=f"Where to compute: auto, {', '.join(ENGINES)}."),
 )
 
 
@@ -167,6 +182,7 @@ def check_parts(asked: Asked, kernels: Iterable[Kernel] | None = None) -> None:
 
     A comparison has several ``kernels``, and may end with any of them.
     """
+    _as_usage(resolve_engine, asked.params.get("engine", AUTO))
     parts = {name: _made(asked.params.get(name), known) for name, known in TABLES.items()}
     solver, approximation, preimage = (parts[n] for n in ("solver", "approximation", "preimage"))
     if solver is not None:

@@ -46,7 +46,11 @@ def _planner(model: Any, rows: Any) -> KernelPCA:
         return found
     if isinstance(model, PCA):
         return KernelPCA(
-            model.n_components, kernel="linear", solver=model.solver, memory=model.memory
+            model.n_components,
+            kernel="linear",
+            solver=model.solver,
+            memory=model.memory,
+            engine=model.engine,
         )
     assert isinstance(model, KernelPCA)
     return model

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer.cli.frame import Talk
-    from mercer.io.prepare import Preparation, Sheet
+    from mercer.io.preparation import Preparation
+    from mercer.io.prepare import Sheet
 
 
 def keep_model(

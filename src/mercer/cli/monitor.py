@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mercer.cli.data import Opened
     from mercer.cli.frame import Talk
     from mercer.cli.monitor_run import Seen
-    from mercer.io.table import Reading
+    from mercer.data.table import Reading
 
 EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv

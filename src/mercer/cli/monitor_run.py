@@ -19,9 +19,9 @@ from mercer.estimators.detector_report import Monitoring
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mercer.data.table import Reading
     from mercer.estimators.detector_alarms import Run
     from mercer.io.prepare import Sheet
-    from mercer.io.table import Reading
 
 BLOCK = 20_000  # rows a call: what a detector works with beside them stays small
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,14 +14,15 @@ from mercer.approximations import RPCholesky
 from mercer.cli.data import preparing_options, reading_options, require_two_rows, say_read
 from mercer.cli.fit_model import Components, asked_for, check_parts, solving_options
 from mercer.cli.frame import ALARM, OK, verb
-from mercer.io.prepare import Preparation, prepared_rows
-from mercer.io.table import open_table
+from mercer.data.formats import open_table
+from mercer.io.preparation import Preparation
+from mercer.io.prepare import prepared_rows
 from mercer.kernels import as_kernel
 from mercer.kernels.text import kernel_text
 
 if TYPE_CHECKING:
     from mercer.cli.frame import Talk
-    from mercer.io.table import Reading
+    from mercer.data.table import Reading
     from mercer.model import Plan
 
 EXAMPLE = """
@@ -150,6 +151,8 @@ def facts(found: Plan) -> dict[str, Any]:
     """Every field of a plan; solver and approximation as one would write them."""
     plain = {field.name: getattr(found, field.name) for field in fields(found)}
     plain["solver"] = repr(found.solver)
+    if found.recipe is not None:
+        plain["recipe"] = {"kind": type(found.recipe).__name__.lower(), **asdict(found.recipe)}
     plain["approximation"] = None if found.approximation is None else repr(found.approximation)
     return plain
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.cli.data import Opened
     from mercer.cli.frame import Talk
+    from mercer.data.table import Reading
     from mercer.io.prepare import Sheet
-    from mercer.io.table import Reading
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.cli.data import Opened
     from mercer.cli.frame import Talk
-    from mercer.io.prepare import Preparation
-    from mercer.io.table import Reading
+    from mercer.data.table import Reading
+    from mercer.io.preparation import Preparation
 
 EXAMPLE = """
 mercer demo --csv circles.csv

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from mercer.cli.data import Opened
     from mercer.cli.frame import Talk
+    from mercer.data.table import Reading
     from mercer.io.prepare import Sheet
-    from mercer.io.table import Reading
 
 LARGE = 10_000_000  # bytes: more is slow to send and to open
 MISSING_ROWS = 4096
@@ -118,8 +118,8 @@ def _missing(data: str, reading: Reading, opened: Opened) -> Any:
         return None
     found = np.zeros(len(preparation.features), dtype=np.int64)
     if preparation.fills is not None:
+        from mercer.data.formats import open_table
         from mercer.io.prepare import matched
-        from mercer.io.table import open_table
 
         for chunk in matched(open_table(data, reading), preparation).chunks(MISSING_ROWS):
             found[: len(preparation.numbers)] += np.isnan(chunk.numbers).sum(axis=0)

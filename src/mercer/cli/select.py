@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer.cli.frame import Talk
+    from mercer.data.table import Reading
     from mercer.diagnostics import Selection
-    from mercer.io.prepare import Preparation, Sheet
-    from mercer.io.table import Reading
+    from mercer.io.preparation import Preparation
+    from mercer.io.prepare import Sheet
     from mercer.kernels import Kernel
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.cli.data import Opened
     from mercer.cli.frame import Talk
-    from mercer.io.prepare import Preparation
-    from mercer.io.table import Reading
+    from mercer.data.table import Reading
+    from mercer.io.preparation import Preparation
 
 CHUNK_BYTES = 64 * 2**20  # numbers of a chunk, in and out; more would not be faster
 SHARE = 16  # of the memory that is allowed: a chunk is copied a few times on its way

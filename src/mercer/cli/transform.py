@@ -12,7 +12,7 @@ from mercer.cli.stream import Route, rows_out, send
 
 if TYPE_CHECKING:
     from mercer.cli.frame import Talk
-    from mercer.io.table import Reading
+    from mercer.data.table import Reading
 
 EXAMPLE = """
 mercer demo --csv circles.csv

@@ -9,12 +9,12 @@ import click
 import numpy as np
 
 from mercer._core.errors import DataError, nearest
+from mercer.data.formats import open_table
 from mercer.estimators.validation import check_weights
-from mercer.io.table import open_table
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.io.table import Reading
+    from mercer.data.table import Reading
 
 HEIGHT = 2**16  # rows at a time
 

@@ -1,4 +1,4 @@
-"""Batches as rows of numbers: arrays, and the frames of pandas, polars and Arrow where they are met."""
+"""Batches and frames as rows: arrays, and the frames of pandas, polars and Arrow where they are met."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError, MercerError
+from mercer.data.files import explained
 from mercer.data.rows import as_rows, require_rows
+from mercer.data.table import Chunk, objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,30 +128,59 @@ def _require_numbers(columns: list[tuple[Any, Any, bool]], *, what: str) -> None
         raise InputError(msg)
 
 
+# ── as a reader of files hands them over ────────────────────────────────────
+def frame_chunk(frame: Any, numbers: Sequence[str], words: Sequence[str], *, what: str) -> Chunk:
+    """The columns of these names, of numbers and of words, whatever else the frame holds."""
+    names = frame.column_names if frame_package(frame) == "pyarrow" else frame.columns
+    require_names([*numbers, *words], list(names), what=what)
+    rows, _ = frame_rows(frame, numbers, what=what)
+    return Chunk(0, rows, {name: texts(frame[name]) for name in words})
+
+
+def texts(column: Any) -> Any:
+    """A column of words, None where one is missing."""
+    values = column.to_pylist() if hasattr(column, "to_pylist") else column
+    return objects(None if v is None or _is_missing(v) else str(v) for v in values)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is not equal to itself, as NaN and NaT; pandas' NA refuses to be asked."""
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except TypeError:
+        return True
+
+
+# ── Arrow ───────────────────────────────────────────────────────────────────
 def numeric_columns(schema: Any, chosen: Sequence[str] | None, *, what: str) -> list[str]:
     """The columns to read, all numeric. The index that pandas stores beside a frame is none of them."""
-    types = need("pyarrow", extra="parquet").types
-    if chosen is None:
-        index = (schema.pandas_metadata or {}).get("index_columns", [])
-        names = [name for name in schema.names if name not in index]
-    else:
-        names = list(chosen)
+    index = index_columns(schema)
+    names = [n for n in schema.names if n not in index] if chosen is None else list(chosen)
     require_names(names, schema.names, what=what)
     kinds = [schema.field(name).type for name in names]
-    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    ok = [any(test(kind) for test in tests) for kind in kinds]
+    ok = map(is_numeric, kinds)
     _require_numbers(list(zip(names, kinds, ok, strict=True)), what=what)
     return names
 
 
+def index_columns(schema: Any) -> set[str]:
+    """The columns in which pandas stored the index of a frame."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return {name for name in index if isinstance(name, str) and name in schema.names}
+
+
+def is_numeric(kind: Any) -> bool:
+    """Whether values of this type of Arrow are numbers."""
+    types = need("pyarrow", extra="parquet").types
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
 def validated(table: Any, *, what: str) -> Any:
     """The table, after a look at every buffer: Arrow itself trusts the offsets that a file has stored."""
-    try:
+    kinds = sys.modules["pyarrow"].ArrowException
+    with explained(what, kinds, remedy="It is damaged: write it again."):
         table.validate(full=True)
-    except sys.modules["pyarrow"].ArrowException as error:
-        first = (str(error).strip().splitlines() or ["unreadable"])[0][:200].rstrip(".")
-        msg = f"{what} is damaged: {first}. Write it again."
-        raise InputError(msg) from error
     return table
 
 
@@ -163,16 +194,12 @@ def streamed_table(x: Any) -> Any:
     if isinstance(x, type) or type(x).__module__.partition(".")[0] in ("pandas", "polars"):
         return None  # read as frames, with their own types
     pyarrow = need("pyarrow", extra="parquet")
-    try:
+    broken = (TypeError, ValueError, OSError, pyarrow.ArrowException)
+    remedy = "Pass a pyarrow.Table, or a function that yields batches."
+    with explained(f"The Arrow stream of a {type(x).__name__}", broken, remedy=remedy):
         if hasattr(x, "__arrow_c_stream__"):
             return pyarrow.RecordBatchReader.from_stream(x).read_all()
         return pyarrow.Table.from_batches([pyarrow.record_batch(x)])
-    except (TypeError, ValueError, OSError, pyarrow.ArrowException) as error:
-        msg = (
-            f"The Arrow stream of a {type(x).__name__} can't be read as a table: "
-            f"{str(error)[:200].rstrip('.')}. Pass a pyarrow.Table, or a function that yields batches."
-        )
-        raise InputError(msg) from error
 
 
 def held(x: Any) -> Any:

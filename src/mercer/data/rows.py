@@ -8,10 +8,8 @@ their promise of finite numbers.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from mercer._core.types import Indices, Rows
+    from mercer.data.files import Stamp
 
 
 class RowSource(ABC):
@@ -222,47 +221,3 @@ def require_finite(x: Rows, place: Place) -> None:
         value, row, column, count = found
         what = "NaN" if np.isnan(value) else f"Infinity ({value})"
         place.refuse(what, row, column, count)
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """Size and time of the last change of files, as they were when a source was opened."""
-
-    paths: tuple[str, ...]
-    files: dict[str, tuple[int, int]]  # bytes, nanoseconds
-
-    @classmethod
-    def of(cls, *paths: Path) -> Stamp:
-        """Of files, and of all files in folders."""
-        return cls(tuple(map(str, paths)), dict(_stats(paths)))
-
-    def check(self, name: str) -> None:
-        """Raise when a file is gone, new, longer, shorter or written again."""
-        now = dict(_stats(map(Path, self.paths)))
-        if now == self.files:
-            return
-        file = min(f for f in now.keys() | self.files.keys() if now.get(f) != self.files.get(f))
-        msg = (
-            f"{name} changed while it was in use: {file!r} was {_told(self.files.get(file))} when it was "
-            f"opened, and is {_told(now.get(file))} now. What was read before does not belong to what "
-            "would be read next. Fit again, on a file that nobody writes to (after flush(), if it was "
-            "written through a memmap)."
-        )
-        raise InputError(msg)
-
-
-def _stats(paths: Any) -> Iterator[tuple[str, tuple[int, int]]]:
-    for path in paths:
-        below = (Path(folder, f) for folder, _, files in os.walk(path) for f in files)
-        for file in below if path.is_dir() else [path]:
-            try:
-                stat = file.stat()
-            except FileNotFoundError:
-                continue
-            yield str(file), (stat.st_size, stat.st_mtime_ns)
-
-
-def _told(stat: tuple[int, int] | None) -> str:
-    if stat is None:
-        return "not there"
-    return f"{stat[0]} bytes, written at {np.datetime64(stat[1], 'ns')} UTC"

@@ -9,29 +9,21 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mercer._core.watch import BLIND
 from mercer.data.rows import row_blocks, row_slices
-from mercer.engine.threads import n_blas_threads, share_out
+from mercer.engine.base import Mergeable
+from mercer.engine.threads import n_blas_threads, parallel_map
 from mercer.engine.tiles import LOCK_WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Self
 
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
 
     Block = tuple[slice, Rows]
-
-
-class Mergeable(Protocol):
-    """A value of some rows that can be joined with the value of the rows after them."""
-
-    def merged(self, other: Self, /) -> Self:
-        """The value of both sets of rows, those of `other` behind."""
-        ...
 
 
 Part = TypeVar("Part", bound=Mergeable)
@@ -60,7 +52,7 @@ def fold(
     found: Part | None = None
     while group := list(islice(blocks, run * n_threads)):
         runs = [group[i] for i in row_slices(len(group), -(-len(group) // n_threads))]
-        for (part,) in share_out(merged_run, runs, n_threads=n_threads):
+        for (part,) in parallel_map(merged_run, runs, n_threads=n_threads):
             found = part if found is None else found.merged(part)
         watch.step(group[-1][0].stop, n, "rows", None)
     assert found is not None  # there are rows
@@ -97,7 +89,7 @@ def map_rows(
                     to[place] = values
 
         b = int(block.shape[0])
-        share_out(fill, row_slices(b, max(1, -(-b // n_threads))), n_threads=n_threads)
+        parallel_map(fill, row_slices(b, max(1, -(-b // n_threads))), n_threads=n_threads)
     return out
 
 

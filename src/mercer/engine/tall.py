@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.data.rows import row_slices
-from mercer.engine.threads import n_blas_threads, share_out
+from mercer.engine.threads import n_blas_threads, parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,7 @@ def inner(a: Array, b: Array) -> Array:  # (n, v), (n, w) -> (v, w)
     def part(slices: Iterable[slice]) -> list[Array]:
         return [a[i].T @ b[i] for i in slices]
 
-    parts = share_out(part, _slices(a, n_threads), n_threads=n_threads)
+    parts = parallel_map(part, _slices(a, n_threads), n_threads=n_threads)
     return reduce(np.add, [one for own in parts for one in own])
 
 
@@ -41,7 +41,7 @@ def times(a: Array, c: Array) -> Array:  # (n, v), (v, w) -> (n, w)
         for i in slices:
             np.matmul(a[i], c, out=out[i])
 
-    share_out(part, _slices(a, n_threads), n_threads=n_threads)
+    parallel_map(part, _slices(a, n_threads), n_threads=n_threads)
     return out
 
 
@@ -53,7 +53,7 @@ def subtract(block: Array, a: Array, c: Array) -> None:  # (n, w), (n, v), (v, w
         for i in slices:
             block[i] -= a[i] @ c
 
-    share_out(part, _slices(a, n_threads), n_threads=n_threads)
+    parallel_map(part, _slices(a, n_threads), n_threads=n_threads)
 
 
 def _paying(a: Array, n_columns: int) -> int:

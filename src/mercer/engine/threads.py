@@ -6,7 +6,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -73,6 +73,7 @@ class _BlasHold:
 
 
 _HOLD = _BlasHold()
+_LANES: ContextVar[int] = ContextVar("lanes", default=0)  # 0: not decided
 
 
 @contextmanager
@@ -86,8 +87,21 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def n_blas_threads() -> int:
-    """The threads BLAS may use: the limit a user or joblib has set holds for tiles too, ours does not."""
-    return _HOLD.usual or _blas_threads()
+    """The threads BLAS may use: the limit a user or joblib has set holds for tiles too, ours does not.
+
+    Within `lanes` it is the number given there.
+    """
+    return _LANES.get() or _HOLD.usual or _blas_threads()
+
+
+@contextmanager
+def lanes(n_threads: int) -> Iterator[None]:
+    """A fit decides once how wide it runs: whatever asks within it gets that number."""
+    token = _LANES.set(n_threads)
+    try:
+        yield
+    finally:
+        _LANES.reset(token)
 
 
 def _blas_threads() -> int:
@@ -96,48 +110,48 @@ def _blas_threads() -> int:
 
 
 class _Stopped(Exception):
-    """Another hand failed, or the caller was interrupted: this hand's result is not wanted."""
+    """Another thread failed, or the caller was interrupted: the result of this one is not wanted."""
 
 
-def _until(stop: threading.Event, hand: list[Task]) -> Iterator[Task]:
-    # Raises rather than ends: a hand that was cut short must not look like one that was played.
-    for task in hand:
+def _until(stop: threading.Event, tasks: list[Task]) -> Iterator[Task]:
+    # Raises rather than ends: a share that was cut short must not look like one that was finished.
+    for task in tasks:
         if stop.is_set():
             raise _Stopped
         yield task
 
 
-def share_out(
+def parallel_map(
     work: Callable[[Iterable[Task]], Result], tasks: Iterable[Task], *, n_threads: int
 ) -> list[Result]:
-    """Deal the tasks out like cards, one hand a thread; `work` plays one hand, card by card.
+    """`work` on one share of the tasks per thread: thread t has the tasks t, t + T, t + 2T and so on.
 
-    The hands do not depend on timing, so sums over them are the same in every run. When one hand
-    fails, or the caller is interrupted (Ctrl-C), the others stop before their next task: a hand may
-    be minutes long.
+    The shares do not depend on timing, so sums over them are the same in every run. When one thread
+    fails, or the caller is interrupted (Ctrl-C), the others stop before their next task: a share may
+    take minutes.
     """
-    cards = list(tasks)
-    hands = [hand for t in range(n_threads) if (hand := cards[t::n_threads])]
-    if len(hands) <= 1:
-        return [work(hand) for hand in hands]
+    tasks = list(tasks)
+    shares = [share for t in range(n_threads) if (share := tasks[t::n_threads])]
+    if len(shares) <= 1:
+        return [work(share) for share in shares]
     stop = threading.Event()
 
-    def play(hand: list[Task]) -> Result:
+    def run(share: list[Task]) -> Result:
         try:
-            return work(_until(stop, hand))
+            return work(_until(stop, share))
         except BaseException:
             stop.set()
             raise
 
-    with single_threaded_blas(), ThreadPoolExecutor(len(hands)) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(len(shares)) as pool:
         try:
-            # Each thread in a copy of the caller's context: his np.errstate holds there too.
-            deals = [pool.submit(copy_context().run, play, hand) for hand in hands]
+            # Each thread in a copy of the caller's context: its np.errstate holds there too.
+            futures = [pool.submit(copy_context().run, run, share) for share in shares]
             # In turns: where nothing interrupts a wait (Windows, some consoles), Ctrl-C comes between two.
-            while wait(deals, timeout=TURN_SECONDS).not_done:
+            while wait(futures, timeout=TURN_SECONDS).not_done:
                 pass
-        except BaseException:  # leaving the pool waits for the hands
+        except BaseException:  # leaving the pool waits for the threads
             stop.set()
             raise
-    # A hand that was stopped is not the one that failed; when none failed, none was stopped.
-    return [deal.result() for deal in deals if not isinstance(deal.exception(), _Stopped)]
+    # A thread that was stopped is not the one that failed; when none failed, none was stopped.
+    return [done.result() for done in futures if not isinstance(done.exception(), _Stopped)]

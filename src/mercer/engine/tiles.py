@@ -13,6 +13,9 @@ from mercer.data.rows import row_slices
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    # The place of a tile among those of the upper triangle, its rows, its columns.
+    TileIndex = tuple[int, slice, slice]
+
 # A tile that stays in a core's own cache while it is made, exponentiated and multiplied: 384 wide in
 # float64, 543 in float32. Measured, tiles of 8 MB take half as long again for each entry.
 CACHE_BYTES = 384 * 384 * 8
@@ -26,6 +29,7 @@ WIDE_ROWS, WIDE = 256, 640
 LOCK_WIDTH = 192  # in float64; a float32 tile is made in half the time
 # Of such tiles there are enough for one thread for each so many rows; more threads wait for the last tile.
 ROWS_A_THREAD = 512
+SINGLE, PACKED = 4, 2  # bytes of a rounded entry
 BAND = 2  # rows of tiles that take their columns together: more would keep more rows ready
 
 

@@ -74,7 +74,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
     approximation : str, Approximation or None, default=None
         As in `KernelPCA`.
     model : KernelPCA, PCA, IncrementalKernelPCA or None, default=None
-        A model to clone and fit, in place of ``n_components``, ``kernel``, ``approximation`` and ``memory``.
+        A model to clone and fit, in place of the parameters above, ``memory`` and ``engine``.
     scale : bool, default=True
         Whether columns are brought to mean 0 and standard deviation 1, learned from the training rows.
         Columns that never change are only centred, with a warning that names them.
@@ -97,7 +97,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         What to do with training rows that hold a wild reading: one far beyond all others of its column,
         isolated or in a stretch that no other column knows of, which would set its scale and hide its
         changes. They are set aside, with a warning that names row, column and reading; or kept.
-    memory : str or int, default="auto"
+    memory, engine : default="auto"
         As in `KernelPCA`.
     random_state : int, Generator, RandomState or None, default=None
         As in `KernelPCA`; None is a fixed seed.
@@ -150,6 +150,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         folds: Any = 5,
         wild: str = "aside",
         memory: str | float = "auto",
+        engine: Any = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -163,7 +164,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         self.contamination = contamination
         self.folds = folds
         self.wild = wild
-        self.memory = memory
+        self.memory, self.engine = memory, engine
         self.random_state = random_state
 
     _elsewhere = classmethod(detector_advice)
@@ -216,8 +217,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         self._baselines, self.baselines_ = baselines, baselines.rows
         self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
         self.center_, self.spread_ = scale.mean, scale.spread
-        self.set_aside_ = tidy.aside
-        self.offset_ = -rule.limit(limits)
+        self.set_aside_, self.offset_ = tidy.aside, -rule.limit(limits)
         return self
 
     # ── scikit-learn's questions ────────────────────────────────────────────

@@ -15,7 +15,7 @@ from mercer.estimators.validation import users_level
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
-    from mercer.estimators.door import Training
+    from mercer.data.training import TrainingData
     from mercer.monitoring.limits import Limits
 
 # The farthest readings below a gap, this share of all, say what the tail of a column is like. Up to as many
@@ -340,7 +340,7 @@ class Tidy:
     stretched: Indices  # columns that still have far readings, which set their scale
 
 
-def without_wild(read: Training, names: Any, *, keep: bool) -> Tidy:
+def without_wild(read: TrainingData, names: Any, *, keep: bool) -> Tidy:
     """Rows and weights of the fit, and what was set aside."""
     x = read.rows
     far = far_cells(x)

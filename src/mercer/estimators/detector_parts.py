@@ -170,6 +170,7 @@ def chosen_model(detector: Any, x: Array, weights: Array | None = None) -> Proje
             kernel=_kernel(detector, x, weights),
             approximation=clone_part(detector.approximation),
             memory=detector.memory,
+            engine=detector.engine,
             random_state=detector.random_state,
         )
     if model.__sklearn_tags__().input_tags.pairwise:
@@ -187,7 +188,7 @@ def _refuse_both(detector: Any) -> None:
     Not so `n_components`, which scikit-learn's checks set on every estimator that has it.
     """
     usual = signature(type(detector)).parameters
-    for name in ("kernel", "approximation", "memory"):
+    for name in ("kernel", "approximation", "memory", "engine"):
         if name not in usual:  # a subclass may have others
             continue
         value, default = getattr(detector, name), usual[name].default

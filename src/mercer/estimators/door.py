@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from mercer._core.errors import InputError, many
 from mercer.data.frames import held
 from mercer.data.rows import RowSource, first_bad, row_blocks
 from mercer.data.sources import as_source, in_memory
+from mercer.data.training import TrainingData, read_height
 from mercer.estimators.validation import cast, check_rows, check_weights, remember_columns
 from mercer.kernels import Kernel
 
@@ -21,60 +22,10 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Indices, Rows
 
-CHECKED_BYTES = 16 * 2**20
-
-
-@dataclass(frozen=True)
-class Training:
-    """Checked training rows."""
-
-    rows: Rows
-    weights: Array | None
-    kept: Indices | None = None  # positions of the rows that count, where some do not
-
-    @property
-    def n(self) -> int:
-        """Rows that count."""
-        return int(self.rows.shape[0])
-
-    @property
-    def d(self) -> int:
-        """Columns."""
-        return int(self.rows.shape[1])
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether the rows are an array or a sparse matrix."""
-        return not isinstance(self.rows, RowSource)
-
-    @property
-    def reading_bytes(self) -> int:
-        """What a source holds while it is read."""
-        return 0 if self.in_memory else int(self.rows.resident_bytes(_height(self.rows)))
-
-    @property
-    def numbers_a_row(self) -> int:
-        """Numbers that a row takes in memory: all columns, or those of a sparse row that are not zero."""
-        if not self.is_sparse:
-            return self.d
-        return -(-self.n_bytes // (self.n * int(self.rows.dtype.itemsize)))
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the rows are a sparse matrix."""
-        return hasattr(self.rows, "indptr")
-
-    @property
-    def n_bytes(self) -> int:
-        """What the rows take in memory, or would."""
-        if self.is_sparse:
-            return int(self.rows.data.nbytes + self.rows.indices.nbytes + self.rows.indptr.nbytes)
-        return self.n * self.d * int(self.rows.dtype.itemsize)
-
 
 def training_rows(
     estimator: Any, X: Any, sample_weight: Any, *, copy: bool, pairwise: bool = False
-) -> Training:
+) -> TrainingData:
     """The rows of X that count, checked. With ``copy`` the caller may change his array later."""
     _refuse_kernel(X)
     # A kernel matrix has to be symmetric, which only the whole of it shows: a memory map is an array there.
@@ -89,10 +40,10 @@ def training_rows(
         if source.shape[0] < 2:
             msg = f"{source!r} has {many(int(source.shape[0]), 'row')}, and at least 2 are needed."
             raise InputError(msg)
-        return Training(source, check_weights(sample_weight, source.shape[0]))
+        return TrainingData(source, check_weights(sample_weight, source.shape[0]))
     rows = check_rows(estimator, X, reset=True, copy=copy)
-    came = Training(rows, check_weights(sample_weight, int(rows.shape[0])))
-    return came if came.weights is None else _without_weightless(came, pairwise=pairwise)
+    data = TrainingData(rows, check_weights(sample_weight, int(rows.shape[0])))
+    return data if data.weights is None else _without_weightless(data, pairwise=pairwise)
 
 
 def _refuse_kernel(X: Any) -> None:
@@ -101,21 +52,21 @@ def _refuse_kernel(X: Any) -> None:
         raise InputError(msg)
 
 
-def loaded(came: Training) -> Training:
+def loaded(data: TrainingData) -> TrainingData:
     """The rows of a source in memory, those of weight zero left out."""
-    read = Training(in_memory(came.rows), came.weights)
+    read = TrainingData(in_memory(data.rows), data.weights)
     return read if read.weights is None else _without_weightless(read, pairwise=False)
 
 
-def _without_weightless(came: Training, *, pairwise: bool) -> Training:
+def _without_weightless(data: TrainingData, *, pairwise: bool) -> TrainingData:
     """A row of weight zero is a row that is not there."""
-    assert came.weights is not None  # the caller looked
-    kept = np.flatnonzero(came.weights)
-    if len(kept) == came.n:
-        return came
-    rows = came.rows[np.ix_(kept, kept)] if pairwise else came.rows[kept]
-    weights = came.weights[kept]
-    return replace(came, rows=rows, weights=None if np.all(weights == 1.0) else weights, kept=kept)
+    assert data.weights is not None  # the caller looked
+    kept = np.flatnonzero(data.weights)
+    if len(kept) == data.n:
+        return data
+    rows = data.rows[np.ix_(kept, kept)] if pairwise else data.rows[kept]
+    weights = data.weights[kept]
+    return replace(data, rows=rows, weights=None if np.all(weights == 1.0) else weights, kept=kept)
 
 
 def new_rows(
@@ -166,7 +117,7 @@ def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:
     if isinstance(rows, RowSource):
         if not kernel.looks_at_rows:
             return
-        for _, block in row_blocks(rows, _height(rows)):
+        for _, block in row_blocks(rows, read_height(rows)):
             kernel.check_rows(block)
     else:
         kernel.check_rows(rows)
@@ -186,10 +137,6 @@ def require_scores(scores: Array, kernel: Kernel | None) -> None:
         "Cosine)."
     )
     raise InputError(msg)
-
-
-def _height(rows: Rows) -> int:
-    return max(1, CHECKED_BYTES // (int(rows.shape[1]) * 8))
 
 
 def remember(estimator: Any, X: Any, rows: Rows) -> None:

@@ -75,6 +75,8 @@ class IncrementalKernelPCA(Inverse):
         batches does not matter.
     batch_size : int, default=1000
         Rows that are worked on at a time, of a longer X too.
+    engine : str or Engine, default="auto"
+        As in `KernelPCA`.
     verbose : int, default=0
         1: `fit` tells about once a second on stderr how many rows it has read.
     random_state : int, Generator, RandomState or None, default=None
@@ -133,6 +135,7 @@ class IncrementalKernelPCA(Inverse):
         tol: float = 1e-4,
         forgetting: float = 1.0,
         batch_size: int = 1000,
+        engine: Any = "auto",
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -143,6 +146,7 @@ class IncrementalKernelPCA(Inverse):
         self.tol = tol
         self.forgetting = forgetting
         self.batch_size = batch_size
+        self.engine = engine
         self.verbose = verbose
         self.random_state = random_state
 
@@ -160,16 +164,16 @@ class IncrementalKernelPCA(Inverse):
     # ── fit ─────────────────────────────────────────────────────────────────
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         rules = stream_rules(self)
-        came = training_rows(self, X, sample_weight, copy=False)
+        data = training_rows(self, X, sample_weight, copy=False)
         with watching(self, verbose=self.verbose, checkpoint=None, fingerprint=dict) as watch:
-            stream = read(self, None, came.rows, came.weights, rules=rules, watch=watch, like=X)
+            stream = read(self, None, data.rows, data.weights, rules=rules, watch=watch, like=X)
         refuse_stream_preimage(named_preimage(self.preimage), stream)
         fit = self._solved(stream)
-        n = came.n if came.weights is None else int(np.count_nonzero(came.weights))
+        n = data.n if data.weights is None else int(np.count_nonzero(data.weights))
         if stream.n_rows < n:
             fit = replace(fit, pairs=replace(fit.pairs, status=Status.STOPPED))
         tell(fit)  # a warning may be an error, and then nothing has happened
-        self._record(stream, X, came.rows, fit)
+        self._record(stream, X, data.rows, fit)
         return fit
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data.rows import RowSource
+from mercer.engine.resolve import engine_facts, on_threads, resolve_engine
+from mercer.engine.threads import lanes
 from mercer.estimators.door import loaded, remember
 from mercer.estimators.elsewhere import (
     SKLEARN_KERNEL_PCA,
@@ -18,6 +20,7 @@ from mercer.estimators.elsewhere import (
     of_preimage,
     of_solver,
 )
+from mercer.estimators.fit_request import fit_request, warn_if_long, watching_request
 from mercer.estimators.form import MAKERS
 from mercer.estimators.inverse import Inverse
 from mercer.estimators.parts import (
@@ -26,15 +29,16 @@ from mercer.estimators.parts import (
     way_back,
     with_weightless,
 )
-from mercer.estimators.task import make_task, warn_if_long, watching_task
 from mercer.estimators.validation import tell
 from mercer.kernels.names import is_positive_only
 from mercer.model import Fit, Plan, fit_kernel_pca
+from mercer.planning.problem import Ownership
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer._core.types import Array
+    from mercer.estimators.fit_request import FitRequest
 
 
 class KernelPCA(Inverse):
@@ -64,6 +68,9 @@ class KernelPCA(Inverse):
     memory : str or int, default="auto"
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
         share of what is free.
+    engine : str or Engine, default="auto"
+        Where kernel values are computed: ``"auto"`` takes the fastest engine that is installed, ``"numpy"``
+        is the reference, which runs every kernel; or an object such as ``NumpyEngine(n_threads=2)``.
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
         goes on from there after a kill, with the same result; any other fit refuses the file, so a
@@ -121,6 +128,7 @@ class KernelPCA(Inverse):
         approximation: Any = None,
         preimage: Any = None,
         memory: str | float = "auto",
+        engine: Any = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -131,6 +139,7 @@ class KernelPCA(Inverse):
         self.approximation = approximation
         self.preimage = preimage
         self.memory = memory
+        self.engine = engine
         self.checkpoint = checkpoint
         self.verbose = verbose
         self.random_state = random_state
@@ -159,33 +168,41 @@ class KernelPCA(Inverse):
         >>> print(KernelPCA(3, memory="200MB").plan(X))  # doctest: +ELLIPSIS
         dual route, BlockKrylov(...), half of K held as float32 tiles, checked in float64 (...), ...
         """
-        return make_task(self, X, sample_weight).forecast()
+        facts = engine_facts(self.engine)
+        with lanes(facts.lanes):
+            return fit_request(self, X, sample_weight, facts).forecast()
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        task = make_task(self, X, sample_weight)
-        method = task.preimage
-        came, kernel = (loaded(task.came) if task.loads else task.came), task.kernel
+        facts = engine_facts(self.engine)
+        with lanes(facts.lanes):
+            return self._fitted_to(X, sample_weight, fit_request(self, X, sample_weight, facts))
+
+    def _fitted_to(self, X: Any, sample_weight: Any, request: FitRequest) -> Fit:
+        method = request.preimage
+        kernel, data = request.kernel, request.data
+        data = loaded(data) if request.ownership is Ownership.LOADED else data
         if method is not None:
-            # Rows of weight zero are gone from `came`, but their weights were given.
-            given = came.n if came.kept is None else len(sample_weight)
-            handed = handed_over(method, came, given)
-        warn_if_long(task)
-        rows = came.rows
-        with watching_task(self, task) as watch:
+            # Rows of weight zero are gone from `data`, but their weights were given.
+            given = data.n if data.kept is None else len(sample_weight)
+            handed = handed_over(method, data, given)
+        warn_if_long(request)
+        rows = data.rows
+        with watching_request(self, request) as watch:
             fit = fit_kernel_pca(
                 kernel,
                 rows,
-                task.asked,
-                plan=task.plan,
-                rng=task.rng,
-                weights=came.weights,
+                request.n_components,
+                plan=request.plan,
+                rng=request.rng,
+                weights=data.weights,
                 watch=watch,
+                engine=on_threads(resolve_engine(self.engine), request.plan.n_threads),
             )
-        if task.borrows:
+        if request.ownership is Ownership.BORROWED:
             rows = rows.copy() if fit.keeps_points or method is not None else rows
             fit = fit.with_points(rows)
-        if isinstance(task.came.rows, RowSource):
-            task.came.rows.check_unchanged()
+        if isinstance(request.data.rows, RowSource):
+            request.data.rows.check_unchanged()
         back = None
         if method is not None:
             back = way_back(
@@ -193,17 +210,17 @@ class KernelPCA(Inverse):
                 fit,
                 kernel,
                 rows,
-                weights=came.weights,
+                weights=data.weights,
                 handed=handed,
-                rng=task.preimage_rng(),
+                rng=request.preimage_rng(),
             )
-        if kernel.is_precomputed and came.kept is not None:
-            fit = with_weightless(fit, came.kept, int(np.shape(X)[0]))
+        if kernel.is_precomputed and data.kept is not None:
+            fit = with_weightless(fit, data.kept, int(np.shape(X)[0]))
         tell(fit)  # a warning may be an error, and then nothing has happened
         # Only now, with everything done, does the estimator change.
-        remember(self, X, task.came.rows)
-        self.kernel_, self.fit_, self.plan_ = kernel, fit, task.plan
-        self._dtype, self._sparse = np.dtype(rows.dtype), came.is_sparse
+        remember(self, X, request.data.rows)
+        self.kernel_, self.fit_, self.plan_ = kernel, fit, request.plan
+        self._dtype, self._sparse = np.dtype(rows.dtype), data.is_sparse
         if back is not None:
             self.preimage_ = back
         elif hasattr(self, "preimage_"):

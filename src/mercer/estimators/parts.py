@@ -35,7 +35,7 @@ from mercer.solvers import Lapack
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.estimators.door import Training
+    from mercer.data.training import TrainingData
     from mercer.kernels import Kernel
     from mercer.model import Fit, Plan, Problem
     from mercer.stream.incremental import Stream
@@ -51,7 +51,7 @@ def _named(what: str, given: Any, kind: type[Any], known: dict[str, Any]) -> Any
         msg = f"The class {given.__name__} came as {what}; an object was needed. Write {given.__name__}(...)."
         raise InputError(msg)
     msg = (
-        f"{what} must be None, a name or an object, but a {type(given).__name__} came. "
+        f"{what} must be None, a name or an object, but a {type(given).__name__} data. "
         f"{nearest('', known)}"
     )
     raise InputError(msg)
@@ -77,16 +77,16 @@ def is_precomputed(kernel: Any) -> bool:
 
 
 def planned_preimage(
-    method: Preimage, chosen: Plan, problem: Problem, came: Training, kernel: Kernel
+    method: Preimage, chosen: Plan, problem: Problem, data: TrainingData, kernel: Kernel
 ) -> Plan:
     """The plan with the pre-image in it; raises where there is none for such rows, or no room for it.
 
     It is learned when the fit's tiles are gone, so the larger of the two counts.
     """
-    _refuse_preimage(method, came, kernel, chosen.approximation)
+    _refuse_preimage(method, data, kernel, chosen.approximation)
     handed = getattr(method, "rows", None)
-    d = came.d if handed is None else int(np.shape(handed)[-1])
-    n, k = came.n, _most_components(chosen, problem)
+    d = data.d if handed is None else int(np.shape(handed)[-1])
+    n, k = data.n, _most_components(chosen, problem)
     kept = kept_bytes(n=n, k=k, width=_width(chosen, problem), rows_bytes=problem.rows_bytes)
     needed = kept + method.n_bytes(n, d, k)
     if needed > problem.budget_bytes:
@@ -118,19 +118,21 @@ def _most_components(chosen: Plan, problem: Problem) -> int:
     return min(most, chosen.most_components) if grows else most
 
 
-def preimage_seconds(method: Preimage, kernel: Kernel, came: Training, n_components: int) -> float:
+def preimage_seconds(
+    method: Preimage, kernel: Kernel, data: TrainingData, n_components: int
+) -> float:
     """How long learning the pre-image will take, from a few timed steps."""
     handed = getattr(method, "rows", None)
-    d = came.d if handed is None else int(np.shape(handed)[-1])
-    return method.cost(came.n, d, n_components).seconds(kernel, came.rows)
+    d = data.d if handed is None else int(np.shape(handed)[-1])
+    return method.cost(data.n, d, n_components).seconds(kernel, data.rows)
 
 
 def _refuse_preimage(
-    method: Preimage, came: Training, kernel: Kernel, approximation: Approximation | None
+    method: Preimage, data: TrainingData, kernel: Kernel, approximation: Approximation | None
 ) -> None:
     """Raise where there is no way back."""
     handed = getattr(method, "rows", None)
-    if handed is None and (kernel.is_precomputed or came.is_sparse):
+    if handed is None and (kernel.is_precomputed or data.is_sparse):
         why = "the rows are sparse; use X.toarray()"
         if kernel.is_precomputed:
             why = "the kernel is precomputed, so the rows are not known; use preimage=Ridge(rows=X)"
@@ -159,7 +161,7 @@ def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
     method.check(stream.dictionary.kernel)
 
 
-def handed_over(method: Preimage, came: Training, n: int) -> Array | None:
+def handed_over(method: Preimage, data: TrainingData, n: int) -> Array | None:
     """The rows to come back to, one for each row that counts; None where they are the training rows.
 
     ``n`` is how many rows the fit was given, those of weight zero among them.
@@ -175,7 +177,7 @@ def handed_over(method: Preimage, came: Training, n: int) -> Array | None:
             "for each training row, in their order."
         )
         raise InputError(msg)
-    return np.asarray(rows if came.kept is None else rows[came.kept])
+    return np.asarray(rows if data.kept is None else rows[data.kept])
 
 
 def way_back(

@@ -11,8 +11,10 @@ from mercer._core.watch import BLIND
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import weighted_mean
+from mercer.engine.resolve import engine_facts
+from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector
-from mercer.estimators.door import Training, remember, training_rows
+from mercer.estimators.door import remember, training_rows
 from mercer.estimators.elsewhere import (
     PCA_WORDS,
     SKLEARN_PCA,
@@ -23,12 +25,16 @@ from mercer.estimators.elsewhere import (
     of_solver,
 )
 from mercer.estimators.validation import as_generator, check_n_components, tell
+from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
 from mercer.model.streamed import fit_streamed
+from mercer.planning.problem import Ownership
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
+    from mercer.data.training import TrainingData
+    from mercer.engine.base import Facts
 
 
 class PCA(Projector):
@@ -47,6 +53,8 @@ class PCA(Projector):
         ``"lapack"``, ``"krylov"`` or an object.
     memory : str or int, default="auto"
         What the fit may use, such as ``"4GB"``.
+    engine : str or Engine, default="auto"
+        As in `KernelPCA`.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the start vectors; None is a fixed seed.
 
@@ -85,11 +93,13 @@ class PCA(Projector):
         *,
         solver: Any = "auto",
         memory: str | float = "auto",
+        engine: Any = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
         self.memory = memory
+        self.engine = engine
         self.random_state = random_state
 
     @classmethod
@@ -100,38 +110,36 @@ class PCA(Projector):
         return said + drop_in(unknown, SKLEARN_PCA, "sklearn.decomposition.PCA")
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        came = training_rows(self, X, sample_weight, copy=False)
-        few = min(came.n, came.d)
+        facts = engine_facts(self.engine)
+        with lanes(facts.lanes):
+            return self._fit_on(facts, X, sample_weight)
+
+    def _fit_on(self, facts: Facts, X: Any, sample_weight: Any) -> Fit:
+        data = training_rows(self, X, sample_weight, copy=False)
+        few = min(data.n, data.d)
         asked = check_n_components(self.n_components, few, "min(n_samples, n_features)")
-        problem = Problem(
-            n=came.n,
-            d=came.d,
-            n_components=asked,
-            itemsize=came.rows.dtype.itemsize,
-            budget_bytes=parse_bytes(self.memory),
-            from_source=not came.in_memory,
-            rows_bytes=came.n_bytes if came.is_sparse else 0,
-            dense=not came.is_sparse,
-            linear=True,
-            reading_bytes=came.reading_bytes,
+        budget = parse_bytes(self.memory, free=facts.free_bytes)
+        owner = Ownership.SEEN if data.in_memory else Ownership.STREAMED
+        problem = Problem.of(
+            data, Linear(), asked, facts=facts, budget=budget, ownership=owner, linear=True
         )
         chosen = plan_linear(problem, self.solver)
-        fit = self._fitted_to(came, asked, chosen)
-        mean = weighted_mean(came.rows, came.weights)
-        if isinstance(came.rows, RowSource):
-            came.rows.check_unchanged()
+        fit = self._fitted_to(data, asked, chosen)
+        mean = weighted_mean(data.rows, data.weights)
+        if isinstance(data.rows, RowSource):
+            data.rows.check_unchanged()
         tell(fit)  # a warning may be an error, and then nothing has happened
-        remember(self, X, came.rows)
-        self.fit_, self.plan_, self._dtype = fit, chosen, np.dtype(came.rows.dtype)
+        remember(self, X, data.rows)
+        self.fit_, self.plan_, self._dtype = fit, chosen, np.dtype(data.rows.dtype)
         self.mean_ = mean.astype(self._dtype)
         return fit
 
-    def _fitted_to(self, came: Training, asked: int | float | None, chosen: Plan) -> Fit:
-        rows, weights, rng = came.rows, came.weights, as_generator(self.random_state)
+    def _fitted_to(self, data: TrainingData, asked: int | float | None, chosen: Plan) -> Fit:
+        rows, weights, rng = data.rows, data.weights, as_generator(self.random_state)
         if not isinstance(rows, RowSource):
             return fit_linear_pca(rows, asked, plan=chosen, rng=rng, weights=weights)
         if chosen.route == "primal":
-            sections = FeatureSections(IdentityMap(came.d))
+            sections = FeatureSections(IdentityMap(data.d))
             return fit_streamed(
                 sections, rows, asked, plan=chosen, rng=rng, watch=BLIND, weights=weights
             )

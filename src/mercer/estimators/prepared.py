@@ -9,17 +9,17 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from mercer._core.errors import InputError
-from mercer.data.frames import frame_package, frame_rows, held, require_names
+from mercer.data.columns import listed
+from mercer.data.frames import frame_chunk, frame_package, held
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
+from mercer.data.table import Chunk
 from mercer.estimators.saving import Saving
-from mercer.io.layout import listed
-from mercer.io.table import Chunk
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.estimators.detector_report import Monitoring
-    from mercer.io.prepare import Preparation
+    from mercer.io.preparation import Preparation
 
 # What a model may be asked about rows.
 ASKED = (
@@ -52,7 +52,7 @@ class Prepared(Saving):
     --------
     >>> import numpy as np
     >>> from mercer import KernelPCA, Prepared
-    >>> from mercer.io.prepare import Preparation
+    >>> from mercer.io.preparation import Preparation
     >>> X = np.random.default_rng(0).standard_normal((50, 2)) * [1.0, 100.0]
     >>> center, spread = X.mean(axis=0), X.std(axis=0)
     >>> scaled = Preparation(numbers=("a", "b"), center=center, spread=spread)
@@ -242,13 +242,9 @@ def _chunk(X: Any, preparation: Preparation) -> Chunk:
     """Raw rows as a reader would hand them over."""
     categories = [column for column, _ in preparation.categories]
     X = held(X)
-    package = frame_package(X)
-    if package is None:
-        return Chunk(0, _array(X, preparation, categories), {}, None, None)
-    names = list(X.column_names if package == "pyarrow" else X.columns)
-    require_names([*preparation.numbers, *categories], names, what="The data frame")
-    numbers, _ = frame_rows(X, list(preparation.numbers), what="The data frame")
-    return Chunk(0, numbers, {name: _words(X[name]) for name in categories}, None, None)
+    if frame_package(X) is None:
+        return Chunk(0, _array(X, preparation, categories), {})
+    return frame_chunk(X, preparation.numbers, categories, what="The data frame")
 
 
 def _array(X: Any, preparation: Preparation, categories: list[str]) -> Array:
@@ -270,19 +266,3 @@ def _array(X: Any, preparation: Preparation, categories: list[str]) -> Array:
         )
         raise InputError(msg)
     return np.asarray(rows)
-
-
-def _words(column: Any) -> Any:
-    """A column of categories as texts, None where one is missing."""
-    values = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
-    out = np.empty(len(values), dtype=object)
-    # Missing is None, or whatever is not equal to itself (NaN, NaT); pandas' NA refuses to be asked.
-    out[:] = [None if v is None or _is_missing(v) else str(v) for v in values]
-    return out
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return bool(value != value)  # noqa: PLR0124
-    except TypeError:
-        return True

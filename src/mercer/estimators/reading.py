@@ -15,6 +15,7 @@ from mercer._core.errors import InputError, MercerWarning
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, row_blocks
 from mercer.data.sources import as_source
+from mercer.engine.resolve import engine_facts, require_runs
 from mercer.estimators.door import check_kernel_rows, new_rows
 from mercer.estimators.validation import (
     as_generator,
@@ -105,7 +106,7 @@ def read(
 
     ``like`` is what the user handed over: a function as a kernel sees rows of that kind.
     """
-    stream = past
+    stream, facts = past, engine_facts(model.engine)
     if past is not None:
         _require_same_kernel(model, past)
     for i, block in row_blocks(x, int(model.batch_size)):
@@ -115,6 +116,7 @@ def read(
         if block.shape[0]:
             if stream is None:
                 stream = _start(model, block, w, like)
+                require_runs(facts, stream.dictionary.kernel)
             elif _waits(model, stream):
                 stream = _restarted(model, stream, block, w, rules=rules, like=like)
             check_kernel_rows(stream.dictionary.kernel, block)

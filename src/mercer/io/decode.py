@@ -16,6 +16,7 @@ from mercer.io.container import DTYPES
 from mercer.io.encode import BIT_GENERATORS
 from mercer.io.kinds import check_fields, check_parameters
 from mercer.io.known_types import known_type
+from mercer.io.known_values import OUTDATED
 
 if TYPE_CHECKING:
     from mercer.io.known_types import Known
@@ -184,6 +185,9 @@ def _made(known: Known, name: str, fields: dict[str, Any], learned: dict[str, An
         return _made_estimator(kind, known, name, fields, learned)
     if learned:
         _wrong(f"its {name} has learned something, which it can't")
+    sign, earlier = OUTDATED.get(name, ("", known))
+    if sign in fields:
+        known, kind = earlier, earlier.type
     check_fields(known, name, fields)
     if known.making == "member":
         if fields["name"] not in kind.__members__:

@@ -21,6 +21,13 @@ UNIONS = {
 
 _of = Known.of
 
+# What plans have said in every version.
+_PLAN = (
+    "n_bytes: int; reasons: texts; lapack_fits: bool; most_components: int; "
+    "approximation: none|Approximation; n_products: none|int; seconds: none|number; "
+    "preimage?: none|text; preimage_bytes?: int; preimage_seconds?: none|number"
+)
+
 _MODEL = {
     "Certificate": _of(
         "mercer.model.certificate:Certificate",
@@ -65,19 +72,28 @@ _MODEL = {
         "t2: number; q: number; index: number; rate: number; method: text; note?: text",
     ),
     "LowEnd": _of(
-        "mercer.solvers.lowend:LowEnd", "lowest: number; negative: number; complete: bool"
+        "mercer.solvers.negative_part:NegativePart",
+        "lowest: number; negative: number; complete: bool",
     ),
     "Moments": _of(
         "mercer.engine.moments:Moments", "weight: number; mean: float[m]; scatter: float[m,m]"
     ),
+    "Given": _of("mercer.planning.recipe:Given", "dtype: text"),
     "Plan": _of(
-        "mercer.planning.problem:Plan",
-        "route: text; solver: Solver; storage: text; n_bytes: int; reasons: texts; lapack_fits: bool; "
-        "most_components: int; width: int; sketch: bool; double: bool; hold_bytes: int; held: number; "
-        "packed: bool; sliced: bool; n_threads?: int; approximation: none|Approximation; "
-        "n_products: none|int; seconds: none|number; preimage?: none|text; preimage_bytes?: int; "
-        "preimage_seconds?: none|number",
+        "mercer.planning.recipe:Plan",
+        "route: text; solver: Solver; recipe: none|Given|Whole|Tiles; n_threads: int; engine: text; "
+        + _PLAN,
     ),
+    "Proof": _of("mercer.planning.recipe:Proof", "width: int; sliced: bool"),
+    "TileCache": _of(
+        "mercer.planning.recipe:TileCache",
+        "n_tiles: int; n_held: int; tile_bytes: int; packed: bool",
+    ),
+    "Tiles": _of(
+        "mercer.planning.recipe:Tiles",
+        "width: int; dtype: text; store: none|TileCache; proof: none|Proof",
+    ),
+    "Whole": _of("mercer.planning.recipe:Whole", "width: int; dtype: text"),
     "Projection": _of(
         "mercer.model.projection:Projection",
         "sections: Sections; coef: float[m,k]; offset: float[k]",
@@ -107,6 +123,7 @@ _KNOBS = {
     "FixedPoint": _of("mercer.preimage.fixed_point:FixedPoint", _SEARCH),
     "Gradient": _of("mercer.preimage.gradient:Gradient", _SEARCH),
     "Lapack": _of("mercer.solvers.dense:Lapack", "subset: any"),
+    "NumpyEngine": _of("mercer.engine.numpy:NumpyEngine", "n_threads: none|int"),
     "Nystrom": _of(
         "mercer.approximations.nystrom:Nystrom", "landmarks: any; sampling: any; refine: any"
     ),
@@ -172,11 +189,23 @@ _DETECTOR = {
 
 _PREPARED = {
     "Preparation": _of(
-        "mercer.io.prepare:Preparation",
+        "mercer.io.preparation:Preparation",
         "numbers: texts; categories: any; fills: none|float[p]; center: none|float[d]; "
         "spread: none|float[d]; id: none|text; label: none|text; image_shape: any",
     ),
     "Prepared": _of("mercer.estimators.prepared:Prepared", "preparation: Preparation; model: any"),
+}
+
+# Values as earlier versions wrote them: known by a field that is gone, and brought up to date on loading.
+OUTDATED = {
+    "Plan": (
+        "storage",
+        _of(
+            "mercer.planning.recipe:plan_of_flags",
+            "route: text; solver: Solver; storage: text; width: int; sketch: bool; double: bool; "
+            "hold_bytes: int; held: number; packed: bool; sliced: bool; n_threads?: int; " + _PLAN,
+        ),
+    )
 }
 
 VALUES = {**_MODEL, **_KNOBS, **_WAYS_BACK, **_DETECTOR, **_PREPARED}
@@ -184,6 +213,7 @@ VALUES = {**_MODEL, **_KNOBS, **_WAYS_BACK, **_DETECTOR, **_PREPARED}
 # Parameters of estimators that are looked at after the fit; all others are only kept for the next one.
 PARAMETERS = {
     "approximation": "none|text|Approximation",
+    "engine": "text|NumpyEngine",
     "kernel": "text|Kernel|GaussianKernel",
     "model": "none|Projector",
     "n_components": "none|int|number",

@@ -9,16 +9,15 @@ import numpy as np
 
 from mercer._core.errors import DataError, InputError, MemoryBudgetError, quoted
 from mercer._core.memory import format_bytes, parse_bytes
+from mercer.data.columns import listed
 from mercer.engine.moments import ColumnMoments, weighted_median
-from mercer.io.layout import listed
-from mercer.io.missing import Missing
-from mercer.io.preparation import Preparation
+from mercer.io.preparation import Missing, Preparation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer._core.types import Array, Flags
-    from mercer.io.table import Chunk, TableFile
+    from mercer.data.table import Chunk, TableFile
 
 CHUNK_BYTES = 16 * 2**20
 MAX_LEVELS = 1000  # of a column of words; more are names, not categories

@@ -6,8 +6,9 @@ __all__ = ["SKOPS_TRUSTED"]
 
 # What mercer's objects are made of, and holds no code: rows in files, written-out columns of a feature map.
 PARTS = (
-    "mercer.data.rows.Stamp",
-    "mercer.data.sources.MappedRows",
+    "mercer.data.files.Stamp",
+    "mercer.data.npy.MappedRows",
+    "mercer.data.npy.Stored",
     "mercer.kernels.monomials.Step",
     "mercer.kernels.monomials.Symbol",
     "mercer.kernels.monomials.Term",

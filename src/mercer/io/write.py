@@ -14,9 +14,9 @@ import numpy as np
 
 from mercer._core.atomic import sweep, written_whole
 from mercer._core.errors import DataError, InputError, MercerError, nearest
-from mercer.io.formats import SUFFIXES as READ
-from mercer.io.layout import require_distinct
-from mercer.io.spool import no_room
+from mercer.data.columns import require_distinct
+from mercer.data.formats import SUFFIXES as READ
+from mercer.data.spool import no_room
 from mercer.io.write_formats import FORMATS
 
 if TYPE_CHECKING:

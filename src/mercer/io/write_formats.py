@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer.data.frames import need
 from mercer.data.rows import row_slices
-from mercer.io.spool import no_room
+from mercer.data.spool import no_room
 
 if TYPE_CHECKING:
     from mercer._core.types import Array

@@ -1,13 +1,14 @@
 """Kernel PCA as mathematics: plan, fit, project. No scikit-learn here."""
 
-from mercer.model.dual import fits_single, gram_operators
+from mercer.model.dual import gram_operator
 from mercer.model.fit import fit_kernel_pca
 from mercer.model.linear import fit_linear_pca
 from mercer.model.projection import Projection
 from mercer.model.result import Fit
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.planning.plan import plan, plan_approximation, plan_linear
-from mercer.planning.problem import Plan, Problem
+from mercer.planning.problem import Problem
+from mercer.planning.recipe import Plan
 
 __all__ = [
     "FeatureSections",
@@ -19,8 +20,7 @@ __all__ = [
     "Projection",
     "fit_kernel_pca",
     "fit_linear_pca",
-    "fits_single",
-    "gram_operators",
+    "gram_operator",
     "plan",
     "plan_approximation",
     "plan_linear",

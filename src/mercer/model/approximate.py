@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.engine.threads import single_threaded_blas
-from mercer.model.dual import dual_fit, tiled
+from mercer.model.dual import dual_fit, gram_operator
 from mercer.model.lowrank import fit_low_rank
-from mercer.operators import Centred
 from mercer.solvers.ritz import ritz_pairs
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
     from mercer.model.result import Fit
-    from mercer.planning.problem import Plan
+    from mercer.planning.recipe import Plan
 
 # More directions than are sought: a Ritz step over them finds the sought ones better.
 OVERSAMPLE = 12
@@ -32,6 +32,7 @@ def fit_approximation(
     rng: np.random.Generator,
     weights: Array | None,
     watch: Watch,
+    engine: Engine[Any] | None = None,
 ) -> Fit:
     """A factor chosen by the approximation, PCA of its features, and exact passes if it is refined."""
     approximation = plan.approximation
@@ -47,8 +48,9 @@ def fit_approximation(
     rough = fit_low_rank(
         kernel, x, wide, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
     )
-    operator = Centred(tiled(kernel, x, plan, dtype=np.float64), weights)
-    start = operator.scaled(rough.projection(x).astype(np.float64))
+    operator = gram_operator(kernel, x, plan, weights, engine=engine)
+    scores = rough.projection(x, n_threads=plan.n_threads)
+    start = operator.scaled(scores.astype(np.float64))
     k = min(asked, start.shape[1]) if isinstance(asked, int) else start.shape[1]
     with single_threaded_blas():
         pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng, watch=watch)

@@ -324,16 +324,31 @@ def _ingredient(value: Any) -> Any:
 
 def digest(x: Rows) -> str:
     """SHA-256 of the rows, at about 1 GB/s: the same for an array, a memory map and a `RowSource`."""
-    # One stream for dense rows, three for sparse ones: however the rows are cut into blocks, each
-    # stream carries the same bytes.
-    streams = {name: hashlib.sha256() for name in ("rows", "data", "indices", "lengths")}
+    found = Digest()
     for _, block in row_blocks(x, _height(x)):
+        found.add(block)
+    return found.hex(x.shape, x.dtype)
+
+
+class Digest:
+    """The SHA-256 of rows that come in blocks, however they are cut."""
+
+    def __init__(self) -> None:
+        # One stream for dense rows, three for sparse ones: each carries the same bytes for every cut.
+        names = ("rows", "data", "indices", "lengths")
+        self._streams = {name: hashlib.sha256() for name in names}
+
+    def add(self, block: Rows) -> None:
+        """The next rows."""
         for name, part in _parts(block).items():
-            streams[name].update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
-    whole = hashlib.sha256(f"{tuple(map(int, x.shape))} {np.dtype(x.dtype).str}".encode())
-    for stream in streams.values():
-        whole.update(stream.digest())
-    return whole.hexdigest()[:32]
+            self._streams[name].update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+
+    def hex(self, shape: Any, dtype: Any) -> str:
+        """The digest of all rows, in hexadecimal."""
+        whole = hashlib.sha256(f"{tuple(map(int, shape))} {np.dtype(dtype).str}".encode())
+        for stream in self._streams.values():
+            whole.update(stream.digest())
+        return whole.hexdigest()[:32]
 
 
 def _parts(block: Rows) -> dict[str, Any]:

@@ -10,29 +10,24 @@ import numpy as np
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.status import Status
 from mercer._core.watch import Steps
-from mercer.data.rows import take_rows
-from mercer.engine.threads import n_blas_threads
-from mercer.engine.tiles import WIDE, Tiling, cached_width
+from mercer.engine.numpy import NumpyEngine
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
-from mercer.model.rounding import PROBE_ROWS, MatrixRounding, handed_out, spread_over
+from mercer.model.rounding import MatrixRounding, handed_out
 from mercer.model.space import FeatureMean
-from mercer.operators import Centred, RoundedGram, StoredGram, TiledGram
+from mercer.operators import Centred
 from mercer.operators.sections import GivenSections, KernelSections
-from mercer.planning.crossovers import SMALL_ROWS, lapack_share
+from mercer.planning.problem import lapack_share
 from mercer.solvers import EigenPairs, Lapack
-from mercer.solvers.lowend import LowEnd, low_end
+from mercer.solvers.negative_part import NegativePart, negative_part
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
-    from mercer.planning.problem import Plan
-
-
-# Entries this many times as large as their spread are shifted: with less, hardly a digit is gained.
-WIDE_KERNEL = 16.0
+    from mercer.planning.recipe import Plan
 
 
 def fit_dual(
@@ -44,16 +39,16 @@ def fit_dual(
     rng: np.random.Generator,
     weights: Array | None,
     watch: Watch,
+    engine: Engine[Any] | None = None,
 ) -> Fit:
     """One product K̃U proves the pairs and, with Kw/Σw riding along, gives offset and trace."""
     unit = 1.0 if weights is None else _in_units(weights)
-    operator, sketch = gram_operators(kernel, x, plan, None if weights is None else weights / unit)
+    scaled = None if weights is None else weights / unit
+    operator = gram_operator(kernel, x, plan, scaled, engine=engine)
     diag = operator.gram.diag()
     require_finite(diag)
-    pairs, total = _solve(operator, sketch, asked, plan=plan, rng=rng, watch=watch)
-    fit = dual_fit(
-        kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng, sketch=sketch
-    )
+    pairs, total = _solve(operator, asked, plan=plan, rng=rng, watch=watch)
+    fit = dual_fit(kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng)
     return _times(fit, unit)
 
 
@@ -67,15 +62,14 @@ def dual_fit(
     total: float,
     plan: Plan,
     rng: np.random.Generator,
-    sketch: Centred | None = None,
 ) -> Fit:
     """The fitted value of eigenpairs of the centred kernel matrix: A = S U Λ^(-1/2), Z = X."""
     rounding = MatrixRounding.of(operator, kernel, x)
     largest, top = rounding.largest, float(np.max(pairs.values, initial=0.0))
-    cut = rounding_cut(pairs.values, rounding, operator.dtype)
+    cut = rounding_cut(pairs.values, rounding, operator.eps)
     spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum
     require_variance(spectrum, cut, nothing=rounding.nothing)
-    seen = None if kernel.why_valid() else _low_end(operator, sketch, pairs, rng=rng)
+    seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=rng)
     pairs = keep(pairs, asked, total=total, cut=cut)
     pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
     coef = operator.scaled(operator.project(pairs.vectors / np.sqrt(pairs.values)))  # (n, k)
@@ -137,83 +131,22 @@ def _times(fit: Fit, unit: float) -> Fit:
     )
 
 
-def gram_operators(
-    kernel: Kernel, x: Rows, plan: Plan, weights: Array | None = None
-) -> tuple[Centred, Centred | None]:
-    """HKH as planned, and its float32 sketch where the plan has one."""
-    if kernel.is_precomputed:
-        return Centred(StoredGram(x, plan.n_threads or n_blas_threads()), weights), None
-    if plan.sketch:
-        exact = tiled(kernel, x, plan, dtype=np.float64, sliced=plan.sliced)
-        return Centred(exact, weights), Centred(_sketch(kernel, x, plan, exact), weights)
-    dtype = np.float64 if plan.double else None
-    minus = _constant(kernel, x)
-    exact = tiled(kernel, x, plan, dtype=dtype, hold_bytes=plan.hold_bytes, minus=minus)
-    return Centred(exact.stored() if plan.storage == "full" else exact, weights), None
-
-
-def _few(x: Rows) -> Rows:
-    n = int(x.shape[0])
-    return (
-        x
-        if n <= PROBE_ROWS and isinstance(x, np.ndarray)
-        else take_rows(x, spread_over(n, PROBE_ROWS))
-    )
-
-
-def _constant(kernel: Kernel, x: Rows) -> float:
-    """What the entries of a wide kernel have in common, where they hardly differ; else nothing.
-
-    A Python function is called once a pair, and not for this.
-    """
-    if not kernel.parallel:
-        return 0.0
-    few = _few(x).astype(np.float64, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
-        tile = kernel.tile(few, few)
-        mean = float(tile.mean())
-        spread = float(np.max(np.abs(tile - mean)))
-    return mean if WIDE_KERNEL * spread < abs(mean) < np.inf else 0.0
-
-
-def fits_single(kernel: Kernel, x: Rows) -> bool:
-    """Whether float32 holds the kernel's values, from some rows: a kernel of distances is bounded.
-
-    Asked before planning: K is made, held and multiplied otherwise where it does not. Of few rows K is
-    made in float64 in any case, and the values of a user's function and of a matrix are what they are.
-    """
-    if int(x.shape[0]) <= SMALL_ROWS or kernel.is_precomputed or not kernel.parallel:
-        return True
-    few = _few(x).astype(np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):
-        largest = float(np.max(np.abs(kernel.tile(few, few))))
-    # Sums over a row have to fit too, and small values must not vanish beside the smallest float32.
-    single = np.finfo(np.float32)
-    return 1e6 * float(single.tiny) < largest < float(single.max) / (1e3 * int(x.shape[0]))
-
-
-def _sketch(kernel: Kernel, x: Rows, plan: Plan, exact: TiledGram) -> TiledGram | RoundedGram:
-    """K in float32 or less, less its mean or so: neither changes HKH beyond rounding."""
-    few = _few(x)
-    minus = float(kernel.tile(few, few).mean())
-    if plan.held >= 1.0:
-        return RoundedGram(exact, minus=minus, packed=plan.packed)
-    return tiled(kernel, x, plan, dtype=np.float32, minus=minus, hold_bytes=plan.hold_bytes)
-
-
-def tiled(kernel: Kernel, x: Rows, plan: Plan, **how: Any) -> TiledGram:
-    """The Gram matrix of the rows, in tiles for the threads of the plan."""
-    n, n_threads = int(x.shape[0]), plan.n_threads or n_blas_threads()
-    itemsize = np.dtype(how.get("dtype") or x.dtype).itemsize
-    most, d = plan.width or n, int(x.shape[1])
-    fastest = cached_width(itemsize, d, roomy=plan.width == WIDE, n_threads=n_threads)
-    width = min(most, n, fastest)
-    return TiledGram(kernel, x, Tiling(n, width), n_threads, **how)
+def gram_operator(
+    kernel: Kernel,
+    x: Rows,
+    plan: Plan,
+    weights: Array | None = None,
+    *,
+    engine: Engine[Any] | None = None,
+) -> Centred:
+    """HKH by the plan's recipe, with a rough copy where it has one; on NumPy where no engine is given."""
+    assert plan.recipe is not None  # of a dual problem
+    engine = NumpyEngine(plan.n_threads) if engine is None else engine
+    return Centred(plan.recipe.gram(engine, kernel, x), weights)
 
 
 def _solve(
     operator: Centred,
-    sketch: Centred | None,
     asked: int | float | None,
     *,
     plan: Plan,
@@ -221,15 +154,14 @@ def _solve(
     watch: Watch,
 ) -> tuple[EigenPairs, float]:
     if isinstance(asked, float) and not isinstance(plan.solver, Lapack):
-        return _grow(operator, sketch, asked, plan=plan, rng=rng, watch=watch)
+        return _grow(operator, asked, plan=plan, rng=rng, watch=watch)
     k = asked if isinstance(asked, int) else operator.n
-    pairs = plan.solver(operator, k, rng=rng, sketch=sketch, watch=watch)
+    pairs = plan.solver(operator, k, rng=rng, watch=watch)
     return pairs, operator.trace()
 
 
 def _grow(
     operator: Centred,
-    sketch: Centred | None,
     share: float,
     *,
     plan: Plan,
@@ -242,7 +174,7 @@ def _grow(
     k, twice_before = min(16, most), 1
     while True:  # each time anew: vectors to start from would make blocks as wide as they are many
         stage = Steps(watch, spent)
-        pairs = plan.solver(operator, k, rng=rng, sketch=sketch, watch=stage)
+        pairs = plan.solver(operator, k, rng=rng, watch=stage)
         spent += pairs.n_products
         total = operator.trace()
         if pairs.values.sum() >= share * total:
@@ -283,17 +215,16 @@ def _expected(values: Array, goal: float, n: int) -> int | None:
     return None if reached == len(later) else k + 1 + reached
 
 
-def _low_end(
-    operator: Centred, sketch: Centred | None, pairs: EigenPairs, *, rng: np.random.Generator
-) -> LowEnd:
+def _negative_part(
+    operator: Centred, pairs: EigenPairs, *, rng: np.random.Generator
+) -> NegativePart:
     if pairs.spectrum is not None:
-        return LowEnd.of_spectrum(pairs.spectrum)
-    return low_end(operator, sketch=sketch, rng=rng)
+        return NegativePart.of_spectrum(pairs.spectrum)
+    return negative_part(operator, rng=rng)
 
 
-def rounding_cut(values: Array, rounding: MatrixRounding, dtype: np.dtype[Any]) -> float:
+def rounding_cut(values: Array, rounding: MatrixRounding, eps: float) -> float:
     """Eigenvalues below this are rounding: of the entries, each for itself, and of the solver (λ₁)."""
-    eps = float(np.finfo(dtype).eps)
     top = float(np.max(values, initial=0.0))
     alone = rounding.largest * np.sqrt(rounding.heaviest * rounding.weight)
     return float(eps * (4.0 * alone + 30.0 * top))

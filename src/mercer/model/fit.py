@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from mercer.operators.sections import FeatureSections
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
     from mercer.model.result import Fit
-    from mercer.planning.problem import Plan
+    from mercer.planning.recipe import Plan
 
 
 def fit_kernel_pca(
@@ -33,19 +34,24 @@ def fit_kernel_pca(
     rng: np.random.Generator,
     weights: Array | None = None,
     watch: Watch = BLIND,
+    engine: Engine[Any] | None = None,
 ) -> Fit:
-    """Kernel PCA of the rows x with a resolved kernel, as planned."""
+    """Kernel PCA of the rows x with a resolved kernel, as planned, on an engine: NumPy if none is given."""
     require_different(x)
     if not kernel.parallel:
         _probe_symmetry(kernel, x)
     if plan.approximation is not None:
-        return fit_approximation(kernel, x, asked, plan=plan, rng=rng, weights=weights, watch=watch)
+        return fit_approximation(
+            kernel, x, asked, plan=plan, rng=rng, weights=weights, watch=watch, engine=engine
+        )
     if isinstance(kernel, Linear) and not isinstance(x, RowSource):
         # The rows themselves can be centred, on either side: exact also far from the origin.
         return fit_linear_pca(x, asked, plan=plan, rng=rng, weights=weights)
     if plan.route == "primal":
         return _fit_primal(kernel, x, asked, plan=plan, rng=rng, weights=weights, watch=watch)
-    return fit_dual(kernel, x, asked, plan=plan, rng=rng, weights=weights, watch=watch)
+    return fit_dual(
+        kernel, x, asked, plan=plan, rng=rng, weights=weights, watch=watch, engine=engine
+    )
 
 
 def _fit_primal(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.operators import SymmetricOperator
-    from mercer.planning.problem import Plan
+    from mercer.planning.recipe import Plan
 
 
 def fit_linear_pca(

@@ -25,7 +25,7 @@ from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import EigenPairs, fixed_signs
-from mercer.solvers.lowend import LowEnd
+from mercer.solvers.negative_part import NegativePart
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mercer.approximations import LowRank
     from mercer.kernels.base import Kernel
     from mercer.model.certificate import Certificate
-    from mercer.planning.problem import Plan
+    from mercer.planning.recipe import Plan
 
 
 def fit_low_rank(
@@ -78,7 +78,7 @@ def fit_low_rank(
         rank_bound=_rank_bound(int(x.shape[0]), low_rank, certificate),
         plan=plan,
         cut=cut,
-        low_end=_low_end(kernel, low_rank),
+        low_end=_negative_part(kernel, low_rank),
         asked=asked,
         weight=seen.moments.weight,
         mean=FeatureMean(_in_sections(low_rank, mean), float(mean @ mean)),
@@ -288,9 +288,9 @@ def _require_reachable(
         raise InputError(msg)
 
 
-def _low_end(kernel: Kernel, low_rank: LowRank) -> LowEnd | None:
+def _negative_part(kernel: Kernel, low_rank: LowRank) -> NegativePart | None:
     """Where validity is not known: what the landmarks show of it."""
     if kernel.why_valid() is not None or not low_rank.projects:
         return None
     values = np.linalg.eigvalsh(core_matrix(kernel, _points(low_rank)))
-    return LowEnd(float(values.min()), float(-values[values < 0].sum()), complete=False)
+    return NegativePart(float(values.min()), float(-values[values < 0].sum()), complete=False)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.engine.numpy import POINTS
 from mercer.engine.passes import map_rows
 from mercer.engine.threads import n_blas_threads
-from mercer.operators.sections import POINTS
 from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
@@ -62,11 +62,16 @@ class Projection:
         """The number of components, k."""
         return int(self.coef.shape[1])
 
-    def __call__(self, x: Rows, out: Array | None = None) -> Array:  # (b, d) -> (b, k)
-        """Scores of the rows x, slice by slice; into `out` where it is given."""
+    def __call__(
+        self, x: Rows, out: Array | None = None, *, n_threads: int | None = None
+    ) -> Array:  # (b, d) -> (b, k)
+        """Scores of the rows x, slice by slice; into `out` where it is given.
+
+        On at most `n_threads` threads: a plan's, during a fit; those that BLAS may use otherwise.
+        """
         if out is None:
             out = np.empty((x.shape[0], self.n_components), dtype=self.coef.dtype)
-        n_threads = self._n_threads(int(x.shape[0]))
+        n_threads = self._n_threads(int(x.shape[0]), n_threads or n_blas_threads())
         width = min(self.sections.width, POINTS)
         rows = max(1, SLICE_BYTES // (width * self.coef.itemsize))
         height = min(4096, max(rows // n_threads, min(rows, SLICE_ROWS)))
@@ -78,12 +83,12 @@ class Projection:
     def _scores(self, rows: Rows) -> Array:
         return self.sections.times(rows, self.coef) - self.offset
 
-    def _n_threads(self, b: int) -> int:
+    def _n_threads(self, b: int, most: int) -> int:
         """As many as have entries enough to make; each of them makes the points ready for its own rows."""
         if not self.sections.parallel:
             return 1
         paying = min(b // ROWS_A_THREAD, b * self.sections.width // ENTRIES_A_THREAD)
-        return max(1, min(n_blas_threads(), paying))
+        return max(1, min(most, paying))
 
     def __repr__(self) -> str:
         return f"Projection({self.sections!r} -> {self.n_components} scores)"

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from mercer.model.certificate import Certificate
     from mercer.model.projection import Projection
     from mercer.model.space import FeatureMean
-    from mercer.planning.problem import Plan
+    from mercer.planning.recipe import Plan
     from mercer.solvers.base import EigenPairs
-    from mercer.solvers.lowend import LowEnd
+    from mercer.solvers.negative_part import NegativePart
 
 # The largest eigenvalue within this factor of the average one: ranking says nothing.
 FLAT = 1.05
@@ -45,7 +45,7 @@ class Fit:
     rank_bound: int  # how many eigenvalues can be non-zero
     plan: Plan
     cut: float  # eigenvalues below this are rounding
-    low_end: LowEnd | None  # None: the kernel is valid by construction
+    low_end: NegativePart | None  # None: the kernel is valid by construction
     asked: int | float | None
     weight: float  # Σw: the number of rows, where they carry no weights
     mean: FeatureMean  # of the training rows, in feature space

@@ -14,9 +14,10 @@ from scipy import sparse
 
 from mercer.approximations.whitening import entry_error
 from mercer.data.rows import take_rows
+from mercer.planning.problem import PROBE_ROWS, spread_over
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
     from mercer.operators import Centred
     from mercer.solvers import EigenPairs
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 UNITS = 2.0
 # Entries of equal rows differ by so many times that, with sums of products in different orders between.
 ALIKE = 4.0
-# Rows whose nearest neighbours among themselves show how entries are rounded.
-PROBE_ROWS = 100
 # Rows whose own values show what a power makes of rounding.
 POWER_ROWS = 32
 
@@ -75,15 +74,15 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
 
     A given matrix is what it is, and a Python function is not called again.
     """
-    unit = UNITS * float(np.finfo(operator.dtype).eps)
+    unit = UNITS * operator.eps
     if kernel.is_precomputed or not kernel.parallel:
         return unit
     if not kernel.shift_invariant:
         # A power multiplies the relative error of a sum of d products by its exponent.
         few = take_rows(x, spread_over(operator.n, POWER_ROWS)).astype(np.float64)
         grown = entry_error(kernel, few) / float(np.finfo(np.float64).eps)
-        unit = max(unit, grown * float(np.finfo(operator.dtype).eps))
-        if operator.dtype == np.float64:
+        unit = max(unit, grown * operator.eps)
+        if operator.eps <= float(np.finfo(np.float64).eps):
             return unit
     chosen = spread_over(operator.n, PROBE_ROWS)
     few = take_rows(x, chosen).astype(np.float64)
@@ -101,11 +100,6 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
     gaps = np.abs(block[i, j] - exact)[np.isfinite(block[i, j])]
     largest = float(np.max(np.abs(operator.gram.diag())))
     return max(unit, float(np.max(gaps, initial=0.0)) / largest if largest > 0.0 else 0.0)
-
-
-def spread_over(n: int, count: int) -> Indices:
-    """Positions of so many rows, from the first to the last, or of all of them."""
-    return np.arange(n) if n <= count else np.linspace(0, n - 1, count).astype(np.intp)
 
 
 def features_moved(trace: float, top: float, unit: float) -> float:

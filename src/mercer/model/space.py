@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.passes import map_rows
-from mercer.operators.sections import POINTS, GivenSections, KernelSections
+from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import numpy as np
 
 from mercer.engine.moments import Moments
 from mercer.engine.passes import fold
-from mercer.engine.threads import n_blas_threads
 from mercer.model.certificate import Certificate
 from mercer.model.linear import require_finite, solve_small
 from mercer.model.projection import Projection, projection_dtype
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer._core.watch import Watch
     from mercer.operators.sections import Sections
-    from mercer.planning.problem import Plan
+    from mercer.planning.recipe import Plan
     from mercer.solvers import EigenPairs
 
 # Rows of one slice at most: the sums of float32 features are continued in float64 from slice to slice.
@@ -46,7 +45,8 @@ def fit_streamed(
     No vector has as many entries as there are rows: the pairs are those of S, and their vectors are the
     axes, each with its largest entry positive. Nothing is left out, so the certificate bounds rounding.
     """
-    moments = stream_moments(sections, x, weights=weights, watch=watch)
+    n_threads = plan.n_threads if sections.parallel else 1
+    moments = stream_moments(sections, x, weights=weights, watch=watch, n_threads=n_threads)
     cut = _rounding(moments, np.dtype(x.dtype))
     scatter = StoredGram(moments.scatter)
     pairs, total = solve_small(scatter, asked, cut=cut, plan=plan, rng=rng)
@@ -96,9 +96,10 @@ def _certificate(moments: Moments, pairs: EigenPairs, rounding: float) -> Certif
     return Certificate("below", _trace(moments), 0.0, rounding + slack)
 
 
-def stream_moments(sections: Sections, x: Rows, *, weights: Array | None, watch: Watch) -> Moments:
+def stream_moments(
+    sections: Sections, x: Rows, *, weights: Array | None, watch: Watch, n_threads: int
+) -> Moments:
     """Weight, mean and scatter of the sections of all rows, merged in the order of the rows."""
-    n_threads = n_blas_threads() if sections.parallel else 1
     height = max(1, min(SLICE_ROWS, SLICE_BYTES // max(1, sections.width * x.dtype.itemsize)))
     step = partial(_moments, sections, weights)
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words

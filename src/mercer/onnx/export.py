@@ -22,7 +22,7 @@ from mercer.onnx.pairwise import nan_where_infinite
 from mercer.onnx.projection import guard, scores, statistics
 
 if TYPE_CHECKING:
-    from mercer.io.prepare import Preparation
+    from mercer.io.preparation import Preparation
     from mercer.kernels import Kernel
     from mercer.onnx.fitted import Fitted
     from mercer.onnx.graph import Value

@@ -3,7 +3,6 @@
 from mercer.operators.base import SymmetricOperator
 from mercer.operators.centred import Centred, minus_mean
 from mercer.operators.dense import StoredGram
-from mercer.operators.rounded import RoundedGram
-from mercer.operators.tiled import TiledGram
+from mercer.operators.gram import Gram
 
-__all__ = ["Centred", "RoundedGram", "StoredGram", "SymmetricOperator", "TiledGram", "minus_mean"]
+__all__ = ["Centred", "Gram", "StoredGram", "SymmetricOperator", "minus_mean"]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from mercer._core.types import Array, Indices
 
 
 class SymmetricOperator(Protocol):
-    """A symmetric n x n matrix that may or may not be stored."""
+    """A symmetric n x n matrix that may or may not be stored.
+
+    A class that inherits from this one has no rough copy and nothing to remember, unless it says so.
+    """
 
     @property
     def n(self) -> int:
@@ -19,17 +22,39 @@ class SymmetricOperator(Protocol):
         ...
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the entries, whatever the precision of the vectors."""
+    def eps(self) -> float:
+        """The relative rounding of an entry, whatever the precision of the vectors."""
         ...
+
+    @property
+    def size(self) -> float:
+        """The norm that the rounding of a product is relative to, where that is above the eigenvalues."""
+        return 0.0
 
     @property
     def minus(self) -> float:
         """A constant that is taken off every entry of the products, not off `diag`."""
-        ...
+        return 0.0
+
+    @property
+    def rough(self) -> SymmetricOperator | None:
+        """A cheaper operator that is nearly the same; None where there is none."""
+        return None
+
+    @property
+    def fills_rough(self) -> bool:
+        """Whether a product with this operator prepares `rough` at no cost.
+
+        The two then differ by the rounding of entries alone, and a solver begins with an exact product.
+        """
+        return False
 
     def matmat(self, v: Array) -> Array:  # (n, k) -> (n, k)
         """K v, in the dtype of v."""
+        ...
+
+    def rows(self, indices: Indices, v: Array) -> Array:  # (m,), (n, k) -> (m, k)
+        """(K v)[indices]: a few rows of a product."""
         ...
 
     def diag(self) -> Array:  # (n,)
@@ -47,3 +72,11 @@ class SymmetricOperator(Protocol):
     def dense(self) -> Array:  # (n, n)
         """The whole matrix as a new array that the caller may overwrite."""
         ...
+
+    def memory(self) -> Array:
+        """What products have shown that later ones rest on, to be written down; empty: nothing."""
+        return np.empty(0)
+
+    def recall(self, memory: Array) -> None:
+        """Go on as the operator that such a memory was taken from."""
+        del memory

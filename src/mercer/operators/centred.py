@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer.operators.base import SymmetricOperator
 from mercer.operators.dense import StoredGram
-from mercer.operators.rounded import RoundedGram
-from mercer.operators.tiled import TiledGram
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
-    from mercer.operators.base import SymmetricOperator
 
 
 def minus_mean(v: Array) -> Array:
@@ -31,7 +29,7 @@ def _require_finite(row_means: Array) -> None:
         raise KernelError(msg)
 
 
-class Centred:
+class Centred(SymmetricOperator):
     """P S K S P: the centred kernel matrix, H K H where all rows count alike.
 
     With weights w, S = diag(√w) and P = I - √w√wᵀ/Σw. Centring at the weighted mean, H = I - 1wᵀ/Σw,
@@ -50,13 +48,12 @@ class Centred:
     what is left of a wide kernel, whose entries hardly differ, round to its size and not to that of K.
     """
 
-    minus = 0.0  # no constant is left to be taken off
-
     def __init__(self, gram: SymmetricOperator, weights: Array | None = None) -> None:
         self.gram = gram
         self.weights = weights  # (n,) float64
         self.roots = None if weights is None else np.sqrt(weights)
         self._row_means: Array | None = None
+        self._rough = None if gram.rough is None else Centred(gram.rough, weights)
 
     @property
     def n(self) -> int:
@@ -64,9 +61,24 @@ class Centred:
         return self.gram.n
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the entries of K."""
-        return self.gram.dtype
+    def eps(self) -> float:
+        """The rounding of an entry of K."""
+        return self.gram.eps
+
+    @property
+    def size(self) -> float:
+        """Before centring the matrix is as large as Σw times its mean: rounding is relative to that."""
+        return self.weight * float(np.max(np.abs(self.offset_means)))
+
+    @property
+    def rough(self) -> Centred | None:
+        """The rough matrix, centred alike; it has row means of its own."""
+        return self._rough
+
+    @property
+    def fills_rough(self) -> bool:
+        """Whether a product with K prepares the rough one."""
+        return self.gram.fills_rough
 
     @property
     def weight(self) -> float:
@@ -85,14 +97,13 @@ class Centred:
             self._row_means = self.gram.matmat(self.shares[:, None])[:, 0]
         return self._row_means
 
-    @property
-    def row_means_so_far(self) -> Array:
-        """The means where a product has brought them, else an empty array: what a later run has to know."""
+    def memory(self) -> Array:
+        """The row means where a product has brought them, else an empty array."""
         return np.empty(0) if self._row_means is None else self._row_means
 
-    @row_means_so_far.setter
-    def row_means_so_far(self, means: Array) -> None:
-        self._row_means = means if len(means) else None
+    def recall(self, memory: Array) -> None:
+        """Take the row means from an earlier run: the next product has as many columns as it had there."""
+        self._row_means = memory if len(memory) else None
 
     @property
     def shares(self) -> Array:
@@ -125,20 +136,10 @@ class Centred:
             product = self.gram.matmat(v)
         return self.project(self.scaled(product))
 
-    def rounds(self, other: SymmetricOperator) -> bool:
-        """Whether this is `other` with rounded entries: its tiles are those that `other` has made."""
-        gram = self.gram
-        return (
-            isinstance(gram, RoundedGram)
-            and isinstance(other, Centred)
-            and gram.exact is other.gram
-        )
-
-    def some_rows(self, indices: Indices, v: Array) -> Array:  # (m,), (n, k) -> (m, k)
-        """(P S K S P v)[indices]: a few rows of a product, of tiles that are made as it is read."""
-        assert isinstance(self.gram, TiledGram)
+    def rows(self, indices: Indices, v: Array) -> Array:
+        """(P S K S P v)[indices]."""
         v = self.scaled(self.project(v))
-        some = self.gram.some_rows(indices, v) - self.offset_means @ v
+        some = self.gram.rows(indices, v) - self.offset_means @ v
         return some if self.roots is None else some * self.roots[indices][:, None]
 
     def diag(self) -> Array:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data.rows import row_slices
-from mercer.engine.threads import share_out
+from mercer.engine.threads import parallel_map
 from mercer.engine.tiles import paying_threads
+from mercer.operators.base import SymmetricOperator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class StoredGram:
+class StoredGram(SymmetricOperator):
     """K in memory. It may hold less precision than the vectors: then they are rounded to it.
 
     A product with a stored matrix is bound by memory traffic, so float32 storage runs at twice the
@@ -28,6 +29,7 @@ class StoredGram:
     matrix: Array  # (n, n)
     n_threads: int = 1
     minus: float = 0.0  # a constant that was taken off every entry
+    rough: SymmetricOperator | None = None
 
     @property
     def n(self) -> int:
@@ -39,18 +41,27 @@ class StoredGram:
         """Precision of the stored entries."""
         return self.matrix.dtype
 
+    @property
+    def eps(self) -> float:
+        """The rounding of a stored entry."""
+        return float(np.finfo(self.dtype).eps)
+
     def matmat(self, v: Array) -> Array:
         """K v, in the dtype of v."""
         rounded = np.ascontiguousarray(v, dtype=self.dtype)
         product = np.empty((self.n, v.shape[1]), dtype=self.dtype)
 
-        def hand(slices: Iterable[slice]) -> None:
+        def work(slices: Iterable[slice]) -> None:
             for i in slices:
                 np.matmul(self.matrix[i], rounded, out=product[i])
 
         n_threads = paying_threads(self.n, self.n_threads)
-        share_out(hand, row_slices(self.n, -(-self.n // n_threads)), n_threads=n_threads)
+        parallel_map(work, row_slices(self.n, -(-self.n // n_threads)), n_threads=n_threads)
         return product.astype(v.dtype, copy=False)
+
+    def rows(self, indices: Indices, v: Array) -> Array:
+        """(K v)[indices]."""
+        return self.matrix[indices] @ v.astype(self.dtype, copy=False)
 
     def diag(self) -> Array:
         """The diagonal of K."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._core.errors import InputError, KernelError
 from mercer.data.rows import RowSource, row_slices
+from mercer.engine.numpy import POINTS, HostRows, NumpyEngine
 from mercer.engine.pairwise import dense, squared_norms
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from mercer.kernels.feature_map import FeatureMap
 
 
-# Points whose kernel values are held at a time.
-POINTS = 2048
+# Whoever asks for a product has cut the rows into slices for threads already.
+SERIAL = NumpyEngine(n_threads=1)
 
 
 class Sections(Protocol):
@@ -101,13 +102,8 @@ class KernelSections:
 
     def times(self, x: Rows, coef: Array) -> Array:
         """k(x, Z) @ coef, a block of points at a time: Z may be all training rows, in memory or not."""
-        if self.width <= POINTS:
-            return self(x) @ coef
-        out = np.zeros((x.shape[0], coef.shape[1]), dtype=coef.dtype)
-        for j in row_slices(self.width, POINTS):
-            points = self.points[j].astype(x.dtype, copy=False)
-            out += self.kernel.tile(x, points) @ coef[j]
-        return out
+        rows = HostRows(x, x.dtype, max(1, x.shape[0]))
+        return SERIAL.times(self.kernel, rows, HostRows(self.points, x.dtype, POINTS), coef)
 
     def diag(self, x: Rows) -> Array:
         """k(x, x)."""

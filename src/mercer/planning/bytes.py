@@ -5,12 +5,20 @@ Everything is named, nothing is measured here; a test holds every bound against 
 
 from __future__ import annotations
 
-from mercer.engine.shifted import RECENT
+from typing import TYPE_CHECKING
 
-FLOAT = 8  # vectors and small problems are float64 on every route
+from mercer.engine.shifted import RECENT
+from mercer.engine.tiles import cached_width, is_roomy, square_tiling
+
+if TYPE_CHECKING:
+    from mercer.planning.problem import Problem
+    from mercer.solvers import Lapack
+
+FLOAT, SINGLE = 8, 4  # vectors and small problems are float64 on every route, sketches float32
 TILES_A_THREAD = 3  # a tile, one temporary of its size, and the rows it is made of
 # Sections of one slice of rows: large enough for the product to run at speed, small beside the model.
 SLICE_BYTES = 32 * 2**20
+TILES_SHARE = 4  # live tiles take at most this part of the budget
 SMALL = 2 * 2**20  # what Python and small arrays take on the way
 
 
@@ -58,3 +66,75 @@ def krylov_bytes(*, n: int, k: int, block: int, room: int, n_threads: int) -> in
     proof = 14 * k + (4 + n_threads) * (k + 1)
     fitted = 4 * k
     return FLOAT * n * (basis + max(product, proof) + fitted) + FLOAT * 4 * basis * basis + SMALL
+
+
+# ── of a problem ────────────────────────────────────────────────────────────
+def tiles_budget(problem: Problem) -> int:
+    """What live tiles may take: one entry at least."""
+    return max(problem.budget_bytes // TILES_SHARE, 16 * problem.n_threads)
+
+
+def roomy_tiles(problem: Problem) -> bool:
+    """Whether there is room for wide tiles, and use for them."""
+    return is_roomy(
+        n_rows=problem.n,
+        budget_bytes=tiles_budget(problem),
+        n_threads=problem.n_threads,
+        d=problem.d,
+    )
+
+
+def tile_width(problem: Problem, itemsize: int) -> int:
+    """The width of tiles of `itemsize` bytes an entry."""
+    return square_tiling(
+        problem.n,
+        itemsize=itemsize,
+        budget_bytes=tiles_budget(problem),
+        n_threads=problem.n_threads,
+        d=0 if problem.precomputed else problem.d,
+    ).width
+
+
+def fastest_width(problem: Problem) -> int:
+    """The width of the float64 tiles that are made fastest, whatever the budget."""
+    roomy = roomy_tiles(problem)
+    fastest = cached_width(FLOAT, problem.d, roomy=roomy, n_threads=problem.n_threads)
+    return min(problem.n, fastest)
+
+
+def live_tiles_bytes(problem: Problem) -> int:
+    """Tiles that live during a product, one a thread, and their rows."""
+    if problem.precomputed:
+        return 0
+    return tile_bytes(
+        n_threads=problem.n_threads,
+        itemsize=FLOAT if problem.dense else 24,  # a sparse product comes with its indices
+        d=problem.d_held,
+        width=fastest_width(problem),
+        in_memory=problem.in_memory,
+    )
+
+
+def rows_bytes(problem: Problem, *, sketch: bool = False) -> int:
+    """The model's own rows, and those made ready for tiles: once in float64, once for a sketch."""
+    if problem.precomputed:
+        return problem.rows_bytes
+    if not problem.dense:  # float32 rows are made float64 for the proof; slices are copies
+        return 3 * problem.rows_bytes
+    ready = ready_rows_bytes(problem, SINGLE if sketch else problem.itemsize)
+    ready += ready_rows_bytes(problem, FLOAT) if sketch else 0
+    return problem.rows_bytes + problem.reading_bytes + ready
+
+
+def ready_rows_bytes(problem: Problem, itemsize: int) -> int:
+    """Rows made ready for tiles of `itemsize` bytes an entry; sparse rows are not."""
+    if not problem.dense:
+        return 0
+    return ready_bytes(n=problem.n, d=problem.d, itemsize=itemsize, in_memory=problem.in_memory)
+
+
+def whole_lapack_bytes(problem: Problem, solver: Lapack) -> int:
+    """LAPACK's matrices, with the rows and tiles that K is made of."""
+    n, itemsize = problem.n, problem.itemsize
+    own = lapack_bytes(n=n, k=problem.k or n, itemsize=itemsize, subset=solver.subset)
+    return own + rows_bytes(problem) + live_tiles_bytes(problem)

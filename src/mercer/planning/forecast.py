@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.data.rows import take_rows
-from mercer.engine.threads import n_blas_threads, single_threaded_blas
-from mercer.engine.tiles import Tiling, cached_width
-from mercer.operators import TiledGram
+from mercer.engine.numpy import NumpyEngine
+from mercer.engine.threads import single_threaded_blas
+from mercer.engine.tiles import cached_width
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
-    from mercer.planning.problem import Plan
+    from mercer.planning.recipe import Plan
 
 # Timing goes on until a quarter of a second is spent on each of at most four questions.
 SPENT = 0.25
@@ -49,14 +49,16 @@ def _krylov(plan: Plan, solver: BlockKrylov, kernel: Kernel, x: Rows, k: int) ->
         n_products, proofs = plan.approximation.refine, 0
     if kernel.is_precomputed:
         return n_products, n_products * 2.0 * n * n * columns * _second_a_flop(x.dtype)
-    itemsize = 4 if plan.sketch else 8 if plan.double else x.dtype.itemsize
-    made, used = _tile_seconds(kernel, x, f"f{itemsize}", columns)
+    recipe = plan.recipe
+    assert recipe is not None  # of a dual problem
+    proved = recipe.proof is not None
+    made, used = _tile_seconds(kernel, x, recipe.dtype, columns)
     first = made + used
-    again = used + (1.0 - (plan.held if plan.storage == "tiles" else 1.0)) * made
-    proof = sum(_tile_seconds(kernel, x, "f8", columns)) if plan.sketch else again
-    if plan.sketch and plan.held >= 1.0:  # the first product makes all tiles, and is the exact one
+    again = used + (1.0 - recipe.share) * made
+    proof = sum(_tile_seconds(kernel, x, "f8", columns)) if proved else again
+    if proved and recipe.share >= 1.0:  # the first product makes all tiles, and is the exact one
         first, proofs = proof, 0
-    entries = 0.5 * n * n / (plan.n_threads or n_blas_threads() if kernel.parallel else 1)
+    entries = 0.5 * n * n / plan.n_threads
     seconds = entries * (first + (n_products - 1) * again)
     basis = 8.0 * n * columns * solver.room(k, n) * n_products * _second_a_flop(np.dtype("f8"))
     return n_products + proofs, seconds + proofs * entries * proof + basis
@@ -68,11 +70,11 @@ def _tile_seconds(kernel: Kernel, x: Rows, dtype: str, columns: int) -> tuple[fl
     width = min(int(x.shape[0]), most)
     some = np.unique(np.linspace(0, int(x.shape[0]) - 1, 2 * width).astype(np.intp))
     rows = take_rows(x, some)
-    gram = TiledGram(kernel, rows, Tiling(len(some), width), dtype=np.dtype(dtype))
+    ready = NumpyEngine().load(rows, kernel, np.dtype(dtype), width=width)
     i, j = slice(0, width), slice(len(some) - width, len(some))
-    tile = gram.kernel.tile(gram.x[i], gram.x[j])
+    tile = kernel.tile(ready[i], ready[j])
     v = np.ones((width, columns), dtype=dtype)
-    made = least_seconds(lambda: gram.kernel.tile(gram.x[i], gram.x[j]))
+    made = least_seconds(lambda: kernel.tile(ready[i], ready[j]))
     used = least_seconds(lambda: (tile @ v, tile.T @ v))
     return made / tile.size, used / tile.size
 
@@ -109,7 +111,7 @@ def _low_rank(plan: Plan, kernel: Kernel, x: Rows) -> tuple[int, float]:
     made, _ = _tile_seconds(kernel, x, x.dtype.str, 1)
     flop = _second_a_flop(np.dtype(x.dtype))
     work = n * m * (made + 2.0 * m * flop) * PASSES + 2.0 * n * m * m * flop
-    return PASSES, work / (n_blas_threads() if kernel.parallel else 1) + 10.0 * m**3 * flop
+    return PASSES, work / plan.n_threads + 10.0 * m**3 * flop
 
 
 def least_seconds(work: Callable[[], object], spent: float = SPENT) -> float:

@@ -1,20 +1,81 @@
-"""What a plan depends on, and what it says: two frozen, printable values."""
+"""What a plan depends on: a few numbers about rows, kernel, engine and memory, all asked before planning."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
 
-from mercer._core.memory import format_bytes, format_seconds
+import numpy as np
+
+from mercer.data.rows import take_rows
+from mercer.engine.base import FLOAT32
+from mercer.kernels import Linear
 
 if TYPE_CHECKING:
-    from mercer.approximations import Approximation
-    from mercer.solvers import Solver
+    from mercer._core.types import Indices, Rows
+    from mercer.data.training import TrainingData
+    from mercer.engine.base import Facts
+    from mercer.kernels.base import Kernel
 
-Route: TypeAlias = Literal["primal", "dual", "low-rank"]
-# How K is held: not at all (LAPACK overwrites it, a map replaces it), whole, or in tiles, of which as
-# many are held as memory allows.
-Storage: TypeAlias = Literal["none", "full", "tiles"]
+# Crossovers, measured on two cores; where each rule stops paying is flat, so round numbers do.
+LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration
+SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
+SMALL_SHARE, SHARE = 25, 12  # k above this part of n: the Krylov basis would grow towards K itself
+
+# Rows of a source up to this share of the budget are read into memory by an exact fit.
+OWN_SHARE = 0.25
+# Rows whose kernel values among themselves show what all are like.
+PROBE_ROWS = 100
+
+
+def lapack_share(n: int) -> int:
+    """The s of the n/s components up to which iterating is quicker than LAPACK.
+
+    LAPACK's n³ is the dearer the larger n, and up to `SMALL_ROWS` iterating goes on to more digits.
+    """
+    return SMALL_SHARE if n <= SMALL_ROWS else SHARE
+
+
+class Ownership(Enum):
+    """Whose rows a fit works on, and what becomes of them."""
+
+    SEEN = "seen"  # the caller's, in memory, of which the model keeps nothing
+    BORROWED = (
+        "borrowed"  # the caller's: a model that keeps them copies them when its tiles are gone
+    )
+    COPIED = "copied"  # our own copy, made before the fit: somebody might write into them
+    LOADED = "loaded"  # read from a source into memory
+    STREAMED = "streamed"  # they stay in their source, and are read slice by slice
+
+    @classmethod
+    def of(
+        cls, data: TrainingData, kernel: Kernel, *, exact: bool, copied: bool, budget: int
+    ) -> Ownership:
+        """Decided once. An exact model keeps its rows, and the caller may change his."""
+        if not data.in_memory:
+            return cls.LOADED if exact and _loads(kernel, data, budget) else cls.STREAMED
+        if copied:
+            return cls.COPIED
+        return cls.BORROWED if exact and not kernel.is_precomputed else cls.SEEN
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the rows, or a copy of them, are the model's own in the end."""
+        return self in (Ownership.BORROWED, Ownership.COPIED, Ownership.LOADED)
+
+
+def _loads(kernel: Kernel, data: TrainingData, budget: int) -> bool:
+    """Whether an exact fit reads the rows of a source into memory.
+
+    It does where they take a small part of the budget: the model then owns its rows, and does not care
+    what becomes of the file. And it has to where slices can't be had in any order (batches), or where
+    the rows themselves are the dual problem (a linear kernel with more columns than rows).
+    """
+    wide = isinstance(kernel, Linear) and data.d >= data.n
+    small = data.n_bytes <= OWN_SHARE * budget
+    streams = kernel.map_dimension(data.d) is not None and not wide
+    return small or wide or not (data.rows.random_access or streams)
 
 
 @dataclass(frozen=True)
@@ -30,7 +91,6 @@ class Problem:
     rows_bytes: int = 0  # what the model itself keeps of the rows
     from_source: bool = False  # rows are read from a source, slice by slice
     reading_bytes: int = 0  # what the source holds while it is read: a batch, a row group
-    in_memory: bool = True  # whether the dual side has its rows in memory, from a source or not
     dense: bool = True  # False: a sparse matrix
     numbers_a_row: int | None = None  # that a row takes in memory; None: d
     map_dimension: int | None = None  # of the kernel's explicit map, where there is one
@@ -39,6 +99,56 @@ class Problem:
     linear: bool = False  # PCA itself: there is no kernel to approximate
     costly: bool = False  # a user's Python function: no entry is computed twice
     fits_single: bool = True  # float32 holds the kernel's values on these rows
+    has_single: bool = True  # the engine makes tiles in float32
+    engine: str = "numpy"
+
+    @classmethod
+    def of(
+        cls,
+        data: TrainingData,
+        kernel: Kernel,
+        n_components: int | float | None,
+        *,
+        facts: Facts,
+        budget: int,
+        ownership: Ownership = Ownership.SEEN,
+        forms_k: bool = True,
+        linear: bool = False,
+    ) -> Problem:
+        """Everything that can change a choice, asked of the rows, a resolved kernel and the engine.
+
+        ``forms_k`` is whether entries of K may be made: no approximation was asked for. ``linear``: the rows
+        are their own features, as in PCA itself.
+        """
+        streamed = ownership is Ownership.STREAMED
+        # Rows of batches that are not loaded are read once, for an explicit map: no entry of K is made.
+        forms_k = forms_k and not linear and (not streamed or data.rows.random_access)
+        return cls(
+            n=data.n,
+            d=data.d,
+            n_components=n_components,
+            itemsize=data.itemsize,
+            budget_bytes=budget,
+            n_threads=facts.lanes if kernel.parallel else 1,
+            rows_bytes=data.n_bytes if ownership.is_kept else 0,
+            from_source=streamed,
+            reading_bytes=data.reading_bytes,
+            dense=not data.is_sparse,
+            numbers_a_row=None if kernel.tree().densifies else data.numbers_a_row,
+            map_dimension=kernel.map_dimension(data.d),
+            shift_invariant=kernel.shift_invariant and not data.is_sparse,
+            precomputed=kernel.is_precomputed,
+            linear=linear,
+            costly=not kernel.parallel,
+            has_single=FLOAT32 in facts.precisions,
+            fits_single=not forms_k or fits_single(kernel, data.rows),
+            engine=facts.name,
+        )
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the dual side has its rows in memory, from a source or not."""
+        return not self.from_source
 
     @property
     def d_held(self) -> int:
@@ -46,9 +156,28 @@ class Problem:
         return self.d if self.numbers_a_row is None else self.numbers_a_row
 
     @property
+    def dtype(self) -> str:
+        """The precision of the rows."""
+        return f"float{8 * self.itemsize}"
+
+    @property
     def k(self) -> int | None:
         """Components asked for, where that is a number."""
         return self.n_components if isinstance(self.n_components, int) else None
+
+    @property
+    def is_double(self) -> bool:
+        """Whether entries are made in float64, whatever the rows are.
+
+        Where float32 can't hold them, where the engine has none, and of few rows, which no sketch is proved
+        for: the eigenvalues of a wide kernel are far below its entries, and drown in their rounding.
+        """
+        return not self.precomputed and (self.n <= SMALL_ROWS or not self.is_single)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether tiles may be float32."""
+        return self.fits_single and self.has_single
 
     @property
     def is_share(self) -> bool:
@@ -56,73 +185,31 @@ class Problem:
         return self.n_components is not None and self.k is None
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Which problem is solved, how, in how many bytes, and why."""
+# ── probes of the kernel on a few rows ──────────────────────────────────────
+def spread_over(n: int, count: int) -> Indices:
+    """Positions of so many rows, from the first to the last, or of all of them."""
+    return np.arange(n) if n <= count else np.linspace(0, n - 1, count).astype(np.intp)
 
-    route: Route
-    solver: Solver
-    storage: Storage
-    n_bytes: int
-    reasons: tuple[str, ...] = field(default=())
-    # A share of the variance may need more components than Krylov pays for, or than memory holds.
-    lapack_fits: bool = True
-    most_components: int = 2**63
-    # Of the tile loop: precision of its tiles, whether products iterate on float32 tiles that float64
-    # ones prove, and the bytes of tiles that are kept between products.
-    width: int = 0
-    sketch: bool = False
-    double: bool = False  # entries in float64, though the rows are float32
-    hold_bytes: int = 0
-    held: float = 0.0  # the share of all tiles that hold_bytes are
-    packed: bool = False  # tiles are held in sixteen bits
-    sliced: bool = False  # the proof makes its rows ready slice by slice
-    n_threads: int = 0  # that make tiles; 0: not decided here
-    approximation: Approximation | None = None
-    # What a calibration adds (`mercer.planning.forecast`).
-    n_products: int | None = None
-    seconds: float | None = None
-    # What follows the fit: the pre-image as one would write it, its bytes and those that the fit
-    # keeps, its seconds. `n_bytes` and `seconds` are those of both.
-    preimage: str | None = None
-    preimage_bytes: int = 0
-    preimage_seconds: float | None = None
 
-    def __str__(self) -> str:
-        how = repr(self.solver if self.approximation is None else self.approximation)
-        lines = [
-            f"{self.route} route, {how}, {self._held_text()}, at most {format_bytes(self.n_bytes)}"
-        ]
-        if self.n_products is not None and self.seconds is not None:
-            many = self.n_products != 1
-            what = f"product{'s' if many else ''}"
-            if self.route != "dual":
-                what = f"pass{'es' if many else ''} over the rows"
-            lines.append(
-                f"  about {self.n_products} {what}, {format_seconds(self.seconds)} expected"
-            )
-        if self.preimage is not None:
-            text = f"  then the pre-image, {self.preimage}: at most {format_bytes(self.preimage_bytes)}"
-            if self.preimage_seconds is not None:
-                text += f", {format_seconds(self.preimage_seconds)} of these expected"
-            lines.append(text)
-        return "\n".join([*lines, *(f"  - {reason}" for reason in self.reasons)])
+def probe_rows(x: Rows) -> Rows:
+    """A few rows, spread over all."""
+    n = int(x.shape[0])
+    if n <= PROBE_ROWS and isinstance(x, np.ndarray):
+        return x
+    return take_rows(x, spread_over(n, PROBE_ROWS))
 
-    def _threads_text(self) -> str:
-        return f", {self.n_threads} threads" if self.n_threads > 1 else ""
 
-    def _held_text(self) -> str:
-        if self.route != "dual":
-            return "explicit map" if self.route == "primal" else "K never formed"
-        if self.storage != "tiles":
-            return "K stored" if self.storage == "full" else "K formed once"
-        kind = "tiles"
-        if self.sketch:
-            how = "checked" if self.held >= 1.0 else "proved"
-            kind = f"{'16-bit' if self.packed else 'float32'} tiles, {how} in float64"
-        where = f"{kind} ({self.width} wide{self._threads_text()})"
-        if self.held >= 1.0:
-            return f"half of K held as {where}"
-        if self.held > 0.0:
-            return f"K in {where}, {self.held:.0%} of them held"
-        return f"K in {where}, none stored"
+def fits_single(kernel: Kernel, x: Rows) -> bool:
+    """Whether float32 holds the kernel's values, from some rows: a kernel of distances is bounded.
+
+    K is made, held and multiplied otherwise where it does not. Of few rows K is made in float64 in any case,
+    and the values of a user's function and of a matrix are what they are.
+    """
+    if int(x.shape[0]) <= SMALL_ROWS or kernel.is_precomputed or not kernel.parallel:
+        return True
+    few = probe_rows(x).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = float(np.max(np.abs(kernel.tile(few, few))))
+    # Sums over a row have to fit too, and small values must not vanish beside the smallest float32.
+    single = np.finfo(np.float32)
+    return 1e6 * float(single.tiny) < largest < float(single.max) / (1e3 * int(x.shape[0]))

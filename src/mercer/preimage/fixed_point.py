@@ -10,9 +10,10 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.spelling import spelled
 from mercer.data.rows import row_slices
+from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
 from mercer.kernels.slopes import radial_slope
-from mercer.operators.sections import POINTS, KernelSections
+from mercer.operators.sections import KernelSections
 from mercer.preimage.search import Search, otherwise
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ class EigenPairs:
     """Eigenvalues (descending), their vectors, and the products that prove them.
 
     ``products`` is A @ vectors for the operator A that was asked about: with it the residuals are free,
-    so evidence is never optional. Where a sketch has multiplied a part of them, ``unseen`` bounds how
+    so evidence is never optional. Where a rough operator has multiplied a part of them, ``unseen`` bounds how
     far they may be off, from rows of A that were drawn for it (below a thousandth of what the
     residual may be, it is left out). ``rounding`` bounds what no product shows: how far rounding has
     moved the matrix itself, and the pairs on their way into the precision they are handed out in.
@@ -36,7 +36,7 @@ class EigenPairs:
     values: Array  # (k,)
     vectors: Array  # (n, k)
     products: Array  # (n, k)
-    n_products: int = 0  # block products with the operator or its sketch
+    n_products: int = 0  # block products with the operator or its rough copy
     status: Status = Status.CONVERGED
     spectrum: Array | None = None  # (n,) all eigenvalues, where the solver saw them
     unseen: Array | None = None  # (k,) how far a product may be off
@@ -136,13 +136,12 @@ class Solver(Params, ABC):
         k: int,
         *,
         rng: np.random.Generator,
-        sketch: SymmetricOperator | None = None,
         start: Array | None = None,
         watch: Watch = BLIND,
     ) -> EigenPairs:
         """The k largest eigenpairs of `operator`.
 
-        ``sketch`` is a cheaper operator that is nearly the same; the answer is always proved
-        against ``operator``. ``start`` holds vectors near the ones sought. ``watch`` is told of each
-        product, and may hold the state in which an earlier run was cut off.
+        ``operator.rough`` may do most of the work; the answer is always proved against ``operator``.
+        ``start`` holds vectors near the ones sought. ``watch`` is told of each product, and may hold the
+        state in which an earlier run was cut off.
         """

@@ -52,12 +52,11 @@ class Lapack(Solver):
         k: int,
         *,
         rng: np.random.Generator,
-        sketch: SymmetricOperator | None = None,
         start: Array | None = None,
         watch: Watch = BLIND,
     ) -> EigenPairs:
         """The k largest eigenpairs, and the spectrum when all of it was computed."""
-        del rng, sketch, start  # nothing random, nothing to start from
+        del rng, start  # nothing random, nothing to start from
         k = min(k, operator.n)
         values, vectors = self._solve(operator, k)
         spectrum = values if len(values) == operator.n else None
@@ -72,7 +71,7 @@ class Lapack(Solver):
         )
         watch.step(1, 1, "products", float(np.max(pairs.residuals, initial=0.0)))
         # LAPACK is exact on the matrix it was given; rounding in that matrix can still be too much.
-        if np.max(pairs.residuals, initial=0.0) > float(np.finfo(operator.dtype).eps) ** 0.5:
+        if np.max(pairs.residuals, initial=0.0) > operator.eps**0.5:
             return replace(pairs, status=Status.STAGNATED)
         return pairs
 

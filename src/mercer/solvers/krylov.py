@@ -13,11 +13,10 @@ from mercer._core.spelling import spelled
 from mercer._core.status import Status
 from mercer._core.watch import BLIND, Steps
 from mercer.engine.threads import single_threaded_blas
-from mercer.operators.centred import Centred
 from mercer.solvers.base import EigenPairs, Solver
 from mercer.solvers.basis import KrylovBasis
 from mercer.solvers.refine import MAX_REFINEMENTS, refine
-from mercer.solvers.run import KrylovRun, Looks
+from mercer.solvers.run import ConvergenceSchedule, KrylovRun
 from mercer.solvers.spot import spot_checked
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from mercer._core.watch import State, Watch
     from mercer.operators.base import SymmetricOperator
 
-# Iterating on a float32 sketch further than this would only sharpen the sketch's own rounding.
-SKETCH_TOL = 3e-7
+# Iterating on a rough operator further than this would only sharpen its own rounding.
+ROUGH_TOL = 3e-7
 # Wider blocks gain little speed in the product, and the small problems grow with the basis.
 MAX_BLOCK = 48
 # Enough for a random block to turn towards a large eigenvalue that was missed.
@@ -101,7 +100,6 @@ class BlockKrylov(Solver):
         k: int,
         *,
         rng: np.random.Generator,
-        sketch: SymmetricOperator | None = None,
         start: Array | None = None,
         watch: Watch = BLIND,
     ) -> EigenPairs:
@@ -111,12 +109,13 @@ class BlockKrylov(Solver):
         # Operators bring their own threads. Those of a threaded BLAS keep spinning for some 30 ms
         # after each call and would take the cores away from them.
         with single_threaded_blas():
-            if sketch is None:
+            rough = operator.rough
+            if rough is None:
                 return self._proved(operator, operator, k, rng=rng, start=start, watch=watch)
-            pairs = self._proved(operator, sketch, k, rng=rng, start=start, watch=watch)
+            pairs = self._proved(operator, rough, k, rng=rng, start=start, watch=watch)
             if pairs.status in (Status.CONVERGED, Status.STOPPED):
                 return pairs
-            # The sketch is too rough for this tolerance: go on with the operator, from where we are.
+            # It is too rough for this tolerance: go on with the operator, from where we are.
             rest = Steps(watch, pairs.n_products)
             again = self._proved(operator, operator, k, rng=rng, start=pairs.vectors, watch=rest)
             return replace(again, n_products=pairs.n_products + again.n_products)
@@ -133,31 +132,32 @@ class BlockKrylov(Solver):
     ) -> EigenPairs:
         """Iterate on `work`, prove (and where it takes little, refine) on `operator`.
 
-        Where both have the same tiles to make, the operator makes them: its first product is exact, all
-        others are corrections of it, and a few rows show whether their rounding matters.
+        Where a product with the operator prepares its rough copy, the first product is exact, all others are
+        corrections of it, and a few rows show whether their rounding matters.
         """
-        shares_tiles = isinstance(work, Centred) and work.rounds(operator)
-        tol = self.tol if work is operator else max(self.tol, SKETCH_TOL)
-        tol = max(0.5 * tol, SKETCH_TOL) if shares_tiles else tol  # the rest is room for rounding
+        rough = None if work is operator else work
+        filled = rough is not None and operator.fills_rough
+        tol = self.tol if rough is None else max(self.tol, ROUGH_TOL)
+        tol = max(0.5 * tol, ROUGH_TOL) if filled else tol  # the rest is room for rounding
         state = watch.resume()
         if state is None:
             run = self._begun(work, k, tol, rng=rng, start=start)
-            run.basis.multiply(operator if shares_tiles else work)
-            run.basis.n_exact = run.basis.size if shares_tiles else 0
+            run.basis.multiply(operator if filled else work)
+            run.basis.n_exact = run.basis.size if filled else 0
         else:
             run = KrylovRun.resumed(state, tol)
             rng.bit_generator.state = state["rng"]
-            _restore(state, operator, work)
+            # Their next products have the same columns as they would have had, and round alike.
+            operator.recall(state["means"])
+            work.recall(state["work_means"])
         status = self._iterate(run, operator, work, k, rng=rng, watch=watch)
-        if shares_tiles and status is Status.CONVERGED:
-            assert isinstance(operator, Centred)
+        if filled and status is Status.CONVERGED:
             pairs = spot_checked(operator, run.basis, k, tol=self.tol, rng=rng)
             if pairs.status.ok:
                 return pairs
         # Who is asked to stop proves what there is, and no more.
         most = 0 if status is Status.STOPPED else MAX_REFINEMENTS
-        sketch = None if work is operator else work
-        pairs = refine(operator, run.basis, k, tol=self.tol, sketch=sketch, watch=watch, most=most)
+        pairs = refine(operator, run.basis, k, tol=self.tol, rough=rough, watch=watch, most=most)
         return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
     def check(self) -> None:
@@ -200,9 +200,8 @@ class BlockKrylov(Solver):
         room = min(n, max(self.room(k, n), k + 2 * width))
         basis = KrylovBasis(n, room + width)
         basis.append(first, rng=rng)
-        return KrylovRun(
-            basis, Looks(tol, self.products(k, n)), None if block < k else np.empty(0), room
-        )
+        schedule = ConvergenceSchedule(tol, self.products(k, n))
+        return KrylovRun(basis, schedule, None if block < k else np.empty(0), room)
 
     def _iterate(
         self,
@@ -216,13 +215,13 @@ class BlockKrylov(Solver):
     ) -> Status:
         """Product after product, until every residual is within the tolerance."""
         basis, block = run.basis, self.width(k, operator.n)
-        floor = NOISE * float(np.finfo(work.dtype).eps)
+        floor = NOISE * work.eps
         while True:
             watch.keep(lambda: _state(run, operator, work, rng))
             if basis.n_products >= self.max_products:
                 return Status.MAX_PRODUCTS
             ended = self._advance(run, k, block, floor=floor, rng=rng)
-            if watch.step(basis.n_products, run.looks.expected, "products", run.looks.worst):
+            if watch.step(basis.n_products, run.schedule.expected, "products", run.schedule.worst):
                 ended = ended or Status.STOPPED
             if ended is not None:
                 return ended
@@ -235,23 +234,23 @@ class BlockKrylov(Solver):
         self, run: KrylovRun, k: int, block: int, *, floor: float, rng: np.random.Generator
     ) -> Status | None:
         """After a product: look at the residuals when that is due; say when it is over."""
-        basis, looks = run.basis, run.looks
+        basis, schedule = run.basis, run.schedule
         product, exhausted = basis.n_products, basis.next_width == 0
-        if basis.size < k and basis.is_spent(looks.tol):
+        if basis.size < k and basis.is_spent(schedule.tol):
             # Fewer than k have an eigenvalue to speak of: any vectors will do for the others.
             basis.inject(block, rng=rng)
-        elif basis.size >= k and (exhausted or looks.is_due(product)):
+        elif basis.size >= k and (exhausted or schedule.is_due(product)):
             values = basis.ritz(k)[0]
-            worst = looks.tol * basis.excess(k, looks.tol, floor)
-            looks.saw(product, worst)
-            if worst <= looks.tol:
-                if run.settled is not None and _same(values, run.settled, looks.tol):
+            worst = schedule.tol * basis.excess(k, schedule.tol, floor)
+            schedule.saw(product, worst)
+            if worst <= schedule.tol:
+                if run.settled is not None and _same(values, run.settled, schedule.tol):
                     return Status.CONVERGED
                 # A block narrower than k may have missed copies of an eigenvalue that is repeated
                 # more often than that. Look outside of the Krylov space before believing it.
                 run.settled = values
                 basis.inject(block, rng=rng)
-                looks.wait(product, CONFIRMING_PRODUCTS)
+                schedule.wait(product, CONFIRMING_PRODUCTS)
         # Nothing outside is left: the answer is exact.
         return Status.CONVERGED if basis.next_width == 0 else None
 
@@ -287,19 +286,8 @@ def _state(
     run: KrylovRun, operator: SymmetricOperator, work: SymmetricOperator, rng: np.random.Generator
 ) -> State:
     """All that a later call needs to go on as this one would have."""
-    own = {
-        name: who.row_means_so_far
-        for name, who in (("means", operator), ("work_means", work))
-        if isinstance(who, Centred)
-    }
+    own = {"means": operator.memory(), "work_means": work.memory()}
     return {**run.state(), **own, "rng": rng.bit_generator.state}
-
-
-def _restore(state: State, operator: SymmetricOperator, work: SymmetricOperator) -> None:
-    """Both operators as they were: their next products have the same columns, and round alike."""
-    for name, who in (("means", operator), ("work_means", work)):
-        if isinstance(who, Centred):
-            who.row_means_so_far = state[name]
 
 
 def _stirred(start: Array, *, rng: np.random.Generator) -> Array:

@@ -1,4 +1,4 @@
-"""Proof and refinement: Ritz pairs of a sketch become eigenpairs of the operator itself."""
+"""Proof and refinement: Ritz pairs of a rough operator become eigenpairs of the exact one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_REFINEMENTS = 8
 MOST_FLOOR = 1e-4
-# Of what a residual may be, what the rounding of a sketch may add to it unseen. A residual may be a
+# Of what a residual may be, what the rounding of a rough operator may add to it unseen. A residual may be a
 # thousandth of its eigenvalue at most, so scores, products over √λ, are off by a millionth at most.
 SLACK = 1e-3
 
@@ -29,7 +29,7 @@ def refine(
     k: int,
     *,
     tol: float,
-    sketch: SymmetricOperator | None = None,
+    rough: SymmetricOperator | None = None,
     watch: Watch = BLIND,
     most: int = MAX_REFINEMENTS,
 ) -> EigenPairs:
@@ -39,16 +39,16 @@ def refine(
     of value μ the residual is divided by λ - μ, and outside of the basis, where the eigenvalues are
     small beside λ, by λ. A Rayleigh-Ritz step over old vectors and corrections does the rest.
 
-    Corrections are small, so a sketch multiplies them well enough: when it errs by ε on a unit vector,
-    and the correction is δ long, the product that proves the pair is off by εδ. How much the sketch
-    errs is seen from the first product; where εδ is not far below what the pair's residual may be, the
-    operator itself multiplies corrections from there on.
+    Corrections are small, so the rough operator that has multiplied the basis is good enough for them:
+    when it errs by ε on a unit vector, and the correction is δ long, the product that proves the pair is off
+    by εδ. How much it errs is seen from the first product; where εδ is not far below what the pair's residual
+    may be, the operator itself multiplies corrections from there on.
     """
     _, coordinates = basis.ritz(k)
     u: Array = basis.q @ coordinates  # (n, k)
     product = operator.matmat(u)
     error = 0.0
-    if sketch is not None and most > 0:
+    if rough is not None and most > 0:
         error = float(np.linalg.norm(product - basis.images(coordinates), axis=0).max(initial=0.0))
     values, u, p = _rayleigh_ritz(u, product)
     n_products = basis.n_products + 1
@@ -61,12 +61,12 @@ def refine(
         if fresh.shape[1] == 0:
             break
         found = None
-        if sketch is not None:
-            found, lengths = _corrected(u, p, fresh, sketch.matmat(fresh), k)
+        if rough is not None:
+            found, lengths = _corrected(u, p, fresh, rough.matmat(fresh), k)
             n_products += 1
             allowed = allowed_residuals(found[0], tol) * abs(float(found[0][0]))
             if np.any(error * lengths > SLACK * allowed):
-                found = sketch = None
+                found = rough = None
         if found is None:
             found, _ = _corrected(u, p, fresh, operator.matmat(fresh), k)
             n_products += 1
@@ -87,14 +87,10 @@ def _excess(operator: SymmetricOperator, values: Array, u: Array, p: Array, tol:
 
 def rounding_floor(operator: SymmetricOperator, values: Array) -> float:
     """The residual that rounding in the operator's own precision leaves."""
-    means = getattr(operator, "offset_means", None)
     scale = float(np.max(np.abs(values), initial=0.0))
     if scale == 0.0:
         return 1.0
-    # Before centring the matrix is as large as n times its mean: rounding is relative to that.
-    weight = float(getattr(operator, "weight", operator.n))
-    size = scale if means is None else max(scale, weight * float(np.max(np.abs(means))))
-    product = 16.0 * float(np.finfo(operator.dtype).eps) * size / scale
+    product = 16.0 * operator.eps * max(scale, operator.size) / scale
     # The projected problem is float64 whatever the operator is. Its eigenvectors, and the sums of up to n
     # terms that rotate by them, are off by some √n units (errors of both signs); other BLAS, other sums.
     rotation = 4.0 * np.sqrt(operator.n) * float(np.finfo(np.float64).eps)
@@ -114,7 +110,7 @@ def _corrected(
 ) -> tuple[tuple[Array, Array, Array], Array]:
     """The top k over vectors and corrections, their products, and how long each one's correction is."""
     # fᵀA u is taken from the proved products p alone: from the images of f it would be as rough as
-    # the sketch they may come from, and it is what the whole correction rests on.
+    # the operator they may come from, and it is what the whole correction rests on.
     coupling, own = fresh.T @ p, fresh.T @ images
     top = u.T @ p
     small = np.block([[0.5 * (top + top.T), coupling.T], [coupling, 0.5 * (own + own.T)]])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mercer._core.watch import State
 
 
-class Looks:
+class ConvergenceSchedule:
     """Says after which products a look at the residuals is due.
 
     Each look solves the projected problem. The residuals fall geometrically, so after two looks the
@@ -62,7 +62,7 @@ class KrylovRun:
     """Where an iteration stands after a product."""
 
     basis: KrylovBasis
-    looks: Looks
+    schedule: ConvergenceSchedule
     settled: Array | None  # Ritz values to be confirmed; empty: no need; None: not there yet
     room: int  # columns before a restart
 
@@ -70,7 +70,7 @@ class KrylovRun:
         """Arrays (views) and plain numbers by name."""
         return {
             **self.basis.state(),
-            "looks": self.looks.state(),
+            "looks": self.schedule.state(),
             "is_settled": self.settled is not None,
             "settled": np.empty(0) if self.settled is None else self.settled,
             "restart_at": self.room,
@@ -79,8 +79,8 @@ class KrylovRun:
     @classmethod
     def resumed(cls, state: State, tol: float) -> KrylovRun:
         """The run that such a state was taken from."""
-        looks = Looks(tol, state["looks"]["expected"])
-        looks.restore(state["looks"])
+        schedule = ConvergenceSchedule(tol, state["looks"]["expected"])
+        schedule.restore(state["looks"])
         settled = np.asarray(state["settled"]) if state["is_settled"] else None
         basis = KrylovBasis.restored(state)
-        return cls(basis, looks, settled, state["restart_at"])
+        return cls(basis, schedule, settled, state["restart_at"])

@@ -1,4 +1,4 @@
-"""Spot checks: what the rounding of a sketch has added to Ritz pairs, from a few rows drawn at random."""
+"""Spot checks: what rough products have added to Ritz pairs, from a few rows drawn at random."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mercer.solvers.refine import rounding_floor
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.operators.centred import Centred
+    from mercer.operators.base import SymmetricOperator
     from mercer.solvers.basis import KrylovBasis
 
 ROWS = 256  # a tenth or so of what is looked for, for a percent of a product
@@ -26,11 +26,16 @@ SCORES = 1e-5
 
 
 def spot_checked(
-    operator: Centred, basis: KrylovBasis, k: int, *, tol: float, rng: np.random.Generator
+    operator: SymmetricOperator,
+    basis: KrylovBasis,
+    k: int,
+    *,
+    tol: float,
+    rng: np.random.Generator,
 ) -> EigenPairs:
-    """Ritz pairs of a basis whose first block the operator itself has multiplied, and a sketch the others.
+    """Ritz pairs of a basis whose first block the operator itself has multiplied, and a rough one the others.
 
-    With u = Q₁s₁ + Q₂s₂ the product A Q₁ is exact, and that of Q₂ is off by E Q₂ for a sketch A - E. When
+    With u = Q₁s₁ + Q₂s₂ the product A Q₁ is exact, and that of Q₂ is off by E Q₂ for a rough A - E. When
     the first block is near the vectors sought, s₂ is short: E Q₂s₂ is a rounding error of a correction (of
     all of u after a restart). Its size is not assumed but seen, on rows of A u that are computed for it.
     Status.STAGNATED means that it is too large, and that a whole product is to prove the pairs.
@@ -46,7 +51,7 @@ def spot_checked(
 
 
 def _unseen(
-    operator: Centred,
+    operator: SymmetricOperator,
     u: Array,  # (n, k)
     products: Array,  # (n, k)
     *,
@@ -61,7 +66,7 @@ def _unseen(
     """
     n, k = u.shape
     if n <= ROWS + LARGEST * k:  # few enough to look at them all
-        return TWICE * np.linalg.norm(operator.some_rows(np.arange(n), u) - products, axis=0)
+        return TWICE * np.linalg.norm(operator.rows(np.arange(n), u) - products, axis=0)
     sizes = np.abs(u)
     largest = np.unique(np.argpartition(sizes, n - LARGEST, axis=0)[n - LARGEST :])
     chances = 1.0 / n + (sizes**2).sum(axis=1) / k + (sizes / sizes.sum(axis=0)).sum(axis=1) / k
@@ -69,6 +74,6 @@ def _unseen(
     chances /= chances.sum()
     drawn = rng.choice(n, ROWS, p=chances)
     rows = np.concatenate([largest, drawn])
-    gap = operator.some_rows(rows, u) - products[rows]  # (m, k)
+    gap = operator.rows(rows, u) - products[rows]  # (m, k)
     counts = np.concatenate([np.ones(len(largest)), 1.0 / (ROWS * chances[drawn])])
     return np.asarray(TWICE * np.sqrt(counts @ gap**2))

@@ -19,10 +19,10 @@ from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.operators.sections import KernelSections
-from mercer.planning.problem import Plan
+from mercer.planning.recipe import Plan
 from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
-from mercer.solvers.lowend import LowEnd
+from mercer.solvers.negative_part import NegativePart
 from mercer.stream.batch import Batch, grown, require_positive, row_weights
 from mercer.stream.dictionary import Dictionary
 
@@ -222,9 +222,9 @@ class Stream:
             pairs,
             total,
             rank_bound=self._rank_bound(),
-            plan=Plan("low-rank", solver, "none", n_bytes, (reason,)),
+            plan=Plan("low-rank", solver, None, n_bytes, (reason,)),
             cut=cut,
-            low_end=self._low_end(),
+            low_end=self._negative_part(),
             asked=asked,
             weight=self.moments.weight,
             mean=FeatureMean(
@@ -245,12 +245,12 @@ class Stream:
     def _is_valid(self) -> bool:
         return self.dictionary.kernel.why_valid() is not None
 
-    def _low_end(self) -> LowEnd | None:
+    def _negative_part(self) -> NegativePart | None:
         """Where validity is not known: what the landmarks show of it."""
         if self._is_valid:
             return None
         lower = self.dictionary.lower
-        return LowEnd(float(np.linalg.eigvalsh(lower @ lower.T)[0]), 0.0, complete=False)
+        return NegativePart(float(np.linalg.eigvalsh(lower @ lower.T)[0]), 0.0, complete=False)
 
     def _projection(self, axes: Array) -> Projection:  # (m, k)
         coef, offset = self.dictionary.whiten @ axes, self.moments.mean @ axes

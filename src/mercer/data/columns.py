@@ -12,7 +12,7 @@ from mercer._core.errors import DataError, quoted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mercer.io.table import Kind, Reading
+    from mercer.data.table import Kind, Reading
 
 SHOWN = 20  # names that an error lists
 

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from copy import copy
-from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mercer._core.errors import DataError, nearest, quoted
+from mercer._core.errors import DataError, quoted
+from mercer.data.columns import Layout, layout_of
 from mercer.data.rounding import warn_rounded
-from mercer.io.formats import FORMATS, format_of
-from mercer.io.layout import Layout, layout_of
-from mercer.io.spool import spooled
+from mercer.data.rows import float_dtype, require_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mercer._core.types import Array
-    from mercer.io.spool import Spool
+    from mercer.data.files import Stamp
+    from mercer.data.spool import Spool
 
 Kind = Literal["number", "category"]
 ROUNDED = "rounded numbers"  # a subject of `TableFile.told`
@@ -124,17 +121,26 @@ class TableFile(ABC):
     """
 
     source: str
+    stamp: Stamp  # of the files, set by whoever opens them
     n_rows: int | None = None
     dtype: np.dtype[Any] = np.dtype(np.float64)
     named: bool = True
     image_shape: tuple[int, int] | None = None
 
-    def __init__(self, source: str, names: Sequence[str], reading: Reading) -> None:
+    def __init__(
+        self,
+        source: str,
+        names: Sequence[str],
+        reading: Reading,
+        *,
+        roles: Reading | None = None,  # of columns, where the file has its own ideas of them
+        notes: Iterable[str] = (),
+    ) -> None:
         self.source, self.reading = source, reading
         self.names = tuple(names)  # of all columns of the file, features or not
-        self.notes: list[str] = []
-        self.told: set[str] = set()  # subjects that somebody has spoken of
-        self._layout = layout_of(self.names, reading, source=source, named=self.named)
+        self.notes: list[str] = list(notes)
+        self.told: set[str] = set()  # subjects that have been spoken of
+        self._layout = layout_of(self.names, roles or reading, source=source, named=self.named)
         self._spool: Spool | None = None  # holds what came through a pipe, as long as this lives
         if reading.dtype is not None:
             self.dtype = np.dtype(reading.dtype)
@@ -188,9 +194,21 @@ class TableFile(ABC):
         self.notes.clear()
         return fresh
 
-    @abstractmethod
     def chunks(self, height: int) -> Iterator[Chunk]:
-        """All rows in order, at most `height` at a time."""
+        """All rows in order, at most `height` at a time, of a file that has some and stays the same."""
+        self.stamp.check(self.source)
+        n = 0
+        for chunk in self._chunks(height):
+            n += len(chunk)
+            yield chunk
+        self.stamp.check(self.source)
+        if n == 0:
+            msg = f"{self.source} has columns and no rows. At least one row was needed."
+            raise DataError(msg)
+
+    @abstractmethod
+    def _chunks(self, height: int) -> Iterator[Chunk]:
+        """The chunks as they are read."""
 
     def in_place(self) -> Any:
         """The features as they lie in the file, as a memory map; None where they can't be used so."""
@@ -224,62 +242,99 @@ class TableFile(ABC):
         return f"{self.source}, {n} x {len(self._layout.features)}"
 
 
-# ── open ────────────────────────────────────────────────────────────────────
-def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> TableFile:
-    r"""A file of rows, after a look at its head; ``-`` is the standard input.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A CSV or TSV file, NPY, NPZ, Parquet, Arrow (Feather), HDF5 or h5ad, or a folder of images or of
-        Parquet files. What comes through a pipe is CSV unless ``reading.format`` says otherwise, and
-        is kept in a temporary file, because rows are read more than once.
-    reading : Reading, optional
-        How to read it.
-
-    Returns
-    -------
-    TableFile
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = Path(folder.name, "a.csv")
-    >>> _ = path.write_text("name,x,y\nfirst,1,2.5\nsecond,3,\n")
-    >>> table = open_table(path, Reading(id="name"))
-    >>> [column.name for column in table.columns]
-    ['x', 'y']
-    >>> next(table.chunks(100)).numbers
-    array([[1. , 2.5],
-           [3. , nan]])
-    >>> folder.cleanup()
-    """
-    reading = Reading() if reading is None else reading
-    if os.fspath(path) == "-":
-        return _piped(None, reading, shown="standard input")
-    found = Path(os.fspath(path)).expanduser()
-    if found.is_fifo():
-        return _piped(found, reading, shown=repr(os.fspath(path)))
-    return _opened(found, format_of(found, reading.format), reading, shown=repr(os.fspath(path)))
+# ── rows of one array ───────────────────────────────────────────────────────
+Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing
 
 
-def _piped(pipe: Path | None, reading: Reading, *, shown: str) -> TableFile:
-    form = reading.format or "csv"
-    if form == "images":
-        msg = "A folder of images can't come through a pipe. Give its path."
+class ArrayTable(TableFile):
+    """Rows of one array. What names and labels them may be a column of it, or an array beside it."""
+
+    def __init__(
+        self,
+        source: str,
+        shape: Sequence[int],
+        stored: Any,  # dtype
+        reading: Reading,
+        *,
+        names: Sequence[str] | None = None,
+        ids: Beside = (None, None),
+        labels: Beside = (None, None),
+        notes: Iterable[str] = (),
+    ) -> None:
+        n, d = require_rows(shape, what=source)
+        self.dtype = float_dtype(stored, what=source)
+        self.n_rows, self.named = n, names is not None
+        self._beside = ids, labels
+        roles = replace(
+            reading,
+            id=reading.id if ids[0] is None else None,
+            label=reading.label if labels[0] is None else None,
+        )
+        names = names or [f"x{j}" for j in range(d)]
+        super().__init__(source, names, reading, roles=roles, notes=notes)
+
+    @property
+    def id_name(self) -> str | None:
+        return super().id_name or self._beside[0][1]
+
+    @property
+    def label_name(self) -> str | None:
+        return super().label_name or self._beside[1][1]
+
+    @abstractmethod
+    def _blocks(self, height: int) -> Iterator[Array]:
+        """Consecutive slices of the array, of at most `height` rows, as they are stored."""
+
+    def _chunks(self, height: int) -> Iterator[Chunk]:
+        start, layout = 0, self._layout
+        features = list(layout.features)
+        words = [c.name for c in self.columns if c.kind == "category"]
+        if words:
+            msg = (
+                f"{self.source} holds numbers, but the column {quoted(words[0])} of the model is one of "
+                "words. Give a file that has them as words, such as CSV."
+            )
+            raise DataError(msg)
+        names = [c.name for c in self.columns]
+        for block in self._blocks(height):
+            rows = slice(start, start + len(block))
+            every = features == list(range(block.shape[1]))
+            chosen = block if every else block[:, features]
+            self._tell_rounded(chosen, names, range(start, rows.stop))
+            with np.errstate(over="ignore"):  # what becomes infinite is refused
+                numbers = np.ascontiguousarray(chosen, dtype=self.dtype)
+            self._require_finite(numbers, names, start)
+            ids, labels = (
+                block[:, j] if j is not None else None if beside is None else beside[rows]
+                for j, (beside, _) in zip((layout.id, layout.label), self._beside, strict=True)
+            )
+            yield Chunk(start, numbers, {}, ids, labels)
+            start = rows.stop
+
+
+def only_table(shapes: dict[str, tuple[int, ...]], noun: str, *, source: str) -> str:
+    """The name of the only one of several arrays that has rows and columns."""
+    tables = [name for name, shape in shapes.items() if len(shape) == 2]
+    if len(tables) == 1:
+        return tables[0]
+    there = ", ".join(f"{quoted(name)} {shape}" for name, shape in list(shapes.items())[:20])
+    msg = (
+        f"{source} has {len(tables) or 'no'} {noun} of rows and columns. Say which one with --array; it has "
+        f"{there or 'nothing'}."
+    )
+    raise DataError(msg)
+
+
+def require_entries(shape: Sequence[int], n: int, *, what: str) -> None:
+    """Raise unless there is one entry for each row."""
+    if tuple(shape) != (n,):
+        msg = f"{what} has the shape {shape}, but one entry for each of the {n} rows was needed."
         raise DataError(msg)
-    spool = spooled(form, pipe)
-    table = _opened(spool.path, form, reading, shown=shown)
-    table._spool = spool
-    return table
 
 
-def _opened(path: Path, form: str, reading: Reading, *, shown: str) -> TableFile:
-    if form not in FORMATS:
-        msg = f"format={form!r} came. {nearest(form, FORMATS)}"
-        raise DataError(msg)
-    # By name: each of these modules builds on this one, and only one of them is needed.
-    module, function = FORMATS[form]
-    table: TableFile = getattr(import_module(module), function)(path, reading, shown=shown)
-    return table
+def objects(values: Iterable[Any]) -> Any:
+    """Values as a 1-D array of objects, whatever they are."""
+    values = list(values)
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

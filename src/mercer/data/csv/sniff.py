@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import DataError, quoted
-from mercer.io.csv_blocks import LINE_BYTES, text_blocks
-from mercer.io.csv_numbers import is_missing, is_number
-from mercer.io.layout import listed
-from mercer.io.table import Column
+from mercer.data.columns import listed
+from mercer.data.csv.blocks import LINE_BYTES, text_blocks
+from mercer.data.csv.numbers import is_missing, is_number
+from mercer.data.table import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from mercer.io.table import Reading
+    from mercer.data.table import Reading
 
 HEAD_BYTES = 2**20
 HEAD_ROWS, HEAD_LINES = 1000, 20  # at most, and at least where the file has them

@@ -18,7 +18,7 @@ PRODUCTS = 8
 
 
 @dataclass(frozen=True)
-class LowEnd:
+class NegativePart:
     """The negative part of a spectrum, as far as it was seen."""
 
     lowest: float  # the smallest eigenvalue, or an upper bound on it
@@ -26,7 +26,7 @@ class LowEnd:
     complete: bool  # whether the whole spectrum was seen
 
     @classmethod
-    def of_spectrum(cls, values: Array) -> LowEnd:
+    def of_spectrum(cls, values: Array) -> NegativePart:
         """From all eigenvalues."""
         return cls(float(values.min()), float(-values[values < 0].sum()), complete=True)
 
@@ -36,18 +36,13 @@ class LowEnd:
         return self.negative / mass if mass > 0 else 1.0
 
 
-def low_end(
-    operator: SymmetricOperator,
-    *,
-    rng: np.random.Generator,
-    sketch: SymmetricOperator | None = None,
-) -> LowEnd:
+def negative_part(operator: SymmetricOperator, *, rng: np.random.Generator) -> NegativePart:
     """A few block Lanczos steps: Ritz values lie inside the spectrum, so a negative one is proof.
 
-    Of the operator, that is. The steps may be taken with a sketch, whose rounding has negative
-    eigenvalues of its own: vectors that it shows are then multiplied by the operator itself.
+    Of the operator, that is. The steps are taken with its rough copy where there is one, whose rounding has
+    negative eigenvalues of its own: vectors that it shows are then multiplied by the operator itself.
     """
-    n, work = operator.n, operator if sketch is None else sketch
+    n, work = operator.n, operator.rough or operator
     basis = KrylovBasis(n, BLOCK * (PRODUCTS + 1))
     basis.append(rng.standard_normal((n, min(BLOCK, n))), rng=rng)
     for _ in range(PRODUCTS):
@@ -56,8 +51,8 @@ def low_end(
             break
         basis.extend()
     values, coordinates = basis.ritz(basis.size)
-    if sketch is not None and values.min() < 0:
+    if work is not operator and values.min() < 0:
         u = basis.q @ coordinates[:, -BLOCK:]  # (n, b), the lowest
         small = u.T @ operator.matmat(u)
         values = np.linalg.eigvalsh(0.5 * (small + small.T))
-    return LowEnd(float(values.min()), float(-values[values < 0].sum()), complete=False)
+    return NegativePart(float(values.min()), float(-values[values < 0].sum()), complete=False)

@@ -6,23 +6,23 @@ import os
 import warnings
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import DataError
+from mercer.data.columns import listed
+from mercer.data.files import Stamp, explained
 from mercer.data.frames import need
-from mercer.data.rows import Stamp, row_slices
-from mercer.io.arrays import ArrayTable
-from mercer.io.layout import listed
+from mercer.data.rows import row_slices
+from mercer.data.table import ArrayTable, objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer._core.types import Array
-    from mercer.io.table import Reading
+    from mercer.data.table import Reading
 
 # Pillow goes by content, and some formats run other programs: what a name promises is all that is tried.
 FORMATS = {".png": "PNG", ".pgm": "PPM", ".jpg": "JPEG", ".jpeg": "JPEG"}
@@ -46,7 +46,7 @@ class ImageTable(ArrayTable):
     def __init__(self, folder: Path, reading: Reading, *, source: str) -> None:
         self._pillow = need("PIL.Image", extra="images")
         self._unidentified = need("PIL", extra="images").UnidentifiedImageError
-        self._folder, self.source, self._stamp = folder, source, Stamp.of(folder)
+        self._folder, self.source, self.stamp = folder, source, Stamp.of(folder)
         self._files, others = _listed(folder)
         if not self._files:
             msg = (
@@ -62,20 +62,15 @@ class ImageTable(ArrayTable):
                 "are the most. Bring them to a smaller size, such as --image-size 64x64."
             )
             raise DataError(msg)
-        ids = _objects([_name(file) for file in self._files])
         labels = self._folders(reading)
-        names = [f"pixel_{r}_{c}" for r in range(height) for c in range(width)]
-        shape = (len(self._files), height * width)
-        beside = (reading.id or "file", None if labels is None else reading.label or "folder")
         super().__init__(
             source,
-            shape,
+            (len(self._files), height * width),
             np.dtype(np.float64),
-            replace(reading, id=None, label=None),
-            names=names,
-            ids=ids,
-            labels=labels,
-            beside=beside,
+            reading,
+            names=[f"pixel_{r}_{c}" for r in range(height) for c in range(width)],
+            ids=(objects(_name(file) for file in self._files), reading.id or "file"),
+            labels=(labels, None if labels is None else reading.label or "folder"),
         )
         self._tell(sizes, colours, others)
 
@@ -83,7 +78,7 @@ class ImageTable(ArrayTable):
         """The folder of each image; None where all lie in one, which labels nothing."""
         folders = [_name(file.parent) for file in self._files]
         if set(folders) != {"."}:
-            return _objects(folders)
+            return objects(folders)
         if reading.label is not None:
             msg = (
                 f"--label {reading.label} came, but {self.source} has no folders below it to label images "
@@ -137,10 +132,8 @@ class ImageTable(ArrayTable):
 
     # ── pixels ──────────────────────────────────────────────────────────────
     def _blocks(self, height: int) -> Iterator[Array]:
-        self._stamp.check(self.source)
         for i in row_slices(len(self._files), height):
             yield np.stack([self._pixels(file) for file in self._files[i]])
-        self._stamp.check(self.source)
 
     def _pixels(self, file: Path) -> Array:
         ops = need("PIL.ImageOps", extra="images")
@@ -157,28 +150,22 @@ class ImageTable(ArrayTable):
     @contextmanager
     def _opened(self, file: Path) -> Iterator[Any]:
         """An image; whatever is wrong with it names the file."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", self._pillow.DecompressionBombWarning)
-                warnings.simplefilter("ignore", UserWarning)  # of EXIF data that is damaged
-                form = FORMATS[file.suffix.lower()]
+        what, form = f"{self.source}: the image {_name(file)!r}", FORMATS[file.suffix.lower()]
+        # Decoders raise what they like.
+        explain = explained(what, Exception, remedy="Repair it, or take it out of the folder.")
+        with explain, warnings.catch_warnings():
+            warnings.simplefilter("error", self._pillow.DecompressionBombWarning)
+            warnings.simplefilter("ignore", UserWarning)  # of EXIF data that is damaged
+            try:
                 with self._pillow.open(self._folder / file, formats=[form]) as image:
                     _require_harmless(image)
                     yield image
-        except DataError:
-            raise
-        except self._unidentified as error:
-            msg = (
-                f"{self.source}: the image {_name(file)!r} can't be read as {form}, which its name promises: "
-                "it is of another format, or damaged. Give it its own ending, convert it, or take it out."
-            )
-            raise DataError(msg) from error
-        except Exception as error:  # decoders raise what they like
-            msg = (
-                f"{self.source}: the image {_name(file)!r} can't be read: {str(error)[:200].rstrip('.')}. "
-                "Repair it, or take it out of the folder."
-            )
-            raise DataError(msg) from error
+            except self._unidentified as error:
+                msg = (
+                    f"{what} can't be read as {form}, which its name promises: it is of another format, or "
+                    "damaged. Give it its own ending, convert it, or take it out."
+                )
+                raise DataError(msg) from error
 
 
 def _require_harmless(image: Any) -> None:
@@ -204,9 +191,3 @@ def _listed(folder: Path) -> tuple[list[Path], list[str]]:
 def _name(file: Path) -> str:
     """As text that any file can hold: names of files may be anything."""
     return file.as_posix().encode("utf-8", "backslashreplace").decode()
-
-
-def _objects(texts: list[str]) -> Any:
-    out = np.empty(len(texts), dtype=object)
-    out[:] = texts
-    return out

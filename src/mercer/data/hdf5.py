@@ -1,80 +1,147 @@
-"""HDF5 and h5ad files, read by slices of rows through h5py."""
+"""HDF5 and h5ad files, read by slices of rows through h5py; only what is in the file itself is read."""
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import DataError, quoted
+from mercer.data.columns import hint
+from mercer.data.files import Stamp, explained, require_promise
 from mercer.data.frames import need
-from mercer.data.rows import Stamp, row_slices
-from mercer.io.arrays import ArrayTable
-from mercer.io.hdf5_inside import Inside
-from mercer.io.layout import hint
+from mercer.data.intake import is_compressed
+from mercer.data.rows import row_slices
+from mercer.data.table import ArrayTable, objects, only_table, require_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from mercer._core.types import Array
-    from mercer.io.table import Reading
+    from mercer.data.table import Beside, Reading
 
+MOST_LINKS = 16  # soft links in one path; more are a circle
 MAX_COLUMNS = 10**7  # of a sparse matrix, which may promise any number of them in no space
 # What h5py raises over bytes that somebody spoilt; it promises nothing.
 BROKEN = (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError)
 
 
-def open_hdf5(path: Path, reading: Reading, *, shown: str) -> Hdf5Table:
-    """The only 2-D data set of a file, or that of ``reading.array``."""
-    return Hdf5Table(path, reading, source=f"HDF5 file {shown}")
+class Inside:
+    """The groups and data sets that an open file itself holds.
 
+    Links, external storage and virtual data sets may lead to any other file. A file from a stranger that is
+    read with our rights could hand out, as rows or as scores of them, what we can read and they can't. So
+    each step of a path is looked at before it is taken, and each data set before it is read.
+    """
 
-def open_h5ad(path: Path, reading: Reading, *, shown: str) -> H5adTable:
-    """An AnnData file: ``X``, or another matrix of it such as ``layers/counts`` or ``obsm/X_pca``."""
-    return H5adTable(path, reading, source=f"h5ad file {shown}")
+    def __init__(self, h5py: Any, file: Any, *, source: str, n_bytes: int) -> None:
+        self._h5py, self._file, self._source, self._n_bytes = h5py, file, source, n_bytes
+
+    def at(self, path: str, start: Any = None) -> Any:
+        """The group or data set at a path; None where there is none. What is in another file is refused."""
+        return self._walked(self._file if start is None else start, path, MOST_LINKS)
+
+    def _walked(self, here: Any, path: str, links: int) -> Any:
+        parts = path.split("/")
+        for place, part in enumerate(parts):
+            if part in ("", "."):
+                continue
+            name = part.encode()
+            if not isinstance(here, self._h5py.Group) or not here.id.links.exists(name):
+                return None
+            kind = here.id.links.get_info(name).type
+            if kind == self._h5py.h5l.TYPE_HARD:
+                here = here[part]
+                continue
+            if kind != self._h5py.h5l.TYPE_SOFT:
+                self._refuse(f"{quoted(part)} is a link to another file")
+            if links == 0:
+                self._refuse(f"{quoted(part)} is a link that leads to itself")
+            target = here.id.links.get_val(name).decode("utf-8", "replace")
+            rest = "/".join([target, *parts[place + 1 :]])
+            return self._walked(self._file if target.startswith("/") else here, rest, links - 1)
+        if isinstance(here, self._h5py.Dataset):
+            self.require_own(here)
+        return here
+
+    def require_own(self, stored: Any) -> None:
+        """Raise unless the numbers of a data set are in this file, and about as many as it has bytes."""
+        why = self.elsewhere(stored)
+        if why is not None:
+            self._refuse(f"{quoted(stored.name)} {why}")
+        promised = math.prod(float(s) for s in stored.shape or ()) * stored.dtype.itemsize
+        require_promise(promised, self._n_bytes, source=self._source)
+
+    def elsewhere(self, stored: Any) -> str | None:
+        """In words, why the numbers of a data set are not in this file; None where they are."""
+        # Before its shape is asked for, for which HDF5 would open the other files.
+        if stored.is_virtual:
+            return "is a virtual data set, made of other files"
+        return "is stored in another file" if stored.external else None
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all data sets, by their paths; links are not followed."""
+        found: dict[str, tuple[int, ...]] = {}
+        others: list[Any] = []
+        groups = [self._file]
+
+        def look(name: str, thing: Any) -> None:
+            if not isinstance(thing, self._h5py.Dataset):
+                groups.append(thing)
+                return
+            if self.elsewhere(thing) is None:
+                found[name] = thing.shape or ()
+            else:
+                others.append(thing)
+
+        self._file.visititems(look)
+        if others and not found:
+            self.require_own(others[0])
+        for group in groups if not found else ():
+            for name in getattr(group, "keys", tuple)():  # a stored data type has none
+                if group.id.links.get_info(name.encode()).type == self._h5py.h5l.TYPE_EXTERNAL:
+                    self._refuse(f"{quoted(name)} is a link to another file, which is not followed")
+        return found
+
+    def _refuse(self, why: str) -> None:
+        msg = (
+            f"{self._source}: {why}. Only what is in the file itself is read: copy the rows into it "
+            "(h5repack, or write the data set again)."
+        )
+        raise DataError(msg)
 
 
 class Hdf5Table(ArrayTable):
     """The rows of a data set; ids and labels may be other data sets of the file."""
 
-    def __init__(self, path: Path, reading: Reading, *, source: str) -> None:
+    form = "HDF5"
+
+    def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
         self._h5py = need("h5py", extra="hdf5")
-        self._path, self.source, self._stamp = path, source, Stamp.of(path)
-        self._said: list[str] = []
+        self._path, self.source, self.stamp = path, f"{self.form} file {shown}", Stamp.of(path)
+        notes: list[str] = []
         with self._opened() as file:
             self._array_name = self._chosen(file, reading)
             shape, dtype = self._shape(file)
             n = shape[0] if shape else 0
-            ids, id_name = self._ids(file, reading, n)
-            labels, label_name = self._labels(file, reading, n)
-            names = self._names(file, shape)
-        rest = replace(
-            reading,
-            id=None if ids is not None else reading.id,
-            label=None if labels is not None else reading.label,
-        )
-        beside = (id_name, label_name)
+            ids, labels = self._ids(file, reading.id, n), self._beside_rows(file, reading.label, n)
+            names = self._names(file, shape, notes)
         super().__init__(
-            source, shape, dtype, rest, names=names, ids=ids, labels=labels, beside=beside
+            self.source, shape, dtype, reading, names=names, ids=ids, labels=labels, notes=notes
         )
-        self.reading = reading
-        self.notes += self._said
 
     @contextmanager
     def _opened(self) -> Iterator[Inside]:
-        try:
-            with self._h5py.File(self._path, "r") as file:
-                n_bytes = max(1, self._path.stat().st_size)
-                yield Inside(self._h5py, file, source=self.source, n_bytes=n_bytes)
-        except DataError:
-            raise
-        except BROKEN as error:
-            said = " ".join(str(error).split()).strip("'\".")[:200] or type(error).__name__
-            msg = f"{self.source} can't be read: {said}. It is no HDF5 file, or damaged."
-            raise DataError(msg) from error
+        remedy = f"It is no {self.form} file, or damaged."
+        with (
+            explained(self.source, BROKEN, remedy=remedy),
+            self._h5py.File(self._path, "r") as file,
+        ):
+            n_bytes = max(1, self._path.stat().st_size)
+            yield Inside(self._h5py, file, source=self.source, n_bytes=n_bytes)
 
     _is_sparse = False
 
@@ -87,56 +154,42 @@ class Hdf5Table(ArrayTable):
                 msg = f"{self.source} has no data set {reading.array!r}. {near}"
                 raise DataError(msg)
             return name
-        found = file.shapes()
-        tables = [name for name, shape in found.items() if len(shape) == 2]
-        if len(tables) != 1:
-            listed = ", ".join(f"{quoted(n)} {s}" for n, s in list(found.items())[:20]) or "nothing"
-            msg = (
-                f"{self.source} has {len(tables) or 'no'} data sets of rows and columns. Say which one with "
-                f"--array; it has {listed}."
-            )
-            raise DataError(msg)
-        return tables[0]
+        return only_table(file.shapes(), "data sets", source=self.source)
 
     def _shape(self, file: Inside) -> tuple[tuple[int, ...], np.dtype[Any]]:
         stored = file.at(self._array_name)
         return stored.shape, stored.dtype
 
-    def _ids(self, file: Inside, reading: Reading, n: int) -> tuple[Any, str | None]:
-        return self._beside_rows(file, reading.id, n)
+    def _ids(self, file: Inside, name: str | None, n: int) -> Beside:
+        return self._beside_rows(file, name, n)
 
-    def _labels(self, file: Inside, reading: Reading, n: int) -> tuple[Any, str | None]:
-        return self._beside_rows(file, reading.label, n)
-
-    def _beside_rows(self, file: Inside, name: str | None, n: int) -> tuple[Any, str | None]:
-        """The values of a data set with one entry for each row; None where the file has none so named."""
-        stored = None if name is None else file.at(name)
+    def _beside_rows(self, file: Inside, name: str | None, n: int) -> Beside:
+        """The values of a data set with one entry for each row; nothing where the file has none so named."""
+        stored = None if name is None else self._found(file, name)
         if stored is None:
             return None, None
         values = _values(stored, file)
-        if values.shape != (n,):
-            msg = (
-                f"{self.source}: {name!r} has the shape {values.shape}, but one entry for each of the {n} "
-                "rows was needed."
-            )
-            raise DataError(msg)
+        require_entries(values.shape, n, what=f"{self.source}: {stored.name.strip('/')!r}")
         return values, name
 
-    def _names(self, file: Inside, shape: tuple[int, ...]) -> list[str] | None:
-        del file, shape
+    def _found(self, file: Inside, name: str) -> Any:
+        return file.at(name)
+
+    def _names(self, file: Inside, shape: tuple[int, ...], notes: list[str]) -> list[str] | None:
+        del file, shape, notes
         return None
 
     def _blocks(self, height: int) -> Iterator[Array]:
-        self._stamp.check(self.source)
         with self._opened() as file:
             stored = file.at(self._array_name)
             for i in row_slices(int(self.n_rows or 0), height):
                 yield np.asarray(stored[i])
-        self._stamp.check(self.source)
 
 
 class H5adTable(Hdf5Table):
     """Cells by genes: dense or sparse by rows (CSR). Ids are the names of cells, labels a column of obs."""
+
+    form = "h5ad"
 
     def _chosen(self, file: Inside, reading: Reading) -> str:
         name = (reading.array or "X").strip("/")
@@ -177,16 +230,14 @@ class H5adTable(Hdf5Table):
             raise DataError(msg)
         return part
 
-    def _ids(self, file: Inside, reading: Reading, n: int) -> tuple[Any, str | None]:
-        if reading.id is not None:
-            return self._obs(file, reading.id, n)
+    def _ids(self, file: Inside, name: str | None, n: int) -> Beside:
+        if name is not None:
+            return self._beside_rows(file, name, n)
         ids = self._index(file, "obs", n)
         return ids, None if ids is None else "cell"
 
-    def _labels(self, file: Inside, reading: Reading, n: int) -> tuple[Any, str | None]:
-        return (None, None) if reading.label is None else self._obs(file, reading.label, n)
-
-    def _obs(self, file: Inside, name: str, n: int) -> tuple[Any, str]:
+    def _found(self, file: Inside, name: str) -> Any:
+        """A column of obs."""
         obs = file.at("obs")
         stored = None if obs is None else file.at(name, obs)
         if stored is None:
@@ -194,14 +245,7 @@ class H5adTable(Hdf5Table):
             near = hint(name, [key for key in keys if not key.startswith("_")])
             msg = f"{self.source} has no column {name!r} in obs. {near}"
             raise DataError(msg)
-        values = _values(stored, file)
-        if values.shape != (n,):
-            msg = (
-                f"{self.source}: 'obs/{name}' has the shape {values.shape}, but one entry for each of the "
-                f"{n} rows was needed."
-            )
-            raise DataError(msg)
-        return values, name
+        return stored
 
     def _index(self, file: Inside, frame: str, n: int) -> Any:
         found = file.at(frame)
@@ -211,14 +255,14 @@ class H5adTable(Hdf5Table):
         values = None if stored is None else _values(stored, file)
         return values if values is not None and values.shape == (n,) else None
 
-    def _names(self, file: Inside, shape: tuple[int, ...]) -> list[str] | None:
+    def _names(self, file: Inside, shape: tuple[int, ...], notes: list[str]) -> list[str] | None:
         """The names of the genes, where the matrix is one of cells by genes and names tell them apart."""
         names = self._index(file, "var", shape[1])
         if names is None or not (self._array_name == "X" or "layers/" in self._array_name):
             return None
         texts = [str(name) for name in names]
         if len(set(texts)) < len(texts):
-            self._said.append("names of var are not distinct: columns are x0, x1, …")
+            notes.append("names of var are not distinct: columns are x0, x1, …")
             return None
         return texts
 
@@ -226,7 +270,6 @@ class H5adTable(Hdf5Table):
         if not self._is_sparse:
             yield from super()._blocks(height)
             return
-        self._stamp.check(self.source)
         d = len(self.names)
         with self._opened() as file:
             stored = file.at(self._array_name)
@@ -237,22 +280,18 @@ class H5adTable(Hdf5Table):
                 ends = np.asarray(indptr[i.start : i.stop + 1], dtype=np.int64)
                 some = slice(int(ends[0]), int(ends[-1]))
                 yield _dense(ends, indices[some], data[some], d)
-        self._stamp.check(self.source)
 
 
 def _dense(ends: Any, columns: Any, values: Any, d: int) -> Array:
     """Rows of a CSR matrix; what its parts promise is checked, because a file may promise anything."""
-    counts = np.diff(ends)
-    columns = np.asarray(columns, dtype=np.int64)
-    if (counts < 0).any() or counts.sum() != len(columns) or len(columns) != len(values):
-        msg = "the parts of its sparse matrix do not fit together"
+    columns, n = np.asarray(columns, dtype=np.int64), len(ends) - 1
+    whole = len(columns) == len(values) == ends[-1] - ends[0]
+    if not whole or not is_compressed(values, columns, ends - ends[0], n, d):
+        msg = f"the parts of its sparse matrix do not fit together, or to its {d} columns"
         raise ValueError(msg)
-    if len(columns) and (columns.min() < 0 or columns.max() >= d):
-        msg = f"its sparse matrix has a column that is not among its {d}"
-        raise ValueError(msg)
-    out = np.zeros((len(counts), d), values.dtype)
+    out = np.zeros((n, d), values.dtype)
     np.add.at(
-        out, (np.repeat(np.arange(len(counts)), counts), columns), values
+        out, (np.repeat(np.arange(n), np.diff(ends)), columns), values
     )  # repeated ones add up
     return out
 
@@ -265,9 +304,7 @@ def _values(stored: Any, file: Inside) -> Any:
             msg = f"{quoted(stored.name)} is a group without codes and categories"
             raise ValueError(msg)
         codes, levels = np.asarray(codes[:]), _values(categories, file)
-        out = np.empty(len(codes), dtype=object)
-        out[:] = [levels[c] if 0 <= c < len(levels) else None for c in codes]
-        return out
+        return objects(levels[c] if 0 <= c < len(levels) else None for c in codes)
     values = np.asarray(stored[...])
     if values.dtype.kind not in "OS":
         return values

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError, many, quoted
+from mercer.data.csv.blocks import Feed, text_blocks
+from mercer.data.csv.numbers import PLAIN, WordError, is_missing, numbers, why_no_number
+from mercer.data.csv.sniff import csv_error, nameless, sniff
+from mercer.data.files import Stamp
 from mercer.data.rounding import LONG_WHOLE, WHOLE, first_rounded, tell_rounded
-from mercer.data.rows import Stamp, row_slices
-from mercer.io.csv_blocks import Feed, text_blocks
-from mercer.io.csv_numbers import PLAIN, WordError, is_missing, numbers, why_no_number
-from mercer.io.csv_sniff import csv_error, nameless, sniff
-from mercer.io.table import ROUNDED, Chunk, Column, Reading, TableFile
+from mercer.data.rows import row_slices
+from mercer.data.table import ROUNDED, Chunk, Column, Reading, TableFile, objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,21 +43,19 @@ class CsvTable(TableFile):
     """Lines of fields. Memory is bounded by a block of the file, however long it is."""
 
     def __init__(self, path: Path, reading: Reading, *, source: str, delimiter: str | None) -> None:
-        self._path, self._stamp = path, Stamp.of(path)
+        self._path, self.stamp = path, Stamp.of(path)
         self._dialect = sniff(path, reading, source=source, delimiter=delimiter)
         self.named = self._dialect.header
         names = [column.name for column in self._dialect.columns]
-        asked, notes = _without_unnamed(reading, names, self._dialect.unnamed)
-        super().__init__(source, names, asked)
-        self.reading = reading  # what is left out here has a note of its own
-        self.notes += [*self._dialect.notes, *notes]
+        # What is left out here has a note of its own.
+        roles, said = _without_unnamed(reading, names, self._dialect.unnamed)
+        super().__init__(source, names, reading, roles=roles, notes=(*self._dialect.notes, *said))
         self._empty = [j for j in self._dialect.unnamed if j > 0]
 
     def _column(self, j: int) -> Column:
         return self._dialect.columns[j]
 
-    def chunks(self, height: int) -> Iterator[Chunk]:
-        self._stamp.check(self.source)
+    def _chunks(self, height: int) -> Iterator[Chunk]:
         feed = Feed(text_blocks(self._path, source=self.source))
         if self._dialect.header:
             self._pass_header(feed)
@@ -69,10 +68,6 @@ class CsvTable(TableFile):
             for rows in row_slices(len(chunk), height):
                 yield _cut(chunk, rows)
             start += len(chunk)
-        self._stamp.check(self.source)
-        if start == 0:
-            msg = f"{self.source} has a header and no rows. At least one row was needed."
-            raise DataError(msg)
         if blank and "blank" not in self.told:
             self.told.add("blank")
             self.notes.append(f"{many(blank, 'blank line')} passed over")
@@ -126,7 +121,7 @@ class CsvTable(TableFile):
         self._tell_long([cells[j] for j, c in pairs if c.kind == "number"], block, lines)
         words = {c.name: _words(cells[j]) for j, c in pairs if c.kind == "category"}
         ids, labels = (
-            None if j is None else _texts(cells[j]) for j in (self._layout.id, self._layout.label)
+            None if j is None else objects(cells[j]) for j in (self._layout.id, self._layout.label)
         )
         places = np.array(lines, dtype=np.intp)
         return Chunk(start, self._cast(block, places), words, ids, labels, places), blank
@@ -242,15 +237,7 @@ def _is_large(block: Array) -> Any:
 
 
 def _words(texts: Sequence[str]) -> Any:
-    out = np.empty(len(texts), dtype=object)
-    out[:] = [None if is_missing(text) else text.strip() for text in texts]
-    return out
-
-
-def _texts(texts: Sequence[str]) -> Any:
-    out = np.empty(len(texts), dtype=object)
-    out[:] = texts
-    return out
+    return objects(None if is_missing(text) else text.strip() for text in texts)
 
 
 def _cut(chunk: Chunk, rows: slice) -> Chunk:

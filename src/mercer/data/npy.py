@@ -1,0 +1,190 @@
+"""NPY files: the header, checked; the rows as a source, and as a table."""
+
+from __future__ import annotations
+
+import math
+import mmap
+from pathlib import Path
+from tokenize import TokenError
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from mercer._core.errors import DataError, InputError
+from mercer.data.files import Stamp, explained
+from mercer.data.rows import (
+    Place,
+    RowSource,
+    float_dtype,
+    require_finite,
+    require_rows,
+    row_slices,
+)
+from mercer.data.table import ArrayTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer._core.types import Array, Indices
+    from mercer.data.table import Reading
+
+NPY_VERSIONS = (b"\x01\x00", b"\x02\x00", b"\x03\x00")
+
+
+class Stored(NamedTuple):
+    """How an array lies in a file."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...]
+    offset: int  # where its entries begin
+
+    @classmethod
+    def read(cls, file: Any, n_bytes: int) -> Stored:
+        """From the header of an open NPY file of so many bytes, or of a member of an archive."""
+        start = file.read(12)
+        file.seek(0)
+        version = start[6:8]
+        length = int.from_bytes(start[8:10] if version == b"\x01\x00" else start[8:12], "little")
+        # A header that promises gigabytes of itself is refused before NumPy makes room for it.
+        if start[:6] != b"\x93NUMPY" or version not in NPY_VERSIONS or length > n_bytes:
+            msg = "it does not begin like an NPY file, or is damaged"
+            raise ValueError(msg)
+        old = np.lib.format.read_magic(file) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+        inner = [shape[:j] if fortran else shape[j + 1 :] for j in range(len(shape))]
+        strides = tuple(dtype.itemsize * math.prod(lengths) for lengths in inner)
+        return cls(shape, dtype, strides, file.tell())
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of the entries."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_by_rows(self) -> bool:
+        """Whether the entries of a row are side by side."""
+        return self.strides[-1:] == (self.dtype.itemsize,)
+
+    def require_bytes(self, n_bytes: int, *, what: str) -> None:
+        """Raise unless the file has as many bytes as its header promises."""
+        promised = self.offset + self.n_bytes
+        if n_bytes != promised and not self.dtype.hasobject:  # objects are refused by their type
+            msg = (
+                f"{what} holds {n_bytes} bytes, but its header promises {promised}: {self.shape} of "
+                f"{self.dtype}. It was not written to its end, or written on after it. Write it again."
+            )
+            raise DataError(msg)
+
+    def array(self, buffer: Any) -> Array:
+        """The array in the bytes of the file."""
+        return np.ndarray(self.shape, self.dtype, buffer, self.offset, self.strides)
+
+
+class MappedRows(RowSource):
+    """The rows of a plain array in a file, in any order of bytes and axes.
+
+    A file is mapped for each read and let go after it: what stays in memory is the block alone, and a
+    file that has become shorter is an error, where an older mapping of it would crash the process. The
+    memmap of a caller is read as it is.
+    """
+
+    def __init__(
+        self, path: Path | None, layout: Stored, *, name: str, held: Array | None = None
+    ) -> None:
+        self.name = name
+        self.dtype = float_dtype(layout.dtype, what=name)
+        self.shape = require_rows(layout.shape, what=name)
+        self.layout = layout
+        self._path, self._held = path, held
+        self.stamp = None if path is None else Stamp.of(path)
+
+    @classmethod
+    def of(cls, x: np.memmap[Any, Any]) -> MappedRows:
+        """The rows of a memmap, or of a slice of one."""
+        file = None if x.filename is None else Path(x.filename)
+        # What a copy-on-write map was changed to is in no file.
+        is_filed = file is not None and file.is_file() and x.mode != "c"
+        name = "memmap" if file is None else f"memmap of {file.name!r}"
+        layout = Stored(x.shape, x.dtype, x.strides, _file_offset(x))
+        return cls(file if is_filed else None, layout, name=name, held=x.view(np.ndarray))
+
+    def stored(self) -> Array:
+        """The array as it is in the file; let go of it to let go of the file."""
+        if self._held is not None:
+            return self._held
+        # It may be gone, empty, or shorter than the array.
+        broken = (OSError, ValueError, TypeError)
+        with explained(self.name, broken, remedy="Write it again.", stamp=self.stamp):
+            with open(str(self._path), "rb") as file:
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return self.layout.array(mapped)
+
+    def memmap(self) -> np.memmap[Any, Any]:
+        """The array of a file as a memory map, for callers that hold on to it."""
+        at = self.layout
+        order: Literal["C", "F"] = "C" if at.is_by_rows else "F"
+        return np.memmap(str(self._path), at.dtype, "r", at.offset, at.shape, order)
+
+    def __getitem__(self, key: slice | Indices) -> Array:
+        is_slice = isinstance(key, slice)
+        stored = self.stored()[key]
+        rows = range(self.shape[0])[key] if isinstance(key, slice) else key
+        self._tell_rounded(stored, rows)
+        with np.errstate(over="ignore"):  # of a long double; the check for infinity finds it
+            # A slice is a view of the file, positions have been gathered into memory already.
+            block = np.array(stored, dtype=self.dtype, order="C", copy=is_slice or None)
+        require_finite(block, Place(self.name, rows))
+        return block
+
+    def blocks(self, height: int) -> Iterator[tuple[slice, Array]]:
+        self.check_unchanged()
+        for i in row_slices(self.shape[0], height):
+            yield i, self[i]
+        self.check_unchanged()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_held": self._held if self._path is None else None}
+
+
+def _file_offset(x: np.memmap[Any, Any]) -> int:
+    """Where the first entry is in the file. The `offset` of a slice is that of the whole memmap."""
+    mapped: Any = x._mmap  # type: ignore[attr-defined]
+    start = np.frombuffer(mapped, dtype=np.uint8).__array_interface__["data"][0]
+    begins = x.offset - x.offset % mmap.ALLOCATIONGRANULARITY  # maps begin at a page
+    return int(begins + x.__array_interface__["data"][0] - start)
+
+
+def open_npy(path: Path, *, name: str) -> MappedRows:
+    """The rows of an NPY file, after a look whether all of it is there."""
+    if path.is_dir():
+        msg = f"{name} is a folder, where an npy file was needed. Name the file in it."
+        raise InputError(msg)
+    n_bytes = path.stat().st_size
+    # NumPy reads the header as Python text, and an old one through Python's tokenizer.
+    broken = (OSError, ValueError, SyntaxError, TokenError)
+    explain = explained(f"{name} of {n_bytes} bytes", broken, remedy="Write it with np.save.")
+    with explain, path.open("rb") as file:
+        layout = Stored.read(file, n_bytes)
+    layout.require_bytes(n_bytes, what=name)
+    return MappedRows(path, layout, name=name)
+
+
+class NpyTable(ArrayTable):
+    """The rows of an NPY file as a table: NaN is a missing value."""
+
+    def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
+        source = f"NPY file {shown}"
+        self.stamp = Stamp.of(path)
+        self._rows = open_npy(path, name=source)
+        super().__init__(source, self._rows.shape, self._rows.layout.dtype, reading)
+
+    def _blocks(self, height: int) -> Iterator[Array]:
+        for i in row_slices(self._rows.shape[0], height):
+            yield np.array(self._rows.stored()[i])
+
+    def in_place(self) -> Any:
+        every = self._layout.features == tuple(range(self._rows.shape[1]))
+        mapped = self._rows.memmap()
+        return mapped if every and mapped.dtype == self.dtype else None

@@ -1,0 +1,186 @@
+"""The seam between the mathematics and where it is computed: an engine is a handful of verbs.
+
+Only tiles of K are large; vectors are (n, block). So solvers, small eigenproblems and evidence stay in NumPy
+on the host, whatever the engine, and an engine does no more than multiply by kernel matrices that are never
+formed, and pass over rows. `NumpyEngine` is the reference: every other engine is held against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+import numpy as np
+
+from mercer.engine.tiles import CACHE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mercer._core.types import Array, Indices, Rows
+
+FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
+
+R = TypeVar("R", bound="Resident")
+S = TypeVar("S", bound="Mergeable")
+S_co = TypeVar("S_co", bound="Mergeable", covariant=True)
+
+
+class TileKernel(Protocol):
+    """What an engine may ask of a kernel, all of whose parameters are numbers."""
+
+    @property
+    def parallel(self) -> bool:
+        """Whether tiles may be computed on several threads at once."""
+        ...
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether moving all points by one vector changes no value."""
+        ...
+
+    def tile(self, x: Rows, y: Rows) -> Array:
+        """[k(x_i, y_j)] as a new (n, m) array."""
+        ...
+
+    def tile_diag(self, x: Rows) -> Array:
+        """[k(x_i, x_i)] as a new (n,) array."""
+        ...
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that a planner may ask of an engine."""
+
+    name: str
+    lanes: int  # tiles that are computed side by side: threads, streams or workers
+    free_bytes: int  # memory that can be taken now, where the tiles live
+    runs: Callable[[Any], str | None]  # None, or why this kernel can't run here, in words
+    cache_bytes: int = CACHE_BYTES  # a tile of this size is computed fastest
+    precisions: tuple[np.dtype[Any], ...] = (FLOAT32, FLOAT64)
+
+
+class Resident(Protocol):
+    """Rows where the engine computes, in the precision of their tiles; opaque to all others."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the tiles."""
+        ...
+
+    def take(self, indices: Indices) -> Rows:
+        """A few rows on the host, as `TileKernel.tile` and `Engine.load` take them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How tiles are rounded for rough products: float32 or, `packed`, 16 bits an entry."""
+
+    packed: bool = False
+    minus: float = 0.0  # taken off every entry first: entries about zero round to smaller errors
+
+
+@dataclass(eq=False)
+class TileStore:
+    """What an engine keeps of the tiles of one matrix between products.
+
+    Tiles are kept as they are while they fit in `keep_bytes`, and a kept tile changes no bit of a product.
+    With a `rounding` all of them are kept rounded as well, by whichever product computes them first.
+    """
+
+    minus: float = 0.0  # a constant taken off every entry: H(K - c11ᵀ)H = HKH
+    keep_bytes: int = 0
+    rounding: Rounding | None = None
+    tiles: Any = field(default=None, init=False, repr=False)  # the engine's own
+
+
+class Mergeable(Protocol):
+    """A sum over rows: that of two sets of rows follows from their sums."""
+
+    def merged(self, other: Self, /) -> Self:
+        """The sum over both."""
+        ...
+
+
+class Step(Protocol[S_co]):
+    """Work on one block of rows for `Engine.fold`: a frozen dataclass, so that it pickles to a worker."""
+
+    def __call__(self, rows: Rows, place: slice, /) -> S_co:
+        """The sum over these rows, which are those of `place` among all."""
+        ...
+
+
+class RowStep(Protocol):
+    """Work on one block of rows for `Engine.map`."""
+
+    def __call__(self, rows: Rows, /) -> Array:
+        """One result per row, (b, …)."""
+        ...
+
+
+class Engine(Protocol[R]):
+    """Where kernel matrices are multiplied and rows are passed over.
+
+    Six verbs, and `gram`, which an engine that inherits from this class gets from `gram_times`.
+    """
+
+    def facts(self) -> Facts:
+        """What it is, how wide, and what it can run."""
+        ...
+
+    def load(
+        self,
+        x: Rows,
+        kernel: TileKernel,
+        dtype: np.dtype[Any],
+        *,
+        width: int | None = None,
+        sliced: bool = False,
+    ) -> R:
+        """The rows where the engine computes, for tiles of this kernel in this precision.
+
+        ``width`` is that of the tiles that K is cut into; None leaves it to the engine. ``sliced`` asks for
+        no ready copy of all rows, to save memory.
+        """
+        ...
+
+    def times(
+        self, kernel: TileKernel, x: R, z: R, v: Array
+    ) -> Array:  # (n, d), (m, d), (m, k) -> (n, k)
+        """k(X, Z) @ V; the matrix is never formed."""
+        ...
+
+    def gram_times(
+        self,
+        kernel: TileKernel,
+        x: R,
+        v: Array,
+        store: TileStore | None = None,
+        *,
+        rough: bool = False,
+    ) -> Array:  # (n, k) -> (n, k)
+        """k(X, X) @ V in the dtype of V, less the constant of `store`; ``rough``: from its rounded tiles."""
+        ...
+
+    def gram(self, kernel: TileKernel, x: R, store: TileStore | None = None) -> Array:
+        """k(X, X) itself as a new array, for solvers that want all of it."""
+        return self.gram_times(kernel, x, np.eye(x.n, dtype=x.dtype), store)
+
+    def fold(self, x: Rows | R, step: Step[S]) -> S:
+        """The results of `step` on blocks of rows, merged in the order of the rows."""
+        ...
+
+    def map(self, x: Rows | R, step: RowStep) -> Array:  # (n, …)
+        """The results of `step` on blocks of rows, in the order of the rows."""
+        ...

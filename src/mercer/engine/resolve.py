@@ -1,0 +1,79 @@
+"""From what a user writes for `engine` to an engine: the only place that knows their names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mercer._core.errors import InputError, nearest
+from mercer.engine.numpy import NumpyEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mercer.engine.base import Engine, Facts
+
+# Engines of this version by name; "auto" is the first of them.
+ENGINES: dict[str, Callable[[], Engine[Any]]] = {"numpy": NumpyEngine}
+# Names that have a meaning, but no engine in this version.
+ABSENT = ("native", "torch", "cuda", "dask")
+AUTO = "auto"
+
+
+def resolve_engine(engine: Any) -> Engine[Any]:
+    """The engine behind a name, or the one that was given.
+
+    Examples
+    --------
+    >>> resolve_engine("auto").facts().name
+    'numpy'
+    """
+    if isinstance(engine, str):
+        return _named(engine)
+    if not isinstance(engine, type) and callable(getattr(engine, "facts", None)):
+        given: Engine[Any] = engine
+        return given
+    kind = f"the class {engine.__name__}" if isinstance(engine, type) else type(engine).__name__
+    msg = f"engine must be {_known()} or an engine such as NumpyEngine(n_threads=2); got {kind}."
+    raise InputError(msg)
+
+
+def engine_facts(engine: Any) -> Facts:
+    """What a planner may ask of the engine; raises where there is none of that name."""
+    return resolve_engine(engine).facts()
+
+
+def on_threads(engine: Engine[Any], n_threads: int) -> Engine[Any]:
+    """The engine with the threads of a plan; one that is not made of threads as it is."""
+    return replace(engine, n_threads=n_threads) if isinstance(engine, NumpyEngine) else engine
+
+
+def require_runs(facts: Facts, kernel: Any) -> None:
+    """Raise where the engine can't run a kernel, with the engine that can."""
+    why = facts.runs(kernel)
+    if why is not None:
+        msg = (
+            f"engine={facts.name!r} can't run {kernel!r}: {why.rstrip('.')}. The reference, engine='numpy', "
+            "runs every kernel."
+        )
+        raise InputError(msg)
+
+
+def _named(name: str) -> Engine[Any]:
+    plain = name.strip().lower()
+    if plain == AUTO:
+        return next(iter(ENGINES.values()))()
+    if plain in ENGINES:
+        return ENGINES[plain]()
+    if plain.partition(":")[0] in ABSENT:
+        msg = (
+            f"engine={name!r} is not installed: this version of mercer has the engines {_known()}. Use "
+            "engine='auto', which takes the fastest one that is there."
+        )
+        raise InputError(msg)
+    msg = f"engine={name!r} is unknown. {nearest(plain, [AUTO, *ENGINES])}"
+    raise InputError(msg)
+
+
+def _known() -> str:
+    return " or ".join(repr(name) for name in (AUTO, *ENGINES))

@@ -1,0 +1,223 @@
+"""What a fit is to do, decided before anything large is allocated, and who looks on while it does."""
+
+from __future__ import annotations
+
+import warnings
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning
+from mercer._core.memory import format_seconds, parse_bytes
+from mercer.approximations import APPROXIMATIONS
+from mercer.data.rows import take_rows
+from mercer.engine.resolve import require_runs
+from mercer.estimators.door import check_kernel_rows, training_rows
+from mercer.estimators.parts import (
+    named_approximation,
+    named_preimage,
+    planned_preimage,
+    preimage_seconds,
+)
+from mercer.estimators.progress import watching
+from mercer.estimators.validation import (
+    as_generator,
+    check_n_components,
+    check_square,
+    refuse_lopsided,
+    users_level,
+)
+from mercer.kernels import Linear, as_kernel
+from mercer.kernels.rows import as_given
+from mercer.model import Plan, Problem, plan_approximation, plan_linear
+from mercer.model.checkpoint import digest, fingerprint
+from mercer.planning.forecast import forecast
+from mercer.planning.krylov import SHARE_COMPONENTS
+from mercer.planning.plan import plan
+from mercer.planning.problem import Ownership
+from mercer.planning.recipe import Tiles
+from mercer.solvers import BlockKrylov
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from mercer._core.watch import Watch
+    from mercer.approximations import Approximation
+    from mercer.data.training import TrainingData
+    from mercer.engine.base import Facts
+    from mercer.kernels import Kernel
+    from mercer.preimage import Preimage
+
+# A fit of fewer rows is over before anybody wonders; of more, its time is worth a second's forecast.
+LONG_ROWS = 30_000
+LONG_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """What is to be fitted, to what, and how."""
+
+    kernel: Kernel  # resolved
+    data: TrainingData
+    ownership: Ownership
+    n_components: int | float | None
+    plan: Plan
+    rng: np.random.Generator
+    start: np.random.Generator  # as it was before anything was drawn, where there is a pre-image
+    preimage: Preimage | None = None
+
+    @property
+    def components(self) -> int:
+        """Components to reckon with, also when a share of the variance leaves their number open."""
+        if isinstance(self.n_components, int):
+            return self.n_components
+        return self.data.n if self.n_components is None else min(SHARE_COMPONENTS, self.data.n)
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether a state is offered to a checkpoint."""
+        krylov = isinstance(self.plan.solver, BlockKrylov) and self.plan.route == "dual"
+        return krylov and self.plan.approximation is None and isinstance(self.n_components, int)
+
+    def forecast(self) -> Plan:
+        """The plan, with the products and seconds to expect."""
+        found = forecast(self.plan, self.kernel, self.data.rows, self.components)
+        if self.preimage is None or found.seconds is None:
+            return found
+        later = preimage_seconds(self.preimage, self.kernel, self.data, self.components)
+        return replace(found, seconds=found.seconds + later, preimage_seconds=later)
+
+    def preimage_rng(self) -> np.random.Generator:
+        """Random numbers that do not depend on how many the fit has drawn: weighted rows draw other ones."""
+        return deepcopy(self.start)
+
+
+def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequest:
+    """Check the input, resolve the kernel, and plan for an engine of these facts."""
+    kernel, method = as_kernel(model.kernel), named_preimage(model.preimage)
+    approximation, rng = named_approximation(model.approximation), as_generator(model.random_state)
+    start = rng if method is None else deepcopy(rng)
+    exact = approximation is None or approximation.refine > 0
+    data, copied = _training_data(model, kernel, X, sample_weight, exact=exact)
+    asked = check_n_components(model.n_components, data.n)
+    if approximation is not None:
+        approximation = _suited(approximation, model.approximation, kernel, data, asked)
+    check_kernel_rows(kernel, data.rows)
+    # A function of the user's own is handed rows of the kind that it was given.
+    seen = data.rows if kernel.parallel else as_given(X, data.rows)
+    kernel = kernel.resolve(seen, rng=rng, weights=data.weights)
+    require_runs(facts, kernel)
+    budget = parse_bytes(model.memory, free=facts.free_bytes)
+    owner = Ownership.of(data, kernel, exact=exact, copied=copied, budget=budget)
+    forms_k = approximation is None
+    problem = Problem.of(
+        data, kernel, asked, facts=facts, budget=budget, ownership=owner, forms_k=forms_k
+    )
+    if approximation is not None:
+        chosen = plan_approximation(problem, approximation)
+    else:
+        # The rows themselves are centred and multiplied there, on the cheaper side.
+        choose = plan_linear if isinstance(kernel, Linear) else plan
+        chosen = choose(problem, model.solver)
+    if method is not None:
+        chosen = planned_preimage(method, chosen, problem, data, kernel)
+    if _forms_matrix(chosen, kernel):
+        refuse_lopsided(data.weights, data.kept)
+    return FitRequest(kernel, data, owner, asked, chosen, rng, start, method)
+
+
+def _training_data(
+    model: Any, kernel: Kernel, X: Any, sample_weight: Any, *, exact: bool
+) -> tuple[TrainingData, bool]:
+    """The checked rows, and whether they are a copy already."""
+    # A function of the user's own might write into the rows that a model keeps.
+    copy = exact and not kernel.is_precomputed and not kernel.parallel
+    data = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
+    if not kernel.is_precomputed:
+        return data, copy
+    square = check_square(data.rows)  # a copy of a matrix that is symmetric within rounding only
+    return replace(data, rows=square), square is not data.rows
+
+
+def _suited(
+    approximation: Approximation,
+    given: Any,
+    kernel: Kernel,
+    data: TrainingData,
+    asked: int | float | None,
+) -> Approximation:
+    """The approximation, if it suits kernel, rows and components; the rank of a bare name is ours."""
+    if isinstance(given, str) and given in APPROXIMATIONS:
+        approximation = approximation.at_most(data.n)
+    approximation.check(kernel, (data.n, data.d))
+    _require_rank(approximation, asked, data.n)
+    return approximation
+
+
+def _forms_matrix(chosen: Plan, kernel: Kernel) -> bool:
+    """Whether kernel values are centred that were rounded before; rows and explicit maps are not such."""
+    return chosen.route != "primal" and not isinstance(kernel, Linear)
+
+
+def _require_rank(approximation: Approximation, asked: int | float | None, n: int) -> None:
+    if isinstance(asked, int) and asked > approximation.width(n):
+        msg = (
+            f"{asked} components were asked for, but {approximation!r} has at most "
+            f"{approximation.width(n)}. Raise its rank, ask for fewer components, or use "
+            "approximation=None."
+        )
+        raise InputError(msg)
+
+
+def warn_if_long(request: FitRequest) -> None:
+    """Exact unless asked otherwise; but whoever waits for long should know of the other way."""
+    if request.plan.route != "dual" or request.plan.approximation or request.data.n < LONG_ROWS:
+        return
+    seconds = replace(request, preimage=None).forecast().seconds
+    if seconds is not None and seconds > LONG_SECONDS:
+        msg = (
+            f"This exact fit of n={request.data.n} rows is expected to take {format_seconds(seconds)}. "
+            "approximation='rpcholesky' takes a small part of that and states its error; verbose=1 shows "
+            "progress."
+        )
+        warnings.warn(msg, LongFitWarning, stacklevel=users_level())
+
+
+def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[Watch]:
+    """Whoever looks on: the terminal, scikit-learn's callbacks, a checkpoint."""
+    checkpoint = model.checkpoint
+    if checkpoint is not None and not request.can_resume:
+        msg = (
+            f"checkpoint={str(checkpoint)!r} is not used: only a Krylov iteration for a number of "
+            f"components can be resumed, and this fit takes the {request.plan.route} route with "
+            f"{type(request.plan.approximation or request.plan.solver).__name__}."
+        )
+        warnings.warn(msg, CheckpointWarning, stacklevel=users_level())
+        checkpoint = None
+
+    def ingredients() -> dict[str, Any]:
+        few = take_rows(request.data.rows, np.arange(min(8, request.data.n)))
+        return fingerprint(
+            request.data.rows,
+            request.data.weights,
+            kernel=request.kernel,
+            n_components=request.n_components,
+            # As it was asked for: what the planner adds depends on the memory that is free.
+            solver=model.solver,
+            tiles=_tiles_text(request.plan),
+            rng=request.rng,
+            # A function is known by its values: its name stays when its text changes.
+            values=None if request.kernel.is_precomputed else digest(request.kernel.tile(few, few)),
+        )
+
+    return watching(model, verbose=model.verbose, checkpoint=checkpoint, fingerprint=ingredients)
+
+
+def _tiles_text(chosen: Plan) -> str:
+    """How tiles are cut and rounded, on which sums depend; not how many of them are kept."""
+    recipe = chosen.recipe
+    assert recipe is not None  # a Krylov iteration has an operator
+    kind = "tiles" if isinstance(recipe, Tiles) else "full"
+    return f"{kind}, {recipe.width} wide, sketch {recipe.proof is not None}"

@@ -1,0 +1,156 @@
+"""The Gram matrix of rows: never formed, multiplied by an engine tile by tile."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.engine.base import FLOAT32, TileStore
+from mercer.operators.base import SymmetricOperator
+from mercer.operators.dense import StoredGram
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.base import Engine
+    from mercer.kernels.base import Kernel
+
+
+class Gram(SymmetricOperator):
+    """K = [k(x_i, x_j)], less a constant where its store has one.
+
+    With a store that rounds, the first product is exact and fills the store on the way; products with `rough`
+    then use the rounded tiles.
+
+    Parameters
+    ----------
+    engine : Engine
+        Makes and multiplies the tiles.
+    kernel : Kernel
+        Resolved.
+    x : rows
+        Checked: an array, a CSR matrix or a `RowSource`.
+    store : TileStore, optional
+        What is kept of the tiles between products; by default nothing. It serves this operator alone.
+    dtype : dtype, optional
+        Precision of the tiles; by default that of the rows.
+    width : int, optional
+        Width of the tiles; by default that which the engine computes fastest.
+    sliced : bool, default=False
+        Make rows ready slice by slice, in each product again, instead of holding a ready copy.
+    rough : SymmetricOperator, optional
+        A cheaper operator of its own, where the store does not round.
+    """
+
+    minus: float = 0.0
+    eps: float = 0.0
+    is_rough = False  # whether products come from the rounded tiles of the store
+
+    def __init__(
+        self,
+        engine: Engine[Any],
+        kernel: Kernel,
+        x: Rows,
+        store: TileStore | None = None,
+        *,
+        dtype: Any = None,
+        width: int | None = None,
+        sliced: bool = False,
+        rough: SymmetricOperator | None = None,
+    ) -> None:
+        self.engine, self.kernel = engine, kernel
+        self.dtype: np.dtype[Any] = np.dtype(x.dtype if dtype is None else dtype)
+        self.x = engine.load(x, kernel, self.dtype, width=width, sliced=sliced)
+        self.store = TileStore() if store is None else store
+        self.minus, self.eps = self.store.minus, float(np.finfo(self.dtype).eps)
+        self._rough = rough
+        self._diag: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.x.n
+
+    @property
+    def fills_rough(self) -> bool:
+        """Whether the store rounds the tiles that products make."""
+        return self.store.rounding is not None and not self.is_rough
+
+    @property
+    def rough(self) -> SymmetricOperator | None:
+        """This matrix, multiplied from the rounded tiles of its store: a view, which holds nothing itself.
+
+        A tile that the store does not have yet is made in full precision first, and nothing but products is
+        rounded. Without such a store, the operator that was given.
+        """
+        if not self.fills_rough:
+            return self._rough
+        view, rounding = copy(self), self.store.rounding
+        assert rounding is not None
+        view.is_rough, view.eps = True, float(np.finfo(FLOAT32).eps)
+        view.minus = self.minus + rounding.minus
+        return view
+
+    def matmat(self, v: Array) -> Array:
+        """(K - c) v."""
+        return self.engine.gram_times(self.kernel, self.x, v, self.store, rough=self.is_rough)
+
+    def rows(self, indices: Indices, v: Array) -> Array:
+        """((K - c) v)[indices], from tiles that are made for it."""
+        rounded = np.ascontiguousarray(v, dtype=self.dtype)
+        product = self.engine.times(self.kernel, self._some(indices), self.x, rounded)
+        return product - self.minus * rounded.sum(axis=0)
+
+    def cross(self, indices: Indices, v: Array) -> Array:
+        """(K - c)[:, indices] @ v."""
+        rounded = np.ascontiguousarray(v, dtype=self.dtype)
+        product = self.engine.times(self.kernel, self.x, self._some(indices), rounded)
+        product -= self.minus * rounded.sum(axis=0)
+        return product
+
+    def _some(self, indices: Indices) -> Any:
+        return self.engine.load(self.x.take(indices), self.kernel, self.dtype)
+
+    def block(self, indices: Indices) -> Array:
+        """(K - c)[indices][:, indices]."""
+        chosen = self.x.take(indices)
+        return self.kernel.tile(chosen, chosen) - self.minus
+
+    def diag(self) -> Array:
+        """The diagonal of K."""
+        if self._diag is None:  # rows may have to be read for it
+            self._diag = self.engine.map(self.x, Diagonal(self.kernel))
+        return self._diag
+
+    def dense(self) -> Array:
+        """K - c as a new array."""
+        matrix = self.engine.gram(self.kernel, self.x, self.store)
+        if self.is_rough:
+            matrix -= self.minus - self.store.minus
+        return matrix
+
+    def stored(self) -> StoredGram:
+        """The same operator with the whole matrix in memory."""
+        n_threads = self.engine.facts().lanes if self.kernel.parallel else 1
+        return StoredGram(self.dense(), n_threads, self.minus)
+
+    def __repr__(self) -> str:
+        rough = ", rough" if self.is_rough else ""
+        return f"Gram({self.kernel!r}, n={self.n}, {self.dtype}, {self.store!r}{rough})"
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """rows -> [k(x_i, x_i)]."""
+
+    kernel: Kernel
+
+    @property
+    def parallel(self) -> bool:
+        """Whether blocks of rows may run on threads."""
+        return self.kernel.parallel
+
+    def __call__(self, rows: Rows) -> Array:
+        return self.kernel.tile_diag(rows)

@@ -1,0 +1,290 @@
+"""What a plan says: which problem is solved, and the recipe by which its operator is built.
+
+A recipe is a value that prints itself and builds what it says: the plan is what ran, by construction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from mercer._core.memory import format_bytes, format_seconds
+from mercer.engine.base import Rounding, TileStore
+from mercer.engine.tiles import PACKED, SINGLE, Tiling
+from mercer.operators import Gram, StoredGram
+from mercer.planning.problem import probe_rows
+from mercer.solvers import Lapack
+
+if TYPE_CHECKING:
+    from mercer._core.types import Rows
+    from mercer.approximations import Approximation
+    from mercer.engine.base import Engine
+    from mercer.kernels.base import Kernel
+    from mercer.solvers import Solver
+
+Route: TypeAlias = Literal["primal", "dual", "low-rank"]
+
+# Entries this many times as large as their spread are shifted: with less, hardly a digit is gained.
+WIDE_KERNEL = 16.0
+
+
+# ── what stays of the tiles between products ────────────────────────────────
+@dataclass(frozen=True)
+class TileCache:
+    """Tiles on or above the diagonal of K, and how many of them are kept between products."""
+
+    n_tiles: int
+    n_held: int
+    tile_bytes: int  # of one, as it is held
+    packed: bool = False  # in sixteen bits
+
+    @property
+    def n_bytes(self) -> int:
+        """What the tiles that are held take."""
+        return self.n_held * self.tile_bytes
+
+    @property
+    def share(self) -> float:
+        """The share of all tiles that is held."""
+        return self.n_held / self.n_tiles if self.n_tiles else 0.0
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why K is not simply held."""
+        if self.packed:
+            return (
+                "half of K does not fit in float32: its tiles are held in 16 bits, whose rounding is "
+                "measured on rows in float64",
+            )
+        if self.share < 1.0:
+            wanted, held = format_bytes(self.n_tiles * self.tile_bytes), format_bytes(self.n_bytes)
+            return (
+                f"half of K would take {wanted}, and {held} are left for it: the other tiles are made "
+                "anew for each product",
+            )
+        return ()
+
+    @classmethod
+    def within(
+        cls, free: int, *, n: int, width: int, itemsize: int, packed: bool = False
+    ) -> TileCache:
+        """As many tiles of so many bytes an entry as fit in `free` bytes."""
+        n_tiles, size = Tiling(n, width).n_upper, width * width * itemsize
+        return cls(n_tiles, max(0, min(n_tiles, free // size)), size, packed)
+
+    @classmethod
+    def of_all(cls, free: int, *, n: int, width: int, bounded: bool) -> TileCache | None:
+        """All tiles, in float32 or else in sixteen bits; None where neither fits in `free` bytes.
+
+        Entries of a bounded kernel are of one size, so sixteen bits hold them all.
+        """
+        ways = [cls.within(free, n=n, width=width, itemsize=SINGLE)]
+        if bounded:
+            ways.append(cls.within(free, n=n, width=width, itemsize=PACKED, packed=True))
+        return next((way for way in ways if way.share == 1.0), None)
+
+
+# ── recipes ─────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Given:
+    """K is the caller's own matrix."""
+
+    dtype: str
+
+    width = 0  # no tile is made
+    share, packed, proof = 1.0, False, None
+
+    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows) -> StoredGram:  # noqa: ARG002
+        """The operator K."""
+        return StoredGram(x, engine.facts().lanes)
+
+    def told(self, n_threads: int) -> str:  # noqa: ARG002
+        """For the line of a plan."""
+        return "K as given"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """K is made once, in tiles, and held as one matrix."""
+
+    width: int
+    dtype: str
+
+    share, packed, proof = 1.0, False, None
+
+    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows) -> StoredGram:
+        """The operator K."""
+        store = TileStore(_constant(kernel, x))
+        return Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width).stored()
+
+    def told(self, n_threads: int) -> str:  # noqa: ARG002
+        """For the line of a plan."""
+        return "K stored"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Float64 tiles that prove what was found with rounded ones."""
+
+    width: int
+    sliced: bool = False  # rows are made ready slice by slice, in each product again
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """K is never formed: products make its tiles, and keep as many of them as the cache has room for."""
+
+    width: int
+    dtype: str  # of the tiles that products use
+    store: TileCache | None = None
+    proof: Proof | None = None
+
+    @property
+    def share(self) -> float:
+        """The share of the tiles that is kept between products."""
+        return 0.0 if self.store is None else self.store.share
+
+    @property
+    def packed(self) -> bool:
+        """Whether tiles are kept in sixteen bits."""
+        return self.store is not None and self.store.packed
+
+    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows) -> Gram:
+        """The operator K, with a rough one that is cheaper where there is a proof."""
+        kept = 0 if self.store is None else self.store.n_bytes
+        if self.proof is None:
+            store = TileStore(_constant(kernel, x), kept)
+            return Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width)
+        few = probe_rows(x)
+        minus = float(kernel.tile(few, few).mean())  # which centring removes, and rounding likes
+        exact: dict[str, Any] = {
+            "dtype": "float64",
+            "width": self.proof.width,
+            "sliced": self.proof.sliced,
+        }
+        if self.share >= 1.0:
+            store = TileStore(rounding=Rounding(self.packed, minus))
+            return Gram(engine, kernel, x, store, **exact)
+        store = TileStore(minus, kept)
+        rough = Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width)
+        return Gram(engine, kernel, x, rough=rough, **exact)
+
+    def told(self, n_threads: int) -> str:
+        """For the line of a plan."""
+        kind = "tiles"
+        if self.proof is not None:
+            how = "checked" if self.share >= 1.0 else "proved"
+            kind = f"{'16-bit' if self.packed else 'float32'} tiles, {how} in float64"
+        threads = f", {n_threads} threads" if n_threads > 1 else ""
+        where = f"{kind} ({self.width} wide{threads})"
+        if self.share >= 1.0:
+            return f"half of K held as {where}"
+        if self.share > 0.0:
+            return f"K in {where}, {self.share:.0%} of them held"
+        return f"K in {where}, none stored"
+
+
+Recipe: TypeAlias = Given | Whole | Tiles
+
+
+def _constant(kernel: Kernel, x: Rows) -> float:
+    """What the entries of a wide kernel have in common, where they hardly differ; else nothing.
+
+    A Python function is called once a pair, and not for this.
+    """
+    if not kernel.parallel:
+        return 0.0
+    few = probe_rows(x).astype(np.float64, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
+        tile = kernel.tile(few, few)
+        mean = float(tile.mean())
+        spread = float(np.max(np.abs(tile - mean)))
+    return mean if WIDE_KERNEL * spread < abs(mean) < np.inf else 0.0
+
+
+# ── the plan ────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Plan:
+    """Which problem is solved, how, in how many bytes, and why."""
+
+    route: Route
+    solver: Solver
+    recipe: Recipe | None  # of K; None where it is never formed, not even a tile at a time
+    n_bytes: int
+    reasons: tuple[str, ...] = field(default=())
+    n_threads: int = 1  # that make tiles or read blocks of rows, at most
+    engine: str = "numpy"
+    # A share of the variance may need more components than Krylov pays for, or than memory holds.
+    lapack_fits: bool = True
+    most_components: int = 2**63
+    approximation: Approximation | None = None
+    # What a calibration adds (`mercer.planning.forecast`).
+    n_products: int | None = None
+    seconds: float | None = None
+    # What follows the fit: the pre-image as one would write it, its bytes and those that the fit
+    # keeps, its seconds. `n_bytes` and `seconds` are those of both.
+    preimage: str | None = None
+    preimage_bytes: int = 0
+    preimage_seconds: float | None = None
+
+    def because(self, *reasons: str) -> Plan:
+        """The plan with more reasons."""
+        return replace(self, reasons=(*self.reasons, *reasons))
+
+    def __str__(self) -> str:
+        how = repr(self.solver if self.approximation is None else self.approximation)
+        lines = [
+            f"{self.route} route, {how}, {self._matrix_text()}, at most {format_bytes(self.n_bytes)}"
+        ]
+        if self.n_products is not None and self.seconds is not None:
+            many = self.n_products != 1
+            what = f"product{'s' if many else ''}"
+            if self.route != "dual":
+                what = f"pass{'es' if many else ''} over the rows"
+            lines.append(
+                f"  about {self.n_products} {what}, {format_seconds(self.seconds)} expected"
+            )
+        if self.preimage is not None:
+            text = f"  then the pre-image, {self.preimage}: at most {format_bytes(self.preimage_bytes)}"
+            if self.preimage_seconds is not None:
+                text += f", {format_seconds(self.preimage_seconds)} of these expected"
+            lines.append(text)
+        return "\n".join([*lines, *(f"  - {reason}" for reason in self.reasons)])
+
+    def _matrix_text(self) -> str:
+        if self.route == "primal":
+            return "explicit map"
+        if self.recipe is None:
+            return "K never formed"
+        if isinstance(self.solver, Lapack) and isinstance(self.recipe, Tiles):
+            return "K formed once"
+        return self.recipe.told(self.n_threads)
+
+
+def plan_of_flags(
+    *,
+    storage: str,
+    width: int,
+    sketch: bool,
+    double: bool,
+    hold_bytes: int,
+    held: float,
+    packed: bool,
+    sliced: bool,
+    n_threads: int = 1,
+    **others: Any,
+) -> Plan:
+    """A plan from the flags that described its operator before there were recipes: of earlier model files."""
+    recipe: Recipe | None = None
+    if others["route"] == "dual":
+        dtype = "float32" if sketch and not double else "float64"
+        entry = PACKED if packed else SINGLE if dtype == "float32" else 8
+        size = max(1, width * width * entry)
+        n_held = max(0, hold_bytes) // size
+        n_tiles = round(min(n_held / held, 2**53)) if held > 0 else 0
+        store = TileCache(n_tiles, n_held, size, packed) if n_tiles else None
+        proof = Proof(width, sliced) if sketch else None
+        recipe = Whole(width, dtype) if storage == "full" else Tiles(width, dtype, store, proof)
+    return Plan(recipe=recipe, n_threads=max(1, n_threads), **others)

@@ -1,0 +1,288 @@
+"""Laws of every engine: the products of the dense matrix, rows in their order, the same fitted model."""
+
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from markets.engines import ENGINES, SOURCES, DenseEngine, in_memory
+from markets.kernels import HISTOGRAM, INDEFINITE, VALID
+from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
+from mercer.engine.numpy import NumpyEngine
+from mercer.kernels import RBF, Custom, Polynomial
+from mercer.model import Plan, gram_operator
+from mercer.model.dual import dual_fit
+from mercer.operators import Centred, Gram
+from mercer.planning.recipe import Proof, TileCache, Tiles, Whole
+from mercer.solvers import BlockKrylov, Lapack
+
+KERNELS = VALID | HISTOGRAM | INDEFINITE
+EPS = float(np.finfo(np.float64).eps)
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def engine(request):
+    return ENGINES[request.param]()
+
+
+@pytest.fixture(params=sorted(KERNELS))
+def kernel(request, engine):
+    found = KERNELS[request.param]
+    if engine.facts().runs(found) is not None:
+        pytest.skip("the engine says that it does not run this kernel")
+    return found
+
+
+@pytest.fixture
+def x(kernel, cloud, histograms):
+    return histograms if kernel.positive_only else cloud
+
+
+@pytest.fixture(params=sorted(SOURCES))
+def placed(request, tmp_path):
+    """Puts rows where they may be."""
+    return lambda x: SOURCES[request.param](x, tmp_path)
+
+
+def room(kernel, x, v, eps=EPS):
+    """A sum of n products is off by n eps of their sizes; entries by a few units, more for sums in powers."""
+    return 100.0 * eps * np.abs(kernel(x)).max() * np.abs(v).sum(axis=0)
+
+
+# ── products ────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("width", [None, 7, 1000])
+def test_gram_times_is_the_dense_product(engine, kernel, x, rng, width):
+    v = rng.standard_normal((len(x), 3))
+    rows = engine.load(x, kernel, FLOAT64, width=width)
+    found = engine.gram_times(kernel, rows, v)
+    assert np.all(np.abs(found - kernel(x) @ v) <= room(kernel, x, v))
+    assert np.all(
+        np.abs(engine.gram(kernel, rows) - kernel(x)) <= 100 * EPS * np.abs(kernel(x)).max()
+    )
+
+
+def test_gram_times_is_symmetric(engine, kernel, x, rng):
+    u, v = rng.standard_normal((2, len(x), 2))
+    rows = engine.load(x, kernel, FLOAT64, width=16)
+    left, right = u.T @ engine.gram_times(kernel, rows, v), engine.gram_times(kernel, rows, u).T @ v
+    scale = np.abs(kernel(x)).max() * np.abs(u).sum() * np.abs(v).sum()
+    np.testing.assert_allclose(left, right, atol=100 * EPS * scale)
+
+
+def test_times_is_the_dense_product(engine, kernel, x, rng):
+    z, more = x[:25], rng.standard_normal((25, 2))
+    v = rng.standard_normal((len(x), 2))
+    rows, points = engine.load(x, kernel, FLOAT64), engine.load(z, kernel, FLOAT64)  # loaded apart
+    taken = engine.load(rows.take(np.arange(25)), kernel, FLOAT64)
+    for few in (points, taken):
+        found = engine.times(kernel, rows, few, more)
+        assert np.all(np.abs(found - kernel(x, z) @ more) <= room(kernel, x, more))
+        found = engine.times(kernel, few, rows, v)
+        assert np.all(np.abs(found - kernel(z, x) @ v) <= room(kernel, x, v))
+
+
+@pytest.mark.parametrize("n", [2100, 4200])
+def test_times_of_many_rows_and_many_points(engine, rng, n):
+    """More than are multiplied at a time, on either side."""
+    kernel, x, z = RBF(0.3), rng.standard_normal((n, 3)), rng.standard_normal((3000, 3))
+    v = rng.standard_normal((3000, 2))
+    found = engine.times(kernel, *(engine.load(rows, kernel, FLOAT64) for rows in (x, z)), v)
+    np.testing.assert_allclose(found, kernel(x, z) @ v, atol=1e-12 * np.abs(v).sum())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["rbf", "poly2", "laplacian", "cosine"])
+def test_rows_may_be_anywhere(engine, placed, dtype, name, cloud):
+    kernel, x = VALID[name], placed(cloud.astype(dtype))
+    dense, v = in_memory(x), np.random.default_rng(0).standard_normal((60, 3))
+    few = np.array([40, 3, 3])
+    for precision in engine.facts().precisions:
+        eps = float(np.finfo(precision).eps)
+        rows = engine.load(x, kernel, precision, width=16)
+        assert (rows.n, rows.d) == x.shape
+        np.testing.assert_allclose(in_memory(kernel_rows(rows.take(few))), dense[few], atol=1e-6)
+        found = engine.gram_times(kernel, rows, v)
+        assert found.dtype == v.dtype
+        assert np.all(np.abs(found - kernel(dense) @ v) <= room(kernel, dense, v, eps))
+
+
+def kernel_rows(rows):
+    """Rows that may be ready for distances, as they were."""
+    return rows.plain() if hasattr(rows, "plain") else rows
+
+
+# ── what is kept between products ───────────────────────────────────────────
+@pytest.mark.parametrize("keep_bytes", [0, 3000, 10**6])
+def test_kept_tiles_change_no_bit(engine, keep_bytes, cloud, rng):
+    kernel, v = VALID["rbf"], rng.standard_normal((60, 3))
+    rows = engine.load(cloud, kernel, FLOAT64, width=16)
+    fresh = engine.gram_times(kernel, rows, v)
+    store = TileStore(keep_bytes=keep_bytes)
+    for _ in range(3):
+        np.testing.assert_array_equal(engine.gram_times(kernel, rows, v, store), fresh)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("exact_first", [False, True])
+def test_rough_products_are_off_by_their_rounding_alone(engine, packed, exact_first, cloud, rng):
+    kernel, v = VALID["rbf"], rng.standard_normal((60, 3))
+    operator = Gram(
+        engine, kernel, cloud, TileStore(rounding=Rounding(packed=packed, minus=0.3)), width=16
+    )
+    if exact_first:
+        assert np.all(np.abs(operator.matmat(v) - kernel(cloud) @ v) <= room(kernel, cloud, v))
+    # Entries of at most one in size, less 0.3: off by half a step of 16 bits, or by a unit of float32.
+    unit = 1.0 / 131070 if packed else 0.0
+    bound = (unit + 100 * float(np.finfo(np.float32).eps)) * np.abs(v).sum(axis=0)
+    found = operator.rough.matmat(v)
+    assert np.all(np.abs(found + 0.3 * v.sum(axis=0) - kernel(cloud) @ v) <= bound)
+    assert operator.fills_rough
+    assert operator.rough.eps > operator.eps
+    np.testing.assert_array_equal(operator.rough.matmat(v), found)
+
+
+# ── passes over rows ────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Span:
+    """Which rows were seen, and their weighted sum."""
+
+    start: int
+    stop: int
+    total: np.ndarray
+
+    def merged(self, other):
+        assert self.stop == other.start  # in the order of the rows
+        return Span(self.start, other.stop, self.total + other.total)
+
+
+@dataclass(frozen=True)
+class WeightedSum:
+    weights: np.ndarray
+
+    def __call__(self, rows, place):
+        return Span(place.start, place.stop, rows.T @ self.weights[place])
+
+
+@dataclass(frozen=True)
+class Doubled:
+    def __call__(self, rows):
+        return 2.0 * (rows.toarray() if hasattr(rows, "toarray") else rows)
+
+
+@pytest.mark.parametrize("n", [60, 5000, 300_000])
+def test_fold_merges_in_the_order_of_the_rows(engine, n, rng):
+    x, weights = rng.standard_normal((n, 4)), rng.random(n)
+    found = engine.fold(x, WeightedSum(weights))
+    assert (found.start, found.stop) == (0, n)
+    np.testing.assert_allclose(found.total, x.T @ weights, rtol=1e-9, atol=1e-9)
+
+
+def test_fold_does_not_depend_on_the_number_of_threads(rng):
+    x, weights = rng.standard_normal((300_000, 4)), rng.random(300_000)
+    first, *others = (NumpyEngine(t).fold(x, WeightedSum(weights)).total for t in (1, 2, 5))
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+def test_map_keeps_the_order_of_the_rows(engine, placed, rng):
+    x = placed(rng.standard_normal((5000, 3)))
+    np.testing.assert_array_equal(engine.map(x, Doubled()), 2.0 * in_memory(x))
+
+
+def test_passes_over_loaded_rows(engine, rng):
+    x, weights = rng.standard_normal((300, 4)), rng.random(300)
+    rows = engine.load(x, Polynomial(2, gamma=0.3), FLOAT64, width=7)
+    found = engine.fold(rows, WeightedSum(weights))
+    assert (found.start, found.stop) == (0, 300)
+    np.testing.assert_allclose(found.total, x.T @ weights, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(engine.map(rows, Doubled()), 2.0 * x)
+
+
+def test_a_step_may_travel(engine, rng):
+    """To a worker in another process: it pickles, and so does what it gives."""
+    x = rng.standard_normal((60, 4))
+    step = WeightedSum(rng.random(60))
+    again = pickle.loads(pickle.dumps(engine.fold(x, pickle.loads(pickle.dumps(step)))))
+    np.testing.assert_array_equal(again.total, engine.fold(x, step).total)
+
+
+# ── what a planner may ask ──────────────────────────────────────────────────
+def test_facts(engine):
+    facts = engine.facts()
+    assert facts.name
+    assert facts.lanes >= 1
+    assert facts.free_bytes > 0
+    assert facts.cache_bytes > 0
+    assert FLOAT64 in facts.precisions
+    assert facts.runs(RBF(0.3)) is None
+
+
+def test_an_engine_says_why_it_does_not_run_a_kernel():
+    why = DenseEngine().facts().runs(Custom(max))
+    assert "Python function" in why
+    assert "engine='numpy'" in why
+    assert NumpyEngine().facts().runs(Custom(max)) is None
+    assert FLOAT32 not in DenseEngine().facts().precisions
+
+
+# ── the same model ──────────────────────────────────────────────────────────
+N, WIDTH = 60, 16
+HELD = {
+    itemsize: TileCache.within(10**6, n=N, width=WIDTH, itemsize=itemsize, packed=itemsize == 2)
+    for itemsize in (8, 4, 2)
+}
+RECIPES = {
+    "tiles": Tiles(WIDTH, "float64"),
+    "kept": Tiles(WIDTH, "float64", HELD[8]),
+    "rough": Tiles(WIDTH, "float32", None, Proof(WIDTH)),
+    "rounded": Tiles(WIDTH, "float32", HELD[4], Proof(WIDTH)),
+    "packed": Tiles(WIDTH, "float32", HELD[2], Proof(WIDTH)),
+}
+PLANS = {
+    "lapack": Plan("dual", Lapack(), Whole(N, "float64"), 0),
+    **{name: Plan("dual", BlockKrylov(tol=1e-10), recipe, 0) for name, recipe in RECIPES.items()},
+}
+MODELS = {
+    "rbf": (RBF(0.3), None),
+    "poly": (Polynomial(2, gamma=0.3), None),
+    "weighted-rbf": (RBF(0.3), np.linspace(0.2, 3.0, 60)),
+    "weighted-poly": (Polynomial(2, gamma=0.3), np.linspace(0.2, 3.0, 60)),
+}
+
+
+@pytest.mark.parametrize("model", sorted(MODELS))
+@pytest.mark.parametrize("plan", sorted(PLANS))
+def test_a_fit_is_the_same_on_every_engine(engine, plan, placed, model, cloud):
+    (kernel, weights), x = MODELS[model], placed(cloud)
+    operator = gram_operator(kernel, x, PLANS[plan], weights, engine=engine)
+    pairs = PLANS[plan].solver(operator, 4, rng=np.random.default_rng(0))
+    fit = dual_fit(
+        kernel,
+        x,
+        operator,
+        pairs,
+        4,
+        total=operator.trace(),
+        plan=PLANS[plan],
+        rng=np.random.default_rng(0),
+    )
+    # The centred matrix itself, formed here.
+    dense = in_memory(x)
+    w = np.ones(60) if weights is None else weights
+    h = np.eye(60) - np.outer(np.ones(60), w) / w.sum()
+    centred = h @ kernel(dense) @ h.T
+    values, vectors = np.linalg.eigh(np.sqrt(np.outer(w, w)) * centred)
+    np.testing.assert_allclose(fit.pairs.values, values[::-1][:4], rtol=1e-7)
+    u = vectors[:, ::-1][:, :4]
+    scores = centred @ (np.sqrt(w)[:, None] * u) / np.sqrt(values[::-1][:4])
+    found = fit.projection(dense)
+    scores *= np.sign(np.sum(scores * found, axis=0))
+    np.testing.assert_allclose(found, scores, atol=1e-6 * np.abs(scores).max())
+
+
+def test_solvers_reach_the_matrix_by_products_of_the_engine_alone(cloud, rng):
+    engine = DenseEngine()
+    operator = Centred(Gram(engine, RBF(0.3), cloud))
+    pairs = BlockKrylov(landmarks=0)(operator, 3, rng=rng)
+    assert engine.products == pairs.n_products

@@ -1,0 +1,102 @@
+"""The parameter `engine`: one place knows the names, and an estimator keeps what it was given."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from markets.engines import DenseEngine
+from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, load
+from mercer._core.errors import InputError
+from mercer.engine.base import Facts
+from mercer.engine.numpy import NumpyEngine
+from mercer.engine.resolve import resolve_engine
+from mercer.kernels import RBF
+from mercer.planning import krylov, plan, problem
+
+X = np.random.default_rng(0).standard_normal((60, 3))
+ESTIMATORS = {
+    "kpca": KernelPCA(2, kernel=RBF(0.3)),
+    "pca": PCA(2),
+    "incremental": IncrementalKernelPCA(2, kernel=RBF(0.3)),
+    "detector": KernelPCADetector(2, kernel=RBF(0.3), limits="approximate"),
+}
+pytestmark = pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
+
+
+class OnlySmall(NumpyEngine):
+    """An engine that refuses every kernel."""
+
+    def facts(self):
+        return Facts("toy", 1, 10**9, lambda _: "it knows no exponential")
+
+
+@pytest.mark.parametrize("name", ["auto", "numpy", " NumPy "])
+def test_names_of_engines(name):
+    assert resolve_engine(name).facts().name == "numpy"
+
+
+def test_an_engine_is_taken_as_it_is():
+    engine = NumpyEngine(3)
+    assert resolve_engine(engine) is engine
+    assert engine.facts().lanes == 3
+
+
+@pytest.mark.parametrize("name", ["cuda", "torch:cpu", "torch", "dask", "native"])
+def test_an_engine_that_is_not_installed_names_those_that_are(name):
+    with pytest.raises(InputError, match=f"engine='{name}' is not installed.*'numpy'.*'auto'"):
+        resolve_engine(name)
+
+
+@pytest.mark.parametrize("given", ["nunpy", "", None, 3, NumpyEngine, object()])
+def test_what_is_no_engine_is_refused_with_the_known_names(given):
+    with pytest.raises(InputError, match=r"'auto'.*'numpy'"):
+        resolve_engine(given)
+
+
+@pytest.mark.parametrize("kind", sorted(ESTIMATORS))
+def test_every_estimator_refuses_an_engine_before_it_fits(kind):
+    model = clone(ESTIMATORS[kind]).set_params(engine="cuda")
+    with pytest.raises(InputError, match="engine='cuda' is not installed"):
+        model.fit(X)
+    assert not hasattr(model, "fit_")
+
+
+@pytest.mark.parametrize("kind", ["kpca", "incremental", "detector"])
+def test_an_engine_that_can_not_run_a_kernel_names_one_that_can(kind):
+    model = clone(ESTIMATORS[kind]).set_params(engine=OnlySmall())
+    with pytest.raises(
+        InputError, match=r"engine='toy' can't run RBF.*exponential.*engine='numpy'"
+    ):
+        model.fit(X)
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy", NumpyEngine(1)], ids=str)
+@pytest.mark.parametrize("kind", sorted(ESTIMATORS))
+def test_the_engine_is_a_parameter_like_any_other(kind, engine, tmp_path):
+    model = clone(ESTIMATORS[kind]).set_params(engine=engine)
+    assert clone(model).get_params()["engine"] == engine
+    model.fit(X)
+    kept = load(model.save(tmp_path / "m.mercer") or tmp_path / "m.mercer")
+    assert kept.engine == engine
+    plain = clone(ESTIMATORS[kind]).fit(X)
+    measure = "decision_function" if kind == "detector" else "transform"
+    np.testing.assert_array_equal(getattr(kept, measure)(X), getattr(plain, measure)(X))
+
+
+def test_the_plan_says_its_engine():
+    assert KernelPCA(2).fit(X).plan_.engine == "numpy"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("params", [{"solver": "krylov"}, {"solver": "lapack"}, {"memory": "30MB"}])
+def test_a_fit_runs_on_the_engine_it_was_given(params, dtype, monkeypatch):
+    """One that has float64 alone, and counts: the planner asks it, and the tiles are its own."""
+    for module in (problem, krylov, plan):
+        monkeypatch.setattr(module, "SMALL_ROWS", 50)  # above, there would be a float32 sketch
+    engine, x = DenseEngine(), np.random.default_rng(1).standard_normal((560, 3)).astype(dtype)
+    model = KernelPCA(2, kernel=RBF(0.3), engine=engine, **params).fit(x)
+    assert model.plan_.engine == "dense"
+    assert (model.plan_.recipe.dtype, model.plan_.recipe.proof) == ("float64", None)
+    assert engine.products > 0
+    same = KernelPCA(2, kernel=RBF(0.3), **params).fit(x)
+    np.testing.assert_allclose(model.eigenvalues_, same.eigenvalues_, rtol=1e-5)

@@ -35,7 +35,7 @@ from mercer.estimators.base import has_light_rows
 from mercer.estimators.saving import Saving
 from mercer.estimators.validation import as_generator, check_weights
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
-from mercer.kernels.base import as_given, as_rows
+from mercer.kernels.rows import as_given, as_rows
 from mercer.model import Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
 from mercer.operators import minus_mean

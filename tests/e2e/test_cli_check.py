@@ -247,7 +247,7 @@ def test_a_plan_is_that_of_the_estimator(npy):
             value = getattr(wanted, field.name)
             assert found["plan"][field.name] == (list(value) if isinstance(value, tuple) else value)
     assert found["plan"]["solver"] == repr(wanted.solver)
-    assert found["plan"]["recipe"] == {"kind": "tiles", **asdict(wanted.recipe)}
+    assert found["plan"]["recipe"] == {"kind": "whole", **asdict(wanted.recipe)}
     assert found["plan"]["seconds"] > 0
     assert (found["n"], found["d"], found["memory_bytes"]) == (60, 3, 10**9)
 

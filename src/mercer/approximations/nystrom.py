@@ -21,7 +21,7 @@ from mercer.approximations.landmarks import k_means_plus_plus, sample_size, unif
 from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
 from mercer.data.rows import take_rows
 from mercer.engine.passes import FLOAT, pass_bytes
-from mercer.kernels.base import as_rows
+from mercer.kernels.rows import as_rows
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:

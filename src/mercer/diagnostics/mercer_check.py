@@ -16,7 +16,7 @@ from mercer.data.intake import admitted
 from mercer.diagnostics.search import DIMENSIONS, MORE_DIMENSIONS, Search, data_sets, lattices
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
 from mercer.kernels import Kernel, as_kernel
-from mercer.kernels.base import as_rows
+from mercer.kernels.rows import as_rows
 
 if TYPE_CHECKING:
     from mercer._core.types import Indices, Rows

@@ -13,8 +13,7 @@ from mercer._core.spelling import spelled
 from mercer.data.rows import take_rows
 from mercer.estimators.door import check_kernel_rows, training_rows
 from mercer.estimators.validation import as_generator, check_weights
-from mercer.kernels import Laplacian, Linear, as_kernel
-from mercer.kernels.stationary import Radial
+from mercer.kernels import Linear, as_kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
@@ -197,7 +196,7 @@ def _remedy(kernel: Kernel, *, wider: bool) -> str:
     """Which knob to turn, and which way."""
     if hasattr(kernel, "length_scale"):
         return f"{'Raise' if wider else 'Lower'} `length_scale`."
-    if isinstance(kernel, (Radial, Laplacian)):
+    if kernel.shift_invariant and hasattr(kernel, "gamma"):
         return f"{'Lower' if wider else 'Raise'} `gamma`."
     if wider:
         return "Use a wider kernel, or scale the columns."

@@ -16,8 +16,7 @@ from mercer.estimators.detector_parts import Rule, listed, part_model
 from mercer.estimators.detector_runs import Slowness
 from mercer.estimators.detector_strays import HeldOut, smaller_sizes, tell_optimism, tell_strays
 from mercer.estimators.validation import users_level
-from mercer.kernels import Laplacian, Linear
-from mercer.kernels.stationary import Radial
+from mercer.kernels import Linear
 from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
 from mercer.monitoring.statistics import Gauge, Statistics
 
@@ -277,7 +276,8 @@ def tell_blind(model: Projector, rule: Rule, limits: Limits, x: Array, stretched
 
     Beside readings that set the scale of a column (`stretched`) any kernel is, and no other would help.
     """
-    if not isinstance(getattr(model, "kernel_", None), (Radial, Laplacian)):
+    kernel = getattr(model, "kernel_", None)
+    if kernel is None or not kernel.tree().vanishes:
         return
     far = Gauge.of(model.fit_).nowhere(x)
     if far is None or rule.index(limits, far)[0] > rule.limit(limits):

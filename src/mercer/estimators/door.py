@@ -115,7 +115,7 @@ class CastRows(RowSource):
 def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:
     """Raise when the kernel is not defined on the rows; those of a source are read once for that."""
     if isinstance(rows, RowSource):
-        if not _looks_at_rows(kernel):
+        if not kernel.looks_at_rows:
             return
         for _, block in row_blocks(rows, read_height(rows)):
             kernel.check_rows(block)
@@ -137,12 +137,6 @@ def require_scores(scores: Array, kernel: Kernel | None) -> None:
         "Cosine)."
     )
     raise InputError(msg)
-
-
-def _looks_at_rows(kernel: Kernel) -> bool:
-    """Whether the kernel, or a part of it, is not defined on all rows."""
-    own = type(kernel).check_rows is not Kernel.check_rows
-    return own or any(_looks_at_rows(child) for child in kernel.children)
 
 
 def remember(estimator: Any, X: Any, rows: Rows) -> None:

@@ -30,7 +30,7 @@ from mercer.estimators.validation import (
     users_level,
 )
 from mercer.kernels import Linear, as_kernel
-from mercer.kernels.base import as_given
+from mercer.kernels.rows import as_given
 from mercer.model import Plan, Problem, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
 from mercer.planning.forecast import forecast

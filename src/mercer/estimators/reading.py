@@ -26,7 +26,7 @@ from mercer.estimators.validation import (
     users_level,
 )
 from mercer.kernels import RBF, as_kernel
-from mercer.kernels.base import as_given
+from mercer.kernels.rows import as_given
 from mercer.stream.batch import ROUNDING, row_weights
 from mercer.stream.incremental import Rules, Stream
 

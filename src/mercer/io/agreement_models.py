@@ -12,6 +12,7 @@ from mercer.io.known_types import found
 from mercer.kernels.map_base import MAX_COLUMNS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.preimage.exact import ExactBack
+from mercer.preimage.invert import of_dot_product
 from mercer.preimage.ridge import RidgeBack
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _near(value: Any) -> None:
 
 def _exact_back(value: ExactBack) -> None:
     value.kernel.check_parameters()
-    need(value.kernel.dot_product(np.ones(1)) is not None, f"{value.kernel!r} can't be undone")
+    need(of_dot_product(value.kernel) is not None, f"{value.kernel!r} can't be undone")
     need(value.c != 0, "a way back divides by zero")
 
 

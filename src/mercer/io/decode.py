@@ -15,7 +15,7 @@ from mercer.io.agreement_models import check_object
 from mercer.io.container import DTYPES
 from mercer.io.encode import BIT_GENERATORS
 from mercer.io.kinds import check_fields, check_parameters
-from mercer.io.known_types import found, table
+from mercer.io.known_types import known_type
 from mercer.io.known_values import OUTDATED
 
 if TYPE_CHECKING:
@@ -41,13 +41,14 @@ class Decoder:
         """The next object of the list."""
         entry = _names(entry, {"type", "fields"}, {"learned"}, "an object")
         name = entry["type"]
-        if not isinstance(name, str) or name not in table():
+        known = known_type(name) if isinstance(name, str) else None
+        if known is None:
             _wrong(f"it holds a {name!r}, which this mercer does not know")
         self._size = 1
         fields, learned = (self._trees(entry.get(part, {}), name) for part in ("fields", "learned"))
         if self._size > MOST_PARTS:
             _wrong(f"its {name} has more than {MOST_PARTS} parts")
-        value = _made(table()[name], name, fields, learned)
+        value = _made(known, name, fields, learned)
         check_object(name, value)
         self._objects.append(value)
         self._sizes.append(self._size)
@@ -179,14 +180,14 @@ def _bits(state: Any) -> Any:
 
 # ── objects ─────────────────────────────────────────────────────────────────
 def _made(known: Known, name: str, fields: dict[str, Any], learned: dict[str, Any]) -> Any:
-    kind: Any = found(known.home)
+    kind: Any = known.type
     if known.making == "estimator":
         return _made_estimator(kind, known, name, fields, learned)
     if learned:
         _wrong(f"its {name} has learned something, which it can't")
     sign, earlier = OUTDATED.get(name, ("", known))
     if sign in fields:
-        known, kind = earlier, found(earlier.home)
+        known, kind = earlier, earlier.type
     check_fields(known, name, fields)
     if known.making == "member":
         if fields["name"] not in kind.__members__:

@@ -20,7 +20,7 @@ from mercer.data.sources import in_memory
 from mercer.io.agreement_models import check_object
 from mercer.io.container import DTYPES
 from mercer.io.kinds import check_fields, check_parameters
-from mercer.io.known_types import name_of, table
+from mercer.io.known_types import known_type, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +127,8 @@ class Encoder:
         return {"$ref": self._places[id(value)]}
 
     def _parts(self, value: Any, name: str, where: str) -> dict[str, Any]:
-        known = table()[name]
+        known = known_type(name)
+        assert known is not None  # `name_of` has found it
         if known.making == "member":
             assert isinstance(value, Enum)
             return {"fields": {"name": value.name}}

@@ -1,8 +1,8 @@
 """Kernels and feature maps that a model file may hold, those of scikit-learn's Gaussian processes too."""
 
 from mercer.io.known_types import Known
-
-_ONE = "none|number|text"  # a parameter: a number, or a rule such as "median"
+from mercer.kernels import Kernel
+from mercer.kernels.base import FORMULAS
 
 
 def _own(module: str, name: str, fields: str = "") -> Known:
@@ -52,32 +52,33 @@ _MAPS = {
     "UnitMap": _own("map_algebra", "UnitMap", "inner: FeatureMap"),
 }
 
-KERNELS = {
-    "Chi2": _own("histogram", "Chi2", f"gamma: {_ONE}"),
-    "Constant": _own("algebra", "Constant", f"value: {_ONE}"),
-    "Cosine": _own("dot", "Cosine"),
+_GIVEN = {
     # A function is never in a file. That of the drop-in is a name and numbers.
     "Custom": _own("custom", "Custom", "function: PairwiseFunction; form: text"),
     "GaussianProcess": _own("custom", "GaussianProcess", "kernel: GaussianKernel"),
-    "Laplacian": _own("stationary", "Laplacian", f"gamma: {_ONE}"),
-    "Linear": _own("dot", "Linear"),
-    "Matern": _own("stationary", "Matern", f"nu: {_ONE}; length_scale: {_ONE}"),
-    "Normalised": _own("derived", "Normalised", "kernel: Kernel"),
-    "OnColumns": _own("derived", "OnColumns", "kernel: Kernel; columns: any"),
     "PairwiseFunction": Known.of(
         "mercer.sklearn:_Pairwise", "metric: text; n_jobs: none|int; params: any"
     ),
-    "Polynomial": _own("dot", "Polynomial", f"degree: {_ONE}; gamma: {_ONE}; coef0: {_ONE}"),
-    "Power": _own("algebra", "Power", f"kernel: Kernel; exponent: {_ONE}"),
     "Precomputed": _own("custom", "Precomputed"),
-    "Product": _own("algebra", "Product", "left: Kernel; right: Kernel"),
-    "RBF": _own("stationary", "RBF", f"gamma: {_ONE}; sigma: {_ONE}"),
-    "RationalQuadratic": _own(
-        "stationary", "RationalQuadratic", f"alpha: {_ONE}; length_scale: {_ONE}"
-    ),
-    "Scale": _own("algebra", "Scale", f"kernel: Kernel; factor: {_ONE}"),
-    "Sigmoid": _own("dot", "Sigmoid", f"gamma: {_ONE}; coef0: {_ONE}"),
-    "Sum": _own("algebra", "Sum", "left: Kernel; right: Kernel"),
+}
+
+# What the parameters of a kernel with a formula hold, but for those that are numbers or rules.
+_PARTS = {"kernel": "Kernel", "left": "Kernel", "right": "Kernel", "columns": "any"}
+
+
+def of_formula(kind: type[Kernel], otherwise: str) -> Known:
+    """A kernel with a formula: by its class, made from the parameters of its constructor."""
+    fields = {name: _PARTS.get(name, otherwise) for name in kind._param_names()}
+    return Known(f"{kind.__module__}:{kind.__qualname__}", fields, kind=kind)
+
+
+KERNELS = {
+    **{
+        name: of_formula(kind, "none|number|text")  # a number, or a rule such as "median"
+        for name, kind in FORMULAS.items()
+        if kind.__module__.startswith("mercer.")
+    },
+    **_GIVEN,
     **_MAPS,
     **_GP,
 }

@@ -1,7 +1,8 @@
 """The types that a model file may hold: an allow-list of names, and how each is found and made.
 
-Nothing that is not in `KNOWN` is ever made from a file, and nothing is imported before a file asks for it by
-one of these names. Every field has a kind, written as alternatives such as ``none|number``:
+Nothing is ever made from a file but what is in `table`, or a kernel with a formula that the program itself
+has defined, and nothing is imported before a file asks for it by one of these names. Every field has a kind,
+written as alternatives such as ``none|number``:
 
     none bool int number text texts dtype   a number may be a NumPy scalar; texts is a tuple of text
     seed                                    none, an int from 0 on, or random numbers
@@ -35,12 +36,18 @@ class Known:
         str, str
     ]  # kinds by name: of a value's fields, or of what an estimator has learned
     making: Making = "value"
+    kind: type | None = None  # of a kernel that was registered by its formula: the class itself
 
     @classmethod
     def of(cls, home: str, fields: str = "", making: Making = "value") -> Known:
         """From a text such as ``"sections: Sections; coef: float[m,k]"``."""
         pairs = (part.split(":") for part in fields.split(";") if part.strip())
         return cls(home, {name.strip(): kind.strip() for name, kind in pairs}, making)
+
+    @property
+    def type(self) -> Any:
+        """The class."""
+        return found(self.home) if self.kind is None else self.kind
 
     @property
     def required(self) -> set[str]:
@@ -69,6 +76,20 @@ def table() -> dict[str, Known]:
     return {**KERNELS, **VALUES, **ESTIMATORS}
 
 
+def known_type(name: str) -> Known | None:
+    """What is known by this name: a type of the tables, or a kernel whose class the program has defined.
+
+    A kernel with a formula is registered by the name of its class (`mercer.kernels.base.FORMULAS`). Names of
+    the tables come first.
+    """
+    from mercer.io.known_kernels import of_formula
+    from mercer.kernels.base import FORMULAS
+
+    if name in table() or name not in FORMULAS:
+        return table().get(name)
+    return of_formula(FORMULAS[name], "any")
+
+
 def name_of(value: Any) -> str | None:
     """The name in a file of a value's type: of exactly that type, since a subclass may do anything."""
     kind = type(value)
@@ -77,7 +98,8 @@ def name_of(value: Any) -> str | None:
         # Only of the same package: to find out, nothing else is imported.
         if home.startswith(kind.__module__.partition(".")[0]) and found(home) is kind:
             return name
-    return None
+    registered = known_type(kind.__name__)
+    return None if registered is None or registered.kind is not kind else kind.__name__
 
 
 @cache

@@ -9,7 +9,6 @@ FAMILIES = {
     "FeatureMap": "mercer.kernels.map_base:FeatureMap",
     "GaussianKernel": "sklearn.gaussian_process.kernels:Kernel",
     "Kernel": "mercer.kernels.base:Kernel",
-    "OfDotProducts": "mercer.kernels.dot:OfDotProducts",
     "Preimage": "mercer.preimage.base:Preimage",
     "Projector": "mercer.estimators.base:Projector",
     "Search": "mercer.preimage.search:Search",
@@ -158,7 +157,7 @@ _WAYS_BACK = {
     ),
     "ExactBack": _of(
         "mercer.preimage.exact:ExactBack",
-        "kernel: OfDotProducts; slopes: float[d,k]; start: float[d]; c: number; n_rows: int",
+        "kernel: Kernel; slopes: float[d,k]; start: float[d]; c: number; n_rows: int",
     ),
     "FittedPreimage": _of(
         "mercer.preimage.base:FittedPreimage",

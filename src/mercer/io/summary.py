@@ -14,7 +14,8 @@ from mercer._core.errors import InputError, MercerError
 from mercer.data.rows import RowSource
 from mercer.data.sources import as_source
 from mercer.io.known_types import name_of
-from mercer.kernels.base import Kernel, as_rows
+from mercer.kernels.base import Kernel
+from mercer.kernels.rows import as_rows
 from mercer.kernels.text import kernel_text
 from mercer.model.checkpoint import digest
 from mercer.operators.sections import KernelSections

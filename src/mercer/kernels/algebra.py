@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.kernels.base import Kernel, finite, is_whole
-from mercer.kernels.scaled import in_range
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
-    from mercer.kernels.feature_map import FeatureMap
-    from mercer.kernels.scaled import Scaled
-
-
-# A map is written degree by degree: of a higher one it takes long, though it may be a single column.
-MOST_DEGREE = 10_000
+from mercer.kernels.base import Kernel
+from mercer.kernels.formula import Add, Affine, Const, Expr, Mul, Pow
+from mercer.kernels.parameters import finite, is_whole
 
 
 def is_number(value: Any) -> bool:
@@ -50,111 +42,48 @@ class Constant(Kernel):
         """The value is finite."""
         finite("value", self.value, kernel="Constant")
 
-    @property
-    def shift_invariant(self) -> bool:
-        """Yes: the points do not enter at all."""
-        return True
-
-    def tile(self, x: Rows, y: Rows) -> Array:
-        return np.full((x.shape[0], y.shape[0]), self.value, dtype=x.dtype)
-
-    def tile_diag(self, x: Rows) -> Array:
-        return np.full(x.shape[0], self.value, dtype=x.dtype)
-
-    @property
-    def differentiable(self) -> bool:
-        """Yes."""
-        return True
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        del y, weights
-        return np.zeros(x.shape, dtype=x.dtype)
-
-    def diag_slope(self, x: Rows) -> Array:
-        return np.zeros(x.shape, dtype=x.dtype)
+    def formula(self) -> Expr:
+        return Const(float(self.value))
 
     def why_valid(self) -> str | None:
         """A constant c ≥ 0 is the product of two numbers √c."""
         return f"it is the product of two numbers √{self.value:g}" if self.value >= 0 else None
 
-    def map_dimension(self, d: int) -> int | None:
-        """One column."""
-        del d
-        return 1 if self.value >= 0 else None
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """One column of √c."""
-        if self.value < 0:
-            return super().feature_map(d)
-        from mercer.kernels.feature_map import PolynomialMap
-
-        return PolynomialMap(d, 0, gamma=1.0, coef0=1.0).scaled(float(self.value))
-
     def __repr__(self) -> str:
         return f"{self.value!r}"
 
 
-class _Binary(Kernel):
-    """Two kernels, side by side."""
+class Combined(Kernel):
+    """A kernel made of others."""
 
-    symbol: str
+    @property
+    def parallel(self) -> bool:  # type: ignore[override]
+        """Whether all parts may run on threads."""
+        return all(child.parallel for child in self.children)
+
+    def why_valid(self) -> str | None:
+        """What was done to them, and why each of them is a kernel."""
+        parts = [(child, child.why_valid()) for child in self.children]
+        if self.proof is None or any(why is None for _, why in parts):
+            return None
+        return f"{self.proof} [{'; '.join(f'{child!r}: {why}' for child, why in parts)}]"
+
+
+class _Binary(Combined):
+    """Two kernels, side by side."""
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
         self.right = right
 
-    @property
-    def parallel(self) -> bool:  # type: ignore[override]
-        """Whether both parts may run on threads."""
-        return self.left.parallel and self.right.parallel
-
-    def _both_valid(self, name: str) -> str | None:
-        left, right = self.left.why_valid(), self.right.why_valid()
-        if left is None or right is None:
-            return None
-        return f"{name} of kernels is a kernel [{self.left!r}: {left}; {self.right!r}: {right}]"
-
-    def _maps(self, d: int) -> tuple[FeatureMap, FeatureMap]:
-        return self.left.feature_map(d), self.right.feature_map(d)
-
 
 class Sum(_Binary):
     """k₁ + k₂: the maps side by side."""
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        tile = self.left.tile(x, y)
-        with np.errstate(over="ignore", invalid="ignore"):
-            tile += self.right.tile(x, y)
-        return in_range(tile, lambda: self.scaled(x, y))
+    proof = "a sum of kernels is a kernel"
 
-    def tile_diag(self, x: Rows) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            diag = self.left.tile_diag(x) + self.right.tile_diag(x)
-        return in_range(diag, lambda: self.scaled(x))
-
-    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
-        return self.left.scaled(x, y) + self.right.scaled(x, y)
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        return self.left.tile_slope(x, y, weights) + self.right.tile_slope(x, y, weights)
-
-    def diag_slope(self, x: Rows) -> Array:
-        return self.left.diag_slope(x) + self.right.diag_slope(x)
-
-    def why_valid(self) -> str | None:
-        """A sum of kernels is a kernel."""
-        return self._both_valid("a sum")
-
-    def map_dimension(self, d: int) -> int | None:
-        """Columns of both."""
-        left, right = self.left.map_dimension(d), self.right.map_dimension(d)
-        return None if left is None or right is None else left + right
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The two maps side by side."""
-        from mercer.kernels.feature_map import SumMap
-
-        return SumMap(*self._maps(d))
+    def formula(self) -> Expr:
+        return Add(self.left.tree(), self.right.tree())
 
     def __repr__(self) -> str:
         return f"{self.left!r} + {self.right!r}"
@@ -163,65 +92,19 @@ class Sum(_Binary):
 class Product(_Binary):
     """k₁ · k₂: every feature of one map times every feature of the other (Schur)."""
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        tile = self.left.tile(x, y)
-        with np.errstate(over="ignore", invalid="ignore"):
-            tile *= self.right.tile(x, y)
-        return in_range(tile, lambda: self.scaled(x, y))
+    proof = "a product (Schur) of kernels is a kernel"
 
-    def tile_diag(self, x: Rows) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            diag = self.left.tile_diag(x) * self.right.tile_diag(x)
-        return in_range(diag, lambda: self.scaled(x))
-
-    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
-        return self.left.scaled(x, y) * self.right.scaled(x, y)
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        left = self.left.tile_slope(x, y, weights * self.right.tile(x, y))
-        left += self.right.tile_slope(x, y, weights * self.left.tile(x, y))
-        return left
-
-    def diag_slope(self, x: Rows) -> Array:
-        left, right = self.left.tile_diag(x)[:, None], self.right.tile_diag(x)[:, None]
-        return self.left.diag_slope(x) * right + self.right.diag_slope(x) * left
-
-    def why_valid(self) -> str | None:
-        """A product of kernels is a kernel (Schur)."""
-        return self._both_valid("a product (Schur)")
-
-    def map_dimension(self, d: int) -> int | None:
-        """Columns of one times columns of the other."""
-        left, right = self.left.map_dimension(d), self.right.map_dimension(d)
-        return None if left is None or right is None else left * right
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """All products of a feature of one with a feature of the other."""
-        from mercer.kernels.feature_map import ProductMap
-
-        return ProductMap(*self._maps(d))
+    def formula(self) -> Expr:
+        return Mul(self.left.tree(), self.right.tree())
 
     def __repr__(self) -> str:
         return f"{bracketed(self.left)} * {bracketed(self.right)}"
 
 
-class Unary(Kernel):
-    """One kernel, changed."""
-
-    kernel: Kernel
-
-    @property
-    def parallel(self) -> bool:  # type: ignore[override]
-        """Whether the kernel inside may run on threads."""
-        return self.kernel.parallel
-
-    def _inner_valid(self, why: str) -> str | None:
-        inner = self.kernel.why_valid()
-        return None if inner is None else f"{why} [{self.kernel!r}: {inner}]"
-
-
-class Scale(Unary):
+class Scale(Combined):
     """c · k."""
+
+    proof = "a non-negative multiple of a kernel is a kernel"
 
     def __init__(self, kernel: Kernel, factor: float) -> None:
         self.kernel = kernel
@@ -232,49 +115,21 @@ class Scale(Unary):
         finite("factor", self.factor, kernel="Scale")
         super().check_parameters()
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        tile = self.kernel.tile(x, y)
-        with np.errstate(over="ignore"):
-            tile *= float(self.factor)
-        return in_range(tile, lambda: self.scaled(x, y))
-
-    def tile_diag(self, x: Rows) -> Array:
-        diag = self.kernel.tile_diag(x)
-        with np.errstate(over="ignore"):
-            diag *= float(self.factor)
-        return in_range(diag, lambda: self.scaled(x))
-
-    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
-        return self.kernel.scaled(x, y).times(float(self.factor))
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        return self.kernel.tile_slope(x, y, weights) * float(self.factor)
-
-    def diag_slope(self, x: Rows) -> Array:
-        return self.kernel.diag_slope(x) * float(self.factor)
+    def formula(self) -> Expr:
+        return Affine(self.kernel.tree(), float(self.factor))
 
     def why_valid(self) -> str | None:
-        """A non-negative multiple of a kernel is a kernel."""
-        if self.factor < 0:
-            return None
-        return self._inner_valid("a non-negative multiple of a kernel is a kernel")
-
-    def map_dimension(self, d: int) -> int | None:
-        """As before scaling."""
-        return self.kernel.map_dimension(d) if self.factor >= 0 else None
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The map times √c."""
-        if self.factor < 0:
-            return super().feature_map(d)
-        return self.kernel.feature_map(d).scaled(float(self.factor))
+        """Not for a negative factor."""
+        return super().why_valid() if self.factor >= 0 else None
 
     def __repr__(self) -> str:
         return f"{self.factor!r} * {bracketed(self.kernel)}"
 
 
-class Power(Unary):
+class Power(Combined):
     """k^p."""
+
+    proof = "a whole power is a product of kernels (Schur)"
 
     def __init__(self, kernel: Kernel, exponent: int) -> None:
         self.kernel = kernel
@@ -287,48 +142,8 @@ class Power(Unary):
             raise KernelError(msg)
         super().check_parameters()
 
-    def tile(self, x: Rows, y: Rows) -> Array:
-        tile = self.kernel.tile(x, y)
-        return np.power(tile, int(self.exponent), out=tile)
-
-    def tile_diag(self, x: Rows) -> Array:
-        diag = self.kernel.tile_diag(x)
-        return np.power(diag, int(self.exponent), out=diag)
-
-    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
-        return self.kernel.scaled(x, y).power(int(self.exponent))
-
-    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        return self.kernel.tile_slope(x, y, weights * self._slope(self.kernel.tile(x, y)))
-
-    def diag_slope(self, x: Rows) -> Array:
-        return self.kernel.diag_slope(x) * self._slope(self.kernel.tile_diag(x))[:, None]
-
-    def _slope(self, values: Array) -> Array:
-        p = int(self.exponent)
-        return np.asarray(p * np.power(values, p - 1))
-
-    def why_valid(self) -> str | None:
-        """A whole power is a product of kernels."""
-        return self._inner_valid("a whole power is a product of kernels (Schur)")
-
-    def map_dimension(self, d: int) -> int | None:
-        """Distinct products of p features of the inner map."""
-        self.check_parameters()
-        inner = self.kernel.map_dimension(d)
-        if inner is None or self.exponent > MOST_DEGREE:
-            return None
-        from mercer.kernels.feature_map import n_monomials
-
-        return n_monomials(inner, int(self.exponent), homogeneous=True)
-
-    def feature_map(self, d: int) -> FeatureMap:
-        """The homogeneous polynomial map of the inner features."""
-        from mercer.kernels.feature_map import PolynomialMap
-
-        self.check_parameters()
-        inner = self.kernel.feature_map(d)
-        return PolynomialMap(inner.dimension, int(self.exponent), gamma=1.0, coef0=0.0).after(inner)
+    def formula(self) -> Expr:
+        return Pow(self.kernel.tree(), int(self.exponent))
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel)} ** {self.exponent!r}"

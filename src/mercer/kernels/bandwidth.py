@@ -12,14 +12,15 @@ from mercer._core.errors import KernelError, nearest
 from mercer.data.rows import take_rows
 from mercer.engine.equal_rows import unlike
 from mercer.engine.moments import Moments
-from mercer.engine.pairwise import dense
+from mercer.engine.pairwise import dense, manhattan_distances, scaled_distances
 from mercer.engine.passes import fold, map_rows
-from mercer.kernels.base import positive
+from mercer.kernels.parameters import positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array, Indices, Rows
+    from mercer.kernels.formula import Expr
 
 Distances: TypeAlias = "Callable[[Rows, Rows], Array]"
 
@@ -40,18 +41,16 @@ _HINT = " or one of 'median', 'scale', '1/d'"
 
 
 def check_width(name: str, value: Any, *, kernel: str) -> None:
-    """A width is a positive number, None or the name of a rule."""
-    if isinstance(value, str):
+    """A γ is a positive number, None or the name of a rule; a length is a number or the median."""
+    if name != "gamma":
+        if value != "median":
+            positive(name, value, kernel=kernel, hint=" or 'median'")
+    elif isinstance(value, str):
         if value not in RULES:
             msg = f"{kernel}({name}={value!r}): no such rule. {nearest(value, RULES)}"
             raise KernelError(msg)
     elif value is not None:
         positive(name, value, kernel=kernel, hint=_HINT)
-
-
-def is_rule(value: Any) -> bool:
-    """Whether the width has still to be read off data."""
-    return value is None or isinstance(value, str)
 
 
 def median_distance(
@@ -146,22 +145,37 @@ def _column_moments(values: Array, weights: Array, origin: float) -> Moments:
     return Moments.of(values.astype(np.float64, copy=False).reshape(-1, 1) - origin, weights)
 
 
-def gamma_from(
-    rule: Any, x: Rows, *, weights: Array | None, from_median: Callable[[], float]
+def width_from(
+    rule: Any,
+    name: str,
+    formula: Expr,
+    x: Rows,
+    *,
+    rng: np.random.Generator,
+    weights: Array | None,
 ) -> float:
-    """The number behind a rule; ``None`` means 1/d, as scikit-learn's kernels have it."""
+    """The number behind a rule for γ or for a length; ``None`` means 1/d, as scikit-learn's kernels have it.
+
+    The median is that of the distances in the formula. A γ makes an exponent of 1/2 at a squared distance of
+    that size, and of 1 at another.
+    """
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
         if rule == "median":
-            gamma = from_median()
+            squared = not formula.has("l1")
+            distances = scaled_distances if squared else manhattan_distances
+            median = median_distance(x, distances, rng=rng, weights=weights)
+            if name != "gamma":
+                return median
+            width = 0.5 / median / median if squared else 1.0 / median
         elif rule == "scale":
             spread = variance(x, weights)
-            gamma = 1.0 / (x.shape[1] * spread) if spread > 0 else ALIKE
+            width = 1.0 / (x.shape[1] * spread) if spread > 0 else ALIKE
         else:
-            gamma = 1.0 / float(x.shape[1])
-    if not 0.0 < gamma < np.inf:
+            width = 1.0 / float(x.shape[1])
+    if not float(np.finfo(np.float64).tiny) <= width < np.inf:
         msg = (
-            f"gamma={rule!r} gives {gamma} on these data: distances between rows are too small or too "
-            "large to be squared. Scale the columns (StandardScaler)."
+            f"{name}={rule!r} gives {width} on these data: distances between rows are too small or too "
+            f"large to be squared. Scale the columns (StandardScaler), or give {name}."
         )
         raise KernelError(msg)
-    return gamma
+    return width

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import math
-from abc import ABC, abstractmethod
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -15,57 +11,104 @@ from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
 from mercer._core.params import meant
 from mercer._core.spelling import spelled
-from mercer.data.frames import frame_package, frame_rows, held
-from mercer.data.intake import admitted
-from mercer.data.rounding import warn_rounded
+from mercer.kernels.bandwidth import check_width, width_from
+from mercer.kernels.evaluate import check_rows, values
+from mercer.kernels.formula import Expr, Opaque
+from mercer.kernels.parameters import constructor_names, is_rule, plain, same
+from mercer.kernels.rows import as_given, as_rows, in_one_dtype, stacked
+from mercer.kernels.slopes import slope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
-    from mercer.kernels.scaled import Scaled
 
 
-class Kernel(ABC):
+# Kernels by the name of their class: all that have a formula of their own, wherever they are written.
+FORMULAS: dict[str, type[Kernel]] = {}
+
+
+class Kernel:
     """A symmetric function k(x, x') of two points.
 
     ``k(X, Y)`` is the door: it takes lists and arrays, checks them, and lets parameters such as
     ``gamma="median"`` be read off the data it is given. Inside the library a kernel is first made
     concrete with `resolve`, and then only `tile` and `tile_diag` are called: pure mathematics on
-    rows that somebody else has checked.
+    rows that have been checked.
+
+    A subclass has a constructor and a `formula`; all else follows from it. One that no formula can
+    say has a `tile` and a `tile_diag` instead.
     """
+
+    # Tiles of a kernel written in NumPy may run side by side; those of a user's function may not.
+    parallel: ClassVar[bool] = True
+    # Why it is a kernel, whatever its parameters; see `why_valid`.
+    proof: ClassVar[str | None] = None
+    # Parameters, each a positive number, that may be a rule to read them off the data.
+    rules: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         spelled(cls)
-
-    # Tiles of a kernel written in NumPy may run side by side; those of a user's function may not.
-    parallel: ClassVar[bool] = True
+        own = vars(cls)
+        if "formula" in own:
+            cls._inherited = own["formula"]
+            held = FORMULAS.setdefault(cls.__name__, cls)
+            if not held.__module__.startswith("mercer."):  # a name of mercer's own stays that
+                FORMULAS[cls.__name__] = cls
+        elif "tile" in own or "tile_diag" in own:
+            # Another function than that of the class above, which `super().tile` still computes.
+            cls.formula = Kernel.formula  # type: ignore[method-assign]
 
     # ── mathematics on one tile ─────────────────────────────────────────────
-    @abstractmethod
+    def formula(self) -> Expr | None:
+        """The kernel as a formula of distances and dot products; None where it has none.
+
+        Parts of it that have none are leaves, `mercer.kernels.formula.Opaque`.
+        """
+        return None
+
+    _inherited = formula
+
+    def tree(self) -> Expr:
+        """The formula, or the kernel itself as its only leaf."""
+        return self.formula() or Opaque(self)
+
+    def shape(self) -> Expr:
+        """The tree, with 1 for every width that still waits for data."""
+        return self._assumed().tree() if self.is_data_dependent else self.tree()
+
+    def _assumed(self) -> Kernel:
+        params = self.get_params(deep=False)
+        for name, value in params.items():
+            if isinstance(value, Kernel):
+                params[name] = value._assumed()
+            elif name in self.rules and is_rule(value):
+                params[name] = 1.0
+        return type(self)(**params) if self.rules or self.children else self
+
     def tile(self, x: Rows, y: Rows) -> Array:
         """[k(x_i, y_j)] for checked rows, as a new (n, m) array of their dtype."""
+        return values(self._written(), x, y)
 
-    @abstractmethod
     def tile_diag(self, x: Rows) -> Array:
         """[k(x_i, x_i)] for checked rows, as a new (n,) array of their dtype."""
+        return values(self._written(), x)
 
-    def scaled(self, x: Rows, y: Rows | None = None) -> Scaled:
-        """[k(x_i, y_j)], or [k(x_i, x_i)] without y, also where such values would be out of range."""
-        from mercer.kernels.scaled import Scaled
-
-        own = self.tile_diag(x)
-        return (
-            Scaled.of(own, own) if y is None else Scaled.of(self.tile(x, y), own, self.tile_diag(y))
-        )
+    def _written(self) -> Expr:
+        found = self._inherited()
+        if found is None:
+            name = type(self).__name__
+            msg = f"{name} has neither a formula nor a tile and a tile_diag. Give {name} one of the two."
+            raise NotImplementedError(msg)
+        return found
 
     # ── derivatives ─────────────────────────────────────────────────────────
     @property
     def differentiable(self) -> bool:
         """Whether `tile_slope` is known: k has a derivative in x, but for kinks here and there."""
-        return bool(self.children) and all(child.differentiable for child in self.children)
+        return self.formula_known and self.shape().differentiable
 
     def tile_slope(
         self, x: Rows, y: Rows, weights: Array
@@ -75,21 +118,22 @@ class Kernel(ABC):
         Weighted sums rather than the (n, m, d) derivatives: kernels are combined by changing the
         weights, and nothing larger than a tile is ever held.
         """
-        del x, y, weights
-        raise KernelError(self._no_slope)
+        self._require_slope()
+        return slope(self.tree(), x, y, weights)
 
     def diag_slope(self, x: Rows) -> Array:  # (n, d) -> (n, d)
         """∂k(x, x)/∂x, both arguments moving."""
-        del x
-        raise KernelError(self._no_slope)
+        self._require_slope()
+        return slope(self.tree(), x, None, np.ones(x.shape[0], dtype=x.dtype))
 
-    @property
-    def _no_slope(self) -> str:
-        return (
-            f"{self!r} has no derivative that is known here. Kernels of distances and dot products (RBF, "
-            "Matern, RationalQuadratic, Laplacian, Linear, Polynomial, Sigmoid, Cosine, Chi2) and their "
-            "sums and products have one."
-        )
+    def _require_slope(self) -> None:
+        if not self.formula_known:
+            msg = (
+                f"{self!r} has no derivative that is known here. Kernels with a formula (RBF, Matern, "
+                "RationalQuadratic, Laplacian, Linear, Polynomial, Sigmoid, Cosine, Chi2) and their sums and "
+                "products have one."
+            )
+            raise KernelError(msg)
 
     # ── the door ────────────────────────────────────────────────────────────
     @steady
@@ -107,10 +151,10 @@ class Kernel(ABC):
                 f"{y.shape[1]}. Give both the same features in the same order."
             )
             raise KernelError(msg)
-        x, y = _common_dtype(x, y)
+        x, y = in_one_dtype(x, y)
         kernel = self
         if self.is_data_dependent or (isinstance(X, sparse.spmatrix) and not self.parallel):
-            pool = x if Y is None or self.is_precomputed else _stack(x, y)
+            pool = x if Y is None or self.is_precomputed else stacked(x, y)
             kernel = self.resolve(as_given(X, pool), rng=np.random.default_rng(0))
         else:
             self.check_parameters()
@@ -133,7 +177,7 @@ class Kernel(ABC):
     # ── parameters ──────────────────────────────────────────────────────────
     @classmethod
     def _param_names(cls) -> tuple[str, ...]:
-        return _constructor_names(cls)
+        return constructor_names(cls)  # type: ignore[arg-type]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; those of kernels inside as ``outer__inner``."""
@@ -172,7 +216,7 @@ class Kernel(ABC):
             return NotImplemented
         if type(self) is not type(other):
             return False
-        return all(_same(getattr(self, name), getattr(other, name)) for name in self._param_names())
+        return all(same(getattr(self, name), getattr(other, name)) for name in self._param_names())
 
     def __hash__(self) -> int:
         """That of the class: parameters can be set, and a hash must not change."""
@@ -190,19 +234,36 @@ class Kernel(ABC):
         return False
 
     @property
+    def formula_known(self) -> bool:
+        """Whether it has a formula of its own; parts of it may have none."""
+        return type(self).formula is not Kernel.formula
+
+    @property
+    def looks_at_rows(self) -> bool:
+        """Whether it, or a part of it, is not defined on all rows."""
+        if type(self).check_rows is not Kernel.check_rows:
+            return True
+        if self.formula_known:
+            return self.shape().looks_at_rows
+        return any(child.looks_at_rows for child in self.children)
+
+    @property
     def positive_only(self) -> bool:
         """Whether rows may hold no negative entry."""
-        return any(child.positive_only for child in self.children)
+        if not self.formula_known:
+            return any(child.positive_only for child in self.children)
+        return self.shape().counts_only
 
     @property
     def shift_invariant(self) -> bool:
         """Whether moving all points by one vector changes no value."""
-        return bool(self.children) and all(child.shift_invariant for child in self.children)
+        return self.formula_known and self.shape().shift_invariant
 
     @property
     def is_data_dependent(self) -> bool:
         """Whether a parameter still has to be read off the data."""
-        return any(child.is_data_dependent for child in self.children)
+        waiting = any(is_rule(getattr(self, name)) for name in self.rules)
+        return waiting or any(child.is_data_dependent for child in self.children)
 
     def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy with every parameter a number, checked and read off the rows `x`.
@@ -210,190 +271,111 @@ class Kernel(ABC):
         A row of weight w counts as w rows, so whole weights give what repeated rows give.
         """
         self.check_parameters()
-        params = {
-            name: value.resolve(x, rng=rng, weights=weights) if isinstance(value, Kernel) else value
-            for name, value in self.get_params(deep=False).items()
-        }
+        params = self.get_params(deep=False)
+        for name, value in params.items():
+            if isinstance(value, Kernel):
+                params[name] = value.resolve(x, rng=rng, weights=weights)
+            elif name in self.rules and is_rule(value):
+                params[name] = width_from(value, name, self.shape(), x, rng=rng, weights=weights)
         return type(self)(**params)
 
     def check_parameters(self) -> None:
         """Raise a `KernelError` when a parameter has an impossible value."""
+        for name in self.rules:
+            check_width(name, getattr(self, name), kernel=type(self).__name__)
         for child in self.children:
             child.check_parameters()
 
     def check_rows(self, x: Rows) -> None:
         """Raise an `InputError` when the kernel is not defined on these rows."""
-        for child in self.children:
-            child.check_rows(x)
+        if self.formula_known:
+            check_rows(self.shape(), x)
+        else:
+            for child in self.children:
+                child.check_rows(x)
 
     # ── what is known about it ──────────────────────────────────────────────
     def why_valid(self) -> str | None:
         """Why every data set gives a positive semi-definite matrix; None where that is not known."""
-        return None
+        return self.proof
 
     def feature_map(self, d: int) -> FeatureMap:
         """The explicit φ with φ(x)·φ(x') = k(x, x') on `d` features, where it has finite dimension."""
+        from mercer.kernels.feature_map import map_of
+
+        self.check_parameters()
+        if self.formula_known and map_of(self.shape(), d) is not None:
+            found = map_of(self.tree(), d)
+            assert found is not None  # a width changes nothing about that
+            return found
+        for child in self.children:
+            if child.map_dimension(d) is None:
+                return child.feature_map(d)  # which says why not
         msg = (
             f"{self!r} has no explicit feature map of finite dimension for {d} features. "
             "Polynomial and Linear kernels, and their sums and products, have one."
         )
+        if self.shift_invariant:
+            msg = (
+                f"The feature map of {self!r} is infinite-dimensional (for {d} features as for any "
+                "number): it can't be written down, but every product φ(x)·φ(x') is the kernel value. "
+                "Polynomial(p).feature_map(d) is finite."
+            )
         raise NoFiniteMapError(msg)
 
     def map_dimension(self, d: int) -> int | None:
-        """Number of columns of `feature_map(d)` without building it; None when there is no map."""
-        del d
-        return None
+        """Number of columns of `feature_map(d)`, none of which is made; None when there is no map."""
+        from mercer.kernels.feature_map import map_of
+
+        try:
+            found = map_of(self.shape(), d) if self.formula_known else None
+        except InputError:  # its coefficients are out of range
+            return None
+        return None if found is None else found.dimension
 
     # ── algebra ─────────────────────────────────────────────────────────────
     def __add__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Sum, operand
-
-        return Sum(operand(self), operand(other))
+        return _made("Sum", self, other)
 
     def __radd__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Sum, operand
-
-        return Sum(operand(other), operand(self))
+        return _made("Sum", other, self)
 
     def __sub__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Scale, Sum, operand
-
-        return Sum(operand(self), Scale(operand(other), -1.0))
+        return _made("Sum", self, _made("Scale", other, number=-1.0))
 
     def __neg__(self) -> Kernel:
-        from mercer.kernels.algebra import Scale, operand
-
-        return Scale(operand(self), -1.0)
+        return _made("Scale", self, number=-1.0)
 
     def __mul__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Product, Scale, is_number, operand
-
-        left = operand(self)
-        return Scale(left, other) if is_number(other) else Product(left, operand(other))
+        return _made("Product", self, other)
 
     def __rmul__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Product, Scale, is_number, operand
-
-        right = operand(self)
-        return Scale(right, other) if is_number(other) else Product(operand(other), right)
+        return _made("Product", other, self)
 
     def __pow__(self, exponent: int) -> Kernel:
-        from mercer.kernels.algebra import Power, operand
-
-        return Power(operand(self), exponent)
+        return _made("Power", self, number=exponent)
 
     def on(self, columns: Sequence[int] | Sequence[bool]) -> Kernel:
         """This kernel, looking at some of the columns only: their positions, or a mask of all."""
-        from mercer.kernels.algebra import operand
-        from mercer.kernels.derived import OnColumns
-
-        return OnColumns(operand(self), columns)
+        return _made("OnColumns", self, number=columns)
 
     def normalised(self) -> Kernel:
         """k(x, x') / √(k(x, x) k(x', x')): every point gets length one in feature space."""
-        from mercer.kernels.algebra import operand
-        from mercer.kernels.derived import Normalised
-
-        return Normalised(operand(self))
+        return _made("Normalised", self)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in self._shown_params().items())
         return f"{type(self).__name__}({shown})"
 
     def _shown_params(self) -> dict[str, Any]:
-        return {k: _plain(v) for k, v in self.get_params(deep=False).items()}
+        return {k: plain(v) for k, v in self.get_params(deep=False).items()}
 
 
-@cache  # a signature takes longer to read than a small tile to compute
-def _constructor_names(kind: type) -> tuple[str, ...]:
-    parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]  # type: ignore[misc]
-    return tuple(p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+def _made(name: str, *parts: Any, **number: Any) -> Kernel:
+    """A new kernel of old ones, which are kernels, names of kernels or numbers."""
+    from mercer.kernels.algebra import is_number, operand
 
-
-def _same(a: Any, b: Any) -> bool:
-    """Whether two values of a parameter are the same; sequences and arrays entry by entry."""
-    if a is b:
-        return True
-    if isinstance(a, (list, tuple, np.ndarray)) and isinstance(b, (list, tuple, np.ndarray)):
-        a, b = np.asarray(a), np.asarray(b)
-        # A mask of columns is not a list of positions, though True == 1.
-        return (a.dtype.kind == "b") == (b.dtype.kind == "b") and np.array_equal(a, b)
-    try:
-        return bool(a == b)
-    except (TypeError, ValueError):  # an object whose comparison has no single answer
-        return False
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def as_rows(X: Any) -> Rows:
-    """A two-dimensional floating array (or CSR matrix) from whatever a caller hands over."""
-    X = held(X)
-    if frame_package(X) == "pyarrow":
-        X, _ = frame_rows(X, None, what="X")
-    X = admitted(X)
-    x = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
-    if x.dtype.kind == "c":
-        msg = f"Complex data ({x.dtype}) came; real numbers were needed. Use X.real, or stack both parts."
-        raise InputError(msg)
-    if x.ndim != 2:
-        msg = (
-            f"Rows of points were needed, a 2-D array, but a {x.ndim}-D array of shape {x.shape} came. "
-            "Use X.reshape(-1, 1) for one feature or X.reshape(1, -1) for one point."
-        )
-        raise InputError(msg)
-    if x.dtype not in (np.float32, np.float64):
-        warn_rounded(X)
-        try:
-            with np.errstate(over="ignore"):  # of a long double; the check for infinity finds it
-                x = x.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            msg = f"Numbers were needed, but the array has dtype {x.dtype}: {error}."
-            raise InputError(msg) from error
-    return x
-
-
-def as_given(X: Any, rows: Rows) -> Rows:
-    """The rows of X as X is: a csr_matrix where it was a sparse matrix of the old kind."""
-    return sparse.csr_matrix(rows) if isinstance(X, sparse.spmatrix) else rows
-
-
-def _common_dtype(x: Rows, y: Rows) -> tuple[Rows, Rows]:
-    dtype = np.result_type(x.dtype, y.dtype)
-    return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
-
-
-def _stack(x: Rows, y: Rows) -> Rows:
-    if sparse.issparse(x) or sparse.issparse(y):
-        return sparse.csr_array(sparse.vstack([x, y]))
-    return np.concatenate([x, y])
-
-
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number of Python's has no largest: 10**400 is no float
-        return False
-
-
-def is_whole(value: Any) -> bool:
-    """Whether a number is 1, 2, 3, …, and no more than a float can hold."""
-    return _is_finite(value) and value >= 1 and value % 1 == 0
-
-
-def positive(name: str, value: Any, *, kernel: str, hint: str = "") -> None:
-    """Raise unless `value` is a positive finite number."""
-    if not _is_finite(value) or value <= 0:
-        msg = f"{kernel} needs {name} > 0, but {name}={value!r} came. Give a positive number{hint}."
-        raise KernelError(msg)
-
-
-def finite(name: str, value: Any, *, kernel: str) -> None:
-    """Raise unless `value` is a finite number."""
-    if not _is_finite(value):
-        msg = f"{kernel} needs a finite number {name}, but {name}={value!r} came."
-        raise KernelError(msg)
+    if name == "Product" and any(map(is_number, parts)):  # a number scales a kernel
+        other, factor = sorted(parts, key=is_number)
+        return _made("Scale", other, factor=factor)
+    return FORMULAS[name](*map(operand, parts), *number.values())

@@ -20,8 +20,9 @@ from mercer._core.floating import steady
 from mercer.data.intake import admitted
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import dense
-from mercer.kernels.base import as_rows, finite
 from mercer.kernels.monomials import feature
+from mercer.kernels.parameters import finite
+from mercer.kernels.rows import as_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy import special
 
 from mercer._core.errors import KernelError
-from mercer.kernels.algebra import Constant, Power, Product, Scale, Sum
-from mercer.kernels.derived import Normalised, OnColumns, positions
-from mercer.kernels.stationary import RBF, Laplacian, Matern, RationalQuadratic, number
+from mercer.kernels import formula as f
+from mercer.kernels.rows import positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,11 +48,23 @@ class Spectrum:
 
 
 def spectrum(kernel: Kernel) -> Spectrum:
-    """The spectral measure of a kernel; parameters that wait for data are read when it is drawn from."""
-    build = _SPECTRA.get(type(kernel))
-    if build is None:
-        _refuse(kernel, "has no spectral measure that is known here")
-    return build(kernel)
+    """The spectral measure of a kernel; for a width that waits for data, that of width 1."""
+    found = _law(kernel.shape())
+    if found is None:
+        msg = (
+            f"Random Fourier features need a shift-invariant kernel, k(x - y), but {_to_blame(kernel)!r} has "
+            "no positive spectral measure that is known here. They take RBF, Laplacian, Matern and "
+            "RationalQuadratic, their sums, products, powers and positive multiples. `RPCholesky` takes any "
+            "kernel."
+        )
+        raise KernelError(msg)
+    return found
+
+
+def _to_blame(kernel: Kernel) -> Kernel:
+    """The innermost part that has no spectral measure."""
+    parts = (child for child in kernel.children if _law(child.shape()) is None)
+    return next((_to_blame(part) for part in parts), kernel)
 
 
 def sample_frequencies(
@@ -76,17 +87,10 @@ def sample_frequencies(
     >>> k(gap[None], np.zeros((1, 3))).round(1)
     array([[1.1]])
     """
-    law = spectrum(kernel)
+    spectrum(kernel)  # raises where there is none
+    law = _law(kernel.tree())
+    assert law is not None
     return law.draw(d, m, rng), law.amplitude
-
-
-def _refuse(part: Kernel, why: str) -> NoReturn:
-    msg = (
-        f"Random Fourier features need a shift-invariant kernel, k(x - y), but {part!r} {why}. "
-        "They take RBF, Laplacian, Matern and RationalQuadratic, their sums, products, powers and "
-        "positive multiples. `RPCholesky` takes any kernel."
-    )
-    raise KernelError(msg)
 
 
 # ── radial kernels ──────────────────────────────────────────────────────────
@@ -130,62 +134,60 @@ def _gamma(shape: float, m: int, rng: np.random.Generator) -> Array:  # (m,)
     return special.gammaincinv(shape, np.minimum(places, BELOW_ONE))
 
 
-def _rbf(kernel: RBF) -> Spectrum:
-    return _radial(lambda m, rng: math.sqrt(2.0 * kernel._gamma))  # noqa: ARG005
+def _student(nu: float, unit: float) -> Widths:
+    """t = z √(2ν/χ²) with 2ν degrees of freedom, and half a χ² is gamma-distributed with shape ν."""
+    return lambda m, rng: np.sqrt(nu / np.maximum(_gamma(nu, m, rng), LEAST)) / unit
 
 
-def _matern(kernel: Matern) -> Spectrum:
-    """Student's t with 2ν degrees of freedom."""
-
-    def widths(m: int, rng: np.random.Generator) -> Array | float:
-        l = number(kernel.length_scale, kernel)
-        if kernel.nu == np.inf:
-            return 1.0 / l
-        # t = z √(2ν/χ²) with 2ν degrees of freedom, and half a χ² is gamma-distributed with shape ν.
-        half_chi2 = _gamma(kernel.nu, m, rng)
-        return np.sqrt(kernel.nu / np.maximum(half_chi2, LEAST)) / l
-
-    return _radial(widths)
+def _mixed(alpha: float, scale: float, unit: float) -> Widths:
+    """E exp(-sr²/2) = (1 + cr²)^(-α) for s gamma-distributed with shape α and mean 2αc, c = scale/unit²."""
+    return lambda m, rng: np.sqrt(_gamma(alpha, m, rng) * 2.0 * scale) / unit
 
 
-def _rational_quadratic(kernel: RationalQuadratic) -> Spectrum:
-    """E exp(-sr²/2) = (1 + r²/(2αl²))^(-α) for s gamma-distributed with shape α and mean 1/l²."""
-
-    def widths(m: int, rng: np.random.Generator) -> Array:
-        l = number(kernel.length_scale, kernel)
-        return np.sqrt(_gamma(kernel.alpha, m, rng) / kernel.alpha) / l
-
-    return _radial(widths)
-
-
-# ── the others ──────────────────────────────────────────────────────────────
-def _laplacian(kernel: Laplacian) -> Spectrum:
-    """A product of Cauchy laws: not radial, so no direction is like another, and rows are independent."""
-
-    def draw(d: int, m: int, rng: np.random.Generator) -> Array:
-        return number(kernel.gamma, kernel) * rng.standard_cauchy((m, d))
-
-    return Spectrum(1.0, draw)
-
-
-def _constant(kernel: Constant) -> Spectrum:
-    """All of the mass at ω = 0."""
-    if kernel.value < 0:
-        _refuse(kernel, "is negative")
-    return Spectrum(float(kernel.value), lambda d, m, rng: np.zeros((m, d)))  # noqa: ARG005
+# ── formulas ────────────────────────────────────────────────────────────────
+def _law(expr: f.Expr) -> Spectrum | None:  # noqa: PLR0911
+    """The spectral measure of a formula, where one is known."""
+    match expr:
+        case f.Exp(f.Affine(f.Pair("sqdist", unit), scale, 0.0)) if scale < 0:
+            return _radial(lambda m, rng: math.sqrt(-2.0 * scale) / unit)  # noqa: ARG005
+        case f.Matern(f.Pair("sqdist", unit), nu):
+            return _radial(_student(nu, unit))
+        case f.Pow(f.Affine(f.Pair("sqdist", unit), scale, 1.0), p) if p < 0 < scale:
+            return _radial(_mixed(-p, scale, unit))
+        case f.Exp(f.Affine(f.Pair("l1"), scale, 0.0)) if scale < 0:
+            # A product of Cauchy laws: not radial, so no direction is like another, and rows are independent.
+            return Spectrum(1.0, lambda d, m, rng: -scale * rng.standard_cauchy((m, d)))
+        case f.Const(value) if value >= 0:  # all of the mass at ω = 0
+            return Spectrum(value, lambda d, m, rng: np.zeros((m, d)))  # noqa: ARG005
+        case f.Affine(of, scale, shift) if shift > 0:
+            return _law(f.Add(f.Affine(of, scale), f.Const(shift)))
+        case f.Add(left, right) | f.Mul(left, right):
+            first, second = _law(left), _law(right)
+            if first is None or second is None:
+                return None
+            return _sum(first, second) if isinstance(expr, f.Add) else _product(first, second)
+    return _changed(expr)
 
 
-# ── algebra ─────────────────────────────────────────────────────────────────
-def _scale(kernel: Scale) -> Spectrum:
-    if kernel.factor < 0:
-        _refuse(kernel, "is a negative multiple")
-    inner = spectrum(kernel.kernel)
-    return Spectrum(float(kernel.factor) * inner.amplitude, inner.draw)
+def _changed(expr: f.Expr) -> Spectrum | None:
+    """That of one formula, scaled, to a power, on columns or normalised."""
+    inner = _law(expr.parts[0]) if expr.parts else None
+    if inner is None:
+        return None
+    match expr:
+        case f.Affine(_, scale, 0.0) if scale >= 0:
+            return Spectrum(scale * inner.amplitude, inner.draw)
+        case f.Pow() if expr.whole is not None and expr.whole > 0:
+            return _power(inner, expr.whole)
+        case f.On(_, columns):
+            return _on_columns(inner, columns)
+        case f.Unit():  # the zero kernel stays zero
+            return Spectrum(float(inner.amplitude > 0), inner.draw)
+    return None
 
 
-def _sum(kernel: Sum) -> Spectrum:
+def _sum(left: Spectrum, right: Spectrum) -> Spectrum:
     """A mixture in proportion to the amplitudes."""
-    left, right = spectrum(kernel.left), spectrum(kernel.right)
     total = left.amplitude + right.amplitude
     share = left.amplitude / total if total > 0 else 1.0  # of the zero kernel every draw is right
 
@@ -200,9 +202,8 @@ def _sum(kernel: Sum) -> Spectrum:
     return Spectrum(total, draw)
 
 
-def _product(kernel: Product) -> Spectrum:
+def _product(left: Spectrum, right: Spectrum) -> Spectrum:
     """A product of characteristic functions belongs to the sum of independent variables."""
-    left, right = spectrum(kernel.left), spectrum(kernel.right)
 
     def draw(d: int, m: int, rng: np.random.Generator) -> Array:
         omega = left.draw(d, m, rng)
@@ -212,9 +213,8 @@ def _product(kernel: Product) -> Spectrum:
     return Spectrum(left.amplitude * right.amplitude, draw)
 
 
-def _power(kernel: Power) -> Spectrum:
+def _power(inner: Spectrum, p: int) -> Spectrum:
     """The sum of p independent draws."""
-    inner, p = spectrum(kernel.kernel), int(kernel.exponent)
 
     def draw(d: int, m: int, rng: np.random.Generator) -> Array:
         omega = inner.draw(d, m, rng)
@@ -225,36 +225,13 @@ def _power(kernel: Power) -> Spectrum:
     return Spectrum(inner.amplitude**p, draw)
 
 
-def _on_columns(kernel: OnColumns) -> Spectrum:
+def _on_columns(inner: Spectrum, columns: Any) -> Spectrum:
     """Nothing along the other columns; a column that is named twice counts twice."""
-    inner = spectrum(kernel.kernel)
 
     def draw(d: int, m: int, rng: np.random.Generator) -> Array:
-        columns = positions(kernel.columns, d)
+        chosen = positions(columns, d)
         omega = np.zeros((m, d))
-        np.add.at(omega.T, columns, inner.draw(len(columns), m, rng).T)
+        np.add.at(omega.T, chosen, inner.draw(len(chosen), m, rng).T)
         return omega
 
     return Spectrum(inner.amplitude, draw)
-
-
-def _normalised(kernel: Normalised) -> Spectrum:
-    """k/k(0); the zero kernel stays zero."""
-    inner = spectrum(kernel.kernel)
-    return Spectrum(float(inner.amplitude > 0), inner.draw)
-
-
-# By the very class: a subclass may compute another function.
-_SPECTRA: dict[type[Kernel], Callable[[Any], Spectrum]] = {
-    RBF: _rbf,
-    Constant: _constant,
-    Laplacian: _laplacian,
-    Matern: _matern,
-    Normalised: _normalised,
-    OnColumns: _on_columns,
-    Power: _power,
-    Product: _product,
-    RationalQuadratic: _rational_quadratic,
-    Scale: _scale,
-    Sum: _sum,
-}

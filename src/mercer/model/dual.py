@@ -142,7 +142,7 @@ def gram_operator(
     """HKH by the plan's recipe, with a rough copy where it has one; on NumPy where no engine is given."""
     assert plan.recipe is not None  # of a dual problem
     engine = NumpyEngine(plan.n_threads) if engine is None else engine
-    return Centred(plan.recipe.gram(engine, kernel, x), weights)
+    return Centred(plan.recipe.gram(engine, kernel, x, plan.n_threads), weights)
 
 
 def _solve(

@@ -9,7 +9,7 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer._core.watch import BLIND
 from mercer.data.rows import RowSource, take_rows
-from mercer.kernels import Cosine, Linear, Normalised
+from mercer.kernels import Linear
 from mercer.model.approximate import fit_approximation
 from mercer.model.dual import fit_dual
 from mercer.model.linear import fit_features, fit_linear_pca, require_different
@@ -68,15 +68,10 @@ def _fit_primal(
     sections = FeatureSections(kernel.feature_map(int(x.shape[1])))
     if isinstance(x, RowSource):
         return fit_streamed(sections, x, asked, plan=plan, weights=weights, rng=rng, watch=watch)
-    shared = _divides(kernel)
+    shared = kernel.tree().divides  # by the length of all features, or of some
     return fit_features(
         sections(x), sections, asked, plan=plan, rng=rng, weights=weights, shared=shared
     )
-
-
-def _divides(kernel: Kernel) -> bool:
-    """Whether features, or some of them, are divided by their common length."""
-    return isinstance(kernel, (Cosine, Normalised)) or any(map(_divides, kernel.children))
 
 
 def _probe_symmetry(kernel: Kernel, x: Rows) -> None:

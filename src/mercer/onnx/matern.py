@@ -8,41 +8,30 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.kernels.matern import LARGE_NU
-from mercer.onnx.pairwise import by_differences, squared_distances
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.kernels import Matern
+    from mercer.kernels import Kernel
     from mercer.onnx.graph import Graph, Value
 
 # exp(-s) is zero in float64 from here on; without a clip, 0 times an overflow would be no number.
 FAR = 750.0
 
 
-def matern_tile(g: Graph, kernel: Matern, x: Value, z: Array) -> Value:  # (b, d), (m, d) -> (b, m)
-    """2^(1-ν)/Γ(ν) · s^ν K_ν(s) with s = √(2ν) ‖x - z‖/l."""
-    nu, l = float(kernel.nu), float(kernel.length_scale)  # type: ignore[arg-type]
-    if nu == np.inf:
-        return g.op("Exp", squared_distances(g, x, z, -0.5 / l**2))
+def require_closed_form(nu: float, kernel: Kernel) -> None:
+    """Raise for a ν whose values are Bessel functions."""
     p = nu - 0.5
-    if not (nu >= LARGE_NU or p.is_integer()):
+    if nu < LARGE_NU and not p.is_integer():
         low = max(np.floor(p), 0.0) + 0.5
         msg = (
             f"{kernel!r} can't be exported: its value is a Bessel function, which ONNX does not have, but "
             f"for nu = 0.5, 1.5, 2.5, … and from {LARGE_NU:g} on. Fit with nu={low:g} or nu={low + 1.0:g}."
         )
         raise KernelError(msg)
-    # In float64, whatever comes in: the square root would show what cancelled in ‖x - z‖², and powers of s
-    # overflow in float32 where the product with exp(-s) is an ordinary number.
-    wide = g.at(np.float64)
-    x = x if g.is_double else wide.cast(x)
-    scale = 2.0 * nu / l**2
-    if nu == 0.5 and g.is_double:  # a kink at zero: 1e-16 in s² would be 1e-8 in the value
-        squares = by_differences(wide, x, z, scale)
-    else:
-        squares = squared_distances(wide, x, z, scale)
-    values = _debye(wide, squares, nu) if nu >= LARGE_NU else _closed(wide, squares, int(p))
-    return values if g.is_double else g.cast(values)
+
+
+def matern_values(g: Graph, squares: Value, nu: float) -> Value:
+    """2^(1-ν)/Γ(ν) · s^ν K_ν(s) of s², in a graph of float64."""
+    return _debye(g, squares, nu) if nu >= LARGE_NU else _closed(g, squares, int(nu - 0.5))
 
 
 def _closed(g: Graph, squares: Value, p: int) -> Value:

@@ -276,7 +276,8 @@ def _wobble(fitted: Fitted, asked: Array, own: Array, scale: Array) -> Array:  #
     """
     room = (asked.shape[1] + 1) * float(np.finfo(np.float64).eps)
     signs = np.random.default_rng(0).choice([-room, room], size=asked.shape)
-    gap = np.nan_to_num(np.abs(_scores_or_nan(fitted, asked * (1.0 + signs)) - own))
+    with np.errstate(invalid="ignore"):  # of scores that are infinite both times
+        gap = np.nan_to_num(np.abs(_scores_or_nan(fitted, asked * (1.0 + signs)) - own))
     return np.divide(gap, scale, out=np.zeros_like(gap), where=scale > 0)
 
 

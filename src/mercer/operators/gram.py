@@ -131,9 +131,8 @@ class Gram(SymmetricOperator):
             matrix -= self.minus - self.store.minus
         return matrix
 
-    def stored(self) -> StoredGram:
-        """The same operator with the whole matrix in memory."""
-        n_threads = self.engine.facts().lanes if self.kernel.parallel else 1
+    def stored(self, n_threads: int = 1) -> StoredGram:
+        """The same operator with the whole matrix in memory, multiplied on so many threads."""
         return StoredGram(self.dense(), n_threads, self.minus)
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from mercer.data.rows import take_rows
 from mercer.engine.base import FLOAT32
 from mercer.engine.tiles import CACHE_BYTES
-from mercer.kernels import Chi2, Laplacian, Linear
+from mercer.kernels import Linear
 
 if TYPE_CHECKING:
     from mercer._core.types import Indices, Rows
@@ -138,7 +138,7 @@ class Problem:
             from_source=streamed,
             reading_bytes=data.reading_bytes,
             dense=not data.is_sparse,
-            numbers_a_row=None if _densifies(kernel) else data.numbers_a_row,
+            numbers_a_row=None if kernel.tree().densifies else data.numbers_a_row,
             map_dimension=kernel.map_dimension(data.d),
             shift_invariant=kernel.shift_invariant and not data.is_sparse,
             precomputed=kernel.is_precomputed,
@@ -219,8 +219,3 @@ def fits_single(kernel: Kernel, x: Rows) -> bool:
     # Sums over a row have to fit too, and small values must not vanish beside the smallest float32.
     single = np.finfo(np.float32)
     return 1e6 * float(single.tiny) < largest < float(single.max) / (1e3 * int(x.shape[0]))
-
-
-def _densifies(kernel: Kernel) -> bool:
-    """Whether tiles of sparse rows are made of dense ones."""
-    return isinstance(kernel, (Laplacian, Chi2)) or any(map(_densifies, kernel.children))

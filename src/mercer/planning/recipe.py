@@ -96,9 +96,9 @@ class Given:
     width = 0  # no tile is made
     share, packed, proof = 1.0, False, None
 
-    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows) -> StoredGram:  # noqa: ARG002
+    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> StoredGram:  # noqa: ARG002
         """The operator K."""
-        return StoredGram(x, engine.facts().lanes)
+        return StoredGram(x, n_threads)
 
     def told(self, n_threads: int) -> str:  # noqa: ARG002
         """For the line of a plan."""
@@ -114,9 +114,9 @@ class Whole:
 
     share, packed, proof = 1.0, False, None
 
-    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows) -> StoredGram:
+    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> StoredGram:
         """The operator K, less what its entries have in common."""
-        stored = Gram(engine, kernel, x, dtype=self.dtype, width=self.width).stored()
+        stored = Gram(engine, kernel, x, dtype=self.dtype, width=self.width).stored(n_threads)
         minus = _in_common(stored.block(spread_over(stored.n, PROBE_ROWS)))
         if minus:
             np.subtract(stored.matrix, minus, out=stored.matrix)
@@ -154,7 +154,7 @@ class Tiles:
         """Whether tiles are kept in sixteen bits."""
         return self.store is not None and self.store.packed
 
-    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows) -> Gram:
+    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> Gram:  # noqa: ARG002
         """The operator K, with a rough one that is cheaper where there is a proof."""
         kept = 0 if self.store is None else self.store.n_bytes
         if self.proof is None:

@@ -12,10 +12,10 @@ from mercer._core.params import Constraints, Whole
 from mercer._core.spelling import spelled
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import squared_norms
-from mercer.kernels.dot import Linear
+from mercer.kernels.evaluate import DOT
 from mercer.preimage.base import FEW, Preimage, farthest, quality_of
 from mercer.preimage.cost import Cost
-from mercer.preimage.invert import of_distance, of_dot_product, unscaled
+from mercer.preimage.invert import of_distance, of_dot_product, undone, unscaled
 from mercer.preimage.search import SLICE_NUMBERS, Neighbours, otherwise
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class DistancesBack:
 
     def _input_distances(self, t: Array, chosen: Indices) -> Array:  # (b, k), (b, q) -> (b, q)
         """‖x - z‖² for each neighbour z, as its value with ψ tells it; inf where it tells nothing."""
-        factor = unscaled(self.kernel)[1]
+        factor = unscaled(self.kernel.tree())[1]
         if _is_linear(self.kernel):
             # ‖ψ - φ(z)‖² itself, along the components and beside them: no origin, far away, is in it.
             along = np.square(t[:, None] - self.near.scores[chosen]).sum(axis=2)
@@ -166,17 +166,15 @@ class DistancesBack:
         if radial is not None:
             # ‖ψ - φ(z)‖² = 2 - 2f(‖x - z‖²) for a point x with φ(x) = ψ, whose length is one.
             squares = norms[:, None] + 1.0 - 2.0 * inner
-            return radial.squared_distance(1.0 - 0.5 * squares)
+            return undone(radial, 1.0 - 0.5 * squares)
         assert dots is not None  # `check` has seen to it
-        products, own = dots.dot_product(inner), dots.dot_product(norms)
-        assert products is not None
-        assert own is not None
+        products, own = undone(dots, inner), undone(dots, norms)
         rows = np.einsum("bqd,bqd->bq", *(2 * [self.near.points(chosen)]))
         return np.maximum(np.maximum(own, 0.0)[:, None] + rows - 2.0 * products, 0.0)
 
 
 def _is_linear(kernel: Kernel) -> bool:
-    return isinstance(unscaled(kernel)[0], Linear)
+    return unscaled(kernel.tree())[0] == DOT
 
 
 def _own(examples: Examples) -> Array:  # (n,)

@@ -13,13 +13,12 @@ from mercer._core.spelling import spelled
 from mercer.data.rows import row_slices
 from mercer.preimage.base import FEW, Preimage, quality_of
 from mercer.preimage.cost import Cost
-from mercer.preimage.invert import of_dot_product, unscaled
+from mercer.preimage.invert import of_dot_product, undone
 from mercer.preimage.search import otherwise
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.kernels.base import Kernel
-    from mercer.kernels.dot import OfDotProducts
     from mercer.preimage.base import Back, Examples, Quality
 
 AXES = 2**20  # numbers that a block of axes of input space may hold
@@ -73,10 +72,8 @@ class Exact(Preimage):
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator
     ) -> tuple[Preimage, Back, Quality | None]:
-        space, kernel = examples.space, of_dot_product(examples.kernel)
-        assert space is not None
-        assert kernel is not None  # `check` has seen to both
-        factor = unscaled(examples.kernel)[1]
+        space, kernel = examples.space, examples.kernel
+        assert space is not None  # `check` has seen to it
         rows = examples.rows
         # Any c does on paper; one of the size of the data keeps both terms of a power in sight.
         squares = np.mean(np.square(rows, dtype=np.float64), axis=1)
@@ -89,7 +86,6 @@ class Exact(Preimage):
             unit = np.zeros((j.stop - j.start, d))
             unit[np.arange(len(unit)), np.arange(j.start, j.stop)] = c
             axes[j] = space.projection.sections.times(unit, both)
-        axes /= factor
         back = ExactBack(kernel, axes[:, :-1], axes[:, -1], c, len(rows))
         chosen = examples.few(rng=rng)
         return self, back, quality_of(examples, back.read_off(examples.scores[chosen]), chosen)
@@ -104,7 +100,7 @@ def _block(d: int) -> int:
 class ExactBack:
     """ψ(t)·φ(c e_j) is affine in t."""
 
-    kernel: OfDotProducts
+    kernel: Kernel
     slopes: Array  # (d, k)
     start: Array  # (d,)
     c: float
@@ -116,6 +112,4 @@ class ExactBack:
 
     def read_off(self, scores: Array) -> Array:  # (b, k) -> (b, d)
         """x_j = f⁻¹(ψ·φ(c e_j))/c."""
-        products = self.kernel.dot_product(scores @ self.slopes.T + self.start)
-        assert products is not None
-        return products / self.c
+        return undone(self.kernel.tree(), scores @ self.slopes.T + self.start) / self.c

@@ -12,8 +12,8 @@ from mercer._core.spelling import spelled
 from mercer.data.rows import row_slices
 from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
+from mercer.kernels.slopes import radial_slope
 from mercer.operators.sections import KernelSections
-from mercer.preimage.invert import is_decreasing, radial_slopes
 from mercer.preimage.search import Search, otherwise
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class FixedPoint(Search):
     def check(self, kernel: Kernel) -> None:
         """The kernel decreases with the distance."""
         self.check_params()
-        if not is_decreasing(kernel):
+        if not kernel.shape().decreasing:
             msg = (
                 f"FixedPoint needs a kernel that decreases with the distance (RBF, Matern, "
                 f"RationalQuadratic, their sums and products), but {kernel!r} came. Use "
@@ -119,7 +119,7 @@ def _step(space: FeatureSpace, x: Array, t: Array) -> tuple[Array, Flags]:
     x = x - centre
     for j in row_slices(sections.width, POINTS):
         points = sections.points[j].astype(np.float64, copy=False) - centre
-        pull = radial_slopes(sections.kernel, x, points)  # (p, q), none positive
+        pull = radial_slope(sections.kernel.tree(), x, points)  # (p, q), none positive
         # γ of these points only: the weights of all points are never there at once.
         pull *= t @ coef[j].T + space.mean.coef[j]
         total += pull.sum(axis=1)

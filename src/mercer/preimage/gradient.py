@@ -10,7 +10,6 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.spelling import spelled
 from mercer.engine.pairwise import squared_norms
-from mercer.kernels.histogram import Chi2
 from mercer.preimage.search import Search, has_descent
 
 if TYPE_CHECKING:
@@ -95,11 +94,7 @@ class Gradient(Search):
 def _least_coordinate(space: FeatureSpace) -> float:
     """0 for a kernel of histograms, which have no negative entries; else there is no bound."""
     kernel = getattr(space.projection.sections, "kernel", None)
-    return 0.0 if kernel is not None and _counts(kernel) else -np.inf
-
-
-def _counts(kernel: Kernel) -> bool:
-    return isinstance(kernel, Chi2) or any(map(_counts, kernel.children))
+    return 0.0 if kernel is not None and kernel.positive_only else -np.inf
 
 
 def _next_step(move: Array, change: Array, step: Array) -> Array:

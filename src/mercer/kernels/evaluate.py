@@ -1,0 +1,273 @@
+"""Formulas on rows, in NumPy: values, also those beyond the range of numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from mercer._core.errors import InputError, KernelError
+from mercer.engine.pairwise import (
+    SQUARABLE,
+    chi2_distances,
+    dot,
+    lengths,
+    manhattan_distances,
+    scaled_distances,
+    scaled_squared_distances,
+    squared_norms,
+)
+from mercer.kernels import formula as f
+from mercer.kernels.matern import matern
+from mercer.kernels.rows import picked
+from mercer.kernels.scaled import Scaled, divided_rows, in_range, unit_rows
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+
+DOT = f.Pair("dot")
+
+
+def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0911  -> (n, m), or (n,)
+    """[k(x_i, y_j)], or [k(x_i, x_i)] without y, as a new array of the rows' dtype.
+
+    Every operand is fresh, so each node works in place on what the one below has made.
+    """
+    match expr:
+        case f.Pair():
+            return _pair(expr, x, y, 1.0)
+        case f.Exp(of):
+            out = values(of, x, y)
+            return np.exp(out, out=out)
+        case f.Affine():
+            return _affine(expr, x, y)
+        case f.Pow():
+            return _power(expr, x, y)
+        case f.Matern(of, nu):
+            out = matern(root(of, x, y, math.sqrt(2.0) * math.sqrt(nu)), nu)
+            return out.astype(x.dtype, copy=False)
+        case f.Add() | f.Mul():
+            return _joined(expr, x, y)
+        case f.On(of):
+            return values(of, *on_columns(expr, x, y))
+        case f.Unit():
+            return _unit(expr, x, y)
+        case f.Tanh(of):
+            out = values(of, x, y)
+            return np.tanh(out, out=out)
+        case f.Const(value):
+            return np.full(shape_of(x, y), value, dtype=x.dtype)
+        case f.Opaque(kernel):
+            return kernel.tile_diag(x) if y is None else kernel.tile(x, y)
+    raise TypeError(type(expr))
+
+
+def shape_of(x: Rows, y: Rows | None) -> tuple[int, ...]:
+    """(n, m), or (n,) without y."""
+    return (x.shape[0],) if y is None else (x.shape[0], y.shape[0])
+
+
+def _pair(pair: f.Pair, x: Rows, y: Rows | None, scale: float) -> Array:
+    """Scale times the quantity."""
+    if y is None:
+        if pair.kind != "dot":
+            return np.zeros(x.shape[0], dtype=x.dtype)
+        with np.errstate(over="ignore"):
+            own = squared_norms(x)
+        if scale != 1.0:
+            own *= scale
+            own = in_range(own, lambda: Scaled.dots(x, None).times(scale))
+        return own
+    if pair.kind == "sqdist":
+        return _squares(x, y, scale, pair.unit)
+    if pair.kind == "dot":
+        return dot(x, y, scale)
+    distances = manhattan_distances if pair.kind == "l1" else chi2_distances
+    return distances(x, y, scale)
+
+
+def _squares(x: Rows, y: Rows, scale: float, unit: float) -> Array:
+    """Scale · ‖x - y‖²/unit², also where unit² is out of range."""
+    if 1e-150 < unit < 1e150:
+        return scaled_squared_distances(x, y, scale / unit**2)
+    with np.errstate(over="ignore"):
+        tile = scale * np.square(scaled_distances(x, y, 1.0 / unit))
+        return tile.astype(x.dtype, copy=False)
+
+
+def root(expr: f.Expr, x: Rows, y: Rows | None, factor: float) -> Array:
+    """factor · √u: of squared distances right for near points too, and for those whose square overflows."""
+    if y is None:
+        return np.asarray(factor * np.sqrt(values(expr, x)))
+    match expr:
+        case f.Pair(kind="sqdist", unit=unit):
+            return scaled_distances(x, y, factor / unit)
+        case f.Affine(f.Pair(kind="sqdist") as of, scale, shift) if scale > 0 and shift >= 0:
+            far = root(of, x, y, factor * math.sqrt(scale))
+            return np.hypot(factor * math.sqrt(shift), far) if shift else far
+    return np.asarray(factor * np.sqrt(np.maximum(values(expr, x, y), 0.0)))
+
+
+def _affine(expr: f.Affine, x: Rows, y: Rows | None) -> Array:
+    of, scale, shift = expr.of, expr.scale, expr.shift
+    if isinstance(of, f.Pair):
+        out = _pair(of, x, y, scale)
+        if shift:
+            out += shift
+        return out
+    out = values(of, x, y)
+    with np.errstate(over="ignore"):
+        if scale != 1.0:
+            out *= scale
+        if shift:
+            out += shift
+    return in_range(out, lambda: scaled(expr, x, y))
+
+
+def _power(expr: f.Pow, x: Rows, y: Rows | None) -> Array:
+    p = expr.exponent if expr.whole is None else expr.whole
+    if expr.whole is None and isinstance(expr.of, f.Pair) and expr.of.kind == "sqdist":
+        return np.power(root(expr.of, x, y, 1.0), 2.0 * p).astype(x.dtype, copy=False)
+    base = values(expr.of, x, y)
+    if p < 0:
+        if not base.max(initial=0.0) < np.inf:  # a heavy tail is more than zero even there
+            out = np.power(root(expr.of, x, y, 1.0), 2.0 * p)
+            return out.astype(x.dtype, copy=False)
+        return np.power(base, float(p), out=base)
+    if expr.whole is None and np.any(base < 0):
+        msg = (
+            f"{expr} is a power of {base.min():.3g} < 0 for some pair of points: not a real number. Use a "
+            "whole degree."
+        )
+        raise KernelError(msg)
+    return raised(base, p)
+
+
+def raised(base: Array, p: float) -> Array:
+    """base^p for p ≥ 0, in place."""
+    if p == 1:
+        return base
+    if p == 2:
+        return np.multiply(base, base, out=base)
+    if p == 3:
+        return np.multiply(base, base * base, out=base)
+    return np.power(base, p, out=base)
+
+
+def _joined(expr: f.Add | f.Mul, x: Rows, y: Rows | None) -> Array:
+    out = values(expr.left, x, y)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(expr, f.Add):
+            out += values(expr.right, x, y)
+        else:
+            out *= values(expr.right, x, y)
+    return in_range(out, lambda: scaled(expr, x, y))
+
+
+# ── columns ─────────────────────────────────────────────────────────────────
+def on_columns(on: f.On, x: Rows, y: Rows | None = None) -> tuple[Rows, Rows | None]:
+    """Both sides, or one, on the columns that a part of a formula looks at."""
+    return picked(x, on.columns), None if y is None else picked(y, on.columns)
+
+
+def check_rows(expr: f.Expr, x: Rows) -> None:
+    """Raise an `InputError` when the formula is not defined on these rows."""
+    match expr:
+        case f.On(of):
+            check_rows(of, picked(x, expr.columns))
+        case f.Opaque(kernel):
+            kernel.check_rows(x)
+        case f.Pair(kind="chi2"):
+            lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)
+            if lowest < 0:
+                msg = (
+                    f"Negative values in data: Chi2 is a kernel of histograms, but the data hold "
+                    f"{lowest:.6g}. Shift the columns to start at zero, or use RBF."
+                )
+                raise InputError(msg)
+        case _:
+            for part in expr.parts:
+                check_rows(part, x)
+
+
+# ── length one in feature space ─────────────────────────────────────────────
+def _unit(expr: f.Unit, x: Rows, y: Rows | None) -> Array:
+    if expr.of == DOT:  # rows scaled to length one: no product of theirs is out of range
+        if y is None:
+            return (lengths(x) > 0).astype(x.dtype)
+        return dot(length_one(x), length_one(y))
+    with np.errstate(over="ignore", invalid="ignore"):
+        along_x = inverse_lengths(expr.of, x)
+        if y is None:
+            along = along_x if _sound(along_x) else scaled(expr.of, x).cosines
+            return (along > 0).astype(x.dtype)
+        along_y = inverse_lengths(expr.of, y)
+        if not (_sound(along_x) and _sound(along_y)):
+            return _quotient(expr.of, x, y)
+        tile = values(expr.of, x, y)
+        tile *= along_x[:, None]
+        tile *= along_y[None, :]
+    return tile
+
+
+def inverse_lengths(expr: f.Expr, x: Rows) -> Array:  # (n,)
+    """1/√k(x, x), and 0 where that is zero."""
+    own = values(expr, x)
+    if np.any(own < 0):
+        msg = (
+            f"{expr} has k(x, x) = {own.min():.3g} < 0 on these data, so it is no kernel and can't be "
+            "normalised. `mercer.check_kernel` shows a witness."
+        )
+        raise KernelError(msg)
+    np.sqrt(own, out=own)
+    return np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
+
+
+def _sound(inverse: Array) -> bool:
+    """Whether no length was zero, infinite or so short that its square has lost digits."""
+    low, high = SQUARABLE[inverse.dtype]
+    return bool(np.all((inverse > math.sqrt(low)) & (inverse < math.sqrt(high))))
+
+
+def _quotient(expr: f.Expr, x: Rows, y: Rows) -> Array:
+    """Where some k(x, x) is zero or out of range: the lengths of φ(x) are never put into the values."""
+    shares = scaled(expr, x, y).cosines
+    for own, axis in ((scaled(expr, x).cosines, 1), (scaled(expr, y).cosines, 0)):
+        inverse = np.divide(1.0, np.sqrt(own), out=np.zeros_like(own), where=own > 0)
+        shares = shares * np.expand_dims(inverse, axis)
+    return np.asarray(shares, dtype=x.dtype)
+
+
+def length_one(x: Rows) -> Rows:
+    """Rows over their lengths, whatever these are."""
+    with np.errstate(over="ignore"):
+        squares = squared_norms(x)
+    low, high = SQUARABLE[x.dtype]
+    if not np.all((squares > low) & (squares < high)):  # rows of zeros, too long or too short ones
+        return unit_rows(x)[0]
+    return divided_rows(x, np.sqrt(squares))
+
+
+# ── beyond the range of numbers ─────────────────────────────────────────────
+def scaled(expr: f.Expr, x: Rows, y: Rows | None = None) -> Scaled:  # noqa: PLR0911
+    """[k(x_i, y_j)], or [k(x_i, x_i)] without y, also where such values would be out of range."""
+    match expr:
+        case f.Pair(kind="dot"):
+            return Scaled.dots(x, y)
+        case f.Affine(of, scale, shift):
+            product = scaled(of, x, y).times(scale)
+            return product.plus(shift) if shift else product
+        case f.Pow(of) if expr.whole is not None and expr.whole > 0:
+            return scaled(of, x, y).power(expr.whole)
+        case f.Add(left, right):
+            return scaled(left, x, y) + scaled(right, x, y)
+        case f.Mul(left, right):
+            return scaled(left, x, y) * scaled(right, x, y)
+        case f.On(of):
+            return scaled(of, *on_columns(expr, x, y))
+    own = values(expr, x)
+    if y is None:
+        return Scaled.of(own, own)
+    return Scaled.of(values(expr, x, y), own, values(expr, y))

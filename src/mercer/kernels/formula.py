@@ -1,0 +1,250 @@
+"""A kernel as a formula: what it makes of the distances and dot products of a pair of points.
+
+Leaves are quantities of a pair, nodes are functions of them. NumPy tiles, derivatives, bounds on rounding and
+ONNX graphs each walk this tree once (`mercer.kernels.evaluate`, `slopes`, `mercer.onnx.kernels`,
+`mercer.diagnostics.rounding`), and what is asked of a kernel (is it shift-invariant? does it need dense
+rows?) is read off it. A new kernel is a class with a constructor and a formula.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer.kernels.base import Kernel
+
+_SHOWN = {"sqdist": "‖x - x'‖²", "dot": "x·x'", "l1": "‖x - x'‖₁", "chi2": "χ²(x, x')"}
+
+
+@dataclass(frozen=True)
+class Expr:
+    """A formula, or a part of one. Immutable; equal where it is written the same."""
+
+    shown: ClassVar[str] = ""
+
+    def __str__(self) -> str:
+        return self.shown.format(**vars(self))
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The formulas that it is a function of."""
+        values = (getattr(self, field.name) for field in fields(self))
+        return tuple(value for value in values if isinstance(value, Expr))
+
+    def walk(self) -> Iterator[Expr]:
+        """Itself and everything below it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def has(self, *kinds: str) -> bool:
+        """Whether a quantity of one of these kinds is in it."""
+        return any(isinstance(e, Pair) and e.kind in kinds for e in self.walk())
+
+    @property
+    def opaque(self) -> list[Kernel]:
+        """The kernels in it that have no formula."""
+        return [e.kernel for e in self.walk() if isinstance(e, Opaque)]
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether moving all points by one vector changes no value."""
+        return not self.has("dot", "chi2") and all(k.shift_invariant for k in self.opaque)
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether its derivative in x is known, but for kinks here and there."""
+        return all(k.differentiable for k in self.opaque)
+
+    @property
+    def counts_only(self) -> bool:
+        """Whether rows may hold no negative entry."""
+        return self.has("chi2") or any(k.positive_only for k in self.opaque)
+
+    @property
+    def densifies(self) -> bool:
+        """Whether tiles of sparse rows are made of dense ones."""
+        return self.has("l1", "chi2")
+
+    @property
+    def divides(self) -> bool:
+        """Whether a part of it is divided by the lengths of two points in feature space."""
+        return any(isinstance(e, Unit) for e in self.walk())
+
+    @property
+    def looks_at_rows(self) -> bool:
+        """Whether it is not defined on all rows: it needs counts, or columns that have to be there."""
+        some = self.has("chi2") or any(isinstance(e, On) for e in self.walk())
+        return some or any(k.looks_at_rows for k in self.opaque)
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether values of points far from each other are zero: told of one function of their distance."""
+        falls = isinstance(self, (Exp, Matern)) or (isinstance(self, Pow) and self.exponent < 0)
+        return falls and self.shift_invariant
+
+    @property
+    def decreasing(self) -> bool:
+        """Whether it is a positive function of the distance ‖x - x'‖ that nowhere grows with it."""
+        return _trend(self) in (-1, 0)
+
+
+@dataclass(frozen=True)
+class Pair(Expr):
+    """A quantity of two points: ‖(x - x')/unit‖², x·x', Σ|x_d - x'_d| or Σ(x_d - x'_d)²/(x_d + x'_d).
+
+    The unit, of squared distances alone, keeps a width apart whose square is out of range.
+    """
+
+    kind: Literal["sqdist", "dot", "l1", "chi2"]
+    unit: float = 1.0
+
+    def __str__(self) -> str:
+        shown = _SHOWN[self.kind]
+        return shown if self.unit == 1.0 else f"({shown}/{self.unit:g}²)"
+
+
+@dataclass(frozen=True)
+class Const(Expr):
+    """One number for all pairs."""
+
+    shown: ClassVar[str] = "{value:g}"
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Affine(Expr):
+    """scale · u + shift."""
+
+    of: Expr
+    scale: float = 1.0
+    shift: float = 0.0
+
+    def __str__(self) -> str:
+        shift = f" + {self.shift:g}" if self.shift else ""
+        scale = "" if self.scale == 1.0 else f"{self.scale:g} "
+        return f"({scale}{self.of}{shift})"
+
+
+@dataclass(frozen=True)
+class Exp(Expr):
+    """e^u."""
+
+    shown: ClassVar[str] = "exp {of}"
+
+    of: Expr
+
+
+@dataclass(frozen=True)
+class Pow(Expr):
+    """u^p. With p = 1/2 of `sqdist` it is the distance; where u is negative, p is a whole number."""
+
+    shown: ClassVar[str] = "{of}^{exponent:g}"
+
+    of: Expr
+    exponent: float
+
+    @property
+    def whole(self) -> int | None:
+        """p where it is a whole number: repeated multiplication, also of negative numbers."""
+        return int(self.exponent) if float(self.exponent).is_integer() else None
+
+
+@dataclass(frozen=True)
+class Tanh(Expr):
+    """tanh u."""
+
+    shown: ClassVar[str] = "tanh {of}"
+
+    of: Expr
+
+
+@dataclass(frozen=True)
+class Matern(Expr):
+    """2^(1-ν)/Γ(ν) · s^ν K_ν(s) with s = √(2νu), for u the square of a distance."""
+
+    shown: ClassVar[str] = "M_{nu:g}({of})"
+
+    of: Expr
+    nu: float
+
+
+@dataclass(frozen=True)
+class Add(Expr):
+    """u + v."""
+
+    shown: ClassVar[str] = "({left} + {right})"
+
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Mul(Expr):
+    """u · v."""
+
+    shown: ClassVar[str] = "{left} · {right}"
+
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Unit(Expr):
+    """u(x, x')/√(u(x, x) u(x', x')), and 0 where u(x, x) = 0."""
+
+    shown: ClassVar[str] = "unit({of})"
+
+    of: Expr
+
+
+@dataclass(frozen=True)
+class On(Expr):
+    """The formula on some of the columns: positions, or a mask of all."""
+
+    shown: ClassVar[str] = "{of} on {columns}"
+
+    of: Expr
+    columns: tuple[int, ...] | tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Opaque(Expr):
+    """A kernel that has no formula, as a leaf: a Python function, an object of scikit-learn, a class of a
+    user's own with a `tile`.
+    """
+
+    shown: ClassVar[str] = "{kernel!r}"
+
+    kernel: Kernel
+
+
+def _trend(expr: Expr) -> int | None:  # noqa: PLR0911  (a case, an answer)
+    """1 for a positive function of ‖x - x'‖² that rises, -1 that falls, 0 for a constant; None otherwise."""
+    match expr:
+        case Pair(kind="sqdist"):
+            return 1
+        case Const(value):
+            return 0 if value >= 0 else None
+        case Affine(of, scale, shift):
+            return _trend(of) if scale > 0 and shift >= 0 else None
+        case Exp(Affine(of, scale)):  # positive whatever its sign is
+            inner = _trend(of)
+            return None if inner is None else inner * (1 if scale > 0 else -1)
+        case Exp(of):
+            return _trend(of)
+        case Pow(of, exponent):
+            inner = _trend(of)
+            return None if inner is None else inner * (1 if exponent > 0 else -1)
+        case Matern(of):
+            inner = _trend(of)
+            return None if inner is None else -inner
+        case Add(left, right) | Mul(left, right):
+            trends = {_trend(left), _trend(right)}
+            together = trends - {0}
+            return None if None in trends or len(together) > 1 else sum(t or 0 for t in together)
+    return None

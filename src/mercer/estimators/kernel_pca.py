@@ -37,7 +37,8 @@ from mercer.planning.problem import Ownership
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Rows
+    from mercer.data.training import TrainingData
     from mercer.estimators.fit_request import FitRequest
 
 
@@ -186,23 +187,7 @@ class KernelPCA(Inverse):
             given = data.n if data.kept is None else len(sample_weight)
             handed = handed_over(method, data, given)
         warn_if_long(request)
-        rows = data.rows
-        with watching_request(self, request) as watch:
-            fit = fit_kernel_pca(
-                kernel,
-                rows,
-                request.n_components,
-                plan=request.plan,
-                rng=request.rng,
-                weights=data.weights,
-                watch=watch,
-                engine=on_threads(resolve_engine(self.engine), request.plan.n_threads),
-            )
-        if request.ownership is Ownership.BORROWED:
-            rows = rows.copy() if fit.keeps_points or method is not None else rows
-            fit = fit.with_points(rows)
-        if isinstance(request.data.rows, RowSource):
-            request.data.rows.check_unchanged()
+        fit, rows = self._fitted_as_planned(request, data)
         back = None
         if method is not None:
             back = way_back(
@@ -226,6 +211,27 @@ class KernelPCA(Inverse):
         elif hasattr(self, "preimage_"):
             del self.preimage_
         return fit
+
+    def _fitted_as_planned(self, request: FitRequest, data: TrainingData) -> tuple[Fit, Rows]:
+        """The fit on the engine, with the threads of the plan; and the rows that the model may keep."""
+        rows = data.rows
+        with watching_request(self, request) as watch:
+            fit = fit_kernel_pca(
+                request.kernel,
+                rows,
+                request.n_components,
+                plan=request.plan,
+                rng=request.rng,
+                weights=data.weights,
+                watch=watch,
+                engine=on_threads(resolve_engine(self.engine), request.plan.n_threads),
+            )
+        if request.ownership is Ownership.BORROWED:
+            rows = rows.copy() if fit.keeps_points or request.preimage is not None else rows
+            fit = fit.with_points(rows)
+        if isinstance(request.data.rows, RowSource):
+            request.data.rows.check_unchanged()
+        return fit, rows
 
     def _rows_are_sparse(self) -> bool:
         return self._sparse

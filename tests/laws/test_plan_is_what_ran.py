@@ -232,9 +232,8 @@ def test_no_entry_is_made_where_the_plan_forms_no_matrix(
 def test_a_matrix_a_function_and_a_file_are_taken_as_planned(solver, rows, seen, tmp_path):
     np.save(tmp_path / "x.npy", rows)
     made = Whole if solver == "lapack" else Tiles
-    few = Tiles if solver == "lapack" else Whole
     cases = [
-        (rows[:280], {"kernel": RBF(0.2)}, few),
+        (rows[:280], {"kernel": RBF(0.2)}, Whole),
         (rows, {"kernel": function}, made),
         (RBF(0.2)(rows), {"kernel": "precomputed"}, Given),
         (tmp_path / "x.npy", {"kernel": RBF(0.2)}, Tiles),

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mercer._core.watch import BLIND
-from mercer.data.rows import row_blocks, row_slices
+from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.base import Mergeable
 from mercer.engine.threads import n_blas_threads, parallel_map
 from mercer.engine.tiles import LOCK_WIDTH
@@ -75,12 +75,14 @@ def map_rows(
     """`out`, n rows long, with ``step(rows, *beside)`` at the place of each block of rows.
 
     `beside` are arrays with a row for each row of x (or None, for none), cut at the same places. A step with
-    several results fills a tuple of arrays. The threads share ``n_threads * height`` rows evenly.
+    several results fills a tuple of arrays. The threads share ``n_threads * height`` rows of a source evenly;
+    of rows in memory each has its own slices, and waits for no other.
     """
     outs = out if isinstance(out, tuple) else (out,)
-    for i, block in row_blocks(x, height * n_threads):
+    blocks = row_blocks(x, height * n_threads) if isinstance(x, RowSource) else [(slice(0), x)]
+    for i, block in blocks:
 
-        def fill(slices: Iterable[slice], start: int = i.start, block: Rows = block) -> None:
+        def fill(slices: Iterable[slice], start: int = i.start or 0, block: Rows = block) -> None:
             for j in slices:
                 place = slice(start + j.start, start + j.stop)
                 rows = block[j] if dtype is None else block[j].astype(dtype, copy=False)
@@ -89,7 +91,8 @@ def map_rows(
                     to[place] = values
 
         b = int(block.shape[0])
-        parallel_map(fill, row_slices(b, max(1, -(-b // n_threads))), n_threads=n_threads)
+        width = max(1, min(height, -(-b // n_threads)))
+        parallel_map(fill, row_slices(b, width), n_threads=n_threads)
     return out
 
 

@@ -20,9 +20,9 @@ from mercer import PCA, KernelPCADetector, Prepared
 from mercer._core.errors import InputError
 from mercer.cli import monitor_run
 from mercer.cli.main import main
-from mercer.estimators.detector_alarms import alarm_runs, shares
 from mercer.io.preparation import Preparation
 from mercer.kernels import Polynomial
+from mercer.monitoring.alarms import alarm_runs, shares
 from mercer.report import build
 
 NAMES = ("flow", "heat", "level", "power")
@@ -294,7 +294,7 @@ def test_a_drift_is_blamed_on_its_sensor_and_not_on_the_answer_to_it(kind, colum
 
 def test_the_gain_of_linear_pca_is_the_reconstruction_based_contribution():
     """(e_j'Mx)²/M_jj of Q = x'Mx, Alcala & Qin (2009), as a share of Q."""
-    from mercer.estimators.detector_onset import gains
+    from mercer.monitoring.alarms import gains
 
     x = process(300)
     detector = KernelPCADetector(model=PCA(2), statistic="Q").fit(x)

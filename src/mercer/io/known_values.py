@@ -178,11 +178,11 @@ _WAYS_BACK = {
 
 _DETECTOR = {
     "Baselines": _of(
-        "mercer.estimators.detector_blame:Baselines", "rows: float[m,d]; unit?: none|float[d]"
+        "mercer.monitoring.contributions:Baselines", "rows: float[m,d]; unit?: none|float[d]"
     ),
     "ColumnScale": _of("mercer.engine.moments:Scale", "mean: float[d]; spread: float[d]"),
     "Rule": _of(
-        "mercer.estimators.detector_parts:Rule",
+        "mercer.monitoring.limits:Rule",
         "rate: number; in_sample: bool; statistic: text; method: text",
     ),
 }

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import fft
 
-from mercer._core.errors import DetectorWarning
-from mercer.estimators.validation import users_level
+from mercer._core.errors import DetectorWarning, users_level
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
@@ -307,7 +306,7 @@ def _in_words(stretch: Array, names: Any) -> str:  # (r, 3): neighbouring rows o
     return f"{rows}, column {j if names is None else f'{j} ({names[j]!r})'}: {readings}"
 
 
-def tell_crowded(x: Array, crowded: Flags, names: Any) -> None:
+def warn_crowded(x: Array, crowded: Flags, names: Any) -> None:
     """Warn of far readings that stay or recur and may be a state of the process: the scale is theirs."""
     columns = np.flatnonzero(crowded.any(axis=0))
     if len(columns) == 0:
@@ -348,7 +347,7 @@ def without_wild(read: TrainingData, names: Any, *, keep: bool) -> Tidy:
         return Tidy(x, read.weights, np.empty((0, 3)), np.flatnonzero(far.any(axis=0)))
     wild = wild_cells(x, far)
     kept, cells = set_aside(x, wild, read.kept, names)
-    tell_crowded(x, far & ~wild, names)
+    warn_crowded(x, far & ~wild, names)
     far &= kept[:, None]
     weights = None if read.weights is None else read.weights[kept]
     return Tidy(x[kept] if len(cells) else x, weights, cells, np.flatnonzero(far.any(axis=0)))

@@ -11,16 +11,14 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.table import Table
-from mercer.estimators.detector_alarms import alarm_runs, in_words, leading, shares
-from mercer.estimators.detector_gaps import Gaps
+from mercer.monitoring.alarms import Gaps, alarm_runs, in_words, leading, shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array, Flags, Indices
-    from mercer.estimators.detector_alarms import Run
-    from mercer.estimators.detector_parts import Rule
-    from mercer.monitoring.limits import Limits
+    from mercer.monitoring.alarms import Run
+    from mercer.monitoring.limits import Limits, Rule
     from mercer.monitoring.statistics import Statistics
 
 MOST_RUNS = 3  # the longest, of which a summary tells what they began with
@@ -211,7 +209,7 @@ class Monitoring:
         -------
         ndarray of two matplotlib Axes
         """
-        # By name: a report can be drawn, but the estimators know nothing of pictures.
+        # By name: a report can be drawn, but what it is made of knows nothing of pictures.
         charts = import_module("mercer.plots.charts")
         t = self.table
         t2_line, q_line = (

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._core.errors import ModelFileError
 from mercer.data.rows import RowSource, first_bad, row_blocks
-from mercer.io.known_types import found
+from mercer.io.stored_types import found
 from mercer.kernels.map_base import MAX_COLUMNS
 from mercer.monitoring.statistics import STATISTICS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections

@@ -11,7 +11,7 @@ import numpy as np
 from mercer._core.errors import DataError
 from mercer._core.table import Table
 from mercer.cli.flags import flagged
-from mercer.monitoring.alarms import Gaps, leading, shares, with_onsets
+from mercer.monitoring.alarms import Gaps, leading, shares
 from mercer.monitoring.report import Monitoring
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def monitored(detector: Any, sheet: Sheet, *, top: int) -> Seen:
         raise DataError(msg)
     told = _joined(reports).among(gaps, ids)
     if top and len(reports) > 1:  # runs go on from block to block
-        told = with_onsets(told, detector, lambda at: detector._rows(np.asarray(sheet.rows[at])))
+        told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
     return Seen(
         told,
         named=None if sheet.ids is None else sheet.id_name or "id",

@@ -13,15 +13,7 @@ from mercer._core.table import Table
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
-from mercer.estimators.detector_fit import (
-    Normal,
-    check_folds,
-    chosen_model,
-    found_limits,
-    listed,
-    warn_blind,
-    warn_still,
-)
+from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
 from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
 from mercer.estimators.elsewhere import detector_advice
 from mercer.estimators.form import Form
@@ -29,13 +21,16 @@ from mercer.estimators.saving import Saving
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.contributions import Baselines, has_slopes, need_slopes, warn_incomplete
-from mercer.monitoring.limits import Rule, known
+from mercer.monitoring.limits import Rule, known, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
 from mercer.monitoring.statistics import STATISTICS, Gauge
-from mercer.monitoring.wild_readings import noted, without_wild
+from mercer.monitoring.wild_readings import listed, noted, warn_still, without_wild
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from collections.abc import Callable
+
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.kernels import Kernel
     from mercer.monitoring.statistics import Statistics
 
 
@@ -194,9 +189,10 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         normal = Normal(rows, weights, scale, bool(self.scale), names)
         limits = noted(found_limits(rule, model, normal, self.folds), tidy.aside, read.n)
         warn_still(scale.still, names)
-        warn_blind(model, rule, limits, scaled, listed(tidy.stretched, names))
+        gauge, kernel = Gauge.of(model.fit_), getattr(model, "kernel_", None)
+        far = gauge.nowhere(scaled) if kernel is not None and kernel.tree().vanishes else None
+        warn_blind(rule, limits, far, listed(tidy.stretched, names))
         limits = rule.joint(limits)  # one limit for each statistic: where alarms begin
-        gauge = Gauge.of(model.fit_)
         baselines = Baselines.of(gauge, limits, scaled, weights)
         # Only now, with everything done, does the estimator change.
         remember(self, X, data.rows)
@@ -288,7 +284,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         rows = self._rows(X)
         which = self._rule.statistic if statistic is None else statistic
         known("statistic", which, STATISTICS)
-        need_slopes(self.model_)
+        need_slopes(self._kernel)
         found, gap = self._baselines.explain(self._gauge, self.limits_, rows, which)
         warn_incomplete(gap)
         return self._own(found)
@@ -321,7 +317,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
             Print it, or draw it with ``.plot()``.
         """
         check_is_fitted(self)
-        named = named_columns(self, names)
+        named = named_columns(names, getattr(self, "feature_names_in_", None), self.n_features_in_)
         every = self._read(X, gaps=True)  # (b, d)
         gaps = Gaps.of(every)
         rows = self._scaled(gaps.complete(every, named))  # those that can be judged, (m, d)
@@ -330,7 +326,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         alarm = ~(self._indices(found) <= -self.offset_)  # what is no number is not normal
         asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))
         shares = None
-        if wanted and has_slopes(self.model_):
+        if wanted and has_slopes(self._kernel):
             shares, gap = self._baselines.explain_within_reach(
                 self._gauge, self.limits_, rows[asked], self._rule.statistic
             )
@@ -348,7 +344,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
             top=wanted,
         )
         place = np.cumsum(gaps.judged) - 1  # among the rows that were judged
-        return with_onsets(told, self, lambda at: rows[place[at]]) if wanted else told
+        return self._with_onsets(told, lambda at: rows[place[at]]) if wanted else told
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _rows(self, X: Any) -> Array:
@@ -370,10 +366,16 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
     def _scaled(self, rows: Array) -> Array:
         with np.errstate(over="ignore"):  # infinitely far out: an alarm
             scaled = self._scale(rows)
-        kernel = getattr(self.model_, "kernel_", None)
-        if kernel is not None:
-            check_kernel_rows(kernel, scaled)
+        if self._kernel is not None:
+            check_kernel_rows(self._kernel, scaled)
         return scaled
+
+    @property
+    def _kernel(self) -> Kernel | None:
+        return getattr(self.model_, "kernel_", None)
+
+    def _with_onsets(self, told: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
+        return with_onsets(told, self._baselines, lambda x: self._indices(self._gauge(x)), take)
 
     def _measured(self, X: Any) -> Statistics:
         rows = self._rows(X)

@@ -35,6 +35,7 @@ from mercer.monitoring.slowness import (
     warn_stray_runs,
 )
 from mercer.monitoring.statistics import Gauge, Statistics
+from mercer.monitoring.wild_readings import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +130,7 @@ def part_model(model: Projector, n: int) -> Projector:
 class Normal:
     """The rows that limits come from: those of the fit, with their weights, names and scale."""
 
-    rows: Array  # (n, d), as they came
+    rows: Array  # (n, d), unscaled
     weights: Array | None  # (n,)
     scale: Scale
     rescale: bool  # whether a part of the rows has a scale of its own
@@ -339,51 +340,3 @@ def _stopped(x: Array, trains: list[Indices]) -> Flags:  # (d,)
     for train in trains:
         stopped |= moving & (Scale.of(x[train]).spread == 0.0)
     return stopped
-
-
-def warn_blind(model: Projector, rule: Rule, limits: Limits, x: Array, stretched: str = "") -> None:
-    """Warn of a kernel so narrow that a row far from everything is no alarm: Q is bounded there.
-
-    Beside readings that set the scale of a column (`stretched`) any kernel is, and no other would help.
-    """
-    kernel = getattr(model, "kernel_", None)
-    if kernel is None or not kernel.tree().vanishes:
-        return
-    far = Gauge.of(model.fit_).nowhere(x)
-    if far is None or rule.index(limits, far)[0] > rule.limit(limits):
-        return
-    if rule.statistic == "T2":
-        msg = (
-            "A row far from everything would not alarm: its kernel values vanish, and T² alone does not see "
-            "that. Use statistic='combined', or a wider kernel."
-        )
-    elif stretched:
-        msg = (
-            "A row far from everything would not alarm: readings far beyond all others set the scale of "
-            f"column(s) {stretched}, and some training rows lie as far off as any row can. Clean these rows."
-        )
-    else:
-        msg = (
-            "The kernel is too narrow: a row far from everything would not alarm, as normal rows that were "
-            "not fitted to lie as far from the components as it does. Use a wider kernel."
-        )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
-
-
-def listed(columns: Indices, names: Any) -> str:
-    """The first ten columns, by number and by name."""
-    shown = [str(j) if names is None else f"{j} ({names[j]!r})" for j in columns[:10]]
-    more = "" if len(columns) <= 10 else f" and {len(columns) - 10} more"
-    return ", ".join(shown) + more
-
-
-def warn_still(columns: Indices, names: Any) -> None:
-    """Warn of columns that never move: they can't be scaled, and a sensor may be stuck."""
-    if len(columns) == 0:
-        return
-    msg = (
-        f"{len(columns)} column(s) do not change in the training rows: {listed(columns, names)}. They are "
-        "centred but not scaled, so that any change counts in its own unit. Drop them if their sensors "
-        "are stuck, or if such changes mean nothing."
-    )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())

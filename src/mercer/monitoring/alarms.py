@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mercer._core.types import Array, Flags, Indices
+    from mercer.monitoring.contributions import Baselines
     from mercer.monitoring.report import Monitoring
 
 MOST_NAMED = 10  # columns that lack cells
@@ -169,14 +170,22 @@ def beginning(run: Run, contributions: Array, explained: Array) -> Array:  # (m,
 
 
 # ── what runs began with ────────────────────────────────────────────────────
-def with_onsets(report: Monitoring, detector: Any, take: Callable[[Indices], Array]) -> Monitoring:
-    """The report with what its longest runs began with; ``take`` gives scaled rows by their positions."""
+def with_onsets(
+    report: Monitoring,
+    baselines: Baselines,
+    index: Callable[[Array], Array],
+    take: Callable[[Indices], Array],
+) -> Monitoring:
+    """The report with what its longest runs began with.
+
+    ``index`` is that of scaled rows, (b, d) -> (b,), which ``take`` gives by their positions.
+    """
     longest = sorted(report.runs, key=lambda run: -run.rows)[:MOST_RUNS]
     alarms = np.flatnonzero(report.table["alarm"])
     found: dict[int, Array] = {}
     for run in longest:
         first = alarms[np.searchsorted(alarms, run.first) :][: min(run.alarms, FIRST_ALARMS)]
-        gain = gains(detector, take(first)).mean(axis=0)  # (d,)
+        gain = gains(index, baselines, take(first)).mean(axis=0)  # (d,)
         if gain.max() < LEAST_GAIN and report.contributions is not None:
             explained = report.table["alarm"][report.explained]
             gain = beginning(run, report.contributions[explained], report.explained[explained])
@@ -184,16 +193,14 @@ def with_onsets(report: Monitoring, detector: Any, take: Callable[[Indices], Arr
     return replace(report, onsets=found)
 
 
-def gains(detector: Any, x: Array) -> Array:  # (b, d) -> (b, d)
+def gains(
+    index: Callable[[Array], Array], baselines: Baselines, x: Array
+) -> Array:  # (b, d) -> (b, d)
     """The share of each row's index that goes when one variable takes its best normal value."""
-    rule, baselines = detector._rule, detector._baselines
     x = baselines.within(x, REACH)
     unit = np.ones(x.shape[1]) if baselines.unit is None else baselines.unit
     middle, every = baselines.rows.mean(axis=0), np.arange(len(x))
     h = TRIED[1] - TRIED[0]
-
-    def index(rows: Array) -> Array:
-        return np.asarray(rule.index(detector.limits_, detector._gauge(rows)))
 
     own, lowest = index(x), np.empty(x.shape)
     for j in range(x.shape[1]):

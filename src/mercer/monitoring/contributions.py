@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array
+    from mercer.kernels import Kernel
     from mercer.monitoring.limits import Limits
     from mercer.monitoring.statistics import Gauge
 
@@ -211,18 +212,17 @@ class Baselines:
             return contributions(gauge, limits, x, self(x), statistic)
 
 
-def has_slopes(model: Any) -> bool:
+def has_slopes(kernel: Kernel | None) -> bool:
     """Whether the kernel has a known derivative; without a kernel all is linear."""
-    kernel = getattr(model, "kernel_", None)
     return kernel is None or bool(kernel.differentiable)
 
 
-def need_slopes(model: Any) -> None:
+def need_slopes(kernel: Kernel | None) -> None:
     """Refuse a kernel without a derivative."""
-    if has_slopes(model):
+    if has_slopes(kernel):
         return
     msg = (
-        f"Contributions need a kernel with a known derivative, but {model.kernel_!r} has "
+        f"Contributions need a kernel with a known derivative, but {kernel!r} has "
         "none. Kernels of distances and dot products, and their sums and products, have one."
     )
     raise KernelError(msg)

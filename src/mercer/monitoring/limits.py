@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from math import ceil, expm1, log1p
 from numbers import Real
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special, stats
 
-from mercer._core.errors import InputError, nearest
+from mercer._core.errors import DetectorWarning, InputError, nearest, users_level
 from mercer.monitoring.statistics import STATISTICS
 
 if TYPE_CHECKING:
@@ -259,3 +260,29 @@ def _ranked(values: Array, rank: float, weights: Array | None) -> tuple[Array, i
     counts = np.cumsum(np.ones(len(values)) if weights is None else weights[order])
     at = int(np.searchsorted(counts, rank * (1.0 - 1e-12)))
     return values[order], min(at, len(values) - 1)
+
+
+def warn_blind(rule: Rule, limits: Limits, far: Statistics | None, stretched: str) -> None:
+    """Warn of a kernel so narrow that a row far from everything is no alarm: Q is bounded there.
+
+    ``far`` has the statistics of a row all of whose kernel values vanish; None where they don't. Beside
+    readings that set the scale of a column (`stretched`) any kernel is narrow, and no other would help.
+    """
+    if far is None or rule.index(limits, far)[0] > rule.limit(limits):
+        return
+    if rule.statistic == "T2":
+        msg = (
+            "A row far from everything would not alarm: its kernel values vanish, and T² alone does not see "
+            "that. Use statistic='combined', or a wider kernel."
+        )
+    elif stretched:
+        msg = (
+            "A row far from everything would not alarm: readings far beyond all others set the scale of "
+            f"column(s) {stretched}, and some training rows lie as far off as any row can. Clean these rows."
+        )
+    else:
+        msg = (
+            "The kernel is too narrow: a row far from everything would not alarm, as normal rows that were "
+            "not fitted to lie as far from the components as it does. Use a wider kernel."
+        )
+    warnings.warn(msg, DetectorWarning, stacklevel=users_level())

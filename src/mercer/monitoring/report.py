@@ -293,11 +293,10 @@ def index_times(X: Any) -> Any:
     return local.to_numpy()
 
 
-def named_columns(detector: Any, names: Any) -> list[str]:
+def named_columns(names: Any, fitted: Any, d: int) -> list[str]:
     """Names that were given, those of the data frame of the fit, or x0, x1, …"""
-    d = int(detector.n_features_in_)
     if names is None:
-        names = getattr(detector, "feature_names_in_", [f"x{j}" for j in range(d)])
+        names = [f"x{j}" for j in range(d)] if fitted is None else fitted
     if isinstance(names, str) or not np.iterable(names):
         msg = f"names={names!r} came, but a list of {d} names was needed, one for each variable."
         raise InputError(msg)

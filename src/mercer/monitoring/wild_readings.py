@@ -303,7 +303,7 @@ def _in_words(stretch: Array, names: Any) -> str:  # (r, 3): neighbouring rows o
     rows = f"row {first}" if first == last else f"rows {first} to {last}"
     low, high = stretch[:, 2].min(), stretch[:, 2].max()
     readings = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    return f"{rows}, column {j if names is None else f'{j} ({names[j]!r})'}: {readings}"
+    return f"{rows}, column {_column(j, names)}: {readings}"
 
 
 def warn_crowded(x: Array, crowded: Flags, names: Any) -> None:
@@ -315,8 +315,9 @@ def warn_crowded(x: Array, crowded: Flags, names: Any) -> None:
     for j in columns[:10]:
         readings = x[crowded[:, j], j]
         reading = readings[np.argmax(np.abs(readings - np.median(x[:, j])))]
-        name = f"{j}" if names is None else f"{j} ({names[j]!r})"
-        shown.append(f"column {name}: {len(readings)} of {len(x)} rows, up to {reading:g}")
+        shown.append(
+            f"column {_column(j, names)}: {len(readings)} of {len(x)} rows, up to {reading:g}"
+        )
     more = "" if len(columns) <= 10 else f"; and {len(columns) - 10} more"
     msg = (
         "Readings lie far beyond all others of their column, and stay or recur while other columns move too, "
@@ -359,3 +360,27 @@ def noted(limits: Limits, aside: Array, n: int) -> Limits:
         return limits
     count = len(np.unique(aside[:, 0]))
     return replace(limits, note=f"{count} of {n} training rows were set aside for wild readings")
+
+
+# ── columns ─────────────────────────────────────────────────────────────────
+def _column(j: int, names: Any) -> str:
+    return str(j) if names is None else f"{j} ({names[j]!r})"
+
+
+def listed(columns: Indices, names: Any) -> str:
+    """The first ten columns, by number and by name."""
+    shown = [_column(j, names) for j in columns[:10]]
+    more = "" if len(columns) <= 10 else f" and {len(columns) - 10} more"
+    return ", ".join(shown) + more
+
+
+def warn_still(columns: Indices, names: Any) -> None:
+    """Warn of columns that never move: they can't be scaled, and a sensor may be stuck."""
+    if len(columns) == 0:
+        return
+    msg = (
+        f"{len(columns)} column(s) do not change in the training rows: {listed(columns, names)}. They are "
+        "centred but not scaled, so that any change counts in its own unit. Drop them if their sensors "
+        "are stuck, or if such changes mean nothing."
+    )
+    warnings.warn(msg, DetectorWarning, stacklevel=users_level())

@@ -1,4 +1,4 @@
-"""Readings that can't be true: one of them would set the scale of its whole column."""
+"""Readings that can't be true: one would set the scale of its whole column; and columns that never move."""
 
 from __future__ import annotations
 

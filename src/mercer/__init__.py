@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
     from mercer.estimators.prepared import Prepared
     from mercer.io.model_file import load
-    from mercer.io.skops import SKOPS_TRUSTED
+    from mercer.io.schema import SKOPS_TRUSTED
 
 __version__ = "0.1.0"
 
@@ -38,7 +38,7 @@ _HOMES = {
     "KernelPCADetector": "mercer.estimators",
     "PCA": "mercer.estimators",
     "Prepared": "mercer.estimators.prepared",
-    "SKOPS_TRUSTED": "mercer.io.skops",
+    "SKOPS_TRUSTED": "mercer.io.schema",
     "approximations": "",
     "check_kernel": "mercer.diagnostics",
     "diagnostics": "",

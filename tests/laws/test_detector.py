@@ -15,8 +15,8 @@ from markets.kernels import VALID
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning, KernelError
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
-from mercer.estimators.detector_parts import tell_gaps
 from mercer.kernels import RBF
+from mercer.monitoring.contributions import warn_incomplete
 from mercer.monitoring.limits import box_limit, f_limit
 from mercer.monitoring.statistics import Gauge
 
@@ -363,4 +363,4 @@ def test_contributions_to_rows_however_far_are_integrated(x):
 
 def test_contributions_that_can_not_be_integrated_are_told():
     with pytest.warns(DetectorWarning, match="1 of 2 rows miss their sum by up to 50.0%"):
-        tell_gaps(np.array([0.0, 0.5]))
+        warn_incomplete(np.array([0.0, 0.5]))

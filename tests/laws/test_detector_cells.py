@@ -10,7 +10,7 @@ from scipy import signal
 import mercer
 from mercer import PCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning, InputError
-from mercer.estimators.detector_cells import far_cells, wild_cells
+from mercer.monitoring.wild_readings import far_cells, wild_cells
 
 
 def process(n, *, d=6, seed=0):

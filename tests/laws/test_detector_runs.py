@@ -9,8 +9,8 @@ from sklearn.model_selection import KFold
 
 from mercer import PCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning
-from mercer.estimators.detector_runs import Slowness
 from mercer.kernels import RBF
+from mercer.monitoring.slowness import Slowness
 from mercer.monitoring.statistics import Gauge
 
 

@@ -16,9 +16,8 @@ from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.approximations import APPROXIMATIONS, Nystrom, RandomFourier, RPCholesky
 from mercer.data.sources import as_source
-from mercer.io.known_types import found, table
-from mercer.io.known_values import ESTIMATORS
 from mercer.io.model_file import read_header, save
+from mercer.io.stored_types import ESTIMATORS, TYPES, found
 from mercer.kernels import RBF, Custom, GaussianProcess, Kernel, Linear, Polynomial
 from mercer.kernels.map_base import FeatureMap
 from mercer.preimage import PREIMAGES, Ridge
@@ -351,14 +350,14 @@ def subclasses(kind):
 
 
 def test_no_field_of_a_known_type_is_forgotten():
-    for name, known in table().items():
+    for name, known in TYPES.items():
         kind = found(known.home)
         if known.making == "value" and is_dataclass(kind):
             assert {field.name for field in fields(kind)} == set(known.kinds), name
 
 
 def test_every_part_of_a_model_has_a_name_in_the_file():
-    known = {found(entry.home) for entry in table().values()}
+    known = {found(entry.home) for entry in TYPES.values()}
     parts = [*SOLVERS.values(), *APPROXIMATIONS.values(), *PREIMAGES.values()]
     made = [kind for base in (Kernel, FeatureMap) for kind in subclasses(base)]
     ours = [k for k in made if k.__module__.startswith("mercer.") and not k.__subclasses__()]

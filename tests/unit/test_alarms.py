@@ -20,9 +20,9 @@ from mercer import PCA, KernelPCADetector, Prepared
 from mercer._core.errors import InputError
 from mercer.cli import monitor_run
 from mercer.cli.main import main
-from mercer.estimators.detector_alarms import alarm_runs, shares
 from mercer.io.preparation import Preparation
 from mercer.kernels import Polynomial
+from mercer.monitoring.alarms import alarm_runs, shares
 from mercer.report import build
 
 NAMES = ("flow", "heat", "level", "power")
@@ -294,7 +294,7 @@ def test_a_drift_is_blamed_on_its_sensor_and_not_on_the_answer_to_it(kind, colum
 
 def test_the_gain_of_linear_pca_is_the_reconstruction_based_contribution():
     """(e_j'Mx)²/M_jj of Q = x'Mx, Alcala & Qin (2009), as a share of Q."""
-    from mercer.estimators.detector_onset import gains
+    from mercer.monitoring.alarms import gains
 
     x = process(300)
     detector = KernelPCADetector(model=PCA(2), statistic="Q").fit(x)
@@ -305,7 +305,8 @@ def test_the_gain_of_linear_pca_is_the_reconstruction_based_contribution():
     inside = np.abs(best) < 3.5
     expected = (z @ m) ** 2 / np.diag(m) / np.sum(z @ m * z, axis=1, keepdims=True)
     assert inside.sum() > 10
-    np.testing.assert_allclose(gains(detector, z)[inside], expected[inside], atol=1e-6)
+    found = gains(lambda rows: detector._indices(detector._gauge(rows)), detector._baselines, z)
+    np.testing.assert_allclose(found[inside], expected[inside], atol=1e-6)
 
 
 # ── constant columns ────────────────────────────────────────────────────────

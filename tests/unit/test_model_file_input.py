@@ -17,7 +17,7 @@ from mercer import KernelPCA
 from mercer._core.errors import InputError, ModelFileError
 from mercer.approximations import RPCholesky
 from mercer.io import container, model_file
-from mercer.io.container_read import read
+from mercer.io.container import read
 from mercer.io.model_file import load, read_header, save
 from mercer.kernels import RBF, Custom
 from mercer.planning.recipe import Tiles, plan_of_flags

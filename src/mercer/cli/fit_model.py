@@ -12,9 +12,9 @@ from mercer._core.errors import InputError, ParameterError, nearest
 from mercer.approximations import APPROXIMATIONS
 from mercer.cli.option_types import OptionType
 from mercer.engine.resolve import AUTO, ENGINES, resolve_engine
-from mercer.estimators.detector_parts import Rule
 from mercer.kernels import RBF, Kernel, Linear
 from mercer.kernels.text import parse_call, parse_kernel
+from mercer.monitoring.limits import Rule
 from mercer.preimage import PREIMAGES
 from mercer.solvers import SOLVERS
 

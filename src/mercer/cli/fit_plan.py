@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.memory import format_bytes
 from mercer.cli.words import count
-from mercer.estimators.detector_parts import chosen_model
+from mercer.estimators.detector_fit import chosen_model
 from mercer.stream.batch import stream_bytes
 
 if TYPE_CHECKING:

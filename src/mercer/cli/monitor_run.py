@@ -11,17 +11,15 @@ import numpy as np
 from mercer._core.errors import DataError
 from mercer._core.table import Table
 from mercer.cli.flags import flagged
-from mercer.estimators.detector_alarms import leading, shares
-from mercer.estimators.detector_gaps import Gaps
-from mercer.estimators.detector_onset import begun
-from mercer.estimators.detector_report import Monitoring
+from mercer.monitoring.alarms import Gaps, leading, shares
+from mercer.monitoring.report import Monitoring
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer.data.table import Reading
-    from mercer.estimators.detector_alarms import Run
     from mercer.io.prepare import Sheet
+    from mercer.monitoring.alarms import Run
 
 BLOCK = 20_000  # rows a call: what a detector works with beside them stays small
 
@@ -93,7 +91,7 @@ def monitored(detector: Any, sheet: Sheet, *, top: int) -> Seen:
         raise DataError(msg)
     told = _joined(reports).among(gaps, ids)
     if top and len(reports) > 1:  # runs go on from block to block
-        told = begun(told, detector, lambda at: detector._rows(np.asarray(sheet.rows[at])))
+        told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
     return Seen(
         told,
         named=None if sheet.ids is None else sheet.id_name or "id",

@@ -8,47 +8,29 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._core.errors import InputError
 from mercer._core.table import Table
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
-from mercer.estimators.detector_blame import (
-    Baselines,
-    blame,
-    blame_within_reach,
-    has_slopes,
-    need_slopes,
-)
-from mercer.estimators.detector_cells import noted, without_wild
-from mercer.estimators.detector_gaps import complete_rows
-from mercer.estimators.detector_limits import Normal, check_folds, found_limits, tell_blind
-from mercer.estimators.detector_onset import begun
-from mercer.estimators.detector_parts import (
-    STATISTICS,
-    Rule,
-    chosen_model,
-    known,
-    listed,
-    refuse_sparse,
-    tell_gaps,
-    tell_still,
-)
-from mercer.estimators.detector_report import (
-    Monitoring,
-    check_top,
-    index_times,
-    named_columns,
-    report,
-)
+from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
 from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
 from mercer.estimators.elsewhere import detector_advice
 from mercer.estimators.form import Form
 from mercer.estimators.saving import Saving
 from mercer.kernels.names import is_positive_only
-from mercer.monitoring.statistics import Gauge
+from mercer.monitoring.alarms import Gaps, with_onsets
+from mercer.monitoring.contributions import Baselines, has_slopes, need_slopes, warn_incomplete
+from mercer.monitoring.limits import Rule, known, warn_blind
+from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
+from mercer.monitoring.statistics import STATISTICS, Gauge
+from mercer.monitoring.wild_readings import listed, noted, warn_still, without_wild
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from collections.abc import Callable
+
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.kernels import Kernel
     from mercer.monitoring.statistics import Statistics
 
 
@@ -195,10 +177,10 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         del y
         rule = Rule.of(self)
         check_folds(self.folds)
-        came = training_rows(self, X, sample_weight, copy=False)
-        read = came if came.in_memory else loaded(came)
-        refuse_sparse(read.rows)
-        names = getattr(came.rows, "columns", getattr(X, "columns", None))  # of a table, or a frame
+        data = training_rows(self, X, sample_weight, copy=False)
+        read = data if data.in_memory else loaded(data)
+        _refuse_sparse(read.rows)
+        names = getattr(data.rows, "columns", getattr(X, "columns", None))  # of a table, or a frame
         tidy = without_wild(read, names, keep=self.wild == "keep")
         rows, weights = tidy.rows, tidy.weights
         scale = Scale.of(rows, weights=weights) if self.scale else Scale.none(rows)
@@ -206,13 +188,14 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         model = chosen_model(self, scaled, weights).fit(scaled, sample_weight=weights)
         normal = Normal(rows, weights, scale, bool(self.scale), names)
         limits = noted(found_limits(rule, model, normal, self.folds), tidy.aside, read.n)
-        tell_still(scale.still, names)
-        tell_blind(model, rule, limits, scaled, listed(tidy.stretched, names))
+        warn_still(scale.still, names)
+        gauge, kernel = Gauge.of(model.fit_), getattr(model, "kernel_", None)
+        far = gauge.nowhere(scaled) if kernel is not None and kernel.tree().vanishes else None
+        warn_blind(rule, limits, far, listed(tidy.stretched, names))
         limits = rule.joint(limits)  # one limit for each statistic: where alarms begin
-        gauge = Gauge.of(model.fit_)
         baselines = Baselines.of(gauge, limits, scaled, weights)
         # Only now, with everything done, does the estimator change.
-        remember(self, X, came.rows)
+        remember(self, X, data.rows)
         self.model_, self.limits_, self._scale, self._rule = model, limits, scale, rule
         self._baselines, self.baselines_ = baselines, baselines.rows
         self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
@@ -299,10 +282,12 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         contributions : ndarray of shape (b, d)
         """
         rows = self._rows(X)
-        which = (
-            self._rule.statistic if statistic is None else known("statistic", statistic, STATISTICS)
-        )
-        return self._own(self._explained(rows, which))
+        which = self._rule.statistic if statistic is None else statistic
+        known("statistic", which, STATISTICS)
+        need_slopes(self._kernel)
+        found, gap = self._baselines.explain(self._gauge, self.limits_, rows, which)
+        warn_incomplete(gap)
+        return self._own(found)
 
     def monitor(
         self, X: Any, time: Any = None, names: Any = None, top: int = 3, explain: str = "alarms"
@@ -332,14 +317,20 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
             Print it, or draw it with ``.plot()``.
         """
         check_is_fitted(self)
-        named = named_columns(self, names)
-        rows, gaps = complete_rows(self, X, named)  # those that can be judged, (m, d)
-        rows = self._scaled(rows)
+        named = named_columns(names, getattr(self, "feature_names_in_", None), self.n_features_in_)
+        every = self._read(X, gaps=True)  # (b, d)
+        gaps = Gaps.of(every)
+        rows = self._scaled(gaps.complete(every, named))  # those that can be judged, (m, d)
         found = self._gauge(rows)
         wanted = check_top(top, explain, int(rows.shape[1]))
         alarm = ~(self._indices(found) <= -self.offset_)  # what is no number is not normal
         asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))
-        shares = self._shares(rows[asked]) if wanted and has_slopes(self.model_) else None
+        shares = None
+        if wanted and has_slopes(self._kernel):
+            shares, gap = self._baselines.explain_within_reach(
+                self._gauge, self.limits_, rows[asked], self._rule.statistic
+            )
+            warn_incomplete(gap)
         told = report(
             found,
             self._rule,
@@ -353,30 +344,42 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
             top=wanted,
         )
         place = np.cumsum(gaps.judged) - 1  # among the rows that were judged
-        return begun(told, self, lambda at: rows[place[at]]) if wanted else told
+        return self._with_onsets(told, lambda at: rows[place[at]]) if wanted else told
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _rows(self, X: Any) -> Array:
         """New rows: checked, in memory and scaled."""
+        return self._scaled(self._read(X))
+
+    def _read(self, X: Any, *, gaps: bool = False) -> Array:
+        """New rows: checked, and in memory; with ``gaps``, missing cells may be among them."""
         check_is_fitted(self)
+        if gaps and isinstance(X, np.memmap):
+            X = np.asarray(X)  # a source would be read block by block, and refused at the first NaN
         # A reading that float32 can't hold is an alarm like others, and no reason to judge no row.
-        rows: Rows = new_rows(self, X, self._dtype, clip=True)
+        rows: Rows = new_rows(self, X, self._dtype, clip=True, gaps=gaps)
         if isinstance(rows, RowSource):
             rows = in_memory(rows).astype(self._dtype, copy=False)
-        return self._scaled(rows)
+        _refuse_sparse(rows)
+        return rows
 
-    def _scaled(self, rows: Rows) -> Array:
-        refuse_sparse(rows)
+    def _scaled(self, rows: Array) -> Array:
         with np.errstate(over="ignore"):  # infinitely far out: an alarm
             scaled = self._scale(rows)
-        kernel = getattr(self.model_, "kernel_", None)
-        if kernel is not None:
-            check_kernel_rows(kernel, scaled)
+        if self._kernel is not None:
+            check_kernel_rows(self._kernel, scaled)
         return scaled
 
+    @property
+    def _kernel(self) -> Kernel | None:
+        return getattr(self.model_, "kernel_", None)
+
+    def _with_onsets(self, told: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
+        return with_onsets(told, self._baselines, lambda x: self._indices(self._gauge(x)), take)
+
     def _measured(self, X: Any) -> Statistics:
-        check_is_fitted(self)
-        return self._gauge(self._rows(X))
+        rows = self._rows(X)
+        return self._gauge(rows)
 
     def _indices(self, found: Statistics) -> Array:
         """What the detector goes by, in units of the limits."""
@@ -387,14 +390,9 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         with np.errstate(over="ignore"):
             return values.astype(self._dtype, copy=False)
 
-    def _shares(self, rows: Array) -> Array:
-        which = self._rule.statistic
-        found, gap = blame_within_reach(self._gauge, self.limits_, rows, self._baselines, which)
-        tell_gaps(gap)
-        return found
 
-    def _explained(self, rows: Array, which: str) -> Array:
-        need_slopes(self.model_)
-        found, gap = blame(self._gauge, self.limits_, rows, self._baselines, which)
-        tell_gaps(gap)
-        return found
+def _refuse_sparse(rows: Rows) -> None:
+    """Centring would fill a sparse matrix."""
+    if hasattr(rows, "indptr"):
+        msg = "Sparse rows came, but a detector scales its columns. Use X.toarray()."
+        raise InputError(msg)

@@ -18,8 +18,8 @@ from mercer.estimators.saving import Saving
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.estimators.detector_report import Monitoring
     from mercer.io.preparation import Preparation
+    from mercer.monitoring.report import Monitoring
 
 # What a model may be asked about rows.
 ASKED = (

@@ -8,8 +8,9 @@ import numpy as np
 
 from mercer._core.errors import ModelFileError
 from mercer.data.rows import RowSource, first_bad, row_blocks
-from mercer.io.known_types import found
+from mercer.io.stored_types import found
 from mercer.kernels.map_base import MAX_COLUMNS
+from mercer.monitoring.statistics import STATISTICS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.preimage.exact import ExactBack
 from mercer.preimage.invert import of_dot_product
@@ -268,8 +269,7 @@ def _detector(model: Any) -> None:
     need(len(model.baselines_) >= 1, "a detector has no baseline")
     aside = getattr(model, "set_aside_", None)  # detectors saved earlier have none
     need(aside is None or aside.shape[1] == 3, "a detector has set aside what is no reading")
-    statistics = found("mercer.estimators.detector_parts:STATISTICS")
-    need(model._rule.statistic in statistics, f"a detector goes by {model._rule.statistic!r}")
+    need(model._rule.statistic in STATISTICS, f"a detector goes by {model._rule.statistic!r}")
     need(width_in(model._gauge.space.projection.sections) == d, "a detector gauges other columns")
 
 

@@ -14,12 +14,11 @@ from mercer.data.intake import is_compressed
 from mercer.io.agreement_models import check_object
 from mercer.io.container import DTYPES
 from mercer.io.encode import BIT_GENERATORS
-from mercer.io.kinds import check_fields, check_parameters
-from mercer.io.known_types import known_type
-from mercer.io.known_values import OUTDATED
+from mercer.io.schema import check_fields, check_parameters, known_type
+from mercer.io.stored_types import OUTDATED
 
 if TYPE_CHECKING:
-    from mercer.io.known_types import Known
+    from mercer.io.stored_types import Known
 
 # A sum of a kernel with itself, ten times over, is a thousand kernels to compute and ten to store.
 MOST_PARTS = 10_000

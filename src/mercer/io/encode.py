@@ -19,8 +19,7 @@ from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.io.agreement_models import check_object
 from mercer.io.container import DTYPES
-from mercer.io.kinds import check_fields, check_parameters
-from mercer.io.known_types import known_type, name_of
+from mercer.io.schema import check_fields, check_parameters, known_type, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, ModelFileError
 from mercer.io import container
-from mercer.io.container_read import read
 from mercer.io.decode import Decoder
 from mercer.io.encode import Encoder
-from mercer.io.known_types import name_of, table
-from mercer.io.known_values import ESTIMATORS
+from mercer.io.schema import name_of
+from mercer.io.stored_types import ESTIMATORS, TYPES
 from mercer.io.summary import VERSION, described, identity, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from mercer.io.container_read import Contents
 
 FORMAT = 1
 # From the header of a format to that of the next: a file of any older format is brought up step by step.
@@ -171,9 +168,9 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     return header
 
 
-def _read(path: str | os.PathLike[str], *, mmap: bool, arrays: bool = True) -> Contents:
+def _read(path: str | os.PathLike[str], *, mmap: bool, arrays: bool = True) -> container.Contents:
     file = _path(path)
-    contents = read(file, FORMAT, mmap=mmap, arrays=arrays)
+    contents = container.read(file, FORMAT, mmap=mmap, arrays=arrays)
     header, version = contents.header, contents.format
     while version < FORMAT:
         header = UPGRADES[version](header)
@@ -188,7 +185,7 @@ def _read(path: str | os.PathLike[str], *, mmap: bool, arrays: bool = True) -> C
     return replace(contents, format=version, header=header)
 
 
-def _decoded(tree: Any, contents: Contents) -> Any:
+def _decoded(tree: Any, contents: container.Contents) -> Any:
     if not isinstance(tree, dict) or set(tree) != {"objects", "root"}:
         msg = "its header has no model"
         raise ModelFileError(msg)
@@ -233,7 +230,7 @@ def _require_fitted(model: Any) -> None:
         )
         raise ModelFileError(msg)
     assert name is not None
-    if not table()[name].required <= set(vars(inner)):
+    if not TYPES[name].required <= set(vars(inner)):
         msg = f"{type(inner).__name__} is not fitted yet, and files hold fitted models. Call `fit` first."
         raise ModelFileError(msg)
 

@@ -13,7 +13,7 @@ import numpy as np
 from mercer._core.errors import InputError, MercerError
 from mercer.data.rows import RowSource
 from mercer.data.sources import as_source
-from mercer.io.known_types import name_of
+from mercer.io.schema import name_of
 from mercer.kernels.base import Kernel
 from mercer.kernels.rows import as_rows
 from mercer.kernels.text import kernel_text

@@ -1,1 +1,1 @@
-"""Statistics of new rows against a fit, their limits, and what each variable adds to them."""
+"""Statistics of rows against a fit, their limits, wild readings, slow processes, alarms and reports."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer._core.errors import DetectorWarning, KernelError, users_level
 from mercer.data.rows import row_slices
+from mercer.engine.pairwise import manhattan_distances
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array
+    from mercer.kernels import Kernel
     from mercer.monitoring.limits import Limits
     from mercer.monitoring.statistics import Gauge
 
@@ -26,6 +31,13 @@ COMPLETE = 1e-6  # of what the contributions have to sum to
 ROUNDINGS = 4.0  # a gap of so many times the rounding is none
 # Numbers that a slice of points on the path may hold against all sections.
 SLICE_NUMBERS = 2**22
+MOST_BASELINES = 500
+# Spreads from normal beyond which a reading is only "wild": how far it lies says nothing more, the numbers
+# behind it overflow, and a path to it has its bend in a share of 1e-20. The first that has numbers counts.
+REACHES = (1e6, 1e4, 1e2)
+SAME = 1e-6  # a statistic that differs by no more than this share, within reach and out there
+# Contributions that miss their sum by more than this share of it are not to be relied on.
+INCOMPLETE = 1e-2
 
 
 def contributions(
@@ -105,3 +117,124 @@ def _along(
             mean += np.tensordot(w[g], slopes, axes=1)
         out[i] = step * mean
     return out
+
+
+# ── from a normal row ───────────────────────────────────────────────────────
+@dataclass(frozen=True, repr=False)
+class Baselines:
+    """The training mean where it is normal itself, else normal training rows, of which the nearest counts.
+
+    On a ring the mean lies in the hole, farther from normal than most faults: a path from there to a row
+    would run towards normal, and praise what it should blame.
+    """
+
+    rows: Array  # (m, d), scaled, float64
+    unit: Array | None = None  # (d,), spreads of the scaled training rows; None is one everywhere
+
+    @classmethod
+    def of(cls, gauge: Gauge, limits: Limits, x: Array, weights: Array | None = None) -> Baselines:
+        """From the scaled training rows."""
+        mean = np.average(x, axis=0, weights=weights)[None, :]
+        spread = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
+        unit = np.where(spread > 0.0, spread, 1.0)
+        if limits.indices(gauge(mean))[0] <= limits.index:
+            return cls(mean, unit)
+        index = limits.indices(gauge(x))
+        normal = np.flatnonzero(index <= limits.index)
+        if len(normal) == 0:
+            normal = np.array([np.argmin(index)])
+        # Evenly from all of them: a process may have been elsewhere at another time.
+        some = np.linspace(0, len(normal) - 1, min(len(normal), MOST_BASELINES)).round().astype(int)
+        return cls(x[normal[some]], unit)
+
+    def __call__(self, x: Array) -> Array:  # (b, d) -> (b, d)
+        """The nearest for each row, by the sum of |differences|.
+
+        A fault mostly sits in one sensor or a few. Squares would rather spread a difference over all of
+        them; this sum finds the normal row that agrees in the others.
+        """
+        if len(self.rows) == 1:
+            return np.broadcast_to(self.rows, x.shape)
+        return np.asarray(self.rows[np.argmin(manhattan_distances(x, self.rows), axis=1)])
+
+    def within(self, x: Array, reach: float) -> Array:  # (b, d) -> (b, d)
+        """The rows, with readings farther than so many spreads from normal brought there."""
+        far = reach * (1.0 if self.unit is None else self.unit)
+        return np.clip(x, self.rows.min(axis=0) - far, self.rows.max(axis=0) + far)
+
+    def explain(
+        self, gauge: Gauge, limits: Limits, x: Array, statistic: str
+    ) -> tuple[Array, Array]:
+        """Contributions (b, d) and gaps (b,); no numbers, and no gap, for rows of infinite statistics.
+
+        With a bounded kernel a row far out has the statistics of one at the end of our reach, where the
+        bend of the path can be found: contributions to one are those to the other.
+        """
+        index = limits.indices(gauge(x))
+        finite = np.isfinite(index)
+        found, gap = np.full(x.shape, np.nan), np.zeros(len(x))
+        found[finite], gap[finite] = self._summed(gauge, limits, x[finite], statistic)
+        for reach in REACHES:
+            lost = np.flatnonzero(~(gap <= INCOMPLETE) & finite)
+            near = self.within(x[lost], reach)
+            same = np.abs(limits.indices(gauge(near)) - index[lost]) <= SAME * index[lost]
+            wild = np.any(near != x[lost], axis=1) & same
+            if not wild.any():
+                break
+            lost, near = lost[wild], near[wild]
+            again, missed = self._summed(gauge, limits, near, statistic)
+            better = ~(gap[lost] <= missed)
+            found[lost[better]], gap[lost[better]] = again[better], missed[better]
+        return found, gap
+
+    def explain_within_reach(
+        self, gauge: Gauge, limits: Limits, x: Array, statistic: str
+    ) -> tuple[Array, Array]:
+        """Contributions for naming: a wild reading is named as one at the end of our reach would be.
+
+        So two wild sensors are both named, though the one may be 1e70 times as wild as the other, and a row
+        whose statistics are infinite has variables to blame.
+        """
+        found, gap = np.full(x.shape, np.nan), np.full(len(x), np.inf)
+        left = np.arange(len(x))
+        for reach in REACHES:
+            near = self.within(x[left], reach)
+            found[left], gap[left] = self.explain(gauge, limits, near, statistic)
+            left = left[np.isnan(found[left]).any(axis=1)]
+            if len(left) == 0:
+                break
+        return found, gap
+
+    def _summed(
+        self, gauge: Gauge, limits: Limits, x: Array, statistic: str
+    ) -> tuple[Array, Array]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return contributions(gauge, limits, x, self(x), statistic)
+
+
+def has_slopes(kernel: Kernel | None) -> bool:
+    """Whether the kernel has a known derivative; without a kernel all is linear."""
+    return kernel is None or bool(kernel.differentiable)
+
+
+def need_slopes(kernel: Kernel | None) -> None:
+    """Refuse a kernel without a derivative."""
+    if has_slopes(kernel):
+        return
+    msg = (
+        f"Contributions need a kernel with a known derivative, but {kernel!r} has "
+        "none. Kernels of distances and dot products, and their sums and products, have one."
+    )
+    raise KernelError(msg)
+
+
+def warn_incomplete(gap: Array) -> None:
+    """Warn of contributions that don't sum to what they should."""
+    bad = ~(gap <= INCOMPLETE)
+    if np.any(bad):
+        msg = (
+            f"The contributions of {int(bad.sum())} of {len(bad)} rows miss their sum by up to "
+            f"{float(np.max(gap)):.1%} of it: the kernel changes too fast on the way to those rows, or they "
+            "lie too far out. Look at the readings themselves, or use a wider or a smoother kernel."
+        )
+        warnings.warn(msg, DetectorWarning, stacklevel=users_level())

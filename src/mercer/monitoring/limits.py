@@ -1,13 +1,18 @@
-"""Limits of T², Q and of the two together, from training rows alone."""
+"""Limits of T², Q and of the two together, from training rows alone, and the rule that goes by them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from math import ceil, expm1, log1p
-from typing import TYPE_CHECKING
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special, stats
+
+from mercer._core.errors import DetectorWarning, InputError, nearest, users_level
+from mercer.monitoring.statistics import STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +27,9 @@ SAME = 1e-6
 # Statistics that differ by less than this share are those of the same row beside other rows.
 NEAR = 1e-9
 OF_TRAINING_ROWS = "share of the training rows"
+METHODS = ("cross-validation", "approximate")
+WILD = ("aside", "keep")
+FALSE_ALARM = 0.01
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,80 @@ class Limits:
             f"{self.rate:.2%} of {whose} rows are above {above} ({self.method})"
             f"{'; ' if self.note else ''}{self.note}"
         )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How often to be wrong, and by what to judge."""
+
+    rate: float
+    in_sample: bool  # the rate is the share of training rows that are not normal
+    statistic: str
+    method: str
+
+    @classmethod
+    def of(cls, detector: Any) -> Rule:
+        """The rule of a detector, checked."""
+        statistic = known("statistic", detector.statistic, STATISTICS)
+        method = known("limits", detector.limits, METHODS)
+        if not isinstance(detector.scale, (bool, np.bool_)):
+            msg = f"scale={detector.scale!r} came. Use scale=True or scale=False."
+            raise InputError(msg)
+        known("wild", detector.wild, WILD)
+        alarm, share = detector.false_alarm, detector.contamination
+        if alarm is not None and share is not None:
+            msg = (
+                f"false_alarm={alarm!r} and contamination={share!r} came, but one of them sets the limit: "
+                "false_alarm the rate on new normal rows, contamination the share of training rows that "
+                "are not normal. Leave one out."
+            )
+            raise InputError(msg)
+        if share is not None and method == "approximate":
+            msg = (
+                f"contamination={share!r} and limits='approximate' came, but `contamination` reads the "
+                "limits off the training rows, not off distributions. Leave one out."
+            )
+            raise InputError(msg)
+        if share is not None:
+            return cls(_share("contamination", share, 0.5), True, statistic, method)
+        rate = FALSE_ALARM if alarm is None else _share("false_alarm", alarm, 1.0)
+        return cls(rate, False, statistic, method)
+
+    def index(self, limits: Limits, found: Statistics) -> Array:  # (b,)
+        """What is gone by, in units of the limits."""
+        if self.statistic == "T2":
+            return found.t2 / limits.t2
+        if self.statistic == "Q":
+            return found.q / limits.q
+        return limits.indices(found)
+
+    def limit(self, limits: Limits) -> float:
+        """That of the index."""
+        return limits.index if self.statistic == "combined" else 1.0
+
+    def joint(self, limits: Limits) -> Limits:
+        """Limits of T² and Q where alarms begin, so that each statistic has one limit, and the index 1.
+
+        Two tests make more false alarms than one, so where both judge, the index has a limit of its own;
+        that of T² in the table would not be the line at which T² makes an alarm.
+        """
+        edge = self.limit(limits)
+        return replace(limits, t2=edge * limits.t2, q=edge * limits.q, index=limits.index / edge)
+
+
+def known(name: str, value: Any, names: tuple[str, ...]) -> str:
+    """The name, if it is one of these."""
+    if isinstance(value, str) and value in names:
+        return value
+    msg = f"{name}={value!r} came. {nearest(str(value), names)}"
+    raise InputError(msg)
+
+
+def _share(name: str, value: Any, most: float) -> float:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0.0 < float(value) < most:
+        return float(value)
+    msg = f"{name}={value!r} came, but a share between 0 and {most:g} was needed, such as 0.01."
+    raise InputError(msg)
 
 
 def held_out_limits(
@@ -178,3 +260,29 @@ def _ranked(values: Array, rank: float, weights: Array | None) -> tuple[Array, i
     counts = np.cumsum(np.ones(len(values)) if weights is None else weights[order])
     at = int(np.searchsorted(counts, rank * (1.0 - 1e-12)))
     return values[order], min(at, len(values) - 1)
+
+
+def warn_blind(rule: Rule, limits: Limits, far: Statistics | None, stretched: str) -> None:
+    """Warn of a kernel so narrow that a row far from everything is no alarm: Q is bounded there.
+
+    ``far`` has the statistics of a row all of whose kernel values vanish; None where they don't. Beside
+    readings that set the scale of a column (`stretched`) any kernel is narrow, and no other would help.
+    """
+    if far is None or rule.index(limits, far)[0] > rule.limit(limits):
+        return
+    if rule.statistic == "T2":
+        msg = (
+            "A row far from everything would not alarm: its kernel values vanish, and T² alone does not see "
+            "that. Use statistic='combined', or a wider kernel."
+        )
+    elif stretched:
+        msg = (
+            "A row far from everything would not alarm: readings far beyond all others set the scale of "
+            f"column(s) {stretched}, and some training rows lie as far off as any row can. Clean these rows."
+        )
+    else:
+        msg = (
+            "The kernel is too narrow: a row far from everything would not alarm, as normal rows that were "
+            "not fitted to lie as far from the components as it does. Use a wider kernel."
+        )
+    warnings.warn(msg, DetectorWarning, stacklevel=users_level())

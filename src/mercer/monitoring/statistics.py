@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.model.result import Fit
 
+STATISTICS = ("T2", "Q", "combined")  # what a detector may go by
 # Squared distances below this share of the mean squared length are rounding, whatever their ratio.
 ROUNDING = 1e-12
 

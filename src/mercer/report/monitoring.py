@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data.rows import row_blocks, take_rows
-from mercer.estimators.detector_alarms import FIRST_ALARMS, alarm_runs
-from mercer.estimators.detector_gaps import Gaps
+from mercer.monitoring.alarms import FIRST_ALARMS, Gaps, alarm_runs
 from mercer.report.markup import Html, grid, joined, paragraph, tag
 from mercer.report.measure import BLOCK_ENTRIES, BLOCK_ROWS
 from mercer.report.section import Section, described, figure

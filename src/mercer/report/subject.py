@@ -13,8 +13,8 @@ from mercer.data.sources import as_source
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
 from mercer.estimators import KernelPCADetector
-from mercer.estimators.detector_gaps import Gaps
 from mercer.estimators.prepared import Prepared
+from mercer.monitoring.alarms import Gaps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

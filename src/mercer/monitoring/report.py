@@ -11,16 +11,14 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.table import Table
-from mercer.estimators.detector_alarms import alarm_runs, in_words, leading, shares
-from mercer.estimators.detector_gaps import Gaps
+from mercer.monitoring.alarms import Gaps, alarm_runs, in_words, leading, shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array, Flags, Indices
-    from mercer.estimators.detector_alarms import Run
-    from mercer.estimators.detector_parts import Rule
-    from mercer.monitoring.limits import Limits
+    from mercer.monitoring.alarms import Run
+    from mercer.monitoring.limits import Limits, Rule
     from mercer.monitoring.statistics import Statistics
 
 MOST_RUNS = 3  # the longest, of which a summary tells what they began with
@@ -211,7 +209,7 @@ class Monitoring:
         -------
         ndarray of two matplotlib Axes
         """
-        # By name: a report can be drawn, but the estimators know nothing of pictures.
+        # By name: a report can be drawn, but what it is made of knows nothing of pictures.
         charts = import_module("mercer.plots.charts")
         t = self.table
         t2_line, q_line = (
@@ -295,11 +293,10 @@ def index_times(X: Any) -> Any:
     return local.to_numpy()
 
 
-def named_columns(detector: Any, names: Any) -> list[str]:
+def named_columns(names: Any, fitted: Any, d: int) -> list[str]:
     """Names that were given, those of the data frame of the fit, or x0, x1, …"""
-    d = int(detector.n_features_in_)
     if names is None:
-        names = getattr(detector, "feature_names_in_", [f"x{j}" for j in range(d)])
+        names = [f"x{j}" for j in range(d)] if fitted is None else fitted
     if isinstance(names, str) or not np.iterable(names):
         msg = f"names={names!r} came, but a list of {d} names was needed, one for each variable."
         raise InputError(msg)

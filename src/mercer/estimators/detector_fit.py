@@ -1,42 +1,136 @@
-"""Limits of a detector: from rows held out, from the training rows, or from distributions."""
+"""What a detector fits: its model, the same model on folds of the rows, and the limits that these give."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from inspect import signature
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import check_cv
 
-from mercer._core.errors import DetectorWarning, InputError, MercerError, MercerWarning
+from mercer._core.errors import (
+    DetectorWarning,
+    InputError,
+    MercerError,
+    MercerWarning,
+    users_level,
+)
 from mercer.engine.moments import Scale
-from mercer.estimators.detector_parts import Rule, listed, part_model
-from mercer.estimators.detector_runs import Slowness
-from mercer.estimators.detector_strays import HeldOut, smaller_sizes, tell_optimism, tell_strays
-from mercer.estimators.validation import users_level
-from mercer.kernels import Linear
+from mercer.estimators.base import Projector
+from mercer.estimators.kernel_pca import KernelPCA
+from mercer.estimators.parts import named_approximation
+from mercer.estimators.validation import as_generator
+from mercer.kernels import RBF, Linear
 from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
+from mercer.monitoring.slowness import (
+    HeldOut,
+    Slowness,
+    held_out_stretches,
+    smaller_sizes,
+    warn_optimistic,
+    warn_stray_runs,
+)
 from mercer.monitoring.statistics import Gauge, Statistics
+from mercer.monitoring.wild_readings import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer._core.types import Array, Flags, Indices
-    from mercer.estimators.base import Projector
+    from mercer.kernels import Kernel
+    from mercer.monitoring.limits import Rule
 
+# σ of the default kernel, in median distances. A narrow kernel takes the rows it has seen for all there is of
+# normal, and what bends in it hides small faults from Q: docs/monitoring.md has figures for both.
+WIDE = 16.0
 # Rows that a model needs beyond its components before anything off them, or between them, can be judged.
 SPARE = 3
 # Rows for each component below which limits are not to be relied on.
 HELD_OUT_ROWS, APPROXIMATE_ROWS = 3, 5
 
 
+# ── the model ───────────────────────────────────────────────────────────────
+def chosen_model(detector: Any, x: Array, weights: Array | None = None) -> Projector:
+    """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs."""
+    given = detector.model
+    if given is not None:
+        if not isinstance(given, Projector):
+            msg = (
+                f"`model` must be KernelPCA, PCA or IncrementalKernelPCA, not {type(given).__name__}. "
+                "Pass an object, such as model=PCA(0.95)."
+            )
+            raise InputError(msg)
+        _refuse_both(detector)
+        model: Projector = clone(given)
+        if "preimage" in model.get_params(deep=False):  # a way back is never asked for
+            model.set_params(preimage=None)
+    else:
+        model = KernelPCA(
+            detector.n_components,
+            kernel=_kernel(detector, x, weights),
+            approximation=clone_part(detector.approximation),
+            memory=detector.memory,
+            engine=detector.engine,
+            random_state=detector.random_state,
+        )
+    if model.__sklearn_tags__().input_tags.pairwise:
+        msg = (
+            "A detector needs rows, to scale them and to hold some out, but kernel='precomputed' came. "
+            "Pass the kernel as a function of two matrices."
+        )
+        raise InputError(msg)
+    return model
+
+
+def _refuse_both(detector: Any) -> None:
+    """A model brings its own knobs: those that were set beside it would be forgotten in silence.
+
+    Not so `n_components`, which scikit-learn's checks set on every estimator that has it.
+    """
+    usual = signature(type(detector)).parameters
+    for name in ("kernel", "approximation", "memory", "engine"):
+        if name not in usual:  # a subclass may have others
+            continue
+        value, default = getattr(detector, name), usual[name].default
+        if value is not default and not (isinstance(value, type(default)) and value == default):
+            msg = f"{name}={value!r} and a `model` came, which has its own. Set it there, or leave one out."
+            raise InputError(msg)
+
+
+def clone_part(part: Any) -> Any:
+    """A copy of an object with parameters; names and None as they are."""
+    return clone(part, safe=False)
+
+
+def _kernel(detector: Any, x: Array, weights: Array | None) -> Kernel | Any:
+    if not (isinstance(detector.kernel, str) and detector.kernel == "auto"):
+        return clone_part(detector.kernel)
+    median = RBF().resolve(x, rng=as_generator(detector.random_state), weights=weights)
+    return RBF(float(median.gamma) / WIDE**2)  # type: ignore[arg-type]
+
+
+def part_model(model: Projector, n: int) -> Projector:
+    """The fitted model again, for a part of its rows: same kernel and number of components."""
+    again: Projector = clone(model)
+    again.set_params(n_components=model.n_components_)
+    if hasattr(model, "kernel_"):
+        again.set_params(kernel=model.kernel_)
+    approximation = named_approximation(getattr(model, "approximation", None))
+    if approximation is not None:
+        again.set_params(approximation=approximation.at_most(n))
+    return again
+
+
+# ── limits ──────────────────────────────────────────────────────────────────
 @dataclass(frozen=True, repr=False)
 class Normal:
     """The rows that limits come from: those of the fit, with their weights, names and scale."""
 
-    rows: Array  # (n, d), as they came
+    rows: Array  # (n, d), unscaled
     weights: Array | None  # (n,)
     scale: Scale
     rescale: bool  # whether a part of the rows has a scale of its own
@@ -76,7 +170,7 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
     if rule.method == "approximate":
         if fit.weight < k + SPARE:
             raise InputError(_too_few(k, len(normal), "the F approximation"))
-        many = _tell_many(k, len(normal), APPROXIMATE_ROWS)
+        many = _warn_many(k, len(normal), APPROXIMATE_ROWS)
         own = gauge(normal.scaled)
         limits = approximate_limits(
             own, rule.rate, n=fit.weight, k=k, rounding=gauge.rounding, weights=weights
@@ -86,8 +180,8 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
         return limits
     pace, splits = _parts(rule, k, normal, folds)
     found = [_held_out(model, normal, train, test, pace) for train, test in splits]
-    _tell_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
-    lost = _tell_lost(model, normal, [train for train, _ in splits], [one.size for one in found])
+    _warn_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
+    lost = _warn_lost(model, normal, [train for train, _ in splits], [one.size for one in found])
     counted = None if weights is None else np.concatenate([weights[test] for _, test in splits])
     limits = held_out_limits(
         Statistics.joined([one.stretched[-1] for one in found]),
@@ -97,7 +191,7 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
     )
     if pace.any and not lost:
         linear = isinstance(getattr(model, "kernel_", None), (Linear, type(None)))
-        tell_strays(
+        warn_stray_runs(
             rule, pace, found, limits, rounding=gauge.rounding, weights=counted, linear=linear
         )
     return limits
@@ -130,7 +224,7 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
         return
     if held.size == model.n_components_:
         weights = None if normal.weights is None else normal.weights[test]
-        tell_optimism(rule, held.stretched[-1], limits, weights)
+        warn_optimistic(rule, held.stretched[-1], limits, weights)
 
 
 def _held_out(
@@ -184,7 +278,7 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
                 f"few hundred make limits that hold), or set `folds` to at most {n}."
             )
             raise InputError(msg)
-        yield from _stretches(int(folds), normal.moments, normal.weights, gap)
+        yield from held_out_stretches(int(folds), normal.moments, normal.weights, gap)
         return
     try:
         yield from check_cv(folds).split(np.empty((n, 1)))
@@ -196,29 +290,6 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
         raise InputError(msg) from error
 
 
-def _stretches(
-    folds: int, units: Indices, weights: Array | None, gap: int
-) -> Iterator[tuple[Indices, Indices]]:
-    """Stretches of equal weight, each with the rows that are more than `gap` moments away from it.
-
-    Copies of a row side by side are one moment, of their weight: a row of weight two is split from the others
-    as one that is there twice, and no row is judged by a model that has seen its copy.
-    """
-    counts = np.bincount(units, weights)  # (u,)
-    if np.all(counts == 1.0):
-        sizes = [len(part) for part in np.array_split(counts, folds)]
-        fold = np.repeat(np.arange(folds), sizes)
-    else:
-        # By the middle of each moment's weight.
-        middles = np.cumsum(counts) - 0.5 * counts
-        fold = np.minimum((folds * middles / counts.sum()).astype(int), folds - 1)
-    for one in np.unique(fold):
-        first, last = np.flatnonzero(fold == one)[[0, -1]]
-        near = (units >= first - gap) & (units <= last + gap)
-        test = (units >= first) & (units <= last)
-        yield np.flatnonzero(~near), np.flatnonzero(test)
-
-
 def _too_few(k: int, n: int, what: str) -> str:
     return (
         f"Limits were asked from {n} rows for {k} components, but {what} needs at least {k + SPARE} "
@@ -227,7 +298,7 @@ def _too_few(k: int, n: int, what: str) -> str:
 
 
 # ── what to tell ────────────────────────────────────────────────────────────
-def _tell_many(k: int, n: int, rows_each: int) -> bool:
+def _warn_many(k: int, n: int, rows_each: int) -> bool:
     """Warn of so many components that T² of new rows hangs on directions hardly known, and say whether."""
     if n >= rows_each * k:
         return False
@@ -240,7 +311,7 @@ def _tell_many(k: int, n: int, rows_each: int) -> bool:
     return True
 
 
-def _tell_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: list[int]) -> bool:
+def _warn_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: list[int]) -> bool:
     """Warn of what a fold takes away, and say whether it has: its rows look far out, limits are too high."""
     columns = np.flatnonzero(_stopped(normal.rows, trains))
     if len(columns):
@@ -269,32 +340,3 @@ def _stopped(x: Array, trains: list[Indices]) -> Flags:  # (d,)
     for train in trains:
         stopped |= moving & (Scale.of(x[train]).spread == 0.0)
     return stopped
-
-
-def tell_blind(model: Projector, rule: Rule, limits: Limits, x: Array, stretched: str = "") -> None:
-    """Warn of a kernel so narrow that a row far from everything is no alarm: Q is bounded there.
-
-    Beside readings that set the scale of a column (`stretched`) any kernel is, and no other would help.
-    """
-    kernel = getattr(model, "kernel_", None)
-    if kernel is None or not kernel.tree().vanishes:
-        return
-    far = Gauge.of(model.fit_).nowhere(x)
-    if far is None or rule.index(limits, far)[0] > rule.limit(limits):
-        return
-    if rule.statistic == "T2":
-        msg = (
-            "A row far from everything would not alarm: its kernel values vanish, and T² alone does not see "
-            "that. Use statistic='combined', or a wider kernel."
-        )
-    elif stretched:
-        msg = (
-            "A row far from everything would not alarm: readings far beyond all others set the scale of "
-            f"column(s) {stretched}, and some training rows lie as far off as any row can. Clean these rows."
-        )
-    else:
-        msg = (
-            "The kernel is too narrow: a row far from everything would not alarm, as normal rows that were "
-            "not fitted to lie as far from the components as it does. Use a wider kernel."
-        )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())

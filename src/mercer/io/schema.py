@@ -1,7 +1,8 @@
-"""Whether a value is of the kind that a field of a model file asks for; see `mercer.io.known_types`."""
+"""What a model file may hold, by name and by kind: the tables of `mercer.io.stored_types` put to use."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,17 +10,50 @@ from scipy import sparse
 
 from mercer._core.errors import ModelFileError
 from mercer.data.rows import RowSource
-from mercer.io.known_types import found, table
-from mercer.io.known_values import FAMILIES, PARAMETERS, UNIONS
+from mercer.io.stored_types import FAMILIES, PARAMETERS, TYPES, UNIONS, found, of_formula
+from mercer.kernels.base import FORMULAS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer.io.known_types import Known
+    from mercer.io.stored_types import Known
 
 MOST = 2**64  # of an integer; a state of random numbers is no field
 
 
+# ── names ───────────────────────────────────────────────────────────────────
+def known_type(name: str) -> Known | None:
+    """What is known by this name: a type of the tables, or a kernel whose class the program has defined.
+
+    A kernel with a formula is registered by the name of its class (`mercer.kernels.base.FORMULAS`). Names of
+    the tables come first.
+    """
+    if name in TYPES or name not in FORMULAS:
+        return TYPES.get(name)
+    return of_formula(FORMULAS[name], "any")
+
+
+def name_of(value: Any) -> str | None:
+    """The name in a file of a value's type: of exactly that type, since a subclass may do anything."""
+    kind = type(value)
+    for name in _by_class_name().get(kind.__name__, ()):
+        home = TYPES[name].home
+        # Only of the same package: to find out, nothing else is imported.
+        if home.startswith(kind.__module__.partition(".")[0]) and found(home) is kind:
+            return name
+    registered = known_type(kind.__name__)
+    return None if registered is None or registered.kind is not kind else kind.__name__
+
+
+@cache
+def _by_class_name() -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for name, known in TYPES.items():
+        names.setdefault(known.home.partition(":")[2], []).append(name)
+    return names
+
+
+# ── kinds ───────────────────────────────────────────────────────────────────
 def is_kind(kind: str, value: Any, lengths: dict[str, int]) -> bool:
     """Whether the value is one of the alternatives; `lengths` are those of the letters so far.
 
@@ -68,7 +102,7 @@ def _is_one(kind: str, value: Any, lengths: dict[str, int]) -> bool:
     name, bracket, letters = kind.partition("[")
     if bracket:
         return _is_array(name, letters.rstrip("]").split(","), value, lengths)
-    home = FAMILIES[name] if name in FAMILIES else table()[name].home
+    home = FAMILIES[name] if name in FAMILIES else TYPES[name].home
     return isinstance(value, found(home))
 
 
@@ -115,3 +149,29 @@ def _is_array(name: str, letters: list[str], value: Any, lengths: dict[str, int]
     if len(shape) != len(letters):
         return False
     return all(lengths.setdefault(l, n) == n for l, n in zip(letters, shape, strict=True))
+
+
+# ── skops ───────────────────────────────────────────────────────────────────
+# What mercer's objects are made of, and holds no code: rows in files, written-out columns of a feature map.
+_PARTS = (
+    "mercer.data.files.Stamp",
+    "mercer.data.npy.MappedRows",
+    "mercer.data.npy.Stored",
+    "mercer.kernels.monomials.Step",
+    "mercer.kernels.monomials.Symbol",
+    "mercer.kernels.monomials.Term",
+    "numpy.dtype",
+    "scipy.sparse._csr.csr_array",
+)
+
+# The types that skops needs to be told of to load mercer's models.
+SKOPS_TRUSTED = sorted(
+    {
+        *_PARTS,
+        *(
+            known.home.replace(":", ".")
+            for known in TYPES.values()
+            if known.home.startswith("mercer") and known.making != "member"
+        ),
+    }
+)

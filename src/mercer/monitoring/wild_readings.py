@@ -1,4 +1,4 @@
-"""Readings that can't be true: one of them would set the scale of its whole column."""
+"""Readings that can't be true: one would set the scale of its whole column; and columns that never move."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import fft
 
-from mercer._core.errors import DetectorWarning
-from mercer.estimators.validation import users_level
+from mercer._core.errors import DetectorWarning, users_level
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
@@ -304,10 +303,10 @@ def _in_words(stretch: Array, names: Any) -> str:  # (r, 3): neighbouring rows o
     rows = f"row {first}" if first == last else f"rows {first} to {last}"
     low, high = stretch[:, 2].min(), stretch[:, 2].max()
     readings = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    return f"{rows}, column {j if names is None else f'{j} ({names[j]!r})'}: {readings}"
+    return f"{rows}, column {_column(j, names)}: {readings}"
 
 
-def tell_crowded(x: Array, crowded: Flags, names: Any) -> None:
+def warn_crowded(x: Array, crowded: Flags, names: Any) -> None:
     """Warn of far readings that stay or recur and may be a state of the process: the scale is theirs."""
     columns = np.flatnonzero(crowded.any(axis=0))
     if len(columns) == 0:
@@ -316,8 +315,9 @@ def tell_crowded(x: Array, crowded: Flags, names: Any) -> None:
     for j in columns[:10]:
         readings = x[crowded[:, j], j]
         reading = readings[np.argmax(np.abs(readings - np.median(x[:, j])))]
-        name = f"{j}" if names is None else f"{j} ({names[j]!r})"
-        shown.append(f"column {name}: {len(readings)} of {len(x)} rows, up to {reading:g}")
+        shown.append(
+            f"column {_column(j, names)}: {len(readings)} of {len(x)} rows, up to {reading:g}"
+        )
     more = "" if len(columns) <= 10 else f"; and {len(columns) - 10} more"
     msg = (
         "Readings lie far beyond all others of their column, and stay or recur while other columns move too, "
@@ -348,7 +348,7 @@ def without_wild(read: TrainingData, names: Any, *, keep: bool) -> Tidy:
         return Tidy(x, read.weights, np.empty((0, 3)), np.flatnonzero(far.any(axis=0)))
     wild = wild_cells(x, far)
     kept, cells = set_aside(x, wild, read.kept, names)
-    tell_crowded(x, far & ~wild, names)
+    warn_crowded(x, far & ~wild, names)
     far &= kept[:, None]
     weights = None if read.weights is None else read.weights[kept]
     return Tidy(x[kept] if len(cells) else x, weights, cells, np.flatnonzero(far.any(axis=0)))
@@ -360,3 +360,27 @@ def noted(limits: Limits, aside: Array, n: int) -> Limits:
         return limits
     count = len(np.unique(aside[:, 0]))
     return replace(limits, note=f"{count} of {n} training rows were set aside for wild readings")
+
+
+# ── columns ─────────────────────────────────────────────────────────────────
+def _column(j: int, names: Any) -> str:
+    return str(j) if names is None else f"{j} ({names[j]!r})"
+
+
+def listed(columns: Indices, names: Any) -> str:
+    """The first ten columns, by number and by name."""
+    shown = [_column(j, names) for j in columns[:10]]
+    more = "" if len(columns) <= 10 else f" and {len(columns) - 10} more"
+    return ", ".join(shown) + more
+
+
+def warn_still(columns: Indices, names: Any) -> None:
+    """Warn of columns that never move: they can't be scaled, and a sensor may be stuck."""
+    if len(columns) == 0:
+        return
+    msg = (
+        f"{len(columns)} column(s) do not change in the training rows: {listed(columns, names)}. They are "
+        "centred but not scaled, so that any change counts in its own unit. Drop them if their sensors "
+        "are stuck, or if such changes mean nothing."
+    )
+    warnings.warn(msg, DetectorWarning, stacklevel=users_level())

@@ -1,0 +1,222 @@
+"""Rows that can be judged, runs of alarms, and the variables that lead them: each row, and each run's onset.
+
+The onset of a run is the variable that, put right alone, would have kept the index down: the
+reconstruction-based contribution of Alcala & Qin (2009), for any kernel. A contribution measured along the
+path from normal depends on where the process stood: a flow that drifts while the load is high is blamed on
+the temperature, which is far from its mean for good reasons. Here each variable in turn may take any normal
+value, and what counts is how much of the index goes. It needs no slopes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mercer._core.types import Array, Flags, Indices
+    from mercer.monitoring.contributions import Baselines
+    from mercer.monitoring.report import Monitoring
+
+MOST_NAMED = 10  # columns that lack cells
+# A run goes on over so many rows that are no alarms: a statistic near its limit crosses it back and forth.
+MOST_BETWEEN = 2
+# Alarms whose contributions tell what a run began with. The first alone may be noise on its way over the
+# limit; a few rows on, the controllers answer, and what they move leads.
+FIRST_ALARMS = 3
+# Shares below this would be written as 0 %.
+LEAST_SHARE = 0.005
+# Values that a variable is tried with, in spreads around normal; a parabola through the best three follows.
+TRIED = np.linspace(-4.0, 4.0, 17)
+REACH = 1e2  # spreads: a reading farther out is brought there first, where every kernel has numbers
+MOST_RUNS = 10  # the longest; a run costs some thousand evaluations of the model
+# When no variable alone lowers the index by this share, several are wrong at once: contributions tell then.
+LEAST_GAIN = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Which rows are complete, and how many cells each column lacks."""
+
+    judged: Flags  # (n,)
+    missing: Indices  # (d,)
+
+    @classmethod
+    def of(cls, rows: Any) -> Gaps:  # (n, d)
+        """Where cells are NaN."""
+        absent = np.isnan(rows)
+        return cls(~absent.any(axis=1), absent.sum(axis=0))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Gaps]) -> Gaps:
+        """Of consecutive blocks of rows."""
+        judged = np.concatenate([part.judged for part in parts])
+        return cls(judged, np.sum([part.missing for part in parts], axis=0))
+
+    @property
+    def count(self) -> int:
+        """Rows that are not complete."""
+        return int(np.sum(~self.judged))
+
+    def spread_out(self, values: Array) -> Array:  # (m,) -> (n,)
+        """Values of the rows that were judged in their places among all rows; NaN in the others."""
+        out = np.full(len(self.judged), np.nan)
+        out[self.judged] = values
+        return out
+
+    def complete(self, rows: Array, names: Sequence[str]) -> Array:  # (n, d) -> (m, d)
+        """The rows without a missing cell; an infinite reading is the largest number there is."""
+        if not self.judged.any():
+            msg = (
+                f"None of {len(rows)} rows can be judged: cells are missing in {self.where(names)}. Give "
+                "rows that are complete, fill the cells in (SimpleImputer), or fit without those columns."
+            )
+            raise InputError(msg)
+        kept = rows[self.judged] if self.count else rows
+        return np.asarray(kept if np.isfinite(kept).all() else np.nan_to_num(kept))
+
+    def in_words(self, names: Sequence[str]) -> str:
+        """'2 of 9 rows could not be judged: cells are missing in flow (2).'; nothing where all could be."""
+        if self.count == 0:
+            return ""
+        n = len(self.judged)
+        return f"{self.count} of {n} rows could not be judged: cells are missing in {self.where(names)}."
+
+    def where(self, names: Sequence[str]) -> str:
+        """The columns that lack cells, those that lack most first, and how many."""
+        order = [j for j in np.argsort(-self.missing, kind="stable") if self.missing[j]]
+        shown = [f"{names[j]} ({self.missing[j]})" for j in order[:MOST_NAMED]]
+        more = len(order) - MOST_NAMED
+        return ", ".join(shown) + (f" and {more} more columns" if more > 0 else "")
+
+
+@dataclass(frozen=True)
+class Run:
+    """Alarms that follow each other, perhaps with a few other rows between."""
+
+    first: int  # positions of the first and the last alarm
+    last: int
+    alarms: int
+    unjudged: int  # rows between that could not be judged
+
+    @property
+    def rows(self) -> int:
+        """From the first alarm to the last, all that lies between included."""
+        return self.last - self.first + 1
+
+    def __str__(self) -> str:
+        """'40 rows, 37 of them alarms and 2 not judged'."""
+        text = f"{self.rows} row{'' if self.rows == 1 else 's'}"
+        if self.alarms == self.rows:
+            return text
+        unjudged = f" and {self.unjudged} not judged" if self.unjudged else ""
+        return f"{text}, {self.alarms} of them alarms{unjudged}"
+
+
+def alarm_runs(alarm: Flags, judged: Flags | None = None) -> list[Run]:
+    """Runs of alarms. Rows that were not judged break none, nor do up to two that are no alarms."""
+    at = np.flatnonzero(alarm)
+    if len(at) == 0:
+        return []
+    known = np.ones(len(alarm), dtype=bool) if judged is None else np.asarray(judged, dtype=bool)
+    normal = np.cumsum(known & ~np.asarray(alarm, dtype=bool))  # rows so far that are no alarms
+    cuts = np.flatnonzero(np.diff(normal[at]) > MOST_BETWEEN) + 1
+    return [
+        Run(int(own[0]), int(own[-1]), len(own), int(np.sum(~known[own[0] : own[-1] + 1])))
+        for own in np.split(at, cuts)
+    ]
+
+
+def shares(contributions: Array) -> Array:  # (..., d) -> (..., d)
+    """Of what raises the statistic, summing to 1; zeros where nothing does, or nothing is known."""
+    raising = np.maximum(np.nan_to_num(contributions, nan=0.0), 0.0)
+    # By the largest first: sums of what is near the largest number there is overflow.
+    largest = raising.max(axis=-1, keepdims=True, initial=0.0)
+    raising = raising / np.where(largest > 0.0, largest, 1.0)
+    total = raising.sum(axis=-1, keepdims=True)
+    return np.asarray(raising / np.where(total > 0.0, total, 1.0))
+
+
+def leading(share: Array, names: Sequence[str], top: int) -> list[tuple[str, float]]:
+    """The variables with the largest shares, with them; none that would be written as 0 %."""
+    order = np.argsort(-share, kind="stable")[:top]
+    return [(names[j], float(share[j])) for j in order if share[j] >= LEAST_SHARE]
+
+
+def in_words(named: Sequence[tuple[str, float]]) -> str:
+    """'pressure 61 %, flow 30 %'."""
+    return ", ".join(f"{name} {100 * share:.0f} %" for name, share in named)
+
+
+def beginning(run: Run, contributions: Array, explained: Array) -> Array:  # (m, d), (m,) -> (d,)
+    """Shares of the variables in the first alarms of a run, in their sum.
+
+    After a while the controllers' answer leads a run and no longer its cause: of rows that were explained
+    every one has its own leader, and a run the one that it began with. The sum, not the mean of shares,
+    lets the rows count in which the statistic is clearly above its limit.
+    """
+    first = np.searchsorted(explained, run.first)
+    last = np.searchsorted(explained, run.last, side="right")
+    own = contributions[first:last]
+    known = own[np.any(own > 0.0, axis=1)][:FIRST_ALARMS]
+    if len(known) == 0:
+        return np.zeros(contributions.shape[1])
+    return shares((known / np.abs(known).max()).sum(axis=0))
+
+
+# ── what runs began with ────────────────────────────────────────────────────
+def with_onsets(
+    report: Monitoring,
+    baselines: Baselines,
+    index: Callable[[Array], Array],
+    take: Callable[[Indices], Array],
+) -> Monitoring:
+    """The report with what its longest runs began with.
+
+    ``index`` is that of scaled rows, (b, d) -> (b,), which ``take`` gives by their positions.
+    """
+    longest = sorted(report.runs, key=lambda run: -run.rows)[:MOST_RUNS]
+    alarms = np.flatnonzero(report.table["alarm"])
+    found: dict[int, Array] = {}
+    for run in longest:
+        first = alarms[np.searchsorted(alarms, run.first) :][: min(run.alarms, FIRST_ALARMS)]
+        gain = gains(index, baselines, take(first)).mean(axis=0)  # (d,)
+        if gain.max() < LEAST_GAIN and report.contributions is not None:
+            explained = report.table["alarm"][report.explained]
+            gain = beginning(run, report.contributions[explained], report.explained[explained])
+        found[run.first] = gain
+    return replace(report, onsets=found)
+
+
+def gains(
+    index: Callable[[Array], Array], baselines: Baselines, x: Array
+) -> Array:  # (b, d) -> (b, d)
+    """The share of each row's index that goes when one variable takes its best normal value."""
+    x = baselines.within(x, REACH)
+    unit = np.ones(x.shape[1]) if baselines.unit is None else baselines.unit
+    middle, every = baselines.rows.mean(axis=0), np.arange(len(x))
+    h = TRIED[1] - TRIED[0]
+
+    own, lowest = index(x), np.empty(x.shape)
+    for j in range(x.shape[1]):
+
+        def tried(values: Array, j: int = j) -> Array:  # (m, b) in spreads -> (m, b)
+            rows = np.repeat(x[None], len(values), axis=0)  # (m, b, d)
+            rows[:, :, j] = middle[j] + unit[j] * values
+            return index(rows.reshape(-1, x.shape[1])).reshape(values.shape)
+
+        seen = tried(np.repeat(TRIED[:, None], len(x), axis=1))  # (m, b)
+        best = np.clip(seen.argmin(axis=0), 1, len(TRIED) - 2)
+        left, here, right = (seen[best + side, every] for side in (-1, 0, 1))
+        with np.errstate(invalid="ignore"):  # ∞ - ∞
+            bend = left - 2.0 * here + right
+            step = np.where(bend > 0.0, 0.5 * h * (left - right) / np.where(bend > 0, bend, 1), 0.0)
+        between = tried((TRIED[best] + np.clip(np.nan_to_num(step), -h, h))[None])
+        lowest[:, j] = np.minimum(np.minimum(seen.min(axis=0), between[0]), own)
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num((own[:, None] - lowest) / own[:, None], nan=0.0)

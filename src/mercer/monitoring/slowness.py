@@ -1,0 +1,261 @@
+"""How slow a process is, how far a second run may go beyond the first, and whether limits would hold there.
+
+Rows of a process resemble those before them, so n rows tell as much about a slow direction as a few
+independent ones: its variance is known to a few tens of per cent, and a second run may go farther out. A
+kernel that bends makes much of that, since Q grows with the fourth power of what it has not seen.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from scipy import fft, stats
+
+from mercer._core.errors import DetectorWarning, users_level
+from mercer.monitoring.limits import held_out_limits
+from mercer.monitoring.statistics import Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer._core.types import Array, Flags, Indices
+    from mercer.monitoring.limits import Limits, Rule
+
+# Lag-one correlations of independent rows stay below this many of their standard errors, 1/√n, in any of
+# hundreds of directions: for such rows nothing changes.
+SURE = 4.0
+# Directions of more columns and rows than this are not looked for.
+WIDEST = 1000
+# Flatter than a uniform distribution (-1.2 is its excess kurtosis, -1.5 that of a sine): what goes round and
+# round has been at its ends, and a second run will not go beyond.
+BOUNDED = -1.1
+# The t quantile of fewer degrees than this says nothing any more.
+FEWEST = 4.0
+# One run in twenty varies more than this quantile of the variance allows for.
+STRAY = 0.05
+MOST_STRETCH, MOST_STRAY = 2.0, 3.0
+# So many times as many false alarms as asked for, in the widest run of twenty, are told.
+TOLERATED = 3.0
+# A number of components is advised where that run makes clearly fewer: half of what is tolerated.
+CLEARLY = 0.5
+# Luck alone makes a check of limits fail as rarely as this.
+LUCK = 1e-3
+# Numbers of components that are tried beside the model's own, as shares of it.
+SHARES = np.arange(1, 9) / 8.0
+
+
+@dataclass(frozen=True, repr=False)
+class Slowness:
+    """Slow directions of scaled rows, and by what factors a second run may exceed the first along them."""
+
+    centre: Array  # (d,)
+    directions: Array  # (r, d), orthonormal; none of independent rows
+    times: Array  # (r,) integrated autocorrelation times, in rows
+    counts: Array  # (r,) independent rows that know as much about the variance
+    stretch: Array  # (r,) Student's quantile over Gauss's: the spread is known from so few
+    stray: Array  # (r,) how much wider one run in twenty is
+    longest_gap: int
+
+    @classmethod
+    def of(cls, z: Array, rate: float) -> Self:  # (n, d)
+        """Measured on rows in the order of time; a row that repeats the one before is weight, not time."""
+        moved = np.concatenate([[True], np.any(z[1:] != z[:-1], axis=1)])
+        z = z[moved]
+        n = len(z)
+        centre = z.mean(axis=0)
+        axes = _principal_axes(z - centre) if min(z.shape) <= WIDEST else np.empty((0, z.shape[1]))
+        scores = (z - centre) @ axes.T  # (n, r)
+        correlations = _autocorrelations(scores)  # (n, r)
+        slow = _is_slow(scores, correlations)
+        found = [_times(c) for c in correlations[:, slow].T]
+        times, squares = np.array(found, dtype=np.float64).reshape(-1, 2).T
+        counts = np.maximum(n / squares, FEWEST)
+        stretch = stats.t.isf(rate / 2.0, counts) / stats.norm.isf(rate / 2.0)
+        stray = np.sqrt(counts / stats.chi2.ppf(STRAY, counts))
+        return cls(
+            centre,
+            axes[slow],
+            times,
+            counts,
+            np.minimum(stretch, MOST_STRETCH),
+            np.minimum(stray, MOST_STRAY),
+            n // 10,
+        )
+
+    @classmethod
+    def none(cls, d: int) -> Self:
+        """Of rows in no order."""
+        no = np.empty(0)
+        return cls(np.zeros(d), np.empty((0, d)), no, no, no, no, 0)
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a slow direction at all."""
+        return len(self.times) > 0
+
+    @property
+    def gap(self) -> int:
+        """Rows on either side of a held-out stretch that know too much about it: one correlation time."""
+        return min(ceil(0.5 * float(self.times.max())), self.longest_gap) if self.any else 0
+
+    def stretched(self, z: Array) -> Array:
+        """Rows as far out as a second run is to be expected, seen from so few independent ones."""
+        return self._moved(z, self.stretch)
+
+    def strayed(self, z: Array) -> Array:
+        """Rows of the widest run in twenty."""
+        return self._moved(z, self.stray)
+
+    def _moved(self, z: Array, factors: Array) -> Array:
+        along = (z - self.centre) @ self.directions.T  # (b, r)
+        return np.asarray(z + (along * (factors - 1.0)) @ self.directions)
+
+
+def _principal_axes(z: Array) -> Array:  # (n, d) -> (r, d)
+    """Principal axes of centred rows: along them relations between columns stay what they are."""
+    _, s, axes = np.linalg.svd(z, full_matrices=False)
+    if len(s) == 0 or s[0] == 0.0:
+        return np.empty((0, z.shape[1]))
+    return np.asarray(axes[s > 1e-8 * s[0]])
+
+
+def _autocorrelations(scores: Array) -> Array:  # (n, r) -> (n, r)
+    """At lags 0 to n - 1, biased as usual: Σ_t s_t s_{t+l}/Σ_t s_t²."""
+    n = len(scores)
+    size = fft.next_fast_len(2 * n, real=True)
+    power = np.abs(fft.rfft(scores, size, axis=0)) ** 2
+    sums = fft.irfft(power, size, axis=0)[:n]
+    return np.asarray(sums / np.where(sums[:1] > 0.0, sums[:1], 1.0))
+
+
+def _is_slow(scores: Array, correlations: Array) -> Flags:  # (n, r), (n, r) -> (r,)
+    n, r = scores.shape
+    if n < 4 or r == 0:
+        return np.zeros(r, dtype=bool)
+    variance = np.mean(scores**2, axis=0)
+    flatness = np.mean(scores**4, axis=0) / variance**2 - 3.0
+    return np.asarray((correlations[1] > SURE / np.sqrt(n)) & (flatness > BOUNDED))
+
+
+def _times(correlations: Array) -> tuple[float, float]:
+    """1 + 2 Σ ρ_l and 1 + 2 Σ ρ_l², up to the first pair of lags without a positive sum (Geyer 1992)."""
+    pairs = correlations[1:]
+    pairs = pairs[: 2 * (len(pairs) // 2)].reshape(-1, 2)
+    stops = np.flatnonzero(pairs.sum(axis=1) <= 0.0)
+    kept = pairs[: stops[0] if len(stops) else len(pairs)]
+    return 1.0 + 2.0 * float(kept.sum()), 1.0 + 2.0 * float(np.square(kept).sum())
+
+
+def held_out_stretches(
+    folds: int, units: Indices, weights: Array | None, gap: int
+) -> Iterator[tuple[Indices, Indices]]:
+    """Stretches of equal weight, each with the rows that are more than `gap` moments away from it.
+
+    Copies of a row side by side are one moment, of their weight: a row of weight two is split from the others
+    as one that is there twice, and no row is judged by a model that has seen its copy.
+    """
+    counts = np.bincount(units, weights)  # (u,)
+    if np.all(counts == 1.0):
+        sizes = [len(part) for part in np.array_split(counts, folds)]
+        fold = np.repeat(np.arange(folds), sizes)
+    else:
+        # By the middle of each moment's weight.
+        middles = np.cumsum(counts) - 0.5 * counts
+        fold = np.minimum((folds * middles / counts.sum()).astype(int), folds - 1)
+    for one in np.unique(fold):
+        first, last = np.flatnonzero(fold == one)[[0, -1]]
+        near = (units >= first - gap) & (units <= last + gap)
+        test = (units >= first) & (units <= last)
+        yield np.flatnonzero(~near), np.flatnonzero(test)
+
+
+# ── a second run ────────────────────────────────────────────────────────────
+@dataclass(frozen=True, repr=False)
+class HeldOut:
+    """T² and Q of the rows of one fold, by a model that has not seen them."""
+
+    size: int  # components of that model
+    sizes: list[int]  # numbers of its components that statistics are of, the last one all of them
+    stretched: list[Statistics]  # at each size, of rows as far out as a second run will be
+    strayed: list[Statistics]  # of rows of a run that strays
+
+
+def smaller_sizes(k: int) -> list[int]:
+    """Some numbers of components up to k."""
+    return [int(size) for size in np.unique(np.maximum(np.round(k * SHARES), 1))]
+
+
+def warn_stray_runs(
+    rule: Rule,
+    pace: Slowness,
+    found: list[HeldOut],
+    limits: Limits,
+    *,
+    rounding: float,
+    weights: Array | None,
+    linear: bool,
+) -> None:
+    """Warn of limits that a run which strays a little farther would make nonsense of."""
+    share = _alarms(rule, found, -1, limits, weights)
+    if share <= TOLERATED * rule.rate:
+        return
+    slowest = int(np.argmax(pace.times))
+    msg = (
+        "The rows are those of a slow process: one direction resembles itself for about "
+        f"{pace.times[slowest]:.0f} rows, and its variance is known as if from {pace.counts[slowest]:.0f} "
+        f"independent rows. In one run of twenty it varies {pace.stray[slowest] - 1:.0%} more, and then "
+        f"about {share:.1%} of normal rows are alarms, not {rule.rate:.2%}. "
+    )
+    steady = _steady(rule, found, rounding, weights)
+    if steady:
+        msg += f"With n_components={steady} the limits would hold better. "
+    msg += f"Use {'' if linear else 'a wider or a linear kernel, or '}rows from a longer time."
+    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+
+
+def warn_optimistic(rule: Rule, held: Statistics, limits: Limits, weights: Array | None) -> None:
+    """Warn of limits of the training rows that rows held out of a second model exceed too often."""
+    index = rule.index(limits, held)
+    alarm = ~(index <= rule.limit(limits))
+    share = float(np.average(alarm, weights=weights))
+    count = int(alarm.sum())
+    if share <= TOLERATED * rule.rate or stats.binom.sf(count - 1, len(alarm), rule.rate) > LUCK:
+        return
+    instead = "contamination" if rule.in_sample else "limits='approximate'"
+    msg = (
+        f"With {instead} the limits are those of the training rows themselves, and new rows lie farther out: "
+        f"of {len(alarm)} rows that a second model had not seen, {share:.1%} are above, not {rule.rate:.2%}. "
+        f"Leave {instead} out, which gives limits of rows held out, or lower `n_components`."
+    )
+    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+
+
+def _alarms(
+    rule: Rule, found: list[HeldOut], i: int, limits: Limits, weights: Array | None
+) -> float:
+    """Share of the rows that strayed which are alarms, by the i-th size."""
+    strayed = Statistics.joined([one.strayed[i] for one in found])
+    index = rule.index(limits, strayed)
+    known = np.isfinite(index)  # no number where the kernel has no value
+    if not known.any():
+        return 0.0
+    alarm = index[known] > rule.limit(limits)
+    return float(np.average(alarm, weights=None if weights is None else weights[known]))
+
+
+def _steady(rule: Rule, found: list[HeldOut], rounding: float, weights: Array | None) -> int | None:
+    """The most components with which a run that strays makes clearly fewer false alarms than is tolerated."""
+    if (
+        len({tuple(one.sizes) for one in found}) > 1
+    ):  # a fold has lost components, which is told elsewhere
+        return None
+    for i in reversed(range(len(found[0].sizes) - 1)):
+        held = Statistics.joined([one.stretched[i] for one in found])
+        limits = held_out_limits(held, rule.rate, rounding=rounding, weights=weights)
+        if _alarms(rule, found, i, limits, weights) <= CLEARLY * TOLERATED * rule.rate:
+            return found[0].sizes[i]
+    return None

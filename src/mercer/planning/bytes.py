@@ -86,7 +86,7 @@ def roomy_tiles(problem: Problem) -> bool:
 
 def tile_width(problem: Problem, itemsize: int) -> int:
     """The width of tiles of `itemsize` bytes an entry."""
-    return square_tiling(
+    width = square_tiling(
         problem.n,
         itemsize=itemsize,
         budget_bytes=tiles_budget(problem),
@@ -94,6 +94,8 @@ def tile_width(problem: Problem, itemsize: int) -> int:
         d=0 if problem.precomputed else problem.d,
         cache_bytes=problem.cache_bytes,
     ).width
+    # Tiles on the diagonal are made whole: in narrow ones few pairs are computed twice.
+    return min(width, max(16, -(-problem.n // 8))) if problem.costly else width
 
 
 def fastest_width(problem: Problem) -> int:

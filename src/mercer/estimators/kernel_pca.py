@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer._core.types import Array
+    from mercer.engine.base import Engine
     from mercer.estimators.fit_request import FitRequest
 
 
@@ -173,11 +174,15 @@ class KernelPCA(Inverse):
             return fit_request(self, X, sample_weight, facts).forecast()
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        facts = engine_facts(self.engine)
+        engine = resolve_engine(self.engine)
+        facts = engine.facts()
         with lanes(facts.lanes):
-            return self._fitted_to(X, sample_weight, fit_request(self, X, sample_weight, facts))
+            request = fit_request(self, X, sample_weight, facts)
+            return self._fitted_to(X, sample_weight, request, engine)
 
-    def _fitted_to(self, X: Any, sample_weight: Any, request: FitRequest) -> Fit:
+    def _fitted_to(
+        self, X: Any, sample_weight: Any, request: FitRequest, engine: Engine[Any]
+    ) -> Fit:
         method = request.preimage
         kernel, data = request.kernel, request.data
         data = loaded(data) if request.ownership is Ownership.LOADED else data
@@ -196,7 +201,7 @@ class KernelPCA(Inverse):
                 rng=request.rng,
                 weights=data.weights,
                 watch=watch,
-                engine=on_threads(resolve_engine(self.engine), request.plan.n_threads),
+                engine=on_threads(engine, request.plan.n_threads),
             )
         if request.ownership is Ownership.BORROWED:
             rows = rows.copy() if fit.keeps_points or method is not None else rows

@@ -174,8 +174,9 @@ class Problem:
     def is_double(self) -> bool:
         """Whether entries are made in float64, whatever the rows are.
 
-        Where float32 can't hold them, where the engine has none, and of few rows, which no sketch is proved
-        for: the eigenvalues of a wide kernel are far below its entries, and drown in their rounding.
+        Where float32 can't hold them, where the engine has none, and of few rows, which are not
+        multiplied roughly and proved: the eigenvalues of a wide kernel are far below its entries, and drown
+        in their rounding.
         """
         return not self.precomputed and (self.n <= SMALL_ROWS or not self.is_single)
 

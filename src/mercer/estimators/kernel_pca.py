@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer._core.types import Array
+    from mercer.data.training import TrainingData
     from mercer.engine.base import Engine
     from mercer.estimators.fit_request import FitRequest
 
@@ -191,18 +192,7 @@ class KernelPCA(Inverse):
             given = data.n if data.kept is None else len(sample_weight)
             handed = handed_over(method, data, given)
         warn_if_long(request)
-        rows = data.rows
-        with watching_request(self, request) as watch:
-            fit = fit_kernel_pca(
-                kernel,
-                rows,
-                request.n_components,
-                plan=request.plan,
-                rng=request.rng,
-                weights=data.weights,
-                watch=watch,
-                engine=on_threads(engine, request.plan.n_threads),
-            )
+        rows, fit = data.rows, self._watched(request, data, engine)
         if request.ownership is Ownership.BORROWED:
             rows = rows.copy() if fit.keeps_points or method is not None else rows
             fit = fit.with_points(rows)
@@ -231,6 +221,19 @@ class KernelPCA(Inverse):
         elif hasattr(self, "preimage_"):
             del self.preimage_
         return fit
+
+    def _watched(self, request: FitRequest, data: TrainingData, engine: Engine[Any]) -> Fit:
+        with watching_request(self, request) as watch:
+            return fit_kernel_pca(
+                request.kernel,
+                data.rows,
+                request.n_components,
+                plan=request.plan,
+                rng=request.rng,
+                weights=data.weights,
+                watch=watch,
+                engine=on_threads(engine, request.plan.n_threads),
+            )
 
     def _rows_are_sparse(self) -> bool:
         return self._sparse

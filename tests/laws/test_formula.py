@@ -9,6 +9,7 @@ import mercer
 from markets.exact import squares
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer import KernelPCA
+from mercer.engine.formula import Add, Affine, Exp, Mul, Opaque, Pair, Pow, Unit
 from mercer.errors import IndefiniteKernelWarning, KernelError, ModelFileError
 from mercer.kernels import (
     RBF,
@@ -27,7 +28,6 @@ from mercer.kernels import (
 )
 from mercer.kernels.base import FORMULAS
 from mercer.kernels.evaluate import values
-from mercer.kernels.formula import Add, Affine, Exp, Mul, Opaque, Pair, Pow, Unit
 from mercer.kernels.text import kernel_text, parse_kernel
 from mercer.onnx import to_onnx, verify
 from mercer.preimage import Distances, FixedPoint, Gradient

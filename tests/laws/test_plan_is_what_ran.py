@@ -13,7 +13,7 @@ from mercer.engine.numpy import NumpyEngine
 from mercer.estimators.fit_request import fit_request
 from mercer.kernels import RBF, Linear, Polynomial
 from mercer.model import dual
-from mercer.operators import Centred, StoredGram
+from mercer.operators import Centred, Gram, StoredGram
 from mercer.planning import forecast, krylov, plan, problem
 from mercer.planning.recipe import Given, Tiles, Whole
 from mercer.sklearn import KernelPCA as DropIn
@@ -74,7 +74,7 @@ class Seen:
     """What was built and used during a fit."""
 
     def __init__(self, monkeypatch):
-        self.grams, self.solvers = [], []
+        self.grams, self.solvers, self.widths = [], [], []
         build = dual.gram_operator
 
         def building(*args, **kwargs):
@@ -83,6 +83,12 @@ class Seen:
 
         for where in ("mercer.model.dual", "mercer.model.approximate", "mercer.sklearn"):
             monkeypatch.setattr(f"{where}.gram_operator", building)
+
+        def tiling(*args, **kwargs):
+            self.widths.append(kwargs["width"])
+            return Gram(*args, **kwargs)
+
+        monkeypatch.setattr("mercer.planning.recipe.Gram", tiling)
         for kind in (Lapack, BlockKrylov):
             self._watch_solver(monkeypatch, kind, kind.__call__)
 
@@ -227,6 +233,7 @@ def test_a_matrix_a_function_and_a_file_are_taken_as_planned(solver, rows, seen,
     np.save(tmp_path / "x.npy", rows)
     made = Whole if solver == "lapack" else Tiles
     cases = [
+        (rows[:280], {"kernel": RBF(0.2)}, Whole),
         (rows, {"kernel": function}, made),
         (RBF(0.2)(rows), {"kernel": "precomputed"}, Given),
         (tmp_path / "x.npy", {"kernel": RBF(0.2)}, Tiles),
@@ -234,10 +241,12 @@ def test_a_matrix_a_function_and_a_file_are_taken_as_planned(solver, rows, seen,
     for x, params, kind in cases:
         x = x[:310] if params["kernel"] is function else x  # noqa: PLW2901  (called once a pair)
         seen.grams.clear()
+        seen.widths.clear()
         model = KernelPCA(3, solver=solver, memory="1GB", random_state=0, **params).fit(x)
         assert type(model.plan_.recipe) is kind
         (gram,) = seen.grams
         assert_built(model.plan_, gram)
+        assert set(seen.widths) <= {model.plan_.recipe.width}
         assert seen.solvers[-1] == model.plan_.solver
 
 

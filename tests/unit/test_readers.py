@@ -17,7 +17,8 @@ from PIL import Image
 from scipy import sparse
 
 from mercer._core.errors import DataError, InputError, MercerError
-from mercer.data import npz
+from mercer.cli import data as cli_data
+from mercer.data import formats, npz
 from mercer.data.csv import blocks as csv_blocks
 from mercer.data.csv import table as csv_table
 from mercer.data.csv.numbers import numbers
@@ -636,3 +637,8 @@ def test_a_sparse_archive_is_named_as_such(tmp_path):
     sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(np.eye(4)))
     with pytest.raises(DataError, match=r"holds a sparse matrix.*load_npz.*toarray"):
         open_table(tmp_path / "x.npz")
+
+
+def test_the_command_line_offers_every_format():
+    """Its own list: the help of a command must not import NumPy."""
+    assert tuple(cli_data.FORMATS) == tuple(formats.FORMATS)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.engine import formula as f
 from mercer.engine.pairwise import NEAR, dense, lengths, squared_norms
 from mercer.kernels import GaussianProcess
-from mercer.kernels import formula as f
 from mercer.kernels.evaluate import values
 from mercer.kernels.matern import LARGE_NU, matern_slope
 from mercer.kernels.rows import picked

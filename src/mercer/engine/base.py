@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.formula import Expr
 
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 
@@ -37,6 +38,10 @@ class TileKernel(Protocol):
     @property
     def shift_invariant(self) -> bool:
         """Whether moving all points by one vector changes no value."""
+        ...
+
+    def tree(self) -> Expr:
+        """Its formula, for engines that compute tiles of their own; a leaf `Opaque` where it has none."""
         ...
 
     def tile(self, x: Rows, y: Rows) -> Array:

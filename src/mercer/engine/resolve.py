@@ -34,7 +34,10 @@ def resolve_engine(engine: Any) -> Engine[Any]:
         given: Engine[Any] = engine
         return given
     kind = f"the class {engine.__name__}" if isinstance(engine, type) else type(engine).__name__
-    msg = f"engine must be {_known()} or an engine such as NumpyEngine(n_threads=2); got {kind}."
+    msg = (
+        f"engine must be {_known()} or an engine such as "
+        f"`mercer.engine.numpy.NumpyEngine(n_threads=2)`; got {kind}."
+    )
     raise InputError(msg)
 
 
@@ -71,8 +74,8 @@ def _named(name: str) -> Engine[Any]:
         return ENGINES[plain]()
     if plain.partition(":")[0] in ABSENT:
         msg = (
-            f"engine={name!r} is not installed: this version of mercer has the engines {_known()}. Use "
-            "engine='auto', which takes the fastest one that is there."
+            f"This version of mercer has no engine {name!r}. Use engine='auto' or one of "
+            f"{', '.join(map(repr, ENGINES))}."
         )
         raise InputError(msg)
     msg = f"engine={name!r} is unknown. {nearest(plain, [AUTO, *ENGINES])}"

@@ -37,7 +37,7 @@ from mercer.planning.problem import Ownership
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Rows
     from mercer.data.training import TrainingData
     from mercer.engine.base import Engine
     from mercer.estimators.fit_request import FitRequest
@@ -71,8 +71,8 @@ class KernelPCA(Inverse):
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
         share of what is free.
     engine : str or Engine, default="auto"
-        Where kernel values are computed: ``"auto"`` takes the fastest engine that is installed, ``"numpy"``
-        is the reference, which runs every kernel; or an object such as ``NumpyEngine(n_threads=2)``.
+        Where kernel values are computed: ``"auto"`` chooses one, ``"numpy"`` is the reference, which runs
+        every kernel; or an object such as ``mercer.engine.numpy.NumpyEngine(n_threads=2)``.
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
         goes on from there after a kill, with the same result; any other fit refuses the file, so a
@@ -192,12 +192,7 @@ class KernelPCA(Inverse):
             given = data.n if data.kept is None else len(sample_weight)
             handed = handed_over(method, data, given)
         warn_if_long(request)
-        rows, fit = data.rows, self._watched(request, data, engine)
-        if request.ownership is Ownership.BORROWED:
-            rows = rows.copy() if fit.keeps_points or method is not None else rows
-            fit = fit.with_points(rows)
-        if isinstance(request.data.rows, RowSource):
-            request.data.rows.check_unchanged()
+        fit, rows = self._fitted_as_planned(request, data, engine)
         back = None
         if method is not None:
             back = way_back(
@@ -222,11 +217,15 @@ class KernelPCA(Inverse):
             del self.preimage_
         return fit
 
-    def _watched(self, request: FitRequest, data: TrainingData, engine: Engine[Any]) -> Fit:
+    def _fitted_as_planned(
+        self, request: FitRequest, data: TrainingData, engine: Engine[Any]
+    ) -> tuple[Fit, Rows]:
+        """The fit on the engine, with the threads of the plan; and the rows that the model may keep."""
+        rows = data.rows
         with watching_request(self, request) as watch:
-            return fit_kernel_pca(
+            fit = fit_kernel_pca(
                 request.kernel,
-                data.rows,
+                rows,
                 request.n_components,
                 plan=request.plan,
                 rng=request.rng,
@@ -234,6 +233,12 @@ class KernelPCA(Inverse):
                 watch=watch,
                 engine=on_threads(engine, request.plan.n_threads),
             )
+        if request.ownership is Ownership.BORROWED:
+            rows = rows.copy() if fit.keeps_points or request.preimage is not None else rows
+            fit = fit.with_points(rows)
+        if isinstance(request.data.rows, RowSource):
+            request.data.rows.check_unchanged()
+        return fit, rows
 
     def _rows_are_sparse(self) -> bool:
         return self._sparse

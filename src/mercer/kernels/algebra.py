@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer.engine.formula import Add, Affine, Const, Expr, Mul, Pow
 from mercer.kernels.base import Kernel
-from mercer.kernels.formula import Add, Affine, Const, Expr, Mul, Pow
 from mercer.kernels.parameters import finite, is_whole
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array, Indices, Rows
-    from mercer.kernels.formula import Expr
+    from mercer.engine.formula import Expr
 
 Distances: TypeAlias = "Callable[[Rows, Rows], Array]"
 

@@ -11,9 +11,9 @@ from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
 from mercer._core.params import meant
 from mercer._core.spelling import spelled
+from mercer.engine.formula import Expr, Opaque, Pair
 from mercer.kernels.bandwidth import check_width, width_from
 from mercer.kernels.evaluate import check_rows, values
-from mercer.kernels.formula import Expr, Opaque, Pair
 from mercer.kernels.parameters import constructor_names, is_rule, plain, same
 from mercer.kernels.rows import as_given, as_rows, in_one_dtype, stacked
 from mercer.kernels.slopes import slope
@@ -74,7 +74,7 @@ class Kernel:
     def formula(self) -> Expr | None:
         """The kernel as a formula of distances and dot products; None where it has none.
 
-        Parts of it that have none are leaves, `mercer.kernels.formula.Opaque`.
+        Parts of it that have none are leaves, `mercer.engine.formula.Opaque`.
         """
         return None
 

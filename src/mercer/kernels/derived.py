@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from mercer._core.errors import KernelError
+from mercer.engine.formula import Expr, On, Unit
 from mercer.kernels.algebra import Combined, bracketed
-from mercer.kernels.formula import Expr, On, Unit
 from mercer.kernels.rows import picked, positions
 
 if TYPE_CHECKING:

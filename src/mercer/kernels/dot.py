@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mercer._core.errors import KernelError
+from mercer.engine.formula import Affine, Expr, Pair, Pow, Tanh, Unit
 from mercer.kernels.base import Kernel
-from mercer.kernels.formula import Affine, Expr, Pair, Pow, Tanh, Unit
 from mercer.kernels.parameters import finite, number
 
 if TYPE_CHECKING:

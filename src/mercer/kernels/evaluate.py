@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError
+from mercer.engine import formula as f
 from mercer.engine.pairwise import (
     SQUARABLE,
     chi2_distances,
@@ -19,7 +20,6 @@ from mercer.engine.pairwise import (
     scaled_squared_distances,
     squared_norms,
 )
-from mercer.kernels import formula as f
 from mercer.kernels.matern import matern
 from mercer.kernels.rows import picked
 from mercer.kernels.scaled import Scaled, divided_rows, in_range, unit_rows

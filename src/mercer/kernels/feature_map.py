@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._core.errors import InputError
-from mercer.kernels import formula as f
+from mercer.engine import formula as f
 from mercer.kernels.map_algebra import ComposedMap, ProductMap, ScaledMap, SumMap, UnitMap
 from mercer.kernels.map_base import FeatureMap, check_not_negative, check_whole
 from mercer.kernels.monomials import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mercer.engine.formula import Affine, Exp, Expr, Pair
 from mercer.kernels.base import Kernel
-from mercer.kernels.formula import Affine, Exp, Expr, Pair
 from mercer.kernels.parameters import positive
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer.engine import formula as f
 from mercer.engine.pairwise import (
     dense,
     lengths,
@@ -15,7 +16,6 @@ from mercer.engine.pairwise import (
     weighted_differences,
     weighted_signs,
 )
-from mercer.kernels import formula as f
 from mercer.kernels.evaluate import (
     DOT,
     inverse_lengths,

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from mercer._core.errors import KernelError
-from mercer.kernels import formula as f
+from mercer.engine import formula as f
 from mercer.kernels.rows import positions
 
 if TYPE_CHECKING:

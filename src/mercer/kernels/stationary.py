@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.kernels import formula
+from mercer.engine import formula
+from mercer.engine.formula import Affine, Exp, Expr, Pair, Pow
 from mercer.kernels.base import Kernel
-from mercer.kernels.formula import Affine, Exp, Expr, Pair, Pow
 from mercer.kernels.parameters import is_rule, number, positive
 
 if TYPE_CHECKING:

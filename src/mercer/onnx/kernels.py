@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer.engine import formula as f
 from mercer.kernels import Custom, GaussianProcess
-from mercer.kernels import formula as f
 from mercer.kernels.evaluate import DOT, inverse_lengths, values
 from mercer.kernels.rows import positions
 from mercer.kernels.scaled import unit_rows as stored_unit_rows

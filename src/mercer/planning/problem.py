@@ -118,11 +118,7 @@ class Problem:
         forms_k: bool = True,
         linear: bool = False,
     ) -> Problem:
-        """Everything that can change a choice, asked of the rows, a resolved kernel and the engine.
-
-        ``forms_k`` is whether entries of K may be made: no approximation was asked for. ``linear``: the rows
-        are their own features, as in PCA itself.
-        """
+        """All that can change a choice; `forms_k` is False for an approximation, `linear` True for PCA."""
         streamed = ownership is Ownership.STREAMED
         # Rows of batches that are not loaded are read once, for an explicit map: no entry of K is made.
         forms_k = forms_k and not linear and (not streamed or data.rows.random_access)

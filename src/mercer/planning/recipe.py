@@ -239,9 +239,9 @@ class Plan:
 
     def __str__(self) -> str:
         how = repr(self.solver if self.approximation is None else self.approximation)
-        lines = [
-            f"{self.route} route, {how}, {self._matrix_text()}, at most {format_bytes(self.n_bytes)}"
-        ]
+        where = "" if self.engine == Plan.engine else f" by {self.engine}"
+        matrix = f"{self._matrix_text()}{where}"
+        lines = [f"{self.route} route, {how}, {matrix}, at most {format_bytes(self.n_bytes)}"]
         if self.n_products is not None and self.seconds is not None:
             many = self.n_products != 1
             what = f"product{'s' if many else ''}"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.engine.formula import Affine, Exp, Expr, Matern, Pair, Pow
 from mercer.kernels.evaluate import values as evaluated
-from mercer.kernels.formula import Affine, Exp, Expr, Matern, Pair, Pow
 from mercer.kernels.matern import inverse_matern
 
 if TYPE_CHECKING:

@@ -4,17 +4,17 @@ Leaves are quantities of a pair, nodes are functions of them. NumPy tiles, deriv
 ONNX graphs each walk this tree once (`mercer.kernels.evaluate`, `slopes`, `mercer.onnx.kernels`,
 `mercer.diagnostics.rounding`), and what is asked of a kernel (is it shift-invariant? does it need dense
 rows?) is read off it. A new kernel is a class with a constructor and a formula.
+
+It lives below the kernels: an engine that has no NumPy walks the same tree (`TileKernel.tree`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from mercer.kernels.base import Kernel
 
 _SHOWN = {"sqdist": "‖x - x'‖²", "dot": "x·x'", "l1": "‖x - x'‖₁", "chi2": "χ²(x, x')"}
 
@@ -45,7 +45,7 @@ class Expr:
         return any(isinstance(e, Pair) and e.kind in kinds for e in self.walk())
 
     @property
-    def opaque(self) -> list[Kernel]:
+    def opaque(self) -> list[Any]:
         """The kernels in it that have no formula."""
         return [e.kernel for e in self.walk() if isinstance(e, Opaque)]
 
@@ -220,7 +220,7 @@ class Opaque(Expr):
 
     shown: ClassVar[str] = "{kernel!r}"
 
-    kernel: Kernel
+    kernel: Any  # a `mercer.kernels.Kernel`, which lives above
 
 
 def _trend(expr: Expr) -> int | None:  # noqa: PLR0911  (a case, an answer)

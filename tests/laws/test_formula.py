@@ -10,7 +10,7 @@ from markets.exact import squares
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer import KernelPCA
 from mercer.engine.formula import Add, Affine, Exp, Mul, Opaque, Pair, Pow, Unit
-from mercer.errors import KernelError, ModelFileError
+from mercer.errors import IndefiniteKernelWarning, KernelError, ModelFileError
 from mercer.kernels import (
     RBF,
     Chi2,
@@ -145,6 +145,9 @@ def test_a_file_knows_kernels_with_a_formula_and_no_others(cloud, tmp_path):
         def tile(self, x, y):
             return 2.0 * super().tile(x, y)
 
+        def tile_diag(self, x):
+            return 2.0 * super().tile_diag(x)
+
     class Linear(Kernel):  # the name of another
         def formula(self):
             return Pow(Pair("dot"), 3)
@@ -208,6 +211,85 @@ def test_a_class_of_its_own_needs_no_formula(cloud):
     np.testing.assert_allclose((kernel + 1.0)(cloud), RBF(0.3)(cloud) + 1.0, rtol=1e-12)
     with pytest.raises(KernelError, match="no derivative"):
         kernel.tile_slope(cloud, cloud, np.ones((len(cloud), len(cloud))))
+
+
+class Squared(Linear):
+    """(x·x')², which is not linear any more."""
+
+    def tile(self, x, y):
+        return super().tile(x, y) ** 2
+
+    def tile_diag(self, x):
+        return super().tile_diag(x) ** 2
+
+
+class Formula(Squared):
+    """x·x' + 1, whatever the tiles of the class above are."""
+
+    def formula(self):
+        return Affine(Pair("dot"), 1.0, 1.0)
+
+
+class Difference(RBF):
+    """Not positive semi-definite, though the class above is."""
+
+    def formula(self):
+        return Add(super().formula(), Affine(Pair("dot"), -1.0))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "same"), [(Squared(), Polynomial(2, 1.0, 0.0)), (Formula(), Polynomial(1))]
+)
+def test_a_class_that_changes_the_function_is_that_function(kernel, same, cloud):
+    assert Linear().is_linear
+    assert not kernel.is_linear
+    np.testing.assert_allclose(kernel(cloud), same(cloud), rtol=1e-12)
+    found, wanted = (KernelPCA(3, kernel=each).fit(cloud).eigenvalues_ for each in (kernel, same))
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+def test_what_is_proved_of_a_class_is_not_proved_of_another_function(cloud):
+    assert [kernel.why_valid() for kernel in (Squared(), Formula(), Difference(0.5))] == [None] * 3
+    assert (Squared() + RBF(1.0)).why_valid() is None
+    with pytest.warns(IndefiniteKernelWarning):
+        KernelPCA(2, kernel=Difference(0.5)).fit(cloud)
+
+
+IMPOSSIBLE = [
+    RBF([1.0, 2.0]),
+    RBF(10**400),
+    RBF(sigma="a"),
+    RBF(sigma=0.0),
+    RBF(sigma=1e-200),
+    RBF(sigma=1e200),
+    Laplacian([]),
+    Matern(None),
+    Matern("a"),
+    Matern(1.5, [1.0, 2.0]),
+    RationalQuadratic(0.0),
+    RationalQuadratic("a"),
+    Polynomial(None),
+    Polynomial("a"),
+    Polynomial(2, 1.0, None),
+    Sigmoid(1.0, None),
+    Chi2("a"),
+    RBF(1.0).on(5),
+    RBF(1.0).on(None),
+    RBF(1.0) ** "a",
+    RBF(1.0) ** None,
+    Linear() + 2.0 * Matern(None),
+]
+
+
+@pytest.mark.parametrize("kernel", IMPOSSIBLE, ids=repr)
+def test_parameters_that_no_formula_has_are_told_wherever_it_is_asked_for(kernel, histograms):
+    model = KernelPCA(2, kernel=kernel)
+    for ask in (model.fit, model.plan, kernel, kernel.diag):
+        with pytest.raises(KernelError):
+            ask(histograms)
+    with pytest.raises(KernelError):
+        kernel.shape()
+    assert not model.__sklearn_tags__().input_tags.positive_only
 
 
 def test_a_kernel_without_either_says_so(cloud):

@@ -163,6 +163,14 @@ def test_lengths_whose_squares_are_out_of_range(kind, length_scale, cloud):
     np.testing.assert_allclose(kind(length_scale)(cloud * length_scale), wanted, rtol=1e-9)
 
 
+@pytest.mark.parametrize("length_scale", [1e-200, 1e200])
+@pytest.mark.parametrize("kind", [lambda l: Matern(1.5, l), lambda l: RationalQuadratic(2.0, l)])
+def test_a_fit_does_not_depend_on_the_unit_of_the_rows(kind, length_scale, cloud):
+    wanted = KernelPCA(3, kernel=kind(1.0)).fit(cloud).eigenvalues_
+    found = KernelPCA(3, kernel=kind(length_scale)).fit(cloud * length_scale).eigenvalues_
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
 def test_clusters_far_from_the_centre_of_all_keep_their_distances():
     """Tiles of rows made ready about one centre, in which a cluster lies a million of its widths away."""
     rng = np.random.default_rng(0)

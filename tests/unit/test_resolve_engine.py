@@ -6,10 +6,10 @@ from sklearn.base import clone
 
 from markets.engines import DenseEngine
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, load
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, ParameterError
 from mercer.engine.base import Facts
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.resolve import resolve_engine
+from mercer.engine.resolve import on_threads, resolve_engine
 from mercer.kernels import RBF
 from mercer.planning import krylov, plan, problem
 
@@ -39,6 +39,29 @@ def test_an_engine_is_taken_as_it_is():
     engine = NumpyEngine(3)
     assert resolve_engine(engine) is engine
     assert engine.facts().lanes == 3
+
+
+class Two(NumpyEngine):
+    """An engine of a user's own, with a constructor of its own."""
+
+    def __init__(self):
+        super().__init__(2)
+
+
+def test_a_subclass_runs_on_the_threads_of_the_plan():
+    found = KernelPCA(2, engine=Two(), random_state=0).fit(X)
+    assert found.plan_.n_threads == 1
+    assert isinstance(on_threads(Two(), 1), Two)
+    assert on_threads(Two(), 1).lanes == 1
+    np.testing.assert_array_equal(
+        found.eigenvalues_, KernelPCA(2, random_state=0).fit(X).eigenvalues_
+    )
+
+
+@pytest.mark.parametrize("n_threads", [0, -1, "2", 1.5, True])
+def test_threads_are_counted(n_threads):
+    with pytest.raises(ParameterError, match="n_threads must be"):
+        NumpyEngine(n_threads)
 
 
 @pytest.mark.parametrize("name", ["cuda", "torch:cpu", "torch", "dask", "native"])

@@ -24,7 +24,7 @@ from mercer.estimators.base import Projector
 from mercer.estimators.door import check_kernel_rows
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.validation import as_generator
-from mercer.kernels import Linear, as_kernel
+from mercer.kernels import as_kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -305,7 +305,7 @@ def _by_permutation(
         msg = "Columns are shuffled, and sparse rows came. Use X.toarray(), or method='gap'."
         raise InputError(msg)
     x = np.asarray(rows)
-    if isinstance(kernel, Linear):
+    if kernel.is_linear:
         k, values, limits = linear_against_chance(x, quantile=quantile, repeats=repeats, rng=rng)
     else:
         k, values, limits = against_chance(kernel, x, quantile=quantile, repeats=repeats, rng=rng)

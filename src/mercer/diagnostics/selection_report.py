@@ -15,7 +15,6 @@ from mercer.diagnostics.selection_grid import shown
 from mercer.diagnostics.selection_trial import BACK_ROWS
 from mercer.diagnostics.selection_weights import standard_error
 from mercer.estimators.validation import users_level
-from mercer.kernels import Linear
 
 if TYPE_CHECKING:
     from mercer._core.types import Flags
@@ -259,7 +258,8 @@ def _first_place(best: Outcome, row: dict[str, Any], equal: int, *, judged: bool
 def _way_back(best: Outcome, court: Court) -> list[str]:
     """The error is also that of the pre-image, which does not learn from all rows."""
     most = max(len(train) for train, _ in court.folds)
-    if len(best.plain) == 0 or isinstance(best.resolved, Linear) or most <= BACK_ROWS:
+    linear = best.resolved is not None and best.resolved.is_linear
+    if len(best.plain) == 0 or linear or most <= BACK_ROWS:
         return []
     return [
         f"the way back is learnt from {BACK_ROWS} rows of the {most} of a fold, alike for all kernels but "

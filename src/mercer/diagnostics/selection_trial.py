@@ -32,7 +32,6 @@ from mercer.diagnostics.selection_court import (
 from mercer.diagnostics.selection_weights import refuse_weights, whole
 from mercer.diagnostics.symptoms import symptoms_on
 from mercer.engine.pairwise import squared_norms
-from mercer.kernels import Linear
 from mercer.preimage import Exact, Ridge
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ def _finished(
 
 def _returned(candidate: Candidate, court: Court) -> Outcome:
     """Squared errors in input space of perturbed rows, of rows as they are, and of the mean."""
-    linear = isinstance(candidate.kernel, Linear)
+    linear = candidate.kernel.is_linear
     method = Exact() if linear else Ridge(max_rows=BACK_ROWS)
     models, losses, plain, of_mean = [], [], [], []
     for fold, (train, test) in enumerate(court.folds):

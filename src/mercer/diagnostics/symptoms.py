@@ -13,7 +13,7 @@ from mercer._core.spelling import spelled
 from mercer.data.rows import take_rows
 from mercer.estimators.door import check_kernel_rows, training_rows
 from mercer.estimators.validation import as_generator, check_weights
-from mercer.kernels import Linear, as_kernel
+from mercer.kernels import as_kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
@@ -156,7 +156,7 @@ def _alone(K: Array, kernel: Kernel) -> Symptom | None:
 def _alike(K: Array, kernel: Kernel) -> Symptom | None:
     """All values are alike. A linear kernel is linear anyway, wherever the origin may be."""
     total = float(np.trace(K))
-    if isinstance(kernel, Linear) or total <= 0:
+    if kernel.is_linear or total <= 0:
         return None
     left = max(total - float(K.sum()) / len(K), 0.0) / total
     if left >= ALIKE:

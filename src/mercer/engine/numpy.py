@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from mercer._core.errors import ParameterError
 from mercer._core.memory import available_bytes
 from mercer.data.rows import RowSource, row_slices, take_rows
 from mercer.engine.base import FLOAT32, Engine, Facts, Mergeable, TileStore
@@ -111,6 +113,12 @@ class NumpyEngine(Engine[HostRows]):
     """
 
     n_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        n = self.n_threads
+        if n is not None and (isinstance(n, bool) or not isinstance(n, Integral) or n < 1):
+            msg = f"n_threads must be a whole number of at least 1 or None; got {n!r}."
+            raise ParameterError(msg)
 
     @property
     def lanes(self) -> int:

@@ -135,7 +135,7 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
     kink at zero shows. Pairs that are near beside their distances from the centre are therefore
     subtracted first.
     """
-    if isinstance(x, ShiftedRows) and _too_blurred(x, y, scale**2):
+    if isinstance(x, ShiftedRows) and _too_blurred(x, y, scale * scale):
         return _by_differences(x, y, scale)
     with np.errstate(over="ignore", invalid="ignore"):  # seen below
         tile = _expanded(x, y, 1.0, np.inf)

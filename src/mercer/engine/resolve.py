@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, nearest
@@ -48,7 +48,11 @@ def engine_facts(engine: Any) -> Facts:
 
 def on_threads(engine: Engine[Any], n_threads: int) -> Engine[Any]:
     """The engine with the threads of a plan; one that is not made of threads as it is."""
-    return replace(engine, n_threads=n_threads) if isinstance(engine, NumpyEngine) else engine
+    if not isinstance(engine, NumpyEngine):
+        return engine
+    found = copy(engine)  # a class of a user's own may have another constructor
+    object.__setattr__(found, "n_threads", n_threads)
+    return found
 
 
 def require_runs(facts: Facts, kernel: Any) -> None:

@@ -209,4 +209,5 @@ def _blur(low: Array, high: Array, centre: Array, dtype: np.dtype[Any]) -> float
     """
     low, high = np.where(centre < 0, -high, low), np.where(centre < 0, -low, high)
     exact = (low >= 0.5 * np.abs(centre)) & (high <= 2.0 * np.abs(centre))
-    return float(np.finfo(dtype).eps * np.linalg.norm(np.where(exact, 0.0, centre)))
+    with np.errstate(over="ignore"):  # infinite: no distance is then taken of shifted rows
+        return float(np.finfo(dtype).eps * np.linalg.norm(np.where(exact, 0.0, centre)))

@@ -29,7 +29,7 @@ from mercer.estimators.validation import (
     refuse_lopsided,
     users_level,
 )
-from mercer.kernels import Linear, as_kernel
+from mercer.kernels import as_kernel
 from mercer.kernels.rows import as_given
 from mercer.model import Plan, Problem, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mercer.kernels import Kernel
     from mercer.preimage import Preimage
 
-# A fit of fewer rows is over before anybody wonders; of more, its time is worth a second's forecast.
+# A fit of fewer rows is over in seconds; of more, its time is worth a second's forecast.
 LONG_ROWS = 30_000
 LONG_SECONDS = 60.0
 
@@ -119,7 +119,7 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
         chosen = plan_approximation(problem, approximation)
     else:
         # The rows themselves are centred and multiplied there, on the cheaper side.
-        choose = plan_linear if isinstance(kernel, Linear) else plan
+        choose = plan_linear if kernel.is_linear else plan
         chosen = choose(problem, model.solver)
     if method is not None:
         chosen = planned_preimage(method, chosen, problem, data, kernel)
@@ -158,7 +158,7 @@ def _suited(
 
 def _forms_matrix(chosen: Plan, kernel: Kernel) -> bool:
     """Whether kernel values are centred that were rounded before; rows and explicit maps are not such."""
-    return chosen.route != "primal" and not isinstance(kernel, Linear)
+    return chosen.route != "primal" and not kernel.is_linear
 
 
 def _require_rank(approximation: Approximation, asked: int | float | None, n: int) -> None:
@@ -172,7 +172,7 @@ def _require_rank(approximation: Approximation, asked: int | float | None, n: in
 
 
 def warn_if_long(request: FitRequest) -> None:
-    """Exact unless asked otherwise; but whoever waits for long should know of the other way."""
+    """Warn of a long exact fit: an approximation is never chosen unasked, but may be worth knowing of."""
     if request.plan.route != "dual" or request.plan.approximation or request.data.n < LONG_ROWS:
         return
     seconds = replace(request, preimage=None).forecast().seconds
@@ -186,7 +186,7 @@ def warn_if_long(request: FitRequest) -> None:
 
 
 def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[Watch]:
-    """Whoever looks on: the terminal, scikit-learn's callbacks, a checkpoint."""
+    """The observers of a fit: the terminal, scikit-learn's callbacks, a checkpoint."""
     checkpoint = model.checkpoint
     if checkpoint is not None and not request.can_resume:
         msg = (

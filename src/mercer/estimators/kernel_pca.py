@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.data.training import TrainingData
+    from mercer.engine.base import Engine
     from mercer.estimators.fit_request import FitRequest
 
 
@@ -174,11 +175,15 @@ class KernelPCA(Inverse):
             return fit_request(self, X, sample_weight, facts).forecast()
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        facts = engine_facts(self.engine)
+        engine = resolve_engine(self.engine)
+        facts = engine.facts()
         with lanes(facts.lanes):
-            return self._fitted_to(X, sample_weight, fit_request(self, X, sample_weight, facts))
+            request = fit_request(self, X, sample_weight, facts)
+            return self._fitted_to(X, sample_weight, request, engine)
 
-    def _fitted_to(self, X: Any, sample_weight: Any, request: FitRequest) -> Fit:
+    def _fitted_to(
+        self, X: Any, sample_weight: Any, request: FitRequest, engine: Engine[Any]
+    ) -> Fit:
         method = request.preimage
         kernel, data = request.kernel, request.data
         data = loaded(data) if request.ownership is Ownership.LOADED else data
@@ -187,7 +192,7 @@ class KernelPCA(Inverse):
             given = data.n if data.kept is None else len(sample_weight)
             handed = handed_over(method, data, given)
         warn_if_long(request)
-        fit, rows = self._fitted_as_planned(request, data)
+        fit, rows = self._fitted_as_planned(request, data, engine)
         back = None
         if method is not None:
             back = way_back(
@@ -212,7 +217,9 @@ class KernelPCA(Inverse):
             del self.preimage_
         return fit
 
-    def _fitted_as_planned(self, request: FitRequest, data: TrainingData) -> tuple[Fit, Rows]:
+    def _fitted_as_planned(
+        self, request: FitRequest, data: TrainingData, engine: Engine[Any]
+    ) -> tuple[Fit, Rows]:
         """The fit on the engine, with the threads of the plan; and the rows that the model may keep."""
         rows = data.rows
         with watching_request(self, request) as watch:
@@ -224,7 +231,7 @@ class KernelPCA(Inverse):
                 rng=request.rng,
                 weights=data.weights,
                 watch=watch,
-                engine=on_threads(resolve_engine(self.engine), request.plan.n_threads),
+                engine=on_threads(engine, request.plan.n_threads),
             )
         if request.ownership is Ownership.BORROWED:
             rows = rows.copy() if fit.keeps_points or request.preimage is not None else rows

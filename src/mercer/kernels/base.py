@@ -11,7 +11,7 @@ from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
 from mercer._core.params import meant
 from mercer._core.spelling import spelled
-from mercer.engine.formula import Expr, Opaque
+from mercer.engine.formula import Expr, Opaque, Pair
 from mercer.kernels.bandwidth import check_width, width_from
 from mercer.kernels.evaluate import check_rows, values
 from mercer.kernels.parameters import constructor_names, is_rule, plain, same
@@ -52,13 +52,22 @@ class Kernel:
         super().__init_subclass__(**options)
         spelled(cls)
         own = vars(cls)
+        if not {"formula", "tile", "tile_diag"}.isdisjoint(own) and "why_valid" not in own:
+            # Another function than that of the class above, of which nothing is proved.
+            cls.proof = own.get("proof")
+            if cls.proof is None:
+                cls.why_valid = Kernel.why_valid  # type: ignore[method-assign]
         if "formula" in own:
             cls._inherited = own["formula"]
+            for name in {"tile", "tile_diag"}.difference(
+                own
+            ):  # those of the class above are of its function
+                setattr(cls, name, vars(Kernel)[name])
             held = FORMULAS.setdefault(cls.__name__, cls)
             if not held.__module__.startswith("mercer."):  # a name of mercer's own stays that
                 FORMULAS[cls.__name__] = cls
         elif "tile" in own or "tile_diag" in own:
-            # Another function than that of the class above, which `super().tile` still computes.
+            # What `super().tile` computes is the formula of the class above.
             cls.formula = Kernel.formula  # type: ignore[method-assign]
 
     # ── mathematics on one tile ─────────────────────────────────────────────
@@ -76,7 +85,8 @@ class Kernel:
         return self.formula() or Opaque(self)
 
     def shape(self) -> Expr:
-        """The tree, with 1 for every width that still waits for data."""
+        """The tree, with 1 for every width that still waits for data; raises on impossible parameters."""
+        self.check_parameters()
         return self._assumed().tree() if self.is_data_dependent else self.tree()
 
     def _assumed(self) -> Kernel:
@@ -232,6 +242,11 @@ class Kernel:
     def is_precomputed(self) -> bool:
         """Whether the rows are kernel values already."""
         return False
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is x·x' itself: kernel PCA with it is PCA of the rows."""
+        return self.formula_known and self.shape() == Pair("dot")
 
     @property
     def formula_known(self) -> bool:

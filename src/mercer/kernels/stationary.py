@@ -51,6 +51,12 @@ class RBF(Kernel):
         super().check_parameters()
         if self.sigma is not None:
             positive("sigma", self.sigma, kernel="RBF")
+            if not 1e-154 < self.sigma < 1e154:
+                msg = (
+                    f"RBF(sigma={self.sigma!r}): gamma = 1/(2 sigma²) is out of the range of float64. Scale "
+                    "the columns (StandardScaler), and sigma with them."
+                )
+                raise KernelError(msg)
             if self.gamma != "median":
                 msg = (
                     f"RBF takes gamma or sigma, but gamma={self.gamma!r} and sigma={self.sigma!r} came. "

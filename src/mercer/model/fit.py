@@ -9,7 +9,6 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer._core.watch import BLIND
 from mercer.data.rows import RowSource, take_rows
-from mercer.kernels import Linear
 from mercer.model.approximate import fit_approximation
 from mercer.model.dual import fit_dual
 from mercer.model.linear import fit_features, fit_linear_pca, require_different
@@ -44,7 +43,7 @@ def fit_kernel_pca(
         return fit_approximation(
             kernel, x, asked, plan=plan, rng=rng, weights=weights, watch=watch, engine=engine
         )
-    if isinstance(kernel, Linear) and not isinstance(x, RowSource):
+    if kernel.is_linear and not isinstance(x, RowSource):
         # The rows themselves can be centred, on either side: exact also far from the origin.
         return fit_linear_pca(x, asked, plan=plan, rng=rng, weights=weights)
     if plan.route == "primal":

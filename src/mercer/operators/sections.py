@@ -27,7 +27,7 @@ class Sections(Protocol):
 
     @property
     def width(self) -> int:
-        """M."""
+        """The number of sections, m."""
         ...
 
     @property

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mercer.planning.problem import Problem
     from mercer.solvers import Lapack
 
-FLOAT, SINGLE = 8, 4  # vectors and small problems are float64 on every route, sketches float32
+FLOAT, SINGLE = 8, 4  # vectors and small problems are float64 on every route, rough tiles float32
 TILES_A_THREAD = 3  # a tile, one temporary of its size, and the rows it is made of
 # Sections of one slice of rows: large enough for the product to run at speed, small beside the model.
 SLICE_BYTES = 32 * 2**20
@@ -86,7 +86,7 @@ def roomy_tiles(problem: Problem) -> bool:
 
 def tile_width(problem: Problem, itemsize: int) -> int:
     """The width of tiles of `itemsize` bytes an entry."""
-    return square_tiling(
+    width = square_tiling(
         problem.n,
         itemsize=itemsize,
         budget_bytes=tiles_budget(problem),
@@ -94,6 +94,8 @@ def tile_width(problem: Problem, itemsize: int) -> int:
         d=0 if problem.precomputed else problem.d,
         cache_bytes=problem.cache_bytes,
     ).width
+    # Tiles on the diagonal are made whole: in narrow ones few pairs are computed twice.
+    return min(width, max(16, -(-problem.n // 8))) if problem.costly else width
 
 
 def fastest_width(problem: Problem) -> int:
@@ -122,14 +124,14 @@ def live_tiles_bytes(problem: Problem) -> int:
     )
 
 
-def rows_bytes(problem: Problem, *, sketch: bool = False) -> int:
-    """The model's own rows, and those made ready for tiles: once in float64, once for a sketch."""
+def rows_bytes(problem: Problem, *, rough: bool = False) -> int:
+    """The model's own rows, and those made ready for tiles: once in float64, once for rough products."""
     if problem.precomputed:
         return problem.rows_bytes
     if not problem.dense:  # float32 rows are made float64 for the proof; slices are copies
         return 3 * problem.rows_bytes
-    ready = ready_rows_bytes(problem, SINGLE if sketch else problem.itemsize)
-    ready += ready_rows_bytes(problem, FLOAT) if sketch else 0
+    ready = ready_rows_bytes(problem, SINGLE if rough else problem.itemsize)
+    ready += ready_rows_bytes(problem, FLOAT) if rough else 0
     return problem.rows_bytes + problem.reading_bytes + ready
 
 

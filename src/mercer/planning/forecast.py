@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SPENT = 0.25
 PASSES = 4  # over the rows, to choose landmarks in a few rounds and to take the moments
 SLOW_ROWS = 24  # of a user's function, which may take a millisecond for a pair
-PROOFS = 1  # products with the operator itself after those with a sketch
+PROOFS = 1  # products with the operator itself after rough ones
 
 
 def forecast(plan: Plan, kernel: Kernel, x: Rows, k: int) -> Plan:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FEW_BLOCKS = 5  # that a basis should hold between restarts
 SHARE_COMPONENTS = 64  # to plan with, when a share of the variance leaves their number open
-HALF_TOL = 5e-7  # what iterating on a float32 sketch reaches; below, each digit would cost a pass
+HALF_TOL = 5e-7  # what iterating on float32 tiles reaches; below, each digit would cost a pass
 ONCE = (
     "each tile is made once, in float64, and held rounded, which halves the memory traffic of a product; "
     "rows in float64 show what the rounding adds to residuals"
@@ -67,12 +67,12 @@ def krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = T
 def _on_threads(problem: Problem, solver: Solver, reason: str, *, hold: bool) -> Plan:
     """The same on a given number of threads."""
     n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.is_share else problem.n)
-    sketch = hold and _sketches(problem, solver)
+    rough = hold and _uses_rough(problem, solver)
     # K may fit whole or not, but residuals are to be true; those of exact passes too, which hold nothing.
     if problem.is_double or not hold:
         problem = replace(problem, itemsize=FLOAT)
-    fixed = rows_bytes(problem, sketch=sketch) + live_tiles_bytes(problem)
-    ready = ready_rows_bytes(problem, FLOAT) if sketch else 0
+    fixed = rows_bytes(problem, rough=rough) + live_tiles_bytes(problem)
+    ready = ready_rows_bytes(problem, FLOAT) if rough else 0
     asked, (solver, basis, reasons) = solver, fit_basis(problem, solver, k, fixed)
     sliced = ready > 0 and (bool(reasons) or fixed + basis > problem.budget_bytes)
     if sliced:  # rather slices of rows, made ready again, than a short basis
@@ -86,7 +86,7 @@ def _on_threads(problem: Problem, solver: Solver, reason: str, *, hold: bool) ->
     else:
         free = problem.budget_bytes - fixed - basis
         tiles, saved = _kept_tiles(problem, free, hold=hold), 0
-        if sketch:
+        if rough:
             tiles, saved = _rounded_tiles(problem, free, sliced=sliced)
             reasons = (*reasons, ONCE if tiles.share == 1.0 else TWICE)
         fixed -= saved
@@ -148,7 +148,7 @@ def _grown(found: Plan, problem: Problem, fixed: int, basis: int, *, held: int) 
     return replace(found, n_bytes=n_bytes, lapack_fits=fits, most_components=most)
 
 
-def _sketches(problem: Problem, solver: Solver) -> bool:
+def _uses_rough(problem: Problem, solver: Solver) -> bool:
     """Whether products iterate on float32 tiles, to be proved in float64."""
     if problem.precomputed or problem.n <= SMALL_ROWS or not isinstance(solver, BlockKrylov):
         return False

@@ -11,7 +11,6 @@ import numpy as np
 from mercer.data.rows import take_rows
 from mercer.engine.base import FLOAT32
 from mercer.engine.tiles import CACHE_BYTES
-from mercer.kernels import Linear
 
 if TYPE_CHECKING:
     from mercer._core.types import Indices, Rows
@@ -46,7 +45,7 @@ class Ownership(Enum):
     BORROWED = (
         "borrowed"  # the caller's: a model that keeps them copies them when its tiles are gone
     )
-    COPIED = "copied"  # our own copy, made before the fit: somebody might write into them
+    COPIED = "copied"  # our own copy, made before the fit: a user's function might write into them
     LOADED = "loaded"  # read from a source into memory
     STREAMED = "streamed"  # they stay in their source, and are read slice by slice
 
@@ -54,7 +53,7 @@ class Ownership(Enum):
     def of(
         cls, data: TrainingData, kernel: Kernel, *, exact: bool, copied: bool, budget: int
     ) -> Ownership:
-        """Decided once. An exact model keeps its rows, and the caller may change his."""
+        """Decided once. An exact model keeps its rows, and the caller may change theirs."""
         if not data.in_memory:
             return cls.LOADED if exact and _loads(kernel, data, budget) else cls.STREAMED
         if copied:
@@ -74,7 +73,7 @@ def _loads(kernel: Kernel, data: TrainingData, budget: int) -> bool:
     what becomes of the file. And it has to where slices can't be had in any order (batches), or where
     the rows themselves are the dual problem (a linear kernel with more columns than rows).
     """
-    wide = isinstance(kernel, Linear) and data.d >= data.n
+    wide = kernel.is_linear and data.d >= data.n
     small = data.n_bytes <= OWN_SHARE * budget
     streams = kernel.map_dimension(data.d) is not None and not wide
     return small or wide or not (data.rows.random_access or streams)
@@ -171,8 +170,9 @@ class Problem:
     def is_double(self) -> bool:
         """Whether entries are made in float64, whatever the rows are.
 
-        Where float32 can't hold them, where the engine has none, and of few rows, which no sketch is proved
-        for: the eigenvalues of a wide kernel are far below its entries, and drown in their rounding.
+        Where float32 can't hold them, where the engine has none, and of few rows, which are not
+        multiplied roughly and proved: the eigenvalues of a wide kernel are far below its entries, and drown
+        in their rounding.
         """
         return not self.precomputed and (self.n <= SMALL_ROWS or not self.is_single)
 

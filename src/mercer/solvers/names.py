@@ -13,7 +13,9 @@ def named_solver(solver: str | Solver) -> Solver | None:
     """A solver, or the one behind a name or a call such as ``krylov(tol=1e-8)``; None for ``"auto"``."""
     if isinstance(solver, Solver):
         solver.check()
-        return copy(solver)  # the plan is a record: the caller may turn his solver's knobs later
+        return copy(
+            solver
+        )  # the plan is a record: the caller may change the solver's parameters later
     if isinstance(solver, str):
         if solver == "auto":
             return None

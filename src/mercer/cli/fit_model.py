@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
-from mercer._core.errors import InputError, ParameterError, nearest
+from mercer._core.errors import InputError, ParameterError
 from mercer.approximations import APPROXIMATIONS
 from mercer.cli.option_types import OptionType
 from mercer.engine.resolve import AUTO, ENGINES, resolve_engine
@@ -246,7 +246,4 @@ def _called(text: str, known: dict[str, Any], what: str) -> Any:
     bare = text.strip().lower()
     if bare in known or (what == "solver" and bare == "auto"):
         return bare
-    if "(" not in text:
-        msg = f"--{what} {text} is not known. {nearest(bare, known)}"
-        raise click.UsageError(msg)
     return parse_call(text, known, what=what)

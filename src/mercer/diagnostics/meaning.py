@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
 from mercer._core.floating import steady
+from mercer._core.params import Whole, require
 from mercer._core.spelling import spelled
 from mercer._core.table import Table
 from mercer.engine.moments import ColumnMoments
@@ -126,16 +126,11 @@ class Importance:
         -------
         names : list of str
         """
-        if not _is_whole(count) or count < 0:
-            msg = f"`count` must be a whole number of variables, but {count!r} came. Pass {TOP}."
-            raise InputError(msg)
+        require("count", count, Whole(0))
         return [self.names[l] for l in self._order(component)[:count]]
 
     def _order(self, component: int) -> list[int]:
-        k = self.sizes.shape[1]
-        if not _is_whole(component) or not 0 <= component < k:
-            msg = f"component {component!r} was asked for, but there are {k}, counted from 0 to {k - 1}."
-            raise InputError(msg)
+        require("component", component, Whole(0, self.sizes.shape[1] - 1))
         size = self.sizes[:, component]
         moving = np.argsort(-size, kind="stable")
         return [int(l) for l in moving if size[l] > 0]
@@ -166,10 +161,6 @@ class Importance:
         import html
 
         return f"<pre>{html.escape(str(self))}</pre>"
-
-
-def _is_whole(number: Any) -> bool:
-    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 @spelled

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.params import Constraints, Number, Whole
 from mercer.kernels.base import Kernel
 from mercer.kernels.formula import Add, Affine, Const, Expr, Mul, Pow
-from mercer.kernels.parameters import finite, is_whole
 
 
 def is_number(value: Any) -> bool:
@@ -35,12 +35,10 @@ def operand(value: Any) -> Kernel:
 class Constant(Kernel):
     """c, whatever the points: what ``k + 1.0`` adds."""
 
+    constraints: ClassVar[Constraints] = {"value": Number()}
+
     def __init__(self, value: float = 1.0) -> None:
         self.value = value
-
-    def check_parameters(self) -> None:
-        """The value is finite."""
-        finite("value", self.value, kernel="Constant")
 
     def formula(self) -> Expr:
         return Const(float(self.value))
@@ -105,15 +103,11 @@ class Scale(Combined):
     """c · k."""
 
     proof = "a non-negative multiple of a kernel is a kernel"
+    constraints: ClassVar[Constraints] = {"factor": Number()}
 
     def __init__(self, kernel: Kernel, factor: float) -> None:
         self.kernel = kernel
         self.factor = factor
-
-    def check_parameters(self) -> None:
-        """The factor is finite."""
-        finite("factor", self.factor, kernel="Scale")
-        super().check_parameters()
 
     def formula(self) -> Expr:
         return Affine(self.kernel.tree(), float(self.factor))
@@ -130,17 +124,12 @@ class Power(Combined):
     """k^p."""
 
     proof = "a whole power is a product of kernels (Schur)"
+    # Only then is a power of a kernel a kernel; 2.0 is whole.
+    constraints: ClassVar[Constraints] = {"exponent": Whole(1, floats=True)}
 
     def __init__(self, kernel: Kernel, exponent: int) -> None:
         self.kernel = kernel
         self.exponent = exponent
-
-    def check_parameters(self) -> None:
-        """The exponent is a positive whole number: only then is a power of a kernel a kernel."""
-        if not is_whole(self.exponent):
-            msg = f"k ** p needs a whole p ≥ 1, but p={self.exponent!r} came."
-            raise KernelError(msg)
-        super().check_parameters()
 
     def formula(self) -> Expr:
         return Pow(self.kernel.tree(), int(self.exponent))

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
-from mercer._core.params import meant
+from mercer._core.params import Constraints, meant, require
 from mercer._core.spelling import spelled
 from mercer.kernels.bandwidth import check_width, width_from
 from mercer.kernels.evaluate import check_rows, values
@@ -47,6 +47,8 @@ class Kernel:
     proof: ClassVar[str | None] = None
     # Parameters, each a positive number, that may be a rule to read them off the data.
     rules: ClassVar[tuple[str, ...]] = ()
+    # What the others may be.
+    constraints: ClassVar[Constraints] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -281,8 +283,11 @@ class Kernel:
 
     def check_parameters(self) -> None:
         """Raise a `KernelError` when a parameter has an impossible value."""
+        own = type(self).__name__
+        for name, constraint in self.constraints.items():
+            require(name, getattr(self, name), constraint, of=own, error=KernelError)
         for name in self.rules:
-            check_width(name, getattr(self, name), kernel=type(self).__name__)
+            check_width(name, getattr(self, name), kernel=own)
         for child in self.children:
             child.check_parameters()
 

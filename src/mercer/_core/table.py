@@ -59,7 +59,7 @@ class Table:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Row by row, as plain Python values by name."""
         for i in range(len(self)):
-            yield {name: _plain(column[i]) for name, column in self._columns.items()}
+            yield {name: plain(column[i]) for name, column in self._columns.items()}
 
     def take(self, rows: Any) -> Table:
         """Some of the rows: positions or a mask."""
@@ -124,7 +124,8 @@ def _is_whole_object(value: Any) -> bool:
     return value is None or isinstance(value, (str, list, tuple, dict))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A number of NumPy's as one of Python's."""
     return value.item() if isinstance(value, np.generic) else value
 
 

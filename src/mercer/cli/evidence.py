@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.cli.words import count
+from mercer._core.errors import many
 from mercer.kernels.text import kernel_text
 
 SHOWN = 10  # components in a table for people
@@ -62,7 +62,7 @@ def told(model: Any, *, n: int, d: int) -> str:
     """The evidence for people."""
     inner = projector(model)
     kind = KINDS.get(type(model).__name__, type(model).__name__)
-    lines = [f"{kind} of {count(n, 'row')} x {count(d, 'feature')}"]
+    lines = [f"{kind} of {many(n, 'row')} x {many(d, 'feature')}"]
     lines += [f"kernel      {told_kernel(inner)}", *str(inner.fit_).splitlines()]
     if (back := getattr(inner, "preimage_", None)) is not None:
         quality = "" if back.quality is None else f": {back.quality}"

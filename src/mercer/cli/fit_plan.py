@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
+from mercer._core.errors import many
 from mercer._core.memory import format_bytes
-from mercer.cli.words import count
 from mercer.estimators.detector_parts import chosen_model
 from mercer.stream.batch import stream_bytes
 
@@ -34,7 +34,7 @@ def tell_plan(talk: Talk, model: Any, rows: Any, weights: dict[str, Any]) -> Non
     if isinstance(model, KernelPCADetector) and model.limits == "cross-validation":
         lines.append(f"  and once more for each of {model.folds} stretches of rows held out")
     talk.say("dry run: nothing was fitted, nothing was written")
-    head = f"{model!r} of {count(n, 'row')} x {count(d, 'feature')}"
+    head = f"{model!r} of {many(n, 'row')} x {many(d, 'feature')}"
     talk.tell({**results, "plan": lines}, "\n".join([head, *lines]))
 
 

@@ -11,6 +11,7 @@ from mercer._core.errors import KernelError
 from mercer._core.params import Constraints, Number, Whole
 from mercer.kernels.base import Kernel
 from mercer.kernels.formula import Add, Affine, Const, Expr, Mul, Pow
+from mercer.kernels.parameters import written
 
 
 def is_number(value: Any) -> bool:
@@ -48,7 +49,7 @@ class Constant(Kernel):
         return f"it is the product of two numbers √{self.value:g}" if self.value >= 0 else None
 
     def __repr__(self) -> str:
-        return f"{self.value!r}"
+        return written(self.value)
 
 
 class Combined(Kernel):
@@ -84,7 +85,13 @@ class Sum(_Binary):
         return Add(self.left.tree(), self.right.tree())
 
     def __repr__(self) -> str:
-        return f"{self.left!r} + {self.right!r}"
+        left, right, sign = self.left, self.right, "+"
+        if isinstance(right, Scale) and written(right.factor) == "-1.0":  # which a - b reads as
+            right, sign = right.kernel, "-"
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return f"{closed(left)} {sign} {closed(right)}"  # 1 + 2 would read as 3
+        # Signs of one rank read from left to right: a + (b + c) needs its bracket.
+        return f"{left!r} {sign} {closed(right) if isinstance(right, Sum) else repr(right)}"
 
 
 class Product(_Binary):
@@ -96,7 +103,7 @@ class Product(_Binary):
         return Mul(self.left.tree(), self.right.tree())
 
     def __repr__(self) -> str:
-        return f"{bracketed(self.left)} * {bracketed(self.right)}"
+        return f"{closed(self.left)} * {closed(self.right)}"
 
 
 class Scale(Combined):
@@ -117,7 +124,7 @@ class Scale(Combined):
         return super().why_valid() if self.factor >= 0 else None
 
     def __repr__(self) -> str:
-        return f"{self.factor!r} * {bracketed(self.kernel)}"
+        return f"{written(self.factor)} * {closed(self.kernel)}"
 
 
 class Power(Combined):
@@ -135,9 +142,11 @@ class Power(Combined):
         return Pow(self.kernel.tree(), int(self.exponent))
 
     def __repr__(self) -> str:
-        return f"{bracketed(self.kernel)} ** {self.exponent!r}"
+        return f"{closed(self.kernel)} ** {written(self.exponent)}"
 
 
-def bracketed(kernel: Kernel) -> str:
-    """The kernel's text, in brackets where it would otherwise be read wrongly."""
+def closed(kernel: Kernel) -> str:
+    """As an operand that nothing around it can tear apart; a constant by its name, so that it stays one."""
+    if isinstance(kernel, Constant):
+        return f"Constant({kernel!r})"
     return f"({kernel!r})" if isinstance(kernel, (Sum, Product, Scale, Power)) else repr(kernel)

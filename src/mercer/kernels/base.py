@@ -14,7 +14,7 @@ from mercer._core.spelling import spelled
 from mercer.kernels.bandwidth import check_width, width_from
 from mercer.kernels.evaluate import check_rows, values
 from mercer.kernels.formula import Expr, Opaque
-from mercer.kernels.parameters import constructor_names, is_rule, plain, same
+from mercer.kernels.parameters import constructor_names, is_rule, same, written
 from mercer.kernels.rows import as_given, as_rows, in_one_dtype, stacked
 from mercer.kernels.slopes import slope
 
@@ -369,11 +369,11 @@ class Kernel:
         return _made("Normalised", self)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v!r}" for k, v in self._shown_params().items())
+        shown = ", ".join(f"{k}={written(v)}" for k, v in self._shown_params().items())
         return f"{type(self).__name__}({shown})"
 
     def _shown_params(self) -> dict[str, Any]:
-        return {k: plain(v) for k, v in self.get_params(deep=False).items()}
+        return self.get_params(deep=False)
 
 
 def _made(name: str, *parts: Any, **number: Any) -> Kernel:

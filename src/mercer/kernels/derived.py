@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from mercer._core.errors import KernelError
-from mercer.kernels.algebra import Combined, bracketed
+from mercer.kernels.algebra import Combined, closed
 from mercer.kernels.formula import Expr, On, Unit
+from mercer.kernels.parameters import written
 from mercer.kernels.rows import picked, positions
 
 if TYPE_CHECKING:
@@ -42,13 +42,7 @@ class OnColumns(Combined):
         return On(self.kernel.tree(), tuple(self.columns))
 
     def __repr__(self) -> str:
-        try:
-            columns = positions(self.columns)
-        except (
-            KernelError
-        ):  # a text is wanted of wrong columns too, if only for the message about them
-            columns = self.columns  # type: ignore[assignment]
-        return f"{bracketed(self.kernel)}.on({columns!r})"
+        return f"{closed(self.kernel)}.on({written(self.columns)})"
 
 
 class Normalised(Combined):
@@ -63,4 +57,4 @@ class Normalised(Combined):
         return Unit(self.kernel.tree())
 
     def __repr__(self) -> str:
-        return f"{bracketed(self.kernel)}.normalised()"
+        return f"{closed(self.kernel)}.normalised()"

@@ -35,9 +35,11 @@ def same(a: Any, b: Any) -> bool:
         return False
 
 
-def plain(value: Any) -> Any:
-    """A number of NumPy's as one of Python's."""
-    return value.item() if isinstance(value, np.generic) else value
+def written(value: Any) -> str:
+    """A parameter, as Python would write it: numbers of NumPy's as Python's own, sequences as lists."""
+    if isinstance(value, (list, tuple, range, np.ndarray)):
+        return f"[{', '.join(map(written, value))}]"
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def is_rule(value: Any) -> bool:

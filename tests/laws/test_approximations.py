@@ -19,7 +19,7 @@ from mercer.kernels import RBF, Chi2, Linear, Polynomial, Precomputed, RationalQ
 from mercer.model.lowrank import fit_low_rank
 from mercer.operators import Centred, StoredGram
 from mercer.planning.plan import Problem, plan_approximation
-from mercer.solvers.ritz import ritz_pairs
+from mercer.solvers.refine import ritz_pairs
 
 METHODS = {
     "rpcholesky": RPCholesky,

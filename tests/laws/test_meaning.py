@@ -212,7 +212,7 @@ def test_a_precomputed_kernel_is_refused(x):
 def test_what_is_no_fitted_model_of_these_columns_is_refused(ask, x):
     with pytest.raises(NotFittedError):
         ask(KernelPCA(2), x)
-    with pytest.raises(InputError, match="StandardScaler came"):
+    with pytest.raises(InputError, match="got a StandardScaler"):
         ask(StandardScaler().fit(x), x)
     with pytest.raises(InputError, match=r"mercer\.KernelPCA"):
         ask(DropIn(2).fit(x), x)

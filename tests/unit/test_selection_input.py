@@ -32,7 +32,7 @@ CALLS = {
     "criterion": (lambda: select(X, "rbf", criterion="denoise"), "Did you mean 'denoising'"),
     "criterion and y": (lambda: select(X, "rbf", y=Y, criterion="variance"), "Leave y out"),
     "noise": (lambda: select(X, "rbf", noise=0.0), "share of the spread"),
-    "max_rows": (lambda: select(X, "rbf", max_rows=1), "max_rows=1 came"),
+    "max_rows": (lambda: select(X, "rbf", max_rows=1), "max_rows must be an integer >= 2; got 1"),
     "verbose": (lambda: select(X, "rbf", verbose="yes"), "verbose must be"),
     "sparse": (
         lambda: select(sparse.csr_array(X), "rbf", criterion="denoising"),

@@ -94,7 +94,7 @@ class Number:
     def wanted(self) -> str:
         if self.above == -math.inf:
             return _or("a finite number", self.also)
-        left, right = self.ends
+        left, right = self.ends[0], self.ends[1]
         told = f"in {left}{self.above:g}, {self.below:g}{right}"
         if self.below == math.inf:
             told = f"{'>' if left == '(' else '>='} {self.above:g}"

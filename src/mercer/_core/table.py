@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 SHOWN = 20  # rows that a printed table has at most, half from either end
 
 
-class Table:
+class Printed:
+    """What a notebook shows as it is printed."""
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+class Table(Printed):
     """Named columns of one length.
 
     Parameters
@@ -97,11 +106,6 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({len(self)} rows: {', '.join(self.columns)})"
-
-    def _repr_html_(self) -> str:  # for notebooks
-        import html
-
-        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def _column(values: Any) -> np.ndarray[Any, Any]:

@@ -107,8 +107,9 @@ class Nystrom(Approximation):
             return
         if not (isinstance(self.landmarks, (np.ndarray, list)) or sparse.issparse(self.landmarks)):
             wanted = f"an integer >= 1 or an array of points with {d} columns"
-            given = {"parameter": "landmarks", "value": self.landmarks}
-            raise ParameterError.about(**given, must_be=wanted, of="Nystrom")
+            raise ParameterError.about(
+                parameter="landmarks", value=self.landmarks, must_be=wanted, of="Nystrom"
+            )
         points = as_rows(self.landmarks)
         if points.shape[0] < 1 or points.shape[1] != d:
             msg = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many
 from mercer._core.errors import users_level as users_level  # noqa: PLC0414  (found here too)
@@ -149,6 +149,17 @@ def check_n_components(n_components: Any, n: int, of: str = "n_samples") -> int 
         "components"
     )
     raise ParameterError.about(parameter="n_components", value=n_components, must_be=wanted)
+
+
+def require_fitted(model: Any, kind: type[Any], names: str) -> None:
+    """Raise unless it is a fitted model of such a kind."""
+    if not isinstance(model, kind):
+        msg = (
+            f"A fitted mercer.{names} is needed; got a {type(model).__name__}. Of a pipeline, pass the last "
+            "step and the rows that reach it."
+        )
+        raise InputError(msg)
+    check_is_fitted(model)
 
 
 def check_square(x: Rows) -> Array:

@@ -1,17 +1,23 @@
-"""New kernels from old: sums, products, multiples and powers."""
+"""New kernels from old: sums, products, multiples and powers; on some of the columns, or normalised."""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer._core.params import Constraints, Number, Whole
 from mercer.kernels.base import Kernel
-from mercer.kernels.formula import Add, Affine, Const, Expr, Mul, Pow
+from mercer.kernels.formula import Add, Affine, Const, Expr, Mul, On, Pow, Unit
 from mercer.kernels.parameters import written
+from mercer.kernels.rows import picked, positions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array, Rows
 
 
 def is_number(value: Any) -> bool:
@@ -143,6 +149,48 @@ class Power(Combined):
 
     def __repr__(self) -> str:
         return f"{closed(self.kernel)} ** {written(self.exponent)}"
+
+
+class OnColumns(Combined):
+    """k(x[columns], x'[columns])."""
+
+    proof = "choosing columns is a map of the points"
+
+    def __init__(self, kernel: Kernel, columns: Sequence[int] | Sequence[bool]) -> None:
+        self.kernel = kernel
+        self.columns = columns
+
+    def check_parameters(self) -> None:
+        """The columns are positions or a mask."""
+        positions(self.columns)
+        super().check_parameters()
+
+    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
+        """A copy whose kernel is resolved on its own columns."""
+        self.check_parameters()
+        inner = self.kernel.resolve(picked(x, self.columns), rng=rng, weights=weights)
+        return type(self)(inner, self.columns)
+
+    def formula(self) -> Expr:
+        return On(self.kernel.tree(), tuple(self.columns))
+
+    def __repr__(self) -> str:
+        return f"{closed(self.kernel)}.on({written(self.columns)})"
+
+
+class Normalised(Combined):
+    """k(x, x') / √(k(x, x) k(x', x')), with 0 where k(x, x) = 0."""
+
+    proof = "scaling each φ(x) to length one leaves a dot product"
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def formula(self) -> Expr:
+        return Unit(self.kernel.tree())
+
+    def __repr__(self) -> str:
+        return f"{closed(self.kernel)}.normalised()"
 
 
 def closed(kernel: Kernel) -> str:

@@ -17,6 +17,7 @@ from mercer._core.errors import (
     many,
 )
 from mercer._core.status import Status
+from mercer._core.table import Printed
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import largest_size
 from mercer.solvers.spot import ROWS as SPOT_ROWS
@@ -37,7 +38,7 @@ TOLD = 1e-10
 
 
 @dataclass(frozen=True, repr=False)
-class Fit:
+class Fit(Printed):
     """What every fit hands over, on every route."""
 
     projection: Projection
@@ -267,11 +268,6 @@ class Fit:
         elif self.is_low_rank:
             error = f"left out {self.trace_error:.1e} of the trace"
         return f"Fit(k={k}, {kept}, {error}, {self.plan.route} route)"
-
-    def _repr_html_(self) -> str:  # keeps notebooks from printing arrays
-        import html
-
-        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def keep(pairs: EigenPairs, asked: Any, *, total: float, cut: float) -> EigenPairs:

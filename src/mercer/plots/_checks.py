@@ -10,7 +10,7 @@ from mercer._core.errors import InputError
 from mercer._core.params import Whole, require
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
+    from collections.abc import Sequence, Sized
 
     from mercer._core.types import Array
 
@@ -79,3 +79,15 @@ def component(index: Any, k: int) -> int:
     """The index of one of k components, counted from 0."""
     remedy = "Or fit with a larger `n_components`."
     return int(require("component", index, Whole(0, k - 1), remedy=remedy))
+
+
+def components(given: Sequence[int], k: int, *, least: int) -> list[int]:
+    """Two different components, or one where that will do."""
+    wanted = tuple(given)
+    if not least <= len(wanted) <= 2 or len(set(wanted)) != len(wanted):
+        how_many = "two" if least == 2 else "one or two"
+        msg = (
+            f"`components` must be {how_many} different components, such as (0, 1); got {given!r}."
+        )
+        raise InputError(msg)
+    return [component(index, k) for index in wanted]

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.floating import steady
-from mercer._core.params import Whole, require
+from mercer._core.params import Number, Whole, require
 from mercer.plots import _axes, _checks, _labels
 
 if TYPE_CHECKING:
@@ -181,9 +181,8 @@ def levels(
     read = _labels.read(labels, len(X))
     chosen, several = _chosen(component, n_components)
     _checks.whole("resolution", resolution, least=2)
-    if not (np.isfinite(margin) and margin >= 0):
-        msg = f"`margin` must be a share of the extent of X, but {margin!r} came. Pass 0.15."
-        raise InputError(msg)
+    remedy = "It is a share of the extent of X, such as 0.15."
+    require("margin", margin, Number(0, ends="[)"), remedy=remedy)
     across, up = _sides(X, resolution, margin)  # (r,), (r,)
     values = _on_grid(sliced.lifted(transform), across, up)  # (r, r, k)
     chosen = [_checks.component(index, values.shape[2]) for index in chosen]

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._core.errors import DataError
 from mercer._core.table import Table, plain
-from mercer.cli.flags import flagged
+from mercer.cli.option_types import flagged
 from mercer.estimators.detector_alarms import leading, shares
 from mercer.estimators.detector_gaps import Gaps
 from mercer.estimators.detector_onset import begun

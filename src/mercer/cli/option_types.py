@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
+from click.core import ParameterSource
 
 from mercer._core.errors import InputError
 from mercer._core.memory import parse_bytes
@@ -93,3 +94,9 @@ class Bytes(OptionType):
         except InputError as error:
             self.fail(str(error), param, ctx)
         return str(value)
+
+
+def flagged(name: str) -> bool:
+    """Whether the running command was given the parameter on the line itself, not in a file for all."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE

@@ -10,9 +10,8 @@ import click
 
 from mercer._core.errors import nearest
 from mercer.cli.data import open_model, reading_options
-from mercer.cli.flags import flagged
 from mercer.cli.frame import verb
-from mercer.cli.option_types import Names, OptionType, Read
+from mercer.cli.option_types import Names, OptionType, Read, flagged
 from mercer.cli.output import check_output, told_file
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
 

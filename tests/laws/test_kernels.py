@@ -353,6 +353,27 @@ def test_impossible_parameters_are_refused(kernel, says, cloud):
         kernel(cloud)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "name", "value"),
+    [
+        (RBF(-1.0), "gamma", -1.0),
+        (RBF(1.0) + Matern(-1.0, 1.0), "nu", -1.0),
+        (Linear() ** 1.5, "exponent", 1.5),
+        (Polynomial(2, gamma="median"), "gamma", "median"),
+        (RBF(1.0) + 10**400, "value", 10**400),
+    ],
+)
+def test_an_error_names_the_parameter_and_its_value(kernel, name, value, cloud):
+    with pytest.raises(KernelError) as refused:
+        kernel(cloud)
+    assert (refused.value.parameter, refused.value.value) == (name, value)
+
+
+@pytest.mark.parametrize("nu", [np.inf, np.float64(np.inf), np.float32(2.5), np.int8(2)])
+def test_numbers_of_any_type_are_numbers(nu, cloud):
+    assert np.array_equal(Matern(nu, 1.0)(cloud), Matern(float(nu), 1.0)(cloud))
+
+
 @pytest.mark.parametrize("p", [3, 3.0, np.float32(3), np.int8(3), np.float16(3)])
 def test_a_power_is_a_whole_number_of_any_type(p, cloud):
     np.testing.assert_allclose((Linear() ** p)(cloud), Linear()(cloud) ** 3, rtol=1e-12)

@@ -77,8 +77,8 @@ def test_a_wrong_value_of_an_option_is_wrong_usage(args):
 
 def test_messages_name_the_option_that_was_given():
     said = run("select", "data.npy", "--criterion", "foo").stderr.splitlines()[-1]
-    names = "'agreement', 'denoising', 'reconstruction' and 'variance'"
-    assert said == f"Error: --criterion must be one of {names} without --supervised; got 'foo'."
+    names = "'agreement', 'denoising', 'reconstruction' or 'variance'"
+    assert said == f"Error: --criterion must be {names} without --supervised; got 'foo'."
     run(*DETECTOR, "-o", "d.mercer")
     assert (
         "no column 'nope', as --time needs"

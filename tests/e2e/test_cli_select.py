@@ -182,7 +182,7 @@ def test_a_winner_that_can_not_be_fitted_is_still_told(data, tmp_path):
         (["-o", "-"], 2, "Name a file"),
         (["--noise", "-1", "--kernel", "linear()"], 2, "noise"),
         (["--jobs", "0", "--kernel", "linear()"], 2, "all cores"),
-        (["--kernel", "rbf", "--components", "0"], 2, "--components 0 came"),
+        (["--kernel", "rbf", "--components", "0"], 2, "--components must be an integer from 1"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(data, options, code, why):

@@ -19,7 +19,7 @@ from mercer.kernels import RBF, Chi2, Linear, Polynomial, Precomputed, RationalQ
 from mercer.model.lowrank import fit_low_rank
 from mercer.operators import Centred, StoredGram
 from mercer.planning.plan import Problem, plan_approximation
-from mercer.solvers.ritz import ritz_pairs
+from mercer.solvers.refine import ritz_pairs
 
 METHODS = {
     "rpcholesky": RPCholesky,
@@ -434,27 +434,30 @@ def test_ritz_pairs_of_an_invariant_space_are_exact_and_look_outside(rng):
 WRONG = {
     "rank above n": (
         RPCholesky(61),
-        "rank <= n_samples, but rank=61 and n_samples=60.*Lower `rank`",
+        "rank must be an integer from 1 to 60 or 'auto'; got 61.*approximation=None",
     ),
-    "rank zero": (RPCholesky(0), "rank >= 1 or rank='auto', but rank=0"),
-    "rank a share": (RPCholesky(0.5), "rank=0.5"),
-    "rank true": (RPCholesky(True), "rank=True"),
-    "rank a word": (RPCholesky("full"), "rank='full'"),
-    "tol zero": (RPCholesky("auto", tol=0.0), "0 < tol < 1.*tol=0.0"),
-    "tol one": (RPCholesky("auto", tol=1.0), "tol=1.0"),
-    "tol a word": (RPCholesky("auto", tol="tight"), "tol='tight'"),
-    "max_rank zero": (RPCholesky("auto", max_rank=0), "max_rank >= 1.*max_rank=0"),
-    "refine negative": (RPCholesky(5, refine=-1), "refine >= 0.*refine=-1"),
-    "landmarks above n": (Nystrom(61), "landmarks <= n_samples.*61.*60.*Lower `landmarks`"),
-    "landmarks zero": (Nystrom(0), "landmarks >= 1.*landmarks=0"),
-    "landmarks a word": (Nystrom("all"), "whole number or an array.*'all'"),
+    "rank zero": (RPCholesky(0), "rank must be an integer >= 1 or 'auto'; got 0"),
+    "rank a share": (RPCholesky(0.5), "rank must be .* got 0.5"),
+    "rank true": (RPCholesky(True), "rank must be .* got True"),
+    "rank a word": (RPCholesky("full"), "rank must be .* got 'full'"),
+    "tol zero": (RPCholesky("auto", tol=0.0), "tol must be a number between 0 and 1.*got 0.0"),
+    "tol one": (RPCholesky("auto", tol=1.0), "tol must be .* got 1.0"),
+    "tol a word": (RPCholesky("auto", tol="tight"), "tol must be .* got 'tight'"),
+    "max_rank zero": (RPCholesky("auto", max_rank=0), "max_rank must be an integer >= 1; got 0"),
+    "refine negative": (RPCholesky(5, refine=-1), "refine must be an integer >= 0; got -1"),
+    "landmarks above n": (
+        Nystrom(61),
+        "landmarks must be an integer from 1 to 60; got 61.*Lower it",
+    ),
+    "landmarks zero": (Nystrom(0), "landmarks must be an integer from 1 to 60; got 0"),
+    "landmarks a word": (Nystrom("all"), "integer >= 1 or an array.*'all'"),
     "landmarks flat": (Nystrom(np.zeros(4)), "2-D array"),
     "landmarks too wide": (Nystrom(np.zeros((3, 5))), r"the 4 columns.*\(3, 5\)"),
     "landmarks none": (Nystrom(np.zeros((0, 4))), r"at least one point"),
     "landmarks not finite": (Nystrom(np.full((3, 4), np.nan)), "finite landmarks"),
-    "sampling unknown": (Nystrom(5, "kmeans"), "sampling='kmeans'.*mean 'k-means"),
-    "sampling a number": (Nystrom(5, 3), "Known names"),
-    "refine a share": (Nystrom(5, refine=0.5), "refine=0.5"),
+    "sampling unknown": (Nystrom(5, "kmeans"), "sampling must be .*'kmeans'.*mean 'k-means"),
+    "sampling a number": (Nystrom(5, 3), "got 3"),
+    "refine a share": (Nystrom(5, refine=0.5), "refine must be .* got 0.5"),
 }
 
 

@@ -9,7 +9,7 @@ from conftest import frozen
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import ZeroVarianceError
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
-from mercer.cli.evidence import facts
+from mercer.cli.fit import facts
 from mercer.engine.moments import weighted_mean
 from mercer.kernels import RBF, Constant, Cosine, Laplacian, Linear, Matern, Polynomial
 from mercer.model.centred_features import CentredRows

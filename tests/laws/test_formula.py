@@ -76,7 +76,7 @@ def test_its_width_may_be_read_off_the_data(cloud):
     found = waiting.resolve(cloud, rng=np.random.default_rng(0))
     wanted = Matern(length_scale="median").resolve(cloud, rng=np.random.default_rng(0))
     assert found.length_scale == wanted.length_scale
-    with pytest.raises(KernelError, match="length_scale > 0"):
+    with pytest.raises(KernelError, match="length_scale must be a number > 0"):
         GeneralisedCauchy(length_scale=-1.0)(cloud)
 
 

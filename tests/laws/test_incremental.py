@@ -759,14 +759,14 @@ def test_progress_is_told(capsys):
 
 
 WRONG = {
-    "max_landmarks=0": ({"max_landmarks": 0}, "max_landmarks=0"),
-    "max_landmarks=2.5": ({"max_landmarks": 2.5}, "whole number"),
-    "batch_size=0": ({"batch_size": 0}, "batch_size=0"),
-    "tol=-1": ({"tol": -1.0}, "tol=-1.0"),
-    "tol=1": ({"tol": 1.0}, "below 1"),
-    "tol=text": ({"tol": "small"}, "a number was needed"),
-    "forgetting=0": ({"forgetting": 0.0}, "forgetting=0.0"),
-    "forgetting=1.1": ({"forgetting": 1.1}, "at most 1"),
+    "max_landmarks=0": ({"max_landmarks": 0}, "max_landmarks must be an integer >= 1; got 0"),
+    "max_landmarks=2.5": ({"max_landmarks": 2.5}, "an integer >= 1; got 2.5"),
+    "batch_size=0": ({"batch_size": 0}, "batch_size must be .* got 0"),
+    "tol=-1": ({"tol": -1.0}, "tol must be .* got -1.0"),
+    "tol=1": ({"tol": 1.0}, r"tol must be a number in \[0, 1\)"),
+    "tol=text": ({"tol": "small"}, "tol must be .* got 'small'"),
+    "forgetting=0": ({"forgetting": 0.0}, "forgetting must be .* got 0.0"),
+    "forgetting=1.1": ({"forgetting": 1.1}, r"in \(0, 1\]; got 1.1"),
     "n_components": ({"n_components": 30, "max_landmarks": 20}, "from 1 to 20"),
     "precomputed": ({"kernel": "precomputed"}, "can't be streamed"),
     "kernel": ({"kernel": "rfb"}, "Did you mean 'rbf'"),

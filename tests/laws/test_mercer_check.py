@@ -480,7 +480,7 @@ def test_the_search_asks_for_rows_when_it_has_none_that_fit(kernel):
         ((lambda *_: [1.0, 2.0], [[1.0]]), r"shape \(2,\)"),
         ((Polynomial(2.5), [[1.0], [-3.0]]), "whole degree"),
         ((Chi2(), [[-1.0]]), "histograms"),
-        ((RBF(gamma=-1.0),), "gamma > 0"),
+        ((RBF(gamma=-1.0),), "gamma must be a number > 0"),
     ],
 )
 def test_bad_input_is_named(arguments, message):

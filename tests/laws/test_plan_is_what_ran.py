@@ -81,7 +81,7 @@ class Seen:
             self.grams.append(build(*args, **kwargs).gram)
             return Centred(self.grams[-1], args[3])
 
-        for where in ("mercer.model.dual", "mercer.model.approximate", "mercer.sklearn"):
+        for where in ("mercer.model.dual", "mercer.model.fit", "mercer.sklearn"):
             monkeypatch.setattr(f"{where}.gram_operator", building)
 
         def tiling(*args, **kwargs):

@@ -67,7 +67,7 @@ def test_a_figure_that_was_given_is_drawn_in():
     [
         ({"time": [1]}, "`time` has 1 rows"),
         ({"alarms": [True]}, "`alarms` has 1 rows"),
-        ({"q_limit": 0.0}, "`q_limit` must be a positive"),
+        ({"q_limit": 0.0}, "q_limit must be a number > 0"),
         ({"q": [1.0, 2.0]}, "`q` has 2 rows"),
         ({"t2": [np.nan]}, "NaN"),
     ],

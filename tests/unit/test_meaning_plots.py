@@ -218,7 +218,7 @@ BAD = {
         "speak of 4 components",
     ),
     "names too few": (lambda: plots.arrows(Z, SLOPES, names=["a"]), "4 variables"),
-    "no arrows": (lambda: plots.arrows(Z, SLOPES, top=0), "at least 1"),
+    "no arrows": (lambda: plots.arrows(Z, SLOPES, top=0), "integer >= 1"),
     "NaN slope": (lambda: plots.arrows(Z, SLOPES * np.nan), "NaN"),
     "flat scores": (lambda: plots.arrows(Z[:, 0], SLOPES), r"\(n, k\)"),
     "no variables": (lambda: plots.levels(X, MODEL.transform), r"shape \(75, 4\) came.*variables="),
@@ -236,7 +236,7 @@ BAD = {
     ),
     "fixed at row 75": (
         lambda: plots.levels(X, MODEL.transform, variables=(0, 1), fixed=75),
-        "no row of X, which has 75",
+        "fixed must be an integer from 0 to 74",
     ),
     "fixed at two values": (
         lambda: plots.levels(X, MODEL.transform, variables=(0, 1), fixed=[1.0, 2.0]),

@@ -67,7 +67,7 @@ def test_one_name_is_one_method(digits):
 
 def test_what_is_no_kernel_pca_is_refused(x):
     for other in (PCA(2).fit(x), x):
-        with pytest.raises(InputError, match=rf"KernelPCA .* but {type(other).__name__} came"):
+        with pytest.raises(InputError, match=rf"KernelPCA .* got a {type(other).__name__}"):
             compare_preimages(other, x)
 
 

@@ -456,7 +456,7 @@ def test_verbose_is_a_number(verbose, capsys):
 @pytest.mark.parametrize("verbose", [-1, "yes", None, 1.5])
 def test_anything_else_is_refused(verbose):
     with (
-        pytest.raises(InputError, match="verbose must be 0"),
+        pytest.raises(InputError, match="verbose must be an integer >= 0"),
         watching(Toy(), verbose=verbose, checkpoint=None, fingerprint=dict),
     ):
         pass

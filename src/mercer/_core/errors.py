@@ -152,9 +152,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     "Did you mean 'rbf'? Known names: 'linear', 'rbf'."
     """
     names = sorted(known)
-    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-    hint = f"Did you mean {close[0]!r}? " if close else ""
-    return f"{hint}Known names: {', '.join(map(repr, names))}."
+    return f"{close_to(name, names)} Known names: {', '.join(map(repr, names))}.".lstrip()
+
+
+def close_to(name: str, known: Iterable[str]) -> str:
+    """The first half of that, empty where no name is near."""
+    close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    return f"Did you mean {close[0]!r}?" if close else ""
 
 
 def many(n: int, noun: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
-from mercer._core.errors import InputError, ParameterError, nearest
+from mercer._core.errors import InputError, MercerError, ParameterError, close_to, nearest
 
 
 def is_whole(value: object) -> bool:
@@ -18,6 +19,14 @@ def is_whole(value: object) -> bool:
 def is_number(value: object) -> bool:
     """Whether a value is a real number; True and False are not."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_finite(value: object) -> bool:
+    """Whether a value is a finite number; a whole number of Python's may be too large for one."""
+    try:
+        return is_number(value) and math.isfinite(value)  # type: ignore[arg-type]
+    except OverflowError:  # 10**400 is no float
+        return False
 
 
 class Constraint(Protocol):
@@ -38,51 +47,70 @@ Constraints: TypeAlias = Mapping[str, Constraint]
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number, `least` or more.
+    """A whole number, `least` or more, and no more than `most` where there is such an end.
 
     Examples
     --------
-    >>> Whole(2, even=True).wanted, Whole(1, also=("auto",)).wanted
-    ('an even integer >= 2', "an integer >= 1 or 'auto'")
+    >>> Whole(2, even=True).wanted, Whole(1, 9, also=("auto", None)).wanted
+    ('an even integer >= 2', "an integer from 1 to 9, 'auto' or None")
     """
 
     least: int
+    most: int | None = None
     even: bool = False
+    floats: bool = False  # whether 2.0 is whole
     also: tuple[Any, ...] = ()
 
     @property
     def wanted(self) -> str:
-        return _or(f"an {'even ' if self.even else ''}integer >= {self.least}", self.also)
+        ends = f">= {self.least}" if self.most is None else f"from {self.least} to {self.most}"
+        return _or(f"an {'even ' if self.even else ''}integer {ends}", self.also)
 
     def holds(self, value: Any) -> bool:
-        if is_whole(value):
-            return bool(value >= self.least and not (self.even and value % 2))
+        if is_finite(value) and value % 1 == 0 if self.floats else is_whole(value):
+            below = self.most is None or value <= self.most
+            return bool(value >= self.least and below and not (self.even and value % 2))
         return _among(value, self.also)
 
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number above `above`, and below `below` where there is such an end.
+    """A finite number above `above` and below `below`; a square bracket in `ends` takes that end in.
 
     Examples
     --------
     >>> Number(0, 1).wanted, Number(0).holds(float("inf")), Number(0).holds(True)
     ('a number between 0 and 1, both excluded', False, False)
+    >>> Number().wanted, Number(0, 1, ends="(]").wanted
+    ('a finite number', 'a number in (0, 1]')
     """
 
-    above: float
-    below: float = float("inf")
+    above: float = -math.inf
+    below: float = math.inf
     also: tuple[Any, ...] = ()
+    ends: str = "()"
 
     @property
     def wanted(self) -> str:
-        ends = f"a number between {self.above:g} and {self.below:g}, both excluded"
-        return _or(ends if self.below < float("inf") else f"a number > {self.above:g}", self.also)
+        if self.above == -math.inf:
+            return _or("a finite number", self.also)
+        left, right = self.ends[0], self.ends[1]
+        told = f"in {left}{self.above:g}, {self.below:g}{right}"
+        if self.below == math.inf:
+            told = f"{'>' if left == '(' else '>='} {self.above:g}"
+        elif self.ends == "()":
+            told = f"between {self.above:g} and {self.below:g}, both excluded"
+        return _or(f"a number {told}", self.also)
 
     def holds(self, value: Any) -> bool:
-        if is_number(value) and self.above < value < self.below:
+        if is_finite(value) and self.above < value < self.below:
             return True
-        return _among(value, self.also)
+        ends = [
+            end
+            for end, sign in zip((self.above, self.below), self.ends, strict=True)
+            if sign in "[]"
+        ]
+        return _among(value, (*self.also, *ends))
 
 
 @dataclass(frozen=True)
@@ -99,7 +127,7 @@ class OneOf:
 
     @property
     def wanted(self) -> str:
-        return _or(", ".join(map(repr, self.names[:-1])), self.names[-1:])
+        return _or(repr(self.names[0]), self.names[1:])
 
     def holds(self, value: Any) -> bool:
         return _among(value, self.names)
@@ -107,11 +135,38 @@ class OneOf:
 
 def _among(value: Any, known: tuple[Any, ...]) -> bool:
     """Whether it is one of these; an array is none, though its entries may be."""
-    return any(value is one or (type(value) in (str, int, float) and value == one) for one in known)
+    plain = isinstance(value, str) or is_number(value)
+    return any(value is one or (plain and value == one) for one in known)
 
 
 def _or(first: str, also: tuple[Any, ...]) -> str:
-    return " or ".join([first, *map(repr, also)])
+    *before, last = [first, *map(repr, also)]
+    return f"{', '.join(before)} or {last}" if before else last
+
+
+def require(
+    name: str,
+    value: Any,
+    constraint: Constraint,
+    *,
+    of: str = "",
+    remedy: str = "",
+    error: type[MercerError] = ParameterError,
+) -> Any:
+    """The value; raise unless the value may be used: "n_components must be …; got …. Use …".
+
+    Examples
+    --------
+    >>> require("folds", 1, Whole(2, 9), remedy="Give 3, say.")
+    Traceback (most recent call last):
+        ...
+    mercer._core.errors.ParameterError: folds must be an integer from 2 to 9; got 1. Give 3, say.
+    """
+    if not constraint.holds(value):
+        if isinstance(constraint, OneOf):
+            remedy = remedy or close_to(str(value), constraint.names)
+        raise error.about(name, value, must_be=constraint.wanted, of=of, remedy=remedy)
+    return value
 
 
 class Params:
@@ -138,15 +193,8 @@ class Params:
     def check_params(self) -> None:
         """Raise a `ParameterError` for the first parameter that has an impossible value."""
         for name, constraint in self.constraints.items():
-            value = getattr(self, name)
-            if not constraint.holds(value):
-                raise ParameterError.about(
-                    name,
-                    value,
-                    must_be=constraint.wanted,
-                    of=type(self).__name__,
-                    remedy=self.hints.get(name, ""),
-                )
+            own, remedy = type(self).__name__, self.hints.get(name, "")
+            require(name, getattr(self, name), constraint, of=own, remedy=remedy)
 
 
 def meant(name: str, params: dict[str, Any]) -> str:

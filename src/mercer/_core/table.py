@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 SHOWN = 20  # rows that a printed table has at most, half from either end
 
 
-class Table:
+class Printed:
+    """What a notebook shows as it is printed."""
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+class Table(Printed):
     """Named columns of one length.
 
     Parameters
@@ -59,7 +68,7 @@ class Table:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Row by row, as plain Python values by name."""
         for i in range(len(self)):
-            yield {name: _plain(column[i]) for name, column in self._columns.items()}
+            yield {name: plain(column[i]) for name, column in self._columns.items()}
 
     def take(self, rows: Any) -> Table:
         """Some of the rows: positions or a mask."""
@@ -98,11 +107,6 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({len(self)} rows: {', '.join(self.columns)})"
 
-    def _repr_html_(self) -> str:  # for notebooks
-        import html
-
-        return f"<pre>{html.escape(str(self))}</pre>"
-
 
 def _column(values: Any) -> np.ndarray[Any, Any]:
     if isinstance(values, str) or not hasattr(values, "__len__") or np.ndim(values[:0]) != 1:
@@ -124,7 +128,8 @@ def _is_whole_object(value: Any) -> bool:
     return value is None or isinstance(value, (str, list, tuple, dict))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A number of NumPy's as one of Python's."""
     return value.item() if isinstance(value, np.generic) else value
 
 

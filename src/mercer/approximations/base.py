@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from mercer._core.errors import KernelError, ParameterError
-from mercer._core.params import Params
+from mercer._core.errors import KernelError
+from mercer._core.params import Constraints, Params, Whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,6 +55,9 @@ class LowRank:
         return f"LowRank({self.sections!r}, rank={self.rank})"
 
 
+# What to do where landmarks were asked for that the rows don't have.
+TOO_MANY = "Lower it to n_samples or less, or use approximation=None for the exact solution."
+
 # Names of the size of an approximation: scikit-learn's and ours.
 SIZES = ("n_components", "rank", "landmarks", "n_landmarks", "n_features")
 
@@ -68,6 +70,8 @@ class Approximation(Params, ABC):
     """
 
     refine: int
+
+    constraints: ClassVar[Constraints] = {"refine": Whole(0)}
 
     @classmethod
     def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
@@ -94,9 +98,10 @@ class Approximation(Params, ABC):
     ) -> LowRank:
         """The factor for a resolved kernel and checked rows, array, CSR matrix or `RowSource`."""
 
-    @abstractmethod
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
         """Raise, with the way out, when a knob is impossible or the kernel can't be used here."""
+        del kernel, shape
+        self.check_params()
 
     @abstractmethod
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:
@@ -110,22 +115,6 @@ class Approximation(Params, ABC):
     @abstractmethod
     def width(self, n: int) -> int:
         """The columns F can have at most, for n rows."""
-
-
-def is_whole(value: object) -> bool:
-    """Whether a knob holds a whole number."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def check_refine(approximation: Approximation) -> None:
-    """Raise unless ``refine`` is a number of passes."""
-    if not is_whole(approximation.refine) or approximation.refine < 0:
-        msg = (
-            f"{type(approximation).__name__} needs a whole number refine >= 0, but "
-            f"refine={approximation.refine!r} came. Use 0 for none, or the number of exact passes over "
-            "the kernel matrix."
-        )
-        raise ParameterError(msg)
 
 
 def check_points(kernel: Kernel, approximation: Approximation) -> None:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, ParameterError, nearest
+from mercer._core.errors import InputError, ParameterError
+from mercer._core.params import Constraints, OneOf, Whole, is_whole, require
 from mercer._core.spelling import spelled
-from mercer.approximations.base import (
-    Approximation,
-    LowRank,
-    check_points,
-    check_refine,
-    is_whole,
-)
+from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.landmarks import k_means_plus_plus, sample_size, uniform
 from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
 from mercer.data.rows import take_rows
@@ -71,6 +66,8 @@ class Nystrom(Approximation):
     sampling: str = "uniform"
     refine: int = 0
 
+    constraints: ClassVar[Constraints] = {"sampling": OneOf(SAMPLINGS), "refine": Whole(0)}
+
     def __call__(
         self,
         kernel: Kernel,
@@ -103,36 +100,16 @@ class Nystrom(Approximation):
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
         """Landmarks are a number up to n or points as wide as the rows; the sampling has a known name."""
         check_points(kernel, self)
-        check_refine(self)
-        if not isinstance(self.sampling, str) or self.sampling not in SAMPLINGS:
-            msg = f"Nystrom(sampling={self.sampling!r}): {nearest(str(self.sampling), SAMPLINGS)}"
-            raise ParameterError(msg)
+        super().check(kernel, shape)
+        n, d = shape
         if is_whole(self.landmarks):
-            self._check_number(shape[0])
-        else:
-            self._check_points(kernel, shape[1])
-
-    def _check_number(self, n: int) -> None:
-        if self.landmarks < 1:
-            msg = (
-                f"Nystrom needs landmarks >= 1, but landmarks={self.landmarks!r} came. Give 500, say; the "
-                "certificate of the fit tells what they leave out."
-            )
-            raise ParameterError(msg)
-        if self.landmarks > n:
-            msg = (
-                f"Nystrom needs landmarks <= n_samples, but landmarks={self.landmarks} and n_samples={n}. "
-                "Lower `landmarks`, or use approximation=None for the exact solution."
-            )
-            raise ParameterError(msg)
-
-    def _check_points(self, kernel: Kernel, d: int) -> None:
+            require("landmarks", self.landmarks, Whole(1, n), of="Nystrom", remedy=TOO_MANY)
+            return
         if not (isinstance(self.landmarks, (np.ndarray, list)) or sparse.issparse(self.landmarks)):
-            msg = (
-                f"Nystrom needs landmarks, a whole number or an array of points, but "
-                f"landmarks={self.landmarks!r} came. Give 500, say, or an array with {d} columns."
+            wanted = f"an integer >= 1 or an array of points with {d} columns"
+            raise ParameterError.about(
+                parameter="landmarks", value=self.landmarks, must_be=wanted, of="Nystrom"
             )
-            raise ParameterError(msg)
         points = as_rows(self.landmarks)
         if points.shape[0] < 1 or points.shape[1] != d:
             msg = (

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import ParameterError
+from mercer._core.params import Constraints, Whole
 from mercer._core.spelling import spelled
-from mercer.approximations.base import Approximation, LowRank, check_refine, is_whole
+from mercer.approximations.base import Approximation, LowRank
 from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.passes import FLOAT, pass_bytes
@@ -198,6 +198,8 @@ class RandomFourier(Approximation):
     n_features: int = 1000
     refine: int = 0
 
+    constraints: ClassVar[Constraints] = {"n_features": Whole(2, even=True), "refine": Whole(0)}
+
     def __call__(
         self,
         kernel: Kernel,
@@ -217,15 +219,7 @@ class RandomFourier(Approximation):
 
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
         """Both knobs are whole numbers, n_features is even, and the kernel has a spectral measure."""
-        del shape
-        check_refine(self)
-        n = self.n_features
-        if not is_whole(n) or n < 2 or n % 2:
-            msg = (
-                f"RandomFourier needs an even whole number n_features >= 2, a cosine and a sine for each "
-                f"frequency, but n_features={n!r} came. Give 1000, say, or a few thousand for more digits."
-            )
-            raise ParameterError(msg)
+        super().check(kernel, shape)
         spectrum(kernel)  # raises where there is none
 
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import InputError, ParameterError
+from mercer._core.errors import InputError
+from mercer._core.params import Constraints, Number, Whole, require
 from mercer._core.spelling import spelled
-from mercer.approximations.base import (
-    Approximation,
-    LowRank,
-    check_points,
-    check_refine,
-    is_whole,
-)
+from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.pivots import CANDIDATES, CANDIDATES_A_PIVOT, FLOOR, PivotSearch
 from mercer.approximations.whitening import core_matrix, eigen_whitening
 from mercer.engine.passes import FLOAT, pass_bytes
@@ -70,6 +65,13 @@ class RPCholesky(Approximation):
     max_rank: int = 2000
     refine: int = 0
 
+    constraints: ClassVar[Constraints] = {
+        "rank": Whole(1, also=("auto",)),
+        "tol": Number(0, 1),
+        "max_rank": Whole(1),
+        "refine": Whole(0),
+    }
+
     def __call__(
         self,
         kernel: Kernel,
@@ -120,31 +122,10 @@ class RPCholesky(Approximation):
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
         """The rank is "auto" or a whole number up to n, tol a share, and the rows are points."""
         check_points(kernel, self)
-        check_refine(self)
-        if self.rank != "auto" and (not is_whole(self.rank) or int(self.rank) < 1):
-            msg = (
-                f"RPCholesky needs a whole number rank >= 1 or rank='auto', but rank={self.rank!r} came. "
-                "Give 500, say; the certificate of the fit tells what it leaves out."
-            )
-            raise ParameterError(msg)
-        if self.rank != "auto" and int(self.rank) > shape[0]:
-            msg = (
-                f"RPCholesky needs rank <= n_samples, but rank={self.rank} and n_samples={shape[0]}. "
-                "Lower `rank`, or use approximation=None for the exact solution."
-            )
-            raise ParameterError(msg)
-        if not isinstance(self.tol, (int, float, np.floating)) or not 0.0 < self.tol < 1.0:
-            msg = (
-                f"RPCholesky needs 0 < tol < 1, the share of tr K that may be left out, but "
-                f"tol={self.tol!r} came. Use 1e-2, or 1e-4 for more digits."
-            )
-            raise ParameterError(msg)
-        if not is_whole(self.max_rank) or self.max_rank < 1:
-            msg = (
-                f"RPCholesky needs a whole number max_rank >= 1, but max_rank={self.max_rank!r} came. "
-                "It is where rank='auto' stops: give 2000, say."
-            )
-            raise ParameterError(msg)
+        super().check(kernel, shape)
+        require(
+            "rank", self.rank, Whole(1, shape[0], also=("auto",)), of="RPCholesky", remedy=TOO_MANY
+        )
 
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:
         """Numbers a row (what is left of it, its diagonal, masses to draw from), and the larger of two:

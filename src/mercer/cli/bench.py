@@ -18,8 +18,8 @@ from mercer import __version__
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.cli.bench_run import MERCER, Outcome, methods, race
 from mercer.cli.data import read_training
-from mercer.cli.flags import flagged
 from mercer.cli.frame import verb
+from mercer.cli.option_types import flagged
 from mercer.kernels import RBF
 
 if TYPE_CHECKING:

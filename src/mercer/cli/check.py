@@ -13,8 +13,8 @@ from mercer import check_kernel
 from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.cli.data import preparing_options, reading_options, say_read
-from mercer.cli.flags import flagged
 from mercer.cli.frame import ALARM, OK, verb
+from mercer.cli.option_types import flagged
 from mercer.data.formats import open_table
 from mercer.diagnostics.mercer_check import MAX_ROWS
 from mercer.diagnostics.witness import precision, rounding

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, many
 from mercer._core.memory import parse_bytes
 from mercer.cli.option_types import Delimiter, Names, Size
 from mercer.cli.progress import watched
-from mercer.cli.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,7 +238,7 @@ def require_two_rows(path: str, n: int) -> None:
 def say_read(talk: Talk, table: TableFile, sheet: Sheet, notes: tuple[str, ...]) -> None:
     """How much was read, and what was done to it."""
     n, d = sheet.rows.shape
-    talk.say(f"{table.source}: {count(n, 'row')}, {count(d, 'feature')}")
+    talk.say(f"{table.source}: {many(n, 'row')}, {many(d, 'feature')}")
     for note in notes:
         talk.note(note)
 

@@ -8,16 +8,20 @@ import click
 import numpy as np
 from click.core import ParameterSource
 
+from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
+from mercer._core.errors import many
+from mercer._core.memory import format_bytes
 from mercer.cli.data import complete_columns, preparing_options, read_training, reading_options
-from mercer.cli.evidence import facts, told
 from mercer.cli.fit_model import TABLES, TAKES, Components, asked_for, check_parts, solving_options
-from mercer.cli.fit_plan import tell_plan
-from mercer.cli.flags import flagged
 from mercer.cli.frame import verb
 from mercer.cli.keep import keep_model
+from mercer.cli.option_types import flagged
 from mercer.cli.output import check_model_output, check_output
 from mercer.cli.progress import watched
 from mercer.cli.weights import weight_column
+from mercer.estimators.detector_fit import chosen_model
+from mercer.kernels.text import kernel_text
+from mercer.stream.batch import stream_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from mercer.cli.frame import Talk
     from mercer.data.table import Reading
     from mercer.io.prepare import Sheet
+
 
 EXAMPLE = """
 mercer demo --csv circles.csv
@@ -233,3 +238,123 @@ class NamedRows(np.ndarray):
         rows = np.asarray(sheet.rows).view(cls)
         rows.columns = sheet.names
         return rows
+
+
+def tell_plan(talk: Talk, model: Any, rows: Any, weights: dict[str, Any]) -> None:
+    """The plan of a fit; nothing is fitted."""
+    n, d = rows.shape
+    results: dict[str, Any] = {"n": n, "d": d, "estimator": repr(model), "dry_run": True}
+    if isinstance(model, IncrementalKernelPCA):
+        n_bytes = stream_bytes(model.max_landmarks, model.batch_size, d)
+        lines = [f"one pass, at most {model.max_landmarks} rows kept, {format_bytes(n_bytes)}"]
+        results |= {"route": "low-rank", "bytes": n_bytes}
+    else:
+        plan = _planner(model, rows).plan(rows, **weights)
+        lines = str(plan).splitlines()
+        results |= {"route": plan.route, "bytes": plan.n_bytes, "products": plan.n_products}
+        results |= {"seconds": plan.seconds}
+        results |= {
+            "preimage_bytes": plan.preimage_bytes,
+            "preimage_seconds": plan.preimage_seconds,
+        }
+    if isinstance(model, KernelPCADetector) and model.limits == "cross-validation":
+        lines.append(f"  and once more for each of {model.folds} stretches of rows held out")
+    talk.say("dry run: nothing was fitted, nothing was written")
+    head = f"{model!r} of {many(n, 'row')} x {many(d, 'feature')}"
+    talk.tell({**results, "plan": lines}, "\n".join([head, *lines]))
+
+
+def _planner(model: Any, rows: Any) -> KernelPCA:
+    """The kernel PCA that is planned as this model is: linear PCA is that of the linear kernel."""
+    if isinstance(model, KernelPCADetector):
+        found = chosen_model(model, rows)
+        assert isinstance(found, KernelPCA)  # the command line hands over no other
+        return found
+    if isinstance(model, PCA):
+        return KernelPCA(
+            model.n_components,
+            kernel="linear",
+            solver=model.solver,
+            memory=model.memory,
+            engine=model.engine,
+        )
+    assert isinstance(model, KernelPCA)
+    return model
+
+
+# ── what a fitted model has to show for itself ──────────────────────────────
+SHOWN = 10  # components in a table for people
+KINDS = {
+    "KernelPCA": "kernel PCA",
+    "PCA": "linear PCA",
+    "KernelPCADetector": "a detector on kernel PCA",
+    "IncrementalKernelPCA": "kernel PCA of a stream",
+}
+
+
+def projector(model: Any) -> Any:
+    """The model that has components: a detector's own, or the model itself."""
+    return getattr(model, "model_", model)
+
+
+def facts(model: Any) -> dict[str, Any]:
+    """The evidence as numbers."""
+    inner = projector(model)
+    fit = inner.fit_
+    found: dict[str, Any] = {
+        "kind": type(model).__name__,
+        "kernel": told_kernel(inner),
+        "components": int(inner.n_components_),
+        "eigenvalues": inner.eigenvalues_,
+        "explained_variance_ratio": inner.explained_variance_ratio_,
+        "variance_kept": float(np.sum(inner.explained_variance_ratio_)),
+        "total": float(fit.total),
+        "residuals": inner.residuals_,
+        "largest_residual": float(np.max(inner.residuals_, initial=0.0)),
+        "status": fit.pairs.status.name,
+        "route": fit.plan.route,
+        "solver": repr(fit.plan.approximation or fit.plan.solver),
+        "trace_left_out": float(fit.trace_error),
+        "bounds": fit.bounds,
+        "evidence": str(fit).splitlines(),
+    }
+    if (back := getattr(inner, "preimage_", None)) is not None:
+        found["preimage"] = repr(back.method)
+        found["preimage_quality"] = None if back.quality is None else str(back.quality)
+    if (limits := getattr(model, "limits_", None)) is not None:
+        found["limits"] = {"T2": limits.t2, "Q": limits.q, "index": limits.index}
+    return found
+
+
+def told_kernel(model: Any) -> str:
+    """The kernel as an expression; linear PCA has the linear one."""
+    kernel = getattr(model, "kernel_", None)
+    return "Linear()" if kernel is None else kernel_text(kernel)
+
+
+def told(model: Any, *, n: int, d: int) -> str:
+    """The evidence for people."""
+    inner = projector(model)
+    kind = KINDS.get(type(model).__name__, type(model).__name__)
+    lines = [f"{kind} of {many(n, 'row')} x {many(d, 'feature')}"]
+    lines += [f"kernel      {told_kernel(inner)}", *str(inner.fit_).splitlines()]
+    if (back := getattr(inner, "preimage_", None)) is not None:
+        quality = "" if back.quality is None else f": {back.quality}"
+        lines.append(f"way back    {back.method!r}{quality}")
+    if (limits := getattr(model, "limits_", None)) is not None:
+        lines.append(f"limits      {limits}")
+    return "\n".join([*lines, "", *_table(inner)])
+
+
+def _table(model: Any) -> list[str]:
+    shares, bounds = model.explained_variance_ratio_, model.fit_.bounds
+    lines = [f"{'component':>9}  {'eigenvalue':>12}  {'between':>27}  {'variance':>8}  {'sum':>7}"]
+    for j in range(min(len(shares), SHOWN)):
+        low, high = bounds[j]
+        lines.append(
+            f"{j:>9}  {model.eigenvalues_[j]:>12.6g}  {f'{low:.6g} and {high:.6g}':>27}  "
+            f"{shares[j]:>8.2%}  {np.sum(shares[: j + 1]):>7.2%}"
+        )
+    if len(shares) > SHOWN:
+        lines.append(f"{'…':>9}  and {len(shares) - SHOWN} more; --json has them all")
+    return lines

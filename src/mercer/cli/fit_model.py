@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
-from mercer._core.errors import InputError, ParameterError, nearest
+from mercer._core.errors import InputError, ParameterError
 from mercer.approximations import APPROXIMATIONS
-from mercer.cli.option_types import OptionType
+from mercer.cli.option_types import Read
 from mercer.engine.resolve import AUTO, ENGINES, resolve_engine
 from mercer.kernels import RBF, Kernel, Linear
 from mercer.kernels.text import parse_call, parse_kernel
@@ -72,14 +72,13 @@ ALL = "all"
 ENDLESS = (2**53, 2**53)  # a shape that no number of landmarks exceeds
 
 
-class Components(OptionType):
+class Components(Read):
     """A number of components, a share of the variance, or all."""
 
     name = "NUMBER|SHARE|all"
+    needed = "a number such as 3, a share of the variance such as 0.95, or all"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | float | str:
+    def read(self, value: Any) -> int | float | str | None:
         """`3` as a number, `0.95` as a share; `all` stays a word, for None is an option not given."""
         text = str(value).strip().lower()
         if text == ALL:
@@ -87,15 +86,9 @@ class Components(OptionType):
         try:
             found = int(text) if text.lstrip("+-").isdecimal() else float(text)
         except ValueError:
-            found = 0
-        if not (found >= 1 if isinstance(found, int) else 0.0 < found <= 1.0):
-            self.fail(
-                f"{value!r} came; a number such as 3, a share of the variance such as 0.95, or all was "
-                "needed.",
-                param,
-                ctx,
-            )
-        return found
+            return None
+        fine = found >= 1 if isinstance(found, int) else 0.0 < found <= 1.0
+        return found if fine else None
 
 
 SOLVING = (
@@ -246,7 +239,4 @@ def _called(text: str, known: dict[str, Any], what: str) -> Any:
     bare = text.strip().lower()
     if bare in known or (what == "solver" and bare == "auto"):
         return bare
-    if "(" not in text:
-        msg = f"--{what} {text} is not known. {nearest(bare, known)}"
-        raise click.UsageError(msg)
     return parse_call(text, known, what=what)

@@ -9,8 +9,8 @@ import click
 import numpy as np
 
 from mercer._core.errors import DataError
-from mercer._core.table import Table
-from mercer.cli.flags import flagged
+from mercer._core.table import Table, plain
+from mercer.cli.option_types import flagged
 from mercer.monitoring.alarms import Gaps, leading, shares
 from mercer.monitoring.report import Monitoring
 
@@ -168,8 +168,8 @@ def results(seen: Seen, detector: Any) -> dict[str, Any]:
 def _run(seen: Seen, run: Run) -> dict[str, Any]:
     time = seen.report.table["time"]
     return {
-        "first": _plain(time[run.first]),
-        "last": _plain(time[run.last]),
+        "first": plain(time[run.first]),
+        "last": plain(time[run.last]),
         "rows": run.rows,
         "alarms": run.alarms,
         "not_judged": run.unjudged,
@@ -187,16 +187,16 @@ def _not_judged(seen: Seen) -> dict[str, Any]:
     cells = zip(report.names, report.missing.tolist(), strict=True)
     return {
         "count": len(where),
-        "rows": [{"row": int(i), "time": _plain(report.table["time"][i])} for i in where],
+        "rows": [{"row": int(i), "time": plain(report.table["time"][i])} for i in where],
         "missing_cells": {name: count for name, count in cells if count},
     }
 
 
 def _alarm(seen: Seen, row: int) -> dict[str, Any]:
     table = seen.report.table
-    told = {"row": row, "time": _plain(table["time"][row])}
+    told = {"row": row, "time": plain(table["time"][row])}
     if seen.labels is not None:
-        told["label"] = _plain(seen.labels[row])
+        told["label"] = plain(seen.labels[row])
     told |= {name: float(table[name][row]) for name in ("T2", "Q", "index")}
     return told | {"top": _leading(seen, row)}
 
@@ -212,10 +212,6 @@ def _leading(seen: Seen, row: int) -> list[dict[str, Any]]:
 
 def _named(variables: list[tuple[str, float]]) -> list[dict[str, Any]]:
     return [{"variable": name, "share": share} for name, share in variables]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 # ── times ───────────────────────────────────────────────────────────────────

@@ -10,9 +10,8 @@ import click
 
 from mercer._core.errors import nearest
 from mercer.cli.data import open_model, reading_options
-from mercer.cli.flags import flagged
 from mercer.cli.frame import verb
-from mercer.cli.option_types import Names, OptionType
+from mercer.cli.option_types import Names, OptionType, Read, flagged
 from mercer.cli.output import check_output, told_file
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
 
@@ -83,48 +82,35 @@ class KindName(OptionType):
         ]
 
 
-class Inches(OptionType):
+class Inches(Read):
     """Width x height in inches, such as 6x4.5."""
 
     name = "WxH"
+    needed = "a width and a height in inches, 0.5 to 100, such as 6x4.5"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, float]:
+    def read(self, value: Any) -> tuple[float, float] | None:
         """`6x4.5` as (6.0, 4.5)."""
         if isinstance(value, tuple):
             return value
         number = r"(\d+(?:\.\d+)?)"
         match = re.fullmatch(rf"\s*{number}\s*[xX×]\s*{number}\s*", str(value))
         sides = (float(match[1]), float(match[2])) if match else (0.0, 0.0)
-        if not all(0.5 <= side <= 100 for side in sides):
-            self.fail(
-                f"{value!r} came; a width and a height in inches, 0.5 to 100, were needed, such as 6x4.5.",
-                param,
-                ctx,
-            )
-        return sides
+        return sides if all(0.5 <= side <= 100 for side in sides) else None
 
 
-class Components(OptionType):
+class Components(Read):
     """Components counted from 0, with commas between them."""
 
     name = "I,J,…"
     takes_lists = True  # mercer.toml may have one
+    needed = "components counted from 0, each once, such as 0,1"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
+    def read(self, value: Any) -> tuple[int, ...] | None:
         """`0,1` as (0, 1)."""
         given = value if isinstance(value, (list, tuple)) else str(value).split(",")
         texts = [str(part).strip() for part in given]
-        if not all(re.fullmatch(r"\d{1,6}", text) for text in texts) or len({*texts}) < len(texts):
-            self.fail(
-                f"{value!r} came; components counted from 0 were needed, each once, such as 0,1.",
-                param,
-                ctx,
-            )
-        return tuple(map(int, texts))
+        fine = all(re.fullmatch(r"\d{1,6}", text) for text in texts)
+        return tuple(map(int, texts)) if fine and len({*texts}) == len(texts) else None
 
 
 @verb(example=EXAMPLE, memory=True)

@@ -9,11 +9,11 @@ import click
 import numpy as np
 
 from mercer import IncrementalKernelPCA, KernelPCA
+from mercer._core.errors import many
 from mercer._core.memory import parse_bytes
 from mercer.cli.data import open_model, reading_options
 from mercer.cli.frame import verb
 from mercer.cli.stream import Route, rows_out, send
-from mercer.cli.words import count
 from mercer.engine.moments import ColumnMoments
 from mercer.estimators.parts import later_way_back
 from mercer.estimators.validation import as_generator
@@ -102,7 +102,7 @@ def _learned(talk: Talk, opened: Opened, memory: str) -> bool:
         model.preimage = back.method
     talk.note(
         f"{opened.path} was fitted without a way back: {name} was learned from its "
-        f"{count(back.n_rows, 'point')} (fit with --preimage to choose and keep one)"
+        f"{many(back.n_rows, 'point')} (fit with --preimage to choose and keep one)"
     )
     return True
 

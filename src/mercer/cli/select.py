@@ -14,6 +14,7 @@ from mercer.cli.data import complete_columns, preparing_options, read_training, 
 from mercer.cli.fit_model import TABLES, Asked, asked_for, check_parts
 from mercer.cli.frame import FAILURE, OK, plain, verb
 from mercer.cli.keep import keep_model
+from mercer.cli.option_types import Read
 from mercer.cli.output import check_model_output
 from mercer.cli.progress import watched
 from mercer.cli.weights import weight_column
@@ -72,18 +73,19 @@ class KernelTexts(StringParamType):
     envvar_list_splitter = ";"
 
 
-class Counts(StringParamType):
+class Counts(Read):
     """Whole numbers with commas between them; mercer.toml may have a list."""
 
+    name = "text"
     takes_lists = True
+    needed = "whole numbers such as 2,5,10"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def read(self, value: Any) -> list[int] | None:
         """`2,5` as [2, 5]."""
         parts = value if isinstance(value, (list, tuple)) else str(value).split(",")
         texts = [str(part).strip() for part in parts]
-        if not all(text.isascii() and text.isdigit() and len(text) < 10 for text in texts):
-            self.fail(f"{value!r} came; whole numbers such as 2,5,10 were needed.", param, ctx)
-        return [int(text) for text in texts]
+        fine = all(text.isascii() and text.isdigit() and len(text) < 10 for text in texts)
+        return [int(text) for text in texts] if fine else None
 
 
 def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:

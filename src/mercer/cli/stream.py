@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from mercer._core.errors import many
 from mercer._core.memory import parse_bytes
 from mercer.cli.data import match_table
 from mercer.cli.output import check_output, told_file
 from mercer.cli.progress import counted
-from mercer.cli.words import count
 from mercer.io.write import open_writer
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def send(
             advance(len(chunk))
     for note in (*table.fresh_notes(), *writer.notes):
         talk.note(note)
-    talk.say(f"{table.source}: {count(n, 'row')}, {count(len(written), 'column')} written")
+    talk.say(f"{table.source}: {many(n, 'row')}, {many(len(written), 'column')} written")
     result: dict[str, Any] = {"n": n, "columns": written, "id": table.id_name}
     result |= {"label": table.label_name, "output": None}
     if route.output != "-":

@@ -1,11 +1,6 @@
-"""Words for people: counts, and texts that a terminal only shows. Light to import."""
+"""Words for people: texts that a terminal only shows. Light to import."""
 
 from __future__ import annotations
-
-
-def count(n: int, noun: str) -> str:
-    """`1 row`, `2 rows`."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def printable(text: str) -> str:

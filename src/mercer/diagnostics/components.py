@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg, sparse
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError, MercerWarning, nearest
+from mercer._core.errors import InputError, MercerWarning
 from mercer._core.floating import steady
+from mercer._core.params import Number, OneOf, Whole, require
 from mercer._core.spelling import spelled
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
@@ -186,10 +186,9 @@ def n_components(
     3 components, by gap
       - eigenvalue 3 is ... times the next, the largest such ratio
     """
-    if method not in METHODS:
-        msg = f"method={method!r} came. {nearest(str(method), METHODS)}"
-        raise InputError(msg)
-    _check_shares(share=share, quantile=quantile)
+    require("method", method, OneOf(tuple(METHODS)))
+    require("share", share, Number(0, 1, ends="(]"))
+    require("quantile", quantile, Number(0, 1, ends="(]"))
     if isinstance(X, Projector):
         values, total = _of_model(X, method)
         return _from_spectrum(values, total, method, share=share, most=len(values), told=[])
@@ -204,7 +203,8 @@ def n_components(
     check_kernel_rows(chosen, rows)
     resolved = chosen.resolve(rows, rng=rng)
     if method == "permutation":
-        return _by_permutation(resolved, rows, quantile, _check_repeats(repeats), told, rng=rng)
+        require("repeats", repeats, Whole(1))
+        return _by_permutation(resolved, rows, quantile, int(repeats), told, rng=rng)
     if method == "cross-validation":
         size = door.check_noise(noise)
         return _by_folds(chosen, rows, folds, size, told, n=n, rng=rng)
@@ -215,20 +215,6 @@ def n_components(
 
 
 # ── what came ───────────────────────────────────────────────────────────────
-def _check_shares(**shares: Any) -> None:
-    for name, value in shares.items():
-        if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < float(value) <= 1.0:
-            msg = f"{name}={value!r} came; a number in (0, 1] such as 0.95 was needed."
-            raise InputError(msg)
-
-
-def _check_repeats(repeats: Any) -> int:
-    if not isinstance(repeats, Integral) or isinstance(repeats, bool) or repeats < 1:
-        msg = f"repeats={repeats!r} came; a whole number such as 20 was needed."
-        raise InputError(msg)
-    return int(repeats)
-
-
 def _of_model(model: Projector, method: str) -> tuple[Array, float]:
     check_is_fitted(model)
     if method not in ("variance", "gap"):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
 from mercer._core.floating import steady
+from mercer._core.params import Whole, require
 from mercer._core.spelling import spelled
-from mercer._core.table import Table
+from mercer._core.table import Printed, Table
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
 from mercer.engine.passes import fold, map_rows
 from mercer.estimators.base import Projector
 from mercer.estimators.door import check_kernel_rows, new_rows
+from mercer.estimators.validation import require_fitted
 from mercer.model.space import FeatureSpace
 from mercer.planning.bytes import SLICE_BYTES
 
@@ -77,7 +77,7 @@ def gradients(model: Any, X: Any) -> Array:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Importance:
+class Importance(Printed):
     """How much of each component every variable moves. Prints as sentences.
 
     Attributes
@@ -126,16 +126,11 @@ class Importance:
         -------
         names : list of str
         """
-        if not _is_whole(count) or count < 0:
-            msg = f"`count` must be a whole number of variables, but {count!r} came. Pass {TOP}."
-            raise InputError(msg)
+        require("count", count, Whole(0))
         return [self.names[l] for l in self._order(component)[:count]]
 
     def _order(self, component: int) -> list[int]:
-        k = self.sizes.shape[1]
-        if not _is_whole(component) or not 0 <= component < k:
-            msg = f"component {component!r} was asked for, but there are {k}, counted from 0 to {k - 1}."
-            raise InputError(msg)
+        require("component", component, Whole(0, self.sizes.shape[1] - 1))
         size = self.sizes[:, component]
         moving = np.argsort(-size, kind="stable")
         return [int(l) for l in moving if size[l] > 0]
@@ -161,15 +156,6 @@ class Importance:
     def __repr__(self) -> str:
         d, k = self.sizes.shape
         return f"Importance({d} variables for {k} components)"
-
-    def _repr_html_(self) -> str:  # for notebooks
-        import html
-
-        return f"<pre>{html.escape(str(self))}</pre>"
-
-
-def _is_whole(number: Any) -> bool:
-    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 @spelled
@@ -256,13 +242,7 @@ def _sums(space: FeatureSpace, first: Array, rows: Rows, place: slice) -> _Sums:
 
 def _opened(model: Any, X: Any) -> tuple[FeatureSpace, Rows]:
     """The feature space of a fitted model, and rows that are fit for it."""
-    if not isinstance(model, Projector):
-        msg = (
-            f"A fitted mercer.KernelPCA, mercer.PCA or mercer.IncrementalKernelPCA was needed, but "
-            f"{type(model).__name__} came. Of a pipeline, pass the last step and the rows that reach it."
-        )
-        raise InputError(msg)
-    check_is_fitted(model)
+    require_fitted(model, Projector, "KernelPCA, mercer.PCA or mercer.IncrementalKernelPCA")
     rows = new_rows(model, X, model.eigenvalues_.dtype)
     kernel = getattr(model, "kernel_", None)
     if kernel is not None:

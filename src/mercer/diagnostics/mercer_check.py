@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, many
 from mercer._core.floating import steady
 from mercer._core.spelling import spelled
 from mercer.data.intake import admitted
@@ -225,7 +225,7 @@ def _not_valid(
         there, back = float(witness.matrix[0, 1]), float(witness.matrix[1, 0])
         why = f"it is not symmetric, k(x, y) = {there:.6g} but k(y, x) = {back:.6g}"
     else:
-        m = _count(len(witness.points), "row" if kernel is None else "point")
+        m = many(len(witness.points), "row" if kernel is None else "point")
         why = f"vᵀKv = {witness.value:.6g} < 0 on {m}"
     reason = f"{name} is not {noun}: {why}."
     return Verdict(False, How.WITNESS, reason, witness, kernel, trial.lowest, *counts)
@@ -247,12 +247,8 @@ def _proof(kernel: Kernel, x: Rows, why: str | None) -> tuple[How, str] | None:
     K = kernel(x)
     if np.abs(phi @ phi.T - K).max() > MAP_TOLERANCE * np.abs(K).max():
         return How.CONSTRUCTION, why  # the map is at fault, and it was not the proof
-    shape = f"{_count(columns, 'column')} for {_count(d, 'feature')}"
+    shape = f"{many(columns, 'column')} for {many(d, 'feature')}"
     return How.MAP, f"φ(x)·φ(x') = k(x, x') with an explicit φ of {shape}; {why}"
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 # ── without data ────────────────────────────────────────────────────────────

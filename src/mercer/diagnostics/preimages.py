@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
 from mercer._core.floating import steady
@@ -17,7 +16,7 @@ from mercer.engine.pairwise import dense
 from mercer.estimators.door import new_rows
 from mercer.estimators.inverse import Inverse
 from mercer.estimators.parts import named_preimage, tell_if_unsettled
-from mercer.estimators.validation import as_generator
+from mercer.estimators.validation import as_generator, require_fitted
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import KernelSections
 from mercer.preimage import Examples, Preimage
@@ -87,15 +86,9 @@ def compare_preimages(
     >>> bool(table["error"][0] < 0.01 * table["error_of_mean"][0])
     True
     >>> print(table["reason"][1])
-    Exact needs the linear kernel or a polynomial of odd degree, but RBF(gamma=...) came. Use ...
+    Exact needs the linear kernel or a polynomial of odd degree; got RBF(gamma=...). Use ...
     """
-    if not isinstance(model, Inverse):
-        msg = (
-            f"A fitted KernelPCA or IncrementalKernelPCA was needed, but {type(model).__name__} came. Of a "
-            "pipeline, pass the last step and the rows that reach it."
-        )
-        raise InputError(msg)
-    check_is_fitted(model)
+    require_fitted(model, Inverse, "KernelPCA or mercer.IncrementalKernelPCA")
     if isinstance(methods, (str, Preimage)):
         methods = (methods,)
     if model.kernel_.is_precomputed:

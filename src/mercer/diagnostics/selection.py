@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from mercer._core.errors import MercerError, MercerWarning, SelectionWarning
 from mercer._core.floating import steady
 from mercer._core.memory import parse_bytes
+from mercer._core.params import require
 from mercer._core.spelling import spelled
 from mercer.data.frames import held
 from mercer.diagnostics import selection_door as door
@@ -32,7 +33,7 @@ from mercer.diagnostics.selection_weights import merged
 from mercer.diagnostics.symptoms import sample_rows
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.parts import named_approximation
-from mercer.estimators.progress import Teller
+from mercer.estimators.progress import VERBOSE, Teller
 from mercer.estimators.validation import as_generator, check_weights, users_level
 from mercer.model.linear import require_different
 
@@ -192,7 +193,7 @@ def select(
     >>> mercer.select(X, ["linear", "rbf"], n_components=5, y=y).table_["score"].round(2)
     array([1.  , 0.4...])
     """
-    tells = door.check_verbose(verbose)
+    tells = bool(require("verbose", verbose, VERBOSE))
     rng = as_generator(random_state)
     parse_bytes(memory)
     named_approximation(approximation)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import type_of_target
 
-from mercer._core.errors import InputError, ParameterError, nearest
+from mercer._core.errors import InputError, ParameterError, close_to, nearest
+from mercer._core.params import Number, OneOf, Whole, is_whole, require
 from mercer.data.intake import admitted
 from mercer.diagnostics.selection_court import Candidate
 
@@ -59,13 +58,15 @@ def check_judge(judge: Any, y: Array | None) -> Any:
     """
     if y is None:
         if judge is not None:
-            msg = f"judge={judge!r} came without y. Pass y, or leave `judge` out."
-            raise ParameterError(msg)
+            remedy = "Pass y, or leave `judge` out."
+            raise ParameterError.about(
+                parameter="judge", value=judge, must_be="None without y", remedy=remedy
+            )
         return None
     if judge is not None:
         if not hasattr(judge, "fit") or isinstance(judge, type):
-            msg = f"judge={judge!r} came; a scikit-learn estimator was needed, as LogisticRegression()."
-            raise ParameterError(msg)
+            wanted = "a scikit-learn estimator such as LogisticRegression()"
+            raise ParameterError.about(parameter="judge", value=judge, must_be=wanted)
         return judge
     linear = (
         LogisticRegression(max_iter=1000) if _are_classes(y) else RidgeCV(np.logspace(-4, 4, 9))
@@ -94,11 +95,11 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
         return _check_scoring(criterion)
     chosen = CRITERIA[0] if criterion is None else criterion
     if chosen not in CRITERIA:
-        names = ", ".join(map(repr, CRITERIA[:-1]))
-        hint = nearest(str(criterion), CRITERIA).partition("Known names")[0]
-        msg = f"criterion must be one of {names} and {CRITERIA[-1]!r} where no y is given; got {criterion!r}."
-        msg = f"{msg} {hint}".strip()
-        raise ParameterError(msg)
+        hint = close_to(str(criterion), CRITERIA)
+        wanted = f"{OneOf(CRITERIA).wanted} where no y is given"
+        raise ParameterError.about(
+            parameter="criterion", value=criterion, must_be=wanted, remedy=hint
+        )
     if sparse.issparse(rows) and chosen in ("denoising", "reconstruction"):
         msg = (
             f"criterion={chosen!r} takes rows back to input space, and X is sparse. Use X.toarray(), "
@@ -112,14 +113,11 @@ def _check_scoring(scoring: Any) -> Any:
     """None, a function, or one name; several scores would have several winners."""
     if scoring is None or callable(scoring):
         return scoring
-    names = get_scorer_names()
-    if not isinstance(scoring, str):
-        msg = f"criterion={scoring!r} came; one scoring of scikit-learn was needed, such as 'accuracy'."
-        raise ParameterError(msg)
-    if scoring not in names:
-        msg = f"criterion={scoring!r} is no scoring of scikit-learn. {nearest(scoring, names)}"
-        raise ParameterError(msg)
-    return scoring
+    names, wanted = get_scorer_names(), "a scoring of scikit-learn such as 'accuracy'"
+    if isinstance(scoring, str) and scoring in names:
+        return scoring
+    known = nearest(scoring, names) if isinstance(scoring, str) else ""
+    raise ParameterError.about(parameter="criterion", value=scoring, must_be=wanted, remedy=known)
 
 
 def check_folds(
@@ -130,23 +128,16 @@ def check_folds(
     `rows` may be a sample of the caller's n: then his own positions mean other rows.
     """
     m = int(rows.shape[0])
-    if isinstance(folds, Integral) and not isinstance(folds, bool):
-        if not 2 <= int(folds) <= m // 2:
-            msg = (
-                f"folds={folds} came for {m} rows. Needed: at least 2, and at least two rows in each. "
-                "Lower `folds`, or give more rows."
-            )
-            raise ParameterError(msg)
+    if is_whole(folds):
+        require("folds", folds, Whole(2, m // 2), remedy=f"Each fold needs two of the {m} rows.")
         stratified = judge is not None and is_classifier(judge)
         if stratified and y is not None:
             _check_classes(y, int(folds))
         kind = StratifiedKFold if stratified else KFold
         folds = kind(int(folds), shuffle=True, random_state=seed)
     elif not (hasattr(folds, "split") or np.iterable(folds)) or isinstance(folds, str):
-        msg = (
-            f"folds={folds!r} came; a number such as 3, or a splitter of scikit-learn, was needed."
-        )
-        raise ParameterError(msg)
+        wanted = "an integer >= 2 or a splitter of scikit-learn"
+        raise ParameterError.about(parameter="folds", value=folds, must_be=wanted)
     elif not hasattr(folds, "split"):
         folds = _check_pairs(list(folds), m, n)
     try:
@@ -210,10 +201,8 @@ def _check_pairs(pairs: list[Any], m: int, n: int) -> list[tuple[Indices, Indice
 
 def check_noise(noise: Any) -> float:
     """A positive share of the spread."""
-    if not isinstance(noise, Real) or isinstance(noise, bool) or not 0.0 < float(noise) < 10.0:
-        msg = f"noise={noise!r} came; a share of the spread of the rows was needed, such as 0.3."
-        raise ParameterError(msg)
-    return float(noise)
+    remedy = "It is a share of the spread of the rows, such as 0.3."
+    return float(require("noise", noise, Number(0, 10), remedy=remedy))
 
 
 def spread(rows: Rows, weights: Array | None = None) -> float:
@@ -245,18 +234,13 @@ def check_components(n_components: Any, smallest: int) -> list[int]:
     if n_components is None:
         return [max(1, min(COMPONENTS, smallest - 1))]
     asked = list(n_components) if np.iterable(n_components) else [n_components]
-    for k in asked:
-        if isinstance(k, bool) or not hasattr(k, "__index__") or not 1 <= index(k) < smallest:
-            msg = (
-                f"n_components={k!r} came. Needed: whole numbers from 1 to {smallest - 1}, what the smallest "
-                "training fold can hold; kernels are compared at the same numbers, so a share of the "
-                "variance will not do."
-            )
-            raise ParameterError(msg)
-    if not asked:
-        msg = "n_components is empty. Give a number, several, or None for 10."
-        raise ParameterError(msg)
-    return sorted({index(k) for k in asked})
+    why = (
+        "The smallest training fold holds no more; kernels are compared at the same numbers, so a share "
+        "of the variance will not do."
+    )
+    for k in asked or [asked]:
+        require("n_components", k, Whole(1, smallest - 1, also=(None,)), remedy=why)
+    return sorted({int(k) for k in asked})
 
 
 def candidates(kernels: list[Kernel], numbers: list[int], d: int) -> list[Candidate]:
@@ -267,11 +251,3 @@ def candidates(kernels: list[Kernel], numbers: list[int], d: int) -> list[Candid
         own = dict.fromkeys(int(min(k, most)) for k in numbers)
         found += [Candidate(kernel, k, place) for k in own]
     return found
-
-
-def check_verbose(verbose: Any) -> bool:
-    """Whether to tell."""
-    if not isinstance(verbose, Integral) or verbose < 0:
-        msg = f"verbose must be 0 (silent) or 1 (a line about once a second), but {verbose!r} came."
-        raise ParameterError(msg)
-    return bool(verbose)

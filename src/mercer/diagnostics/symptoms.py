@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._core.errors import InputError, KernelError
 from mercer._core.floating import steady
+from mercer._core.params import Whole, require
 from mercer._core.spelling import spelled
 from mercer.data.rows import take_rows
 from mercer.estimators.door import check_kernel_rows, training_rows
@@ -103,9 +104,7 @@ def sample_rows(
 
     A row of weight zero is a row that is not there. All others are drawn alike, and keep their weights.
     """
-    if not isinstance(max_rows, (int, np.integer)) or isinstance(max_rows, bool) or max_rows < 2:
-        msg = f"max_rows={max_rows!r} came, but a whole number from 2 on was needed, such as 2000."
-        raise InputError(msg)
+    require("max_rows", max_rows, Whole(2))
     came = training_rows(None, X, None, copy=False)
     weights = check_weights(sample_weight, came.n)
     some = np.arange(came.n) if weights is None else np.flatnonzero(weights)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning, nearest
+from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning
 from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.data.intake import admitted
@@ -17,7 +17,7 @@ from mercer.data.rows import RowSource, take_rows
 from mercer.engine.equal_rows import distinct
 from mercer.engine.pairwise import squared_norms
 from mercer.estimators.validation import users_level
-from mercer.kernels.text import parse_call
+from mercer.kernels.text import named
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.preimage import (
@@ -41,31 +41,17 @@ if TYPE_CHECKING:
     from mercer.stream.incremental import Stream
 
 
-def _named(what: str, given: Any, kind: type[Any], known: dict[str, Any]) -> Any:
-    """None, an object, or the object behind a name or a call such as ``ridge(alpha=1e-3)``."""
-    if given is None or isinstance(given, kind):
-        return given
-    if isinstance(given, str):
-        return known[given]() if given in known else parse_call(given, known, what=what)
-    if isinstance(given, type):
-        msg = f"The class {given.__name__} came as {what}; an object was needed. Write {given.__name__}(...)."
-        raise InputError(msg)
-    msg = (
-        f"{what} must be None, a name or an object, but a {type(given).__name__} data. "
-        f"{nearest('', known)}"
-    )
-    raise InputError(msg)
-
-
 def named_approximation(given: Any) -> Approximation | None:
     """None, an approximation, or the one behind a name."""
-    chosen: Approximation | None = _named("approximation", given, Approximation, APPROXIMATIONS)
+    chosen: Approximation | None = named(
+        "approximation", given, Approximation, APPROXIMATIONS, None
+    )
     return chosen
 
 
 def named_preimage(given: Any) -> Preimage | None:
     """None, a pre-image method, or the one behind a name."""
-    chosen: Preimage | None = _named("pre-image method", given, Preimage, PREIMAGES)
+    chosen: Preimage | None = named("pre-image method", given, Preimage, PREIMAGES, None)
     return chosen
 
 

@@ -17,6 +17,8 @@ from mercer.data.table import Chunk
 from mercer.estimators.saving import Saving
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer._core.types import Array
     from mercer.io.preparation import Preparation
     from mercer.monitoring.report import Monitoring
@@ -32,6 +34,27 @@ ASKED = (
     "contributions",
     "monitor",
 )
+
+
+def _of_rows(name: str, says: str, result: str) -> Callable[[Prepared, Any], Array]:
+    """A method that asks the model about raw rows."""
+
+    def asked(self: Prepared, X: Any) -> Array:
+        answer: Array = self._asked(name)(self.rows(X))
+        return self.preparation.unscaled(answer) if name == "reconstruct" else answer
+
+    asked.__name__, asked.__qualname__ = name, f"Prepared.{name}"
+    asked.__doc__ = f"""{says}
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+
+        Returns
+        -------
+        {result}
+        """
+    return asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,19 +117,27 @@ class Prepared(Saving):
         chunk = _chunk(X, prepare)
         return prepare.scaled(prepare.filled(prepare.coded(chunk)), chunk)
 
-    def transform(self, X: Any) -> Array:
-        """Scores of raw rows.
-
-        Parameters
-        ----------
-        X : array-like or data frame, as in `rows`
-
-        Returns
-        -------
-        scores : ndarray of shape (b, k)
-        """
-        scores: Array = self._asked("transform")(self.rows(X))
-        return scores
+    transform = _of_rows("transform", "Scores of raw rows.", "scores : ndarray of shape (b, k)")
+    reconstruct = _of_rows(
+        "reconstruct",
+        "Each raw row as the components see it, in the units of the file.",
+        "rows : ndarray of shape (b, d), columns as in ``preparation.features``",
+    )
+    reconstruction_error = _of_rows(
+        "reconstruction_error",
+        "Squared distance in feature space of each raw row from its projection.",
+        "errors : ndarray of shape (b,)",
+    )
+    predict = _of_rows(
+        "predict",
+        "1 for raw rows that look normal to a detector, -1 for others.",
+        "labels : ndarray of shape (b,), of integers",
+    )
+    decision_function = _of_rows(
+        "decision_function",
+        "Below zero for raw rows that a detector calls outliers.",
+        "scores : ndarray of shape (b,)",
+    )
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows in the units of the file whose scores are near the given ones.
@@ -122,62 +153,6 @@ class Prepared(Saving):
             Columns as in ``preparation.features``.
         """
         return self.preparation.unscaled(self._asked("inverse_transform")(X))
-
-    def reconstruct(self, X: Any) -> Array:
-        """Each raw row as the components see it, in the units of the file.
-
-        Parameters
-        ----------
-        X : array-like or data frame, as in `rows`
-
-        Returns
-        -------
-        rows : ndarray of shape (b, d)
-            Columns as in ``preparation.features``.
-        """
-        return self.preparation.unscaled(self._asked("reconstruct")(self.rows(X)))
-
-    def reconstruction_error(self, X: Any) -> Array:
-        """Squared distance in feature space of each raw row from its projection.
-
-        Parameters
-        ----------
-        X : array-like or data frame, as in `rows`
-
-        Returns
-        -------
-        errors : ndarray of shape (b,)
-        """
-        errors: Array = self._asked("reconstruction_error")(self.rows(X))
-        return errors
-
-    def predict(self, X: Any) -> Array:
-        """1 for raw rows that look normal to a detector, -1 for others.
-
-        Parameters
-        ----------
-        X : array-like or data frame, as in `rows`
-
-        Returns
-        -------
-        labels : ndarray of shape (b,), of integers
-        """
-        labels: Array = self._asked("predict")(self.rows(X))
-        return labels
-
-    def decision_function(self, X: Any) -> Array:
-        """Below zero for raw rows that a detector calls outliers.
-
-        Parameters
-        ----------
-        X : array-like or data frame, as in `rows`
-
-        Returns
-        -------
-        scores : ndarray of shape (b,)
-        """
-        scores: Array = self._asked("decision_function")(self.rows(X))
-        return scores
 
     def contributions(self, X: Any, statistic: str | None = None) -> Array:
         """What each prepared column adds to a detector's statistic.

@@ -6,11 +6,10 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from functools import wraps
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mercer._core.errors import InputError
 from mercer._core.memory import format_seconds
+from mercer._core.params import Whole, require
 from mercer._core.watch import BLIND
 from mercer.model.checkpoint import Checkpoint
 
@@ -32,6 +31,7 @@ Result = TypeVar("Result")
 GAP = 1.0
 # How many products it takes is only known when they are made; all else is counted beforehand.
 GUESSED = "products"
+VERBOSE = Whole(0, also=(True, False))
 
 
 @contextmanager
@@ -55,9 +55,7 @@ def watching(
     fingerprint : callable
         Gives what the state depends on (see `mercer.model.checkpoint`); asked only with a checkpoint.
     """
-    if not isinstance(verbose, Integral) or verbose < 0:
-        msg = f"verbose must be 0 (silent) or 1 (a line about once a second), but {verbose!r} came."
-        raise InputError(msg)
+    require("verbose", verbose, VERBOSE)
     watch: Watch = BLIND if checkpoint is None else Checkpoint(checkpoint, fingerprint())
     onlookers: list[Onlooker] = []
     if verbose:

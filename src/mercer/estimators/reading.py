@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from copy import copy
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, MercerWarning
+from mercer._core.params import Number, Whole, require
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, row_blocks
 from mercer.data.sources import as_source
@@ -43,22 +44,16 @@ SPREADS = ("median", "scale")
 
 def stream_rules(model: Any) -> Rules:
     """The knobs of an estimator, checked."""
-    size = _count("max_landmarks", model.max_landmarks)
-    _count("batch_size", model.batch_size)
+    for name in ("max_landmarks", "batch_size"):
+        require(name, getattr(model, name), Whole(1))
+    size = int(model.max_landmarks)
     asked = check_n_components(model.n_components, size, "max_landmarks")
-    tol, forgetting = _number("tol", model.tol), _number("forgetting", model.forgetting)
-    if not 0.0 <= tol < 1.0:
-        msg = f"tol={model.tol!r} came, but a share of the trace was needed, from 0 to below 1."
-        raise InputError(msg)
-    if not 0.0 < forgetting <= 1.0:
-        msg = (
-            f"forgetting={model.forgetting!r} came, but a factor above 0 and at most 1 was needed: 1 "
-            "forgets nothing, 0.999 counts the last thousand rows or so."
-        )
-        raise InputError(msg)
+    tol = require("tol", model.tol, Number(0, 1, ends="[)"), remedy="It is a share of the trace.")
+    why = "1 forgets nothing, 0.999 counts the last thousand rows or so."
+    forgetting = require("forgetting", model.forgetting, Number(0, 1, ends="(]"), remedy=why)
     # One more than the components: centring takes one away.
     least = min(asked + 1, size) if isinstance(asked, int) else 0
-    return Rules(size, tol, forgetting, least)
+    return Rules(size, float(tol), float(forgetting), least)
 
 
 def batch_rows(model: Any, X: Any, past: Stream | None) -> Rows:
@@ -299,17 +294,3 @@ def _reads_spread(kernel: Kernel) -> bool:
         for value in kernel.get_params(deep=False).values()
     )
     return own or any(_reads_spread(child) for child in kernel.children)
-
-
-def _count(name: str, value: Any) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        msg = f"{name}={value!r} came, but a whole number of rows was needed, at least 1."
-        raise InputError(msg)
-    return int(value)
-
-
-def _number(name: str, value: Any) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool):
-        msg = f"{name}={value!r} came, but a number was needed."
-        raise InputError(msg)
-    return float(value)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many
 from mercer._core.errors import users_level as users_level  # noqa: PLC0414  (found here too)
+from mercer._core.params import Number, Whole, is_whole, require
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import first_bad, row_slices
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
     from mercer.model import Fit
 
+SEED = Whole(0, also=(None,))
 SLICE_NUMBERS = 2**18  # of a kernel matrix that are compared at a time
 
 
@@ -139,17 +140,26 @@ def check_n_components(n_components: Any, n: int, of: str = "n_samples") -> int 
     """An int in 1..n, a share of the variance in (0, 1], or None."""
     if n_components is None:
         return None
-    if not isinstance(n_components, bool):
-        if isinstance(n_components, Integral):
-            if 1 <= int(n_components) <= n:
-                return int(n_components)
-        elif isinstance(n_components, Real) and 0.0 < float(n_components) <= 1.0:
-            return float(n_components)
-    msg = (
-        f"n_components must be an integer from 1 to {n} ({of}), a share of the variance in (0, 1] such as "
-        f"0.95, or None for all components; got {n_components!r}."
+    if is_whole(n_components) and 1 <= n_components <= n:
+        return int(n_components)
+    if not is_whole(n_components) and Number(0, 1, ends="(]").holds(n_components):
+        return float(n_components)
+    wanted = (
+        f"an integer from 1 to {n} ({of}), a share of the variance in (0, 1] such as 0.95, or None for all "
+        "components"
     )
-    raise ParameterError(msg)
+    raise ParameterError.about(parameter="n_components", value=n_components, must_be=wanted)
+
+
+def require_fitted(model: Any, kind: type[Any], names: str) -> None:
+    """Raise unless it is a fitted model of such a kind."""
+    if not isinstance(model, kind):
+        msg = (
+            f"A fitted mercer.{names} is needed; got a {type(model).__name__}. Of a pipeline, pass the last "
+            "step and the rows that reach it."
+        )
+        raise InputError(msg)
+    check_is_fitted(model)
 
 
 def check_square(x: Rows) -> Array:
@@ -259,10 +269,8 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    if isinstance(random_state, Integral) and int(random_state) >= 0:
-        return np.random.default_rng(int(random_state))
-    msg = f"random_state must be None, an int >= 0 or a NumPy generator, but {random_state!r} came."
-    raise InputError(msg)
+    remedy = "A NumPy generator will do as well."
+    return np.random.default_rng(int(require("random_state", random_state, SEED, remedy=remedy)))
 
 
 def tell(fit: Fit) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import ModelFileError
+from mercer._core.params import is_whole
 from mercer.data.rows import RowSource
 from mercer.io.stored_types import FAMILIES, PARAMETERS, TYPES, UNIONS, found, of_formula
 from mercer.kernels.base import FORMULAS
@@ -107,8 +108,7 @@ def _is_one(kind: str, value: Any, lengths: dict[str, int]) -> bool:
 
 
 def _is_whole(value: Any) -> bool:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and abs(int(value)) <= MOST
+    return is_whole(value) and abs(int(value)) <= MOST
 
 
 def _is_number(value: Any) -> bool:

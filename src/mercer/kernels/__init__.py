@@ -14,10 +14,9 @@ array([[1.   , 0.607],
        [0.607, 1.1  ]])
 """
 
-from mercer.kernels.algebra import Constant, Power, Product, Scale, Sum
+from mercer.kernels.algebra import Constant, Normalised, OnColumns, Power, Product, Scale, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
-from mercer.kernels.derived import Normalised, OnColumns
 from mercer.kernels.dot import Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.histogram import Chi2
 from mercer.kernels.names import KERNELS, as_kernel

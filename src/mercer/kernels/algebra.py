@@ -1,16 +1,23 @@
-"""New kernels from old: sums, products, multiples and powers."""
+"""New kernels from old: sums, products, multiples and powers; on some of the columns, or normalised."""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.engine.formula import Add, Affine, Const, Expr, Mul, Pow
+from mercer._core.params import Constraints, Number, Whole
+from mercer.engine.formula import Add, Affine, Const, Expr, Mul, On, Pow, Unit
 from mercer.kernels.base import Kernel
-from mercer.kernels.parameters import finite, is_whole
+from mercer.kernels.parameters import written
+from mercer.kernels.rows import picked, positions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array, Rows
 
 
 def is_number(value: Any) -> bool:
@@ -35,12 +42,10 @@ def operand(value: Any) -> Kernel:
 class Constant(Kernel):
     """c, whatever the points: what ``k + 1.0`` adds."""
 
+    constraints: ClassVar[Constraints] = {"value": Number()}
+
     def __init__(self, value: float = 1.0) -> None:
         self.value = value
-
-    def check_parameters(self) -> None:
-        """The value is finite."""
-        finite("value", self.value, kernel="Constant")
 
     def formula(self) -> Expr:
         return Const(float(self.value))
@@ -50,7 +55,7 @@ class Constant(Kernel):
         return f"it is the product of two numbers √{self.value:g}" if self.value >= 0 else None
 
     def __repr__(self) -> str:
-        return f"{self.value!r}"
+        return written(self.value)
 
 
 class Combined(Kernel):
@@ -86,7 +91,13 @@ class Sum(_Binary):
         return Add(self.left.tree(), self.right.tree())
 
     def __repr__(self) -> str:
-        return f"{self.left!r} + {self.right!r}"
+        left, right, sign = self.left, self.right, "+"
+        if isinstance(right, Scale) and written(right.factor) == "-1.0":  # which a - b reads as
+            right, sign = right.kernel, "-"
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return f"{closed(left)} {sign} {closed(right)}"  # 1 + 2 would read as 3
+        # Signs of one rank read from left to right: a + (b + c) needs its bracket.
+        return f"{left!r} {sign} {closed(right) if isinstance(right, Sum) else repr(right)}"
 
 
 class Product(_Binary):
@@ -98,22 +109,18 @@ class Product(_Binary):
         return Mul(self.left.tree(), self.right.tree())
 
     def __repr__(self) -> str:
-        return f"{bracketed(self.left)} * {bracketed(self.right)}"
+        return f"{closed(self.left)} * {closed(self.right)}"
 
 
 class Scale(Combined):
     """c · k."""
 
     proof = "a non-negative multiple of a kernel is a kernel"
+    constraints: ClassVar[Constraints] = {"factor": Number()}
 
     def __init__(self, kernel: Kernel, factor: float) -> None:
         self.kernel = kernel
         self.factor = factor
-
-    def check_parameters(self) -> None:
-        """The factor is finite."""
-        finite("factor", self.factor, kernel="Scale")
-        super().check_parameters()
 
     def formula(self) -> Expr:
         return Affine(self.kernel.tree(), float(self.factor))
@@ -123,32 +130,71 @@ class Scale(Combined):
         return super().why_valid() if self.factor >= 0 else None
 
     def __repr__(self) -> str:
-        return f"{self.factor!r} * {bracketed(self.kernel)}"
+        return f"{written(self.factor)} * {closed(self.kernel)}"
 
 
 class Power(Combined):
     """k^p."""
 
     proof = "a whole power is a product of kernels (Schur)"
+    # Only then is a power of a kernel a kernel; 2.0 is whole.
+    constraints: ClassVar[Constraints] = {"exponent": Whole(1, floats=True)}
 
     def __init__(self, kernel: Kernel, exponent: int) -> None:
         self.kernel = kernel
         self.exponent = exponent
 
-    def check_parameters(self) -> None:
-        """The exponent is a positive whole number: only then is a power of a kernel a kernel."""
-        if not is_whole(self.exponent):
-            msg = f"k ** p needs a whole p ≥ 1, but p={self.exponent!r} came."
-            raise KernelError(msg)
-        super().check_parameters()
-
     def formula(self) -> Expr:
         return Pow(self.kernel.tree(), int(self.exponent))
 
     def __repr__(self) -> str:
-        return f"{bracketed(self.kernel)} ** {self.exponent!r}"
+        return f"{closed(self.kernel)} ** {written(self.exponent)}"
 
 
-def bracketed(kernel: Kernel) -> str:
-    """The kernel's text, in brackets where it would otherwise be read wrongly."""
+class OnColumns(Combined):
+    """k(x[columns], x'[columns])."""
+
+    proof = "choosing columns is a map of the points"
+
+    def __init__(self, kernel: Kernel, columns: Sequence[int] | Sequence[bool]) -> None:
+        self.kernel = kernel
+        self.columns = columns
+
+    def check_parameters(self) -> None:
+        """The columns are positions or a mask."""
+        positions(self.columns)
+        super().check_parameters()
+
+    def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
+        """A copy whose kernel is resolved on its own columns."""
+        self.check_parameters()
+        inner = self.kernel.resolve(picked(x, self.columns), rng=rng, weights=weights)
+        return type(self)(inner, self.columns)
+
+    def formula(self) -> Expr:
+        return On(self.kernel.tree(), tuple(self.columns))
+
+    def __repr__(self) -> str:
+        return f"{closed(self.kernel)}.on({written(self.columns)})"
+
+
+class Normalised(Combined):
+    """k(x, x') / √(k(x, x) k(x', x')), with 0 where k(x, x) = 0."""
+
+    proof = "scaling each φ(x) to length one leaves a dot product"
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def formula(self) -> Expr:
+        return Unit(self.kernel.tree())
+
+    def __repr__(self) -> str:
+        return f"{closed(self.kernel)}.normalised()"
+
+
+def closed(kernel: Kernel) -> str:
+    """As an operand that nothing around it can tear apart; a constant by its name, so that it stays one."""
+    if isinstance(kernel, Constant):
+        return f"Constant({kernel!r})"
     return f"({kernel!r})" if isinstance(kernel, (Sum, Product, Scale, Power)) else repr(kernel)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import KernelError, nearest
+from mercer._core.errors import KernelError, close_to
+from mercer._core.params import Number, require
 from mercer.data.rows import take_rows
 from mercer.engine.equal_rows import unlike
 from mercer.engine.moments import Moments
 from mercer.engine.pairwise import dense, manhattan_distances, scaled_distances
 from mercer.engine.passes import fold, map_rows
-from mercer.kernels.parameters import positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,20 +37,13 @@ WHOLE = 2.0**53
 ALIKE = 1.0
 
 RULES = ("median", "scale", "1/d")
-_HINT = " or one of 'median', 'scale', '1/d'"
 
 
 def check_width(name: str, value: Any, *, kernel: str) -> None:
     """A γ is a positive number, None or the name of a rule; a length is a number or the median."""
-    if name != "gamma":
-        if value != "median":
-            positive(name, value, kernel=kernel, hint=" or 'median'")
-    elif isinstance(value, str):
-        if value not in RULES:
-            msg = f"{kernel}({name}={value!r}): no such rule. {nearest(value, RULES)}"
-            raise KernelError(msg)
-    elif value is not None:
-        positive(name, value, kernel=kernel, hint=_HINT)
+    known = (*RULES, None) if name == "gamma" else ("median",)
+    hint = close_to(value, RULES) if name == "gamma" and isinstance(value, str) else ""
+    require(name, value, Number(0, also=known), of=kernel, remedy=hint, error=KernelError)
 
 
 def median_distance(

@@ -9,12 +9,12 @@ from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
-from mercer._core.params import meant
+from mercer._core.params import Constraints, meant, require
 from mercer._core.spelling import spelled
 from mercer.engine.formula import Expr, Opaque, Pair
 from mercer.kernels.bandwidth import check_width, width_from
 from mercer.kernels.evaluate import check_rows, values
-from mercer.kernels.parameters import constructor_names, is_rule, plain, same
+from mercer.kernels.parameters import constructor_names, is_rule, same, written
 from mercer.kernels.rows import as_given, as_rows, in_one_dtype, stacked
 from mercer.kernels.slopes import slope
 
@@ -47,6 +47,8 @@ class Kernel:
     proof: ClassVar[str | None] = None
     # Parameters, each a positive number, that may be a rule to read them off the data.
     rules: ClassVar[tuple[str, ...]] = ()
+    # What the others may be.
+    constraints: ClassVar[Constraints] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -296,8 +298,11 @@ class Kernel:
 
     def check_parameters(self) -> None:
         """Raise a `KernelError` when a parameter has an impossible value."""
+        own = type(self).__name__
+        for name, constraint in self.constraints.items():
+            require(name, getattr(self, name), constraint, of=own, error=KernelError)
         for name in self.rules:
-            check_width(name, getattr(self, name), kernel=type(self).__name__)
+            check_width(name, getattr(self, name), kernel=own)
         for child in self.children:
             child.check_parameters()
 
@@ -379,11 +384,11 @@ class Kernel:
         return _made("Normalised", self)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v!r}" for k, v in self._shown_params().items())
+        shown = ", ".join(f"{k}={written(v)}" for k, v in self._shown_params().items())
         return f"{type(self).__name__}({shown})"
 
     def _shown_params(self) -> dict[str, Any]:
-        return {k: plain(v) for k, v in self.get_params(deep=False).items()}
+        return self.get_params(deep=False)
 
 
 def _made(name: str, *parts: Any, **number: Any) -> Kernel:

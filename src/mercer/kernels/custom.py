@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import KernelError, nearest
+from mercer._core.errors import KernelError
+from mercer._core.params import Constraints, OneOf
 from mercer.data.rows import take_rows
 from mercer.engine.pairwise import dense
 from mercer.kernels.base import Kernel
@@ -43,6 +44,7 @@ class Custom(Kernel):
     """
 
     parallel: ClassVar[bool] = False
+    constraints: ClassVar[Constraints] = {"form": OneOf(FORMS)}
     _spmatrix: bool = False  # whether sparse rows are a csr_matrix to the function
 
     def __init__(self, function: Callable[[Any, Any], Any], form: str = "auto") -> None:
@@ -53,12 +55,6 @@ class Custom(Kernel):
     def is_data_dependent(self) -> bool:
         """Whether the function's form has still to be found out."""
         return self.form == "auto"
-
-    def check_parameters(self) -> None:
-        """The form is a known one."""
-        if self.form not in FORMS:
-            msg = f"Custom(form={self.form!r}): no such form. {nearest(str(self.form), FORMS)}"
-            raise KernelError(msg)
 
     def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy that knows whether the function wants points or matrices."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from mercer._core.errors import KernelError
+from mercer._core.params import Constraints, Number
 from mercer.engine.formula import Affine, Expr, Pair, Pow, Tanh, Unit
 from mercer.kernels.base import Kernel
-from mercer.kernels.parameters import finite, number
+from mercer.kernels.parameters import number
 
 if TYPE_CHECKING:
     from mercer.kernels.feature_map import FeatureMap
@@ -28,22 +28,11 @@ class Linear(Kernel):
         return Pair("dot")
 
 
-class _WithGamma(Kernel):
-    """A function of γ x·x', whose γ may be 1/d or 1/(d·var)."""
-
-    gamma: float | str | None
-    rules = ("gamma",)
-
-    def check_parameters(self) -> None:
-        """Gamma is positive; a median distance means nothing for dot products."""
-        name = type(self).__name__
-        if self.gamma == "median":
-            msg = f"{name}(gamma='median'): a dot product has no distance. Use a number, 'scale' or '1/d'."
-            raise KernelError(msg)
-        super().check_parameters()
+# γ may be 1/d or 1/(d·var); a median distance means nothing for dot products.
+_GAMMA = Number(0, also=("scale", "1/d", None))
 
 
-class Polynomial(_WithGamma):
+class Polynomial(Kernel):
     """(γ x·x' + θ)^p.
 
     Parameters
@@ -61,21 +50,15 @@ class Polynomial(_WithGamma):
     array([[144.]])
     """
 
+    rules = ("gamma",)
+    constraints: ClassVar[Constraints] = {"degree": Number(0), "gamma": _GAMMA, "coef0": Number()}
+
     def __init__(
         self, degree: float = 3, gamma: float | str | None = 1.0, coef0: float = 1.0
     ) -> None:
         self.degree = degree
         self.gamma = gamma
         self.coef0 = coef0
-
-    def check_parameters(self) -> None:
-        """The degree is positive, gamma is positive, coef0 is finite."""
-        super().check_parameters()
-        finite("degree", self.degree, kernel="Polynomial")
-        finite("coef0", self.coef0, kernel="Polynomial")
-        if self.degree <= 0:
-            msg = f"Polynomial needs degree > 0, but degree={self.degree!r} came. Use 1, 2, 3, …"
-            raise KernelError(msg)
 
     def formula(self) -> Expr:
         base = Affine(Pair("dot"), number(self.gamma, self), float(self.coef0))
@@ -96,7 +79,7 @@ class Polynomial(_WithGamma):
         return None
 
 
-class Sigmoid(_WithGamma):
+class Sigmoid(Kernel):
     """tanh(γ x·x' + θ): used like a kernel, but not one for every γ and θ.
 
     Parameters
@@ -110,14 +93,12 @@ class Sigmoid(_WithGamma):
     array([[0.7616]])
     """
 
+    rules = ("gamma",)
+    constraints: ClassVar[Constraints] = {"gamma": _GAMMA, "coef0": Number()}
+
     def __init__(self, gamma: float | str | None = "1/d", coef0: float = 1.0) -> None:
         self.gamma = gamma
         self.coef0 = coef0
-
-    def check_parameters(self) -> None:
-        """Gamma is positive, coef0 is finite."""
-        super().check_parameters()
-        finite("coef0", self.coef0, kernel="Sigmoid")
 
     def formula(self) -> Expr:
         return Tanh(Affine(Pair("dot"), number(self.gamma, self), float(self.coef0)))

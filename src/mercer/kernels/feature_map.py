@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, KernelError
+from mercer._core.params import Number, Whole, require
 from mercer.engine import formula as f
 from mercer.kernels.map_algebra import ComposedMap, ProductMap, ScaledMap, SumMap, UnitMap
-from mercer.kernels.map_base import FeatureMap, check_not_negative, check_whole
+from mercer.kernels.map_base import NOT_NEGATIVE, FeatureMap
 from mercer.kernels.monomials import (
     expanded_power,
     exponents_of_degree,
@@ -21,7 +22,6 @@ from mercer.kernels.monomials import (
     n_monomials,
     steps,
 )
-from mercer.kernels.parameters import positive
 from mercer.kernels.rows import positions
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _OfFeatures(FeatureMap):
     d: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "d", check_whole("d", self.d, least=1))
+        object.__setattr__(self, "d", int(require("d", self.d, Whole(1))))
 
     @property
     def n_features(self) -> int:
@@ -163,11 +163,11 @@ class PolynomialMap(_OfFeatures):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive("gamma", self.gamma, kernel="PolynomialMap")
+        own: dict[str, Any] = {"of": "PolynomialMap", "error": KernelError}
         numbers = {
-            "degree": check_whole("degree", self.degree, least=0),
-            "gamma": float(self.gamma),
-            "coef0": check_not_negative("coef0", self.coef0, owner="PolynomialMap"),
+            "degree": int(require("degree", self.degree, Whole(0))),
+            "gamma": float(require("gamma", self.gamma, Number(0), **own)),
+            "coef0": float(require("coef0", self.coef0, NOT_NEGATIVE, **own)),
         }
         for name, value in numbers.items():
             object.__setattr__(self, name, value)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from mercer._core.params import Constraints, Number
 from mercer.engine.formula import Affine, Exp, Expr, Pair
 from mercer.kernels.base import Kernel
-from mercer.kernels.parameters import positive
 
 
 class Chi2(Kernel):
@@ -22,12 +24,10 @@ class Chi2(Kernel):
 
     proof = "its exponent is conditionally negative definite on non-negative data (Schoenberg)"
 
+    constraints: ClassVar[Constraints] = {"gamma": Number(0)}
+
     def __init__(self, gamma: float = 1.0) -> None:
         self.gamma = gamma
-
-    def check_parameters(self) -> None:
-        """Gamma is positive."""
-        positive("gamma", self.gamma, kernel="Chi2")
 
     def formula(self) -> Expr:
         return Exp(Affine(Pair("chi2"), -self.gamma))

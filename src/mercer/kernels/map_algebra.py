@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.errors import InputError
-from mercer.kernels.map_base import FeatureMap, check_not_negative
+from mercer._core.errors import InputError, KernelError
+from mercer._core.params import require
+from mercer.kernels.map_base import NOT_NEGATIVE, FeatureMap
 from mercer.kernels.monomials import inverse_length, product
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class ScaledMap(_Around):
     factor: float
 
     def __post_init__(self) -> None:
-        check_not_negative("factor", self.factor, owner="A scaled map")
+        require("factor", self.factor, NOT_NEGATIVE, of="ScaledMap", error=KernelError)
 
     def _fill(self, x: Array, out: Array) -> None:
         self.inner._fill(x, out)

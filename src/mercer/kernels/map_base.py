@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, KernelError
+from mercer._core.errors import InputError
 from mercer._core.floating import steady
+from mercer._core.params import Number
 from mercer.data.intake import admitted
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import dense
 from mercer.kernels.monomials import feature
-from mercer.kernels.parameters import finite
 from mercer.kernels.rows import as_rows
 
 if TYPE_CHECKING:
@@ -156,18 +156,5 @@ class FeatureMap(ABC):
             raise InputError(msg)
 
 
-def check_whole(name: str, value: Any, *, least: int) -> int:
-    """The value as an int; raise unless it is a whole number that is large enough."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        msg = f"A feature map needs a whole number {name} ≥ {least}, but {name}={value!r} came."
-        raise InputError(msg)
-    return int(value)
-
-
-def check_not_negative(name: str, value: Any, *, owner: str) -> float:
-    """The value as a float; raise unless it is a finite number ≥ 0."""
-    finite(name, value, kernel=owner)
-    if value < 0:
-        msg = f"{owner} needs {name} ≥ 0, but {name}={value!r} came: φ holds its square root."
-        raise KernelError(msg)
-    return float(value)
+# φ holds the square root of a factor.
+NOT_NEGATIVE = Number(0, ends="[)")

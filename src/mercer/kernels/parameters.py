@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +35,11 @@ def same(a: Any, b: Any) -> bool:
         return False
 
 
-def plain(value: Any) -> Any:
-    """A number of NumPy's as one of Python's."""
-    return value.item() if isinstance(value, np.generic) else value
+def written(value: Any) -> str:
+    """A parameter, as Python would write it: numbers of NumPy's as Python's own, sequences as lists."""
+    if isinstance(value, (list, tuple, range, np.ndarray)):
+        return f"[{', '.join(map(written, value))}]"
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def is_rule(value: Any) -> bool:
@@ -52,31 +53,3 @@ def number(value: Any, kernel: Kernel) -> float:
         msg = f"{kernel!r} still depends on data. Call `kernel.resolve(X, rng=rng)` first."
         raise KernelError(msg)
     return float(value)
-
-
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number of Python's has no largest: 10**400 is no float
-        return False
-
-
-def is_whole(value: Any) -> bool:
-    """Whether a number is 1, 2, 3, …, and no more than a float can hold."""
-    return _is_finite(value) and value >= 1 and value % 1 == 0
-
-
-def positive(name: str, value: Any, *, kernel: str, hint: str = "") -> None:
-    """Raise unless `value` is a positive finite number."""
-    if not _is_finite(value) or value <= 0:
-        msg = f"{kernel} needs {name} > 0, but {name}={value!r} came. Give a positive number{hint}."
-        raise KernelError(msg)
-
-
-def finite(name: str, value: Any, *, kernel: str) -> None:
-    """Raise unless `value` is a finite number."""
-    if not _is_finite(value):
-        msg = f"{kernel} needs a finite number {name}, but {name}={value!r} came."
-        raise KernelError(msg)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.params import Constraints, Number
 from mercer.engine import formula
 from mercer.engine.formula import Affine, Exp, Expr, Pair, Pow
 from mercer.kernels.base import Kernel
-from mercer.kernels.parameters import is_rule, number, positive
+from mercer.kernels.parameters import is_rule, number
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -36,6 +37,7 @@ class RBF(Kernel):
     proof = "the Gaussian is the Fourier transform of a positive measure (Bochner)"
 
     rules = ("gamma",)
+    constraints: ClassVar[Constraints] = {"sigma": Number(0, also=(None,))}
 
     def __init__(self, gamma: float | str | None = "median", *, sigma: float | None = None) -> None:
         self.gamma = gamma
@@ -49,20 +51,18 @@ class RBF(Kernel):
     def check_parameters(self) -> None:
         """Gamma or sigma, and positive."""
         super().check_parameters()
-        if self.sigma is not None:
-            positive("sigma", self.sigma, kernel="RBF")
-            if not 1e-154 < self.sigma < 1e154:
-                msg = (
-                    f"RBF(sigma={self.sigma!r}): gamma = 1/(2 sigma²) is out of the range of float64. Scale "
-                    "the columns (StandardScaler), and sigma with them."
-                )
-                raise KernelError(msg)
-            if self.gamma != "median":
-                msg = (
-                    f"RBF takes gamma or sigma, but gamma={self.gamma!r} and sigma={self.sigma!r} came. "
-                    "Leave one out: gamma = 1/(2 sigma²)."
-                )
-                raise KernelError(msg)
+        if self.sigma is not None and not 1e-154 < self.sigma < 1e154:
+            msg = (
+                f"RBF(sigma={self.sigma!r}): gamma = 1/(2 sigma²) is out of the range of float64. Scale "
+                "the columns (StandardScaler), and sigma with them."
+            )
+            raise KernelError(msg)
+        if self.sigma is not None and self.gamma != "median":
+            msg = (
+                f"RBF takes gamma or sigma, not both; got gamma={self.gamma!r} and sigma={self.sigma!r}. "
+                "Leave one out: gamma = 1/(2 sigma²)."
+            )
+            raise KernelError(msg)
 
     def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         """A copy with gamma as a number."""
@@ -131,16 +131,11 @@ class Matern(Kernel):
 
     proof = "its spectral density is a positive Student t density (Bochner)"
     rules = ("length_scale",)
+    constraints: ClassVar[Constraints] = {"nu": Number(0, also=(np.inf,))}
 
     def __init__(self, nu: float = 1.5, length_scale: float | str | None = "median") -> None:
         self.nu = nu
         self.length_scale = length_scale
-
-    def check_parameters(self) -> None:
-        """Nu and the length scale are positive."""
-        if self.nu != np.inf:
-            positive("nu", self.nu, kernel="Matern", hint=" or inf")
-        super().check_parameters()
 
     def formula(self) -> Expr:
         squares = Pair("sqdist", number(self.length_scale, self))
@@ -166,15 +161,11 @@ class RationalQuadratic(Kernel):
 
     proof = "it is a positive mixture of Gaussians of all widths"
     rules = ("length_scale",)
+    constraints: ClassVar[Constraints] = {"alpha": Number(0)}
 
     def __init__(self, alpha: float = 1.0, length_scale: float | str | None = "median") -> None:
         self.alpha = alpha
         self.length_scale = length_scale
-
-    def check_parameters(self) -> None:
-        """Alpha and the length scale are positive."""
-        positive("alpha", self.alpha, kernel="RationalQuadratic")
-        super().check_parameters()
 
     def formula(self) -> Expr:
         squares = Pair("sqdist", number(self.length_scale, self))

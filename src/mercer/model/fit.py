@@ -9,11 +9,13 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer._core.watch import BLIND
 from mercer.data.rows import RowSource, take_rows
-from mercer.model.approximate import fit_approximation
-from mercer.model.dual import fit_dual
+from mercer.engine.threads import single_threaded_blas
+from mercer.model.dual import dual_fit, fit_dual, gram_operator
 from mercer.model.linear import fit_features, fit_linear_pca, require_different
+from mercer.model.lowrank import fit_low_rank
 from mercer.model.streamed import fit_streamed
 from mercer.operators.sections import FeatureSections
+from mercer.solvers.refine import ritz_pairs
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -88,3 +90,41 @@ def _probe_symmetry(kernel: Kernel, x: Rows) -> None:
             "`mercer.check_kernel` shows the points."
         )
         raise KernelError(msg)
+
+
+# More directions than are sought: a Ritz step over them finds the sought ones better.
+OVERSAMPLE = 12
+
+
+def fit_approximation(
+    kernel: Kernel,
+    x: Rows,
+    asked: int | float | None,
+    *,
+    plan: Plan,
+    rng: np.random.Generator,
+    weights: Array | None,
+    watch: Watch,
+    engine: Engine[Any] | None = None,
+) -> Fit:
+    """A factor chosen by the approximation, PCA of its features, and exact passes if it is refined."""
+    approximation = plan.approximation
+    assert approximation is not None  # the plan says so
+    low_rank = approximation(kernel, x, weights=weights, rng=rng, watch=watch)
+    if not approximation.refine:
+        return fit_low_rank(
+            kernel, x, asked, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
+        )
+    wide = asked
+    if isinstance(asked, int) and asked < low_rank.rank:
+        wide = min(asked + OVERSAMPLE, low_rank.rank)
+    rough = fit_low_rank(
+        kernel, x, wide, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
+    )
+    operator = gram_operator(kernel, x, plan, weights, engine=engine)
+    scores = rough.projection(x, n_threads=plan.n_threads)
+    start = operator.scaled(scores.astype(np.float64))
+    k = min(asked, start.shape[1]) if isinstance(asked, int) else start.shape[1]
+    with single_threaded_blas():
+        pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng, watch=watch)
+    return dual_fit(kernel, x, operator, pairs, asked, total=operator.trace(), plan=plan, rng=rng)

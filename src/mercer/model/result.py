@@ -14,8 +14,10 @@ from mercer._core.errors import (
     MercerWarning,
     RankWarning,
     UnconvergedWarning,
+    many,
 )
 from mercer._core.status import Status
+from mercer._core.table import Printed
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import largest_size
 from mercer.solvers.spot import ROWS as SPOT_ROWS
@@ -36,7 +38,7 @@ TOLD = 1e-10
 
 
 @dataclass(frozen=True, repr=False)
-class Fit:
+class Fit(Printed):
     """What every fit hands over, on every route."""
 
     projection: Projection
@@ -219,7 +221,7 @@ class Fit:
             least, what = ("at least ", "trace at most") if below else ("about ", "trace about")
         verb = "keeps" if k == 1 else "keep"
         lines = [
-            f"variance    {_count(k, 'component')} {verb} {least}{share:.2%} of it ({what} {self.total:.6g})",
+            f"variance    {many(k, 'component')} {verb} {least}{share:.2%} of it ({what} {self.total:.6g})",
             f"{self._error_line()}",
             f"scores      orthogonal to {self.orthogonality:.1e}",
             f"valid       {self._validity()}",
@@ -249,7 +251,7 @@ class Fit:
     def _work(self) -> str:
         if self.is_low_rank:
             return f"a {len(self.pairs.vectors)} x {len(self.pairs.vectors)} problem"
-        return _count(self.pairs.n_products, "block product")
+        return many(self.pairs.n_products, "block product")
 
     def _validity(self) -> str:
         if self.low_end is None:
@@ -266,15 +268,6 @@ class Fit:
         elif self.is_low_rank:
             error = f"left out {self.trace_error:.1e} of the trace"
         return f"Fit(k={k}, {kept}, {error}, {self.plan.route} route)"
-
-    def _repr_html_(self) -> str:  # keeps notebooks from printing arrays
-        import html
-
-        return f"<pre>{html.escape(str(self))}</pre>"
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def keep(pairs: EigenPairs, asked: Any, *, total: float, cut: float) -> EigenPairs:

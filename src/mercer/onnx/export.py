@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError, KernelError, ParameterError
+from mercer._core.errors import InputError, KernelError
 from mercer._core.floating import steady
+from mercer._core.params import Whole, require
 from mercer.data.frames import need
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.prepared import Prepared
@@ -118,10 +119,7 @@ def checked_opset(opset: int | None) -> int:
     newest = int(need("onnx", extra="onnx").defs.onnx_opset_version())
     if opset is None:
         return OPSET
-    if not isinstance(opset, int) or isinstance(opset, bool) or not OPSET <= opset <= newest:
-        msg = f"opset must be an integer from {OPSET} to {newest}; got {opset!r}."
-        raise ParameterError(msg)
-    return opset
+    return int(require("opset", opset, Whole(OPSET, newest)))
 
 
 # ── the graph ───────────────────────────────────────────────────────────────

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.params import Whole, require
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
+    from collections.abc import Sequence, Sized
 
     from mercer._core.types import Array
 
@@ -72,25 +72,22 @@ def count(name: str, values: Sized, expected: int, what: str) -> None:
 
 def whole(name: str, value: Any, *, least: int) -> int:
     """An integer that is no smaller than ``least``."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or number < least:
-        msg = f"`{name}` must be a whole number of at least {least}, but {value!r} came."
-        msg += f" Pass for example {name}={max(least, 2)}."
-        raise InputError(msg)
-    return number
+    return int(require(name, value, Whole(least)))
 
 
 def component(index: Any, k: int) -> int:
     """The index of one of k components, counted from 0."""
-    try:
-        number = operator.index(index)
-    except TypeError:
-        number = -1
-    if not 0 <= number < k:
-        msg = f"component {index!r} was asked for, but there are {k}, counted from 0 to {k - 1}."
-        msg += " Pass one of those, or fit with a larger `n_components`."
+    remedy = "Or fit with a larger `n_components`."
+    return int(require("component", index, Whole(0, k - 1), remedy=remedy))
+
+
+def components(given: Sequence[int], k: int, *, least: int) -> list[int]:
+    """Two different components, or one where that will do."""
+    wanted = tuple(given)
+    if not least <= len(wanted) <= 2 or len(set(wanted)) != len(wanted):
+        how_many = "two" if least == 2 else "one or two"
+        msg = (
+            f"`components` must be {how_many} different components, such as (0, 1); got {given!r}."
+        )
         raise InputError(msg)
-    return number
+    return [component(index, k) for index in wanted]

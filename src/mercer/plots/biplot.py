@@ -88,7 +88,7 @@ def arrows(
     """
     points = _checks.finite("scores", scores, ndim=2, shape="(n, k)")
     k = points.shape[1]
-    pair = _pair(components, k)
+    pair = _checks.components(components, k, least=2)
     tips = _mean_slopes(slopes, k)[:, pair]  # (d, 2)
     called = [f"x{l}" for l in range(len(tips))] if names is None else [str(n) for n in names]
     _checks.count("names", called, len(tips), "variables")
@@ -109,15 +109,6 @@ def arrows(
     tips = tips[chosen] * _scale(points[:, pair] - centre, tips[chosen])
     _draw(ax, centre, tips, [called[l] for l in chosen])
     return ax
-
-
-def _pair(components: Sequence[int], k: int) -> list[int]:
-    wanted = tuple(components)
-    if len(wanted) != 2 or wanted[0] == wanted[1]:
-        msg = f"`components` must be two different components, but {components!r} came."
-        msg += " Pass for example components=(0, 1)."
-        raise InputError(msg)
-    return [_checks.component(index, k) for index in wanted]
 
 
 def _mean_slopes(slopes: Any, k: int) -> Array:  # -> (d, k)

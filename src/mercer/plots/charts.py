@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.floating import steady
+from mercer._core.params import Number, require
 from mercer.plots import _axes, _checks
 from mercer.plots._labels import PALETTE
 
@@ -204,10 +205,6 @@ def contribution_bars(
 
 
 def _limit(name: str, limit: Any) -> float | None:
-    if limit is None:
-        return None
-    number = float(_checks.finite(name, limit, ndim=0, shape="()"))
-    if number <= 0.0:
-        msg = f"`{name}` must be a positive number, but {limit!r} came. Pass that of `limits_`."
-        raise InputError(msg)
+    number = None if limit is None else float(_checks.finite(name, limit, ndim=0, shape="()"))
+    require(name, number, Number(0, also=(None,)), remedy="Pass that of `limits_`.")
     return number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.floating import steady
+from mercer._core.params import Number, Whole, require
 from mercer.plots import _axes, _checks, _labels
 
 if TYPE_CHECKING:
@@ -86,14 +86,7 @@ def _place(variable: Any, d: int, names: list[str] | None) -> int:
         known = "there are no names" if names is None else f"the names are {', '.join(names)}"
         msg = f"There is no variable {variable!r}: {known}. Pass column numbers, or `names`."
         raise InputError(msg)
-    try:
-        place = operator.index(variable)
-    except TypeError:
-        place = -1
-    if not 0 <= place < d:
-        msg = f"variable {variable!r} was asked for, but there are {d}, counted from 0 to {d - 1}."
-        raise InputError(msg)
-    return place
+    return int(require("variable", variable, Whole(0, d - 1)))
 
 
 def _held(rows: Array, fixed: Any) -> tuple[Array, str]:
@@ -101,7 +94,8 @@ def _held(rows: Array, fixed: Any) -> tuple[Array, str]:
         if fixed == "median":
             return np.median(rows, axis=0), "the others at their medians"
     elif np.ndim(fixed) == 0:
-        row = _row(fixed, len(rows))
+        remedy = "Or pass 'median', or a point of d values."
+        row = int(require("fixed", fixed, Whole(0, len(rows) - 1), remedy=remedy))
         return rows[row].copy(), f"the others as in row {row}"
     else:
         point = _checks.finite("fixed", fixed, ndim=1, shape="(d,)")
@@ -109,18 +103,6 @@ def _held(rows: Array, fixed: Any) -> tuple[Array, str]:
         return point.copy(), "the others held"
     msg = f"fixed={fixed!r} came. Pass 'median', the number of a row of X, or a point of d values."
     raise InputError(msg)
-
-
-def _row(fixed: Any, n: int) -> int:
-    try:
-        row = operator.index(fixed)
-    except TypeError:
-        row = -1
-    if not 0 <= row < n:
-        msg = f"fixed={fixed!r} is no row of X, which has {n}, counted from 0."
-        msg += " Pass one of those, 'median', or a point of d values."
-        raise InputError(msg)
-    return row
 
 
 BANDS = 20  # even, so that zero is an edge between two bands
@@ -199,9 +181,8 @@ def levels(
     read = _labels.read(labels, len(X))
     chosen, several = _chosen(component, n_components)
     _checks.whole("resolution", resolution, least=2)
-    if not (np.isfinite(margin) and margin >= 0):
-        msg = f"`margin` must be a share of the extent of X, but {margin!r} came. Pass 0.15."
-        raise InputError(msg)
+    remedy = "It is a share of the extent of X, such as 0.15."
+    require("margin", margin, Number(0, ends="[)"), remedy=remedy)
     across, up = _sides(X, resolution, margin)  # (r,), (r,)
     values = _on_grid(sliced.lifted(transform), across, up)  # (r, r, k)
     chosen = [_checks.component(index, values.shape[2]) for index in chosen]

@@ -63,7 +63,9 @@ def scores(
     """
     values = _checks.finite("scores", scores, ndim=(1, 2), shape="(n, k)")
     values = values.reshape(len(values), -1)  # (n,) is one component
-    chosen = _chosen(components, values.shape[1])
+    k = values.shape[1]
+    only = k == 1 and tuple(components) == (0, 1)
+    chosen = _checks.components((0,) if only else components, k, least=1)
     names = _names(chosen, explained_variance_ratio)
     read = _labels.read(labels, len(values))
     ax = _axes.one(ax, width=5.2 + 0.7 * _labels.outside(read), height=4.0)
@@ -102,15 +104,6 @@ def _strip(ax: Axes, chosen: Array, labels: _labels.Labels | None) -> PathCollec
     else:
         ax.set_ylabel("class" if labels.names else "label")
     return shaded
-
-
-def _chosen(components: Sequence[int], k: int) -> list[int]:
-    wanted = (0,) if k == 1 and tuple(components) == (0, 1) else tuple(components)
-    if len(wanted) not in (1, 2) or len(set(wanted)) != len(wanted):
-        msg = f"`components` must be one or two different components, but {components!r} came."
-        msg += " Pass for example components=(0, 1)."
-        raise InputError(msg)
-    return [_checks.component(index, k) for index in wanted]
 
 
 def _names(chosen: Sequence[int], ratio: Any) -> list[str]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import InputError
 from mercer._core.params import Constraints, Whole
 from mercer._core.spelling import spelled
 from mercer.data.rows import row_slices
@@ -16,7 +15,7 @@ from mercer.kernels.evaluate import DOT
 from mercer.preimage.base import FEW, Preimage, farthest, quality_of
 from mercer.preimage.cost import Cost
 from mercer.preimage.invert import of_distance, of_dot_product, undone, unscaled
-from mercer.preimage.search import SLICE_NUMBERS, Neighbours, otherwise
+from mercer.preimage.search import SLICE_NUMBERS, Neighbours, require_suits
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
@@ -69,13 +68,9 @@ class Distances(Preimage):
     def check(self, kernel: Kernel) -> None:
         """The kernel can be inverted, and the knobs are whole numbers."""
         self.check_params()
-        if of_distance(kernel) is None and of_dot_product(kernel) is None:
-            msg = (
-                f"Distances needs a kernel whose value tells the distance (RBF, Matern, RationalQuadratic, "
-                f"Linear, Polynomial of odd degree), but {kernel!r} came. Use "
-                f"preimage={otherwise(kernel)}."
-            )
-            raise InputError(msg)
+        suits = of_distance(kernel) is not None or of_dot_product(kernel) is not None
+        known = "(RBF, Matern, RationalQuadratic, Linear, Polynomial of odd degree)"
+        require_suits(self, kernel, suits, f"a kernel whose value tells the distance {known}")
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """Examples, and a slice of targets against all of them and beside their neighbours."""

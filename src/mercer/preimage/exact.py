@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import InputError
 from mercer._core.params import Constraints, Whole
 from mercer._core.spelling import spelled
 from mercer.data.rows import row_slices
 from mercer.preimage.base import FEW, Preimage, quality_of
 from mercer.preimage.cost import Cost
 from mercer.preimage.invert import of_dot_product, undone
-from mercer.preimage.search import otherwise
+from mercer.preimage.search import require_suits
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -50,12 +49,8 @@ class Exact(Preimage):
     def check(self, kernel: Kernel) -> None:
         """The kernel is an invertible function of the dot product, and the knob a whole number."""
         self.check_params()
-        if of_dot_product(kernel) is None:
-            msg = (
-                f"Exact needs the linear kernel or a polynomial of odd degree, but {kernel!r} came. Use "
-                f"preimage={otherwise(kernel)}."
-            )
-            raise InputError(msg)
+        needed = "the linear kernel or a polynomial of odd degree"
+        require_suits(self, kernel, of_dot_product(kernel) is not None, needed)
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """A block of axes against all points, what became of all axes, and the rows to measure on."""

@@ -14,7 +14,7 @@ from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
 from mercer.kernels.slopes import radial_slope
 from mercer.operators.sections import KernelSections
-from mercer.preimage.search import Search, otherwise
+from mercer.preimage.search import Search, require_suits
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags
@@ -62,13 +62,9 @@ class FixedPoint(Search):
     def check(self, kernel: Kernel) -> None:
         """The kernel decreases with the distance."""
         self.check_params()
-        if not kernel.shape().decreasing:
-            msg = (
-                f"FixedPoint needs a kernel that decreases with the distance (RBF, Matern, "
-                f"RationalQuadratic, their sums and products), but {kernel!r} came. Use "
-                f"preimage={otherwise(kernel)}."
-            )
-            raise InputError(msg)
+        known = "(RBF, Matern, RationalQuadratic, their sums and products)"
+        needed = f"a kernel that decreases with the distance {known}"
+        require_suits(self, kernel, kernel.shape().decreasing, needed)
 
     def _learn(
         self, examples: Examples, *, rng: np.random.Generator

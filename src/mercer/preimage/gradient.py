@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.errors import InputError
 from mercer._core.spelling import spelled
 from mercer.engine.pairwise import squared_norms
-from mercer.preimage.search import Search, has_descent
+from mercer.preimage.search import Search, has_descent, require_suits
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags
@@ -52,14 +51,10 @@ class Gradient(Search):
     def check(self, kernel: Kernel) -> None:
         """The kernel has a derivative, and measures distances."""
         self.check_params()
-        if not has_descent(kernel):
-            needed = "with a known derivative"
-            if (
-                kernel.differentiable
-            ):  # a squared distance below zero has no least value to look for
-                needed = "that is known to be positive semi-definite"
-            msg = f"Gradient needs a kernel {needed}, but {kernel!r} came. Use preimage='ridge'."
-            raise InputError(msg)
+        # A squared distance below zero has no least value to look for.
+        valid = "a kernel that is known to be positive semi-definite"
+        needed = valid if kernel.differentiable else "a kernel with a known derivative"
+        require_suits(self, kernel, has_descent(kernel), needed)
 
     def improve(
         self, space: FeatureSpace, x: Array, t: Array, *, radius: float

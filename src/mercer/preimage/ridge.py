@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.params import Constraints, Number, Whole
 from mercer._core.spelling import spelled
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
@@ -31,6 +30,8 @@ from mercer.preimage.tuning import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mercer._core.types import Array, Indices
     from mercer.kernels import Kernel
     from mercer.preimage.base import Back, Examples
@@ -95,21 +96,17 @@ class Ridge(Preimage):
     max_rows: int = 5000
     rows: Any = field(default=None, repr=False, compare=False)  # arrays have no one truth value
 
+    constraints: ClassVar[Constraints] = {
+        "alpha": Number(0, also=("auto",)),
+        "gamma": Number(0, also=(LINEAR, "auto")),
+        "max_rows": Whole(2),
+    }
+    hints: ClassVar[Mapping[str, str]] = {"gamma": "With 0 the pre-image is linear."}
+
     def check(self, kernel: Kernel) -> None:
         """Any kernel will do: only scores and rows are looked at."""
         del kernel
-        knobs = (("alpha", self.alpha, ""), ("gamma", self.gamma, " (or 0: a linear way back)"))
-        for name, value, besides in knobs:
-            if value == "auto":
-                continue
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            linear = name == "gamma" and value == LINEAR
-            if not (number and (linear or 0 < value < np.inf)):
-                msg = f"Ridge needs {name} > 0 or 'auto'{besides}, but {name}={value!r} came."
-                raise InputError(msg)
-        if not isinstance(self.max_rows, Integral) or self.max_rows < 2:
-            msg = f"Ridge needs max_rows >= 2, but max_rows={self.max_rows!r} came. Use 5000 or so."
-            raise InputError(msg)
+        self.check_params()
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """The system and its two terms, rows and scores, and the trials on the tuning rows."""

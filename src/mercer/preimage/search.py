@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from mercer._core.errors import InputError
 from mercer._core.params import Constraints, Number, Whole
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import squared_norms
@@ -25,9 +26,12 @@ SLICE_NUMBERS = 2**20
 ARRAYS = 12
 
 
-def otherwise(kernel: Kernel) -> str:
-    """What to use in place of a method that does not suit this kernel."""
-    return "'gradient' or 'ridge'" if has_descent(kernel) else "'ridge'"
+def require_suits(method: Preimage, kernel: Kernel, suits: bool, needed: str) -> None:
+    """Raise where a method does not suit a kernel, with those that do."""
+    if not suits:
+        others = "'gradient' or 'ridge'" if has_descent(kernel) else "'ridge'"
+        msg = f"{type(method).__name__} needs {needed}; got {kernel!r}. Use preimage={others}."
+        raise InputError(msg)
 
 
 def has_descent(kernel: Kernel) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import ParameterError
+from mercer._core.params import Constraints, Number, Whole
 from mercer._core.spelling import spelled
 from mercer._core.status import Status
 from mercer._core.watch import BLIND, Steps
@@ -20,6 +19,8 @@ from mercer.solvers.run import ConvergenceSchedule, KrylovRun
 from mercer.solvers.spot import spot_checked
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mercer._core.types import Array
     from mercer._core.watch import State, Watch
     from mercer.operators.base import SymmetricOperator
@@ -78,6 +79,17 @@ class BlockKrylov(Solver):
     max_products: int = 200
     max_basis: int | None = None
     landmarks: int = 300
+
+    constraints: ClassVar[Constraints] = {
+        "tol": Number(LEAST_TOL, 1, ends="[)"),
+        "block": Whole(1, also=(None,)),
+        "max_basis": Whole(1, also=(None,)),
+        "max_products": Whole(1),
+        "landmarks": Whole(0),
+    }
+    hints: ClassVar[Mapping[str, str]] = {
+        "tol": "Rounding in float64 leaves residuals of about 1e-15; 1e-6 is usual, 1e-12 is strict."
+    }
 
     def width(self, k: int, n: int) -> int:
         """Columns of a block for k components of an n x n matrix."""
@@ -162,27 +174,7 @@ class BlockKrylov(Solver):
 
     def check(self) -> None:
         """Raise when a knob has an impossible value."""
-        if not isinstance(self.tol, Real) or not 0 < self.tol < 1:
-            msg = (
-                f"BlockKrylov needs a tol between 0 and 1, but tol={self.tol!r} came. Use 1e-6, or 1e-12 "
-                "for more."
-            )
-            raise ParameterError(msg)
-        if self.tol < LEAST_TOL:
-            msg = (
-                f"BlockKrylov(tol={self.tol!r}): rounding in float64 leaves residuals of about 1e-15, so "
-                f"this can't be reached. Use tol >= {LEAST_TOL:g}."
-            )
-            raise ParameterError(msg)
-        for name in ("block", "max_basis", "max_products", "landmarks"):
-            value, least = getattr(self, name), 0 if name == "landmarks" else 1
-            missing = value is None and name in ("block", "max_basis")
-            if not missing and (not isinstance(value, Integral) or value < least):
-                msg = (
-                    f"BlockKrylov needs {name} >= {least}, a whole number, but {name}={value!r} came. Leave "
-                    "it out for the usual one."
-                )
-                raise ParameterError(msg)
+        self.check_params()
 
     def _begun(
         self,

@@ -11,7 +11,7 @@ from sklearn.kernel_approximation import Nystroem
 from conftest import frozen
 from markets.kernels import VALID
 from mercer._core.errors import InputError, KernelError, ZeroVarianceError
-from mercer._core.watch import BLIND, Blind
+from mercer._core.observer import SILENT, NullObserver
 from mercer.approximations import APPROXIMATIONS, Nystrom, RPCholesky, pivots
 from mercer.data.rows import RowSource
 from mercer.engine import passes
@@ -33,15 +33,19 @@ def method(request):
     return METHODS[request.param]
 
 
-def factored(approximation, kernel, x, *, weights=None, seed=0, watch=BLIND):
-    return approximation(kernel, x, weights=weights, rng=np.random.default_rng(seed), watch=watch)
+def factored(approximation, kernel, x, *, weights=None, seed=0, observer=SILENT):
+    return approximation(
+        kernel, x, weights=weights, rng=np.random.default_rng(seed), observer=observer
+    )
 
 
-def fitted(approximation, kernel, x, *, asked=None, weights=None, seed=0, watch=BLIND):
+def fitted(approximation, kernel, x, *, asked=None, weights=None, seed=0, observer=SILENT):
     plan = plan_approximation(Problem(*x.shape, asked, x.dtype.itemsize), approximation)
-    factor = factored(approximation, kernel, x, weights=weights, seed=seed, watch=watch)
+    factor = factored(approximation, kernel, x, weights=weights, seed=seed, observer=observer)
     rng = np.random.default_rng(seed)
-    return fit_low_rank(kernel, x, asked, factor, plan=plan, weights=weights, rng=rng, watch=watch)
+    return fit_low_rank(
+        kernel, x, asked, factor, plan=plan, weights=weights, rng=rng, observer=observer
+    )
 
 
 def products(factor, x):
@@ -128,7 +132,7 @@ def p_value(counts, law):
 def counted(approximation, kernel, x, weights, draws):
     rng, counts = np.random.default_rng(6), np.zeros((5, 5))
     for _ in range(draws):
-        factor = approximation(kernel, x, weights=weights, rng=rng, watch=BLIND)
+        factor = approximation(kernel, x, weights=weights, rng=rng, observer=SILENT)
         counts[tuple(factor.landmarks)] += 1
     return counts
 
@@ -379,7 +383,7 @@ def test_the_peak_stays_below_what_is_told(method, dtype, weighted):
     assert told < n * 50 * x.itemsize  # less than the factor that is never stored
 
 
-class Looker(Blind):
+class Looker(NullObserver):
     def __init__(self):
         self.steps = []
 
@@ -391,7 +395,7 @@ class Looker(Blind):
 def test_a_pass_tells_how_far_it_is(method, monkeypatch, cloud):
     monkeypatch.setattr(passes, "pass_shape", lambda *_: (1, 4))
     looker = Looker()
-    fitted(method(10), RBF(0.3), cloud, watch=looker)
+    fitted(method(10), RBF(0.3), cloud, observer=looker)
     done = [step[0] for step in looker.steps]
     assert done[-1] == 60
     assert len(done) > 3

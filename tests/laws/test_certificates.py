@@ -6,7 +6,7 @@ import pytest
 from conftest import frozen
 from markets.kernels import INDEFINITE, VALID
 from mercer._core.errors import InputError, KernelError
-from mercer._core.watch import BLIND
+from mercer._core.observer import SILENT
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.kernels import RBF, Custom, Linear
 from mercer.model import certificate as certificates
@@ -22,8 +22,10 @@ REFERENCE = 1e-14
 def fitted(approximation, kernel, x, *, asked=None, weights=None, seed=0):
     rng = np.random.default_rng(seed)
     plan = plan_approximation(Problem(*x.shape, asked, x.dtype.itemsize), approximation)
-    factor = approximation(kernel, x, weights=weights, rng=rng, watch=BLIND)
-    return fit_low_rank(kernel, x, asked, factor, plan=plan, weights=weights, rng=rng, watch=BLIND)
+    factor = approximation(kernel, x, weights=weights, rng=rng, observer=SILENT)
+    return fit_low_rank(
+        kernel, x, asked, factor, plan=plan, weights=weights, rng=rng, observer=SILENT
+    )
 
 
 def dense_eigenvalues(kernel, x, weights):
@@ -93,7 +95,7 @@ def test_the_bound_is_no_larger_than_it_has_to_be(approximation, cloud):
     """The trace left out is the dense one, and with few landmarks one eigenvalue takes much of it."""
     kernel = RBF(0.05)
     rng = np.random.default_rng(0)
-    factor = approximation(3)(kernel, cloud, weights=None, rng=rng, watch=BLIND)
+    factor = approximation(3)(kernel, cloud, weights=None, rng=rng, observer=SILENT)
     f = factor.features(cloud)
     left_out = np.trace(kernel(cloud) - f @ f.T)
     fit = fitted(approximation(3), kernel, cloud)

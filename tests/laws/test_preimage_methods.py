@@ -14,7 +14,7 @@ from conftest import frozen
 from mercer import IncrementalKernelPCA, KernelPCA
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.errors import PreimageWarning
-from mercer.estimators.parts import way_back
+from mercer.estimators.preimages import fit_preimage
 from mercer.kernels import (
     RBF,
     Chi2,
@@ -268,7 +268,7 @@ def test_learning_holds_no_more_than_it_says(name, shape, rng):
     KernelPCA(k, kernel=kernel, preimage=method).fit(x[:50])  # what is loaded once is loaded
     fitted = KernelPCA(k, kernel=kernel).fit(x)
     tracemalloc.start()
-    back = way_back(method, fitted.fit_, fitted.kernel_, x, rng=rng)
+    back = fit_preimage(method, fitted.fit_, fitted.kernel_, x, rng=rng)
     back(fitted.transform(x[:30]).astype(np.float64))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

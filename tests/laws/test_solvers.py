@@ -151,8 +151,8 @@ def test_a_pair_far_below_the_first_is_proved_to_its_own_size(rng):
 class Own(Solver):
     """A solver from elsewhere: all that it knows of the operator are its products."""
 
-    def __call__(self, operator, k, *, rng, start=None, watch=None):
-        del rng, start, watch
+    def __call__(self, operator, k, *, rng, start=None, observer=None):
+        del rng, start, observer
         matrix = operator.matmat(np.eye(operator.n))
         values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
         return EigenPairs.largest(values, vectors, matrix @ vectors, k)
@@ -162,9 +162,9 @@ class Own(Solver):
 class OwnWithSketch(Own):
     """One that was written when a cheaper operator came as an argument."""
 
-    def __call__(self, operator, k, *, rng, sketch=None, start=None, watch=None):
+    def __call__(self, operator, k, *, rng, sketch=None, start=None, observer=None):
         assert sketch is None
-        return super().__call__(operator, k, rng=rng, start=start, watch=watch)
+        return super().__call__(operator, k, rng=rng, start=start, observer=observer)
 
 
 @pytest.mark.parametrize("solver", [Own(), OwnWithSketch()])
@@ -197,7 +197,7 @@ def test_stopping_right_after_a_search_outside(after, rng):
     matrix = symmetric(np.concatenate([np.linspace(1, 0.5, 6), np.zeros(154)]))
     operator = StoredGram(matrix, rough=StoredGram(matrix.astype(np.float32)))
     solver = BlockKrylov(block=3, landmarks=0)
-    pairs = solver(operator, 6, rng=rng, watch=Impatient(after))
+    pairs = solver(operator, 6, rng=rng, observer=Impatient(after))
     assert len(pairs.values) <= 6
     assert np.all(np.isfinite(pairs.residuals))
 

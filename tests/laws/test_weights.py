@@ -15,7 +15,7 @@ import mercer
 from conftest import frozen
 from markets.kernels import VALID
 from mercer._core.errors import InputError, KernelError, ZeroVarianceError
-from mercer._core.watch import Blind
+from mercer._core.observer import NullObserver
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.data.rows import RowSource
 from mercer.kernels import (
@@ -359,7 +359,7 @@ def one_pass(sections, x, k, weights=None):
     plan = plan_linear(Problem(n=x.shape[0], d=sections.width, n_components=k), "lapack")
     rng = np.random.default_rng(0)
     return streamed.fit_streamed(
-        sections, Cut(x), k, plan=plan, rng=rng, watch=Blind(), weights=weights
+        sections, Cut(x), k, plan=plan, rng=rng, observer=NullObserver(), weights=weights
     )
 
 
@@ -458,7 +458,7 @@ def test_pca_of_a_source_is_that_of_its_rows(shape, form, weights):
 
 
 def test_one_pass_tells_how_far_it_is(monkeypatch):
-    class Counting(Blind):
+    class Counting(NullObserver):
         seen = ()
 
         def step(self, done, expected, what, residual):
@@ -466,10 +466,10 @@ def test_one_pass_tells_how_far_it_is(monkeypatch):
             return super().step(done, expected, what, residual)
 
     monkeypatch.setattr(streamed, "SLICE_ROWS", 25)
-    watch, x = Counting(), points((60, 4))
+    observer, x = Counting(), points((60, 4))
     sections = FeatureSections(IdentityMap(4))
-    streamed.stream_moments(sections, Cut(x), weights=None, watch=watch, n_threads=1)
-    assert watch.seen == ((25, 60, "rows"), (50, 60, "rows"), (60, 60, "rows"))
+    streamed.stream_moments(sections, Cut(x), weights=None, observer=observer, n_threads=1)
+    assert observer.seen == ((25, 60, "rows"), (50, 60, "rows"), (60, 60, "rows"))
 
 
 def test_one_pass_refuses_what_has_no_variance_or_overflows():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer._core.watch import Blind
+from mercer._core.observer import NullObserver
 from mercer.approximations import pivots
 from mercer.approximations.base import LowRank
 from mercer.data.rows import RowSource, row_blocks
@@ -67,7 +67,7 @@ def read(rows, place):
     return Read((place,), (whole(rows),))
 
 
-class Looker(Blind):
+class Looker(NullObserver):
     def __init__(self):
         self.done = []
 
@@ -82,7 +82,7 @@ class Looker(Blind):
 def test_a_fold_merges_all_rows_in_their_order(stored, height, n_threads, run):
     x, rows = stored
     looker = Looker()
-    seen = fold(rows, read, height=height, n_threads=n_threads, run=run, watch=looker)
+    seen = fold(rows, read, height=height, n_threads=n_threads, run=run, observer=looker)
     np.testing.assert_array_equal(np.concatenate(seen.rows), x)
     assert [i.start for i in seen.places] == [0, *(i.stop for i in seen.places[:-1])]
     assert max(len(part) for part in seen.rows) <= height

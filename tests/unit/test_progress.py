@@ -15,11 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mercer import KernelPCA
+from mercer._core.observer import SILENT
 from mercer._core.status import Status
-from mercer._core.watch import BLIND
 from mercer.errors import InputError, UnconvergedWarning
 from mercer.estimators import progress
-from mercer.estimators.progress import CallbackSupport, Teller, announced, watching
+from mercer.estimators.progress import CallbackSupport, ConsoleObserver, announced, observing
 from mercer.kernels import RBF
 from mercer.model.checkpoint import Checkpoint
 
@@ -35,7 +35,7 @@ class Clock:
 
 
 class Scripted:
-    """A watch that resumes from what it is given and notes what it is told."""
+    """An observer that resumes from what it is given and notes what it is told."""
 
     def __init__(self, state=None, stop_at=None):
         self.state, self.stop_at, self.steps, self.kept = state, stop_at, [], []
@@ -70,7 +70,7 @@ def run(teller, clock, steps):
 
 
 def test_products_are_told_with_the_time_that_is_left(clock, stream):
-    teller = Teller("KernelPCA", stream=stream, clock=clock)
+    teller = ConsoleObserver("KernelPCA", stream=stream, clock=clock)
     residuals = [None, 0.5, 3e-2, 2e-3, 3.21e-4]
     run(teller, clock, [(2.4, i + 1, 9, "products", r) for i, r in enumerate(residuals)])
     assert stream.getvalue().splitlines() == [
@@ -83,7 +83,7 @@ def test_products_are_told_with_the_time_that_is_left(clock, stream):
 
 
 def test_rows_are_counted_and_their_number_is_no_guess(clock, stream):
-    teller = Teller("KernelPCA", stream=stream, clock=clock)
+    teller = ConsoleObserver("KernelPCA", stream=stream, clock=clock)
     run(
         teller,
         clock,
@@ -100,13 +100,13 @@ def test_rows_are_counted_and_their_number_is_no_guess(clock, stream):
     [(4, None, "4 products"), (4, 3, "4 products"), (1, None, "1 product")],
 )
 def test_an_unknown_or_wrong_expectation_is_not_told(clock, stream, done, expected, count):
-    teller = Teller("PCA", stream=stream, clock=clock)
+    teller = ConsoleObserver("PCA", stream=stream, clock=clock)
     run(teller, clock, [(1, done, expected, "products", 0.1)])
     assert stream.getvalue() == f"PCA: {count}, residual 1e-01, 1 s\n"
 
 
 def test_about_one_line_a_second_and_always_the_last(clock, stream):
-    teller = Teller("KernelPCA", stream=stream, clock=clock)
+    teller = ConsoleObserver("KernelPCA", stream=stream, clock=clock)
     run(teller, clock, [(0.125, done, 100, "products", None) for done in range(1, 100)])
     before = stream.getvalue().splitlines()
     told = [int(line.split()[1]) for line in before]
@@ -122,7 +122,7 @@ def test_about_one_line_a_second_and_always_the_last(clock, stream):
 
 
 def test_each_kind_of_work_has_its_last_line_and_its_own_pace(clock, stream):
-    teller = Teller("KernelPCA", stream=stream, clock=clock)
+    teller = ConsoleObserver("KernelPCA", stream=stream, clock=clock)
     fast = [(0.1, rows, 300, "rows", None) for rows in (100, 200, 300)]
     run(teller, clock, [*fast, *fast, (5.0, 1, 3, "products", 0.1)])
     assert stream.getvalue().splitlines() == [
@@ -134,7 +134,7 @@ def test_each_kind_of_work_has_its_last_line_and_its_own_pace(clock, stream):
 
 
 def test_the_pace_of_a_resumed_run_is_its_own(clock, stream):
-    teller = Teller("KernelPCA", Scripted({"product": 6}), stream=stream, clock=clock)
+    teller = ConsoleObserver("KernelPCA", Scripted({"product": 6}), stream=stream, clock=clock)
     assert teller.resume() == {"product": 6}
     run(teller, clock, [(1.0, 6, 9, "products", 0.1), (4.0, 7, 9, "products", 0.1)])
     assert stream.getvalue().splitlines() == [
@@ -145,7 +145,7 @@ def test_the_pace_of_a_resumed_run_is_its_own(clock, stream):
 
 
 def test_lines_go_to_stderr_and_hold_nothing_but_text(capsys):
-    teller = Teller("KernelPCA")
+    teller = ConsoleObserver("KernelPCA")
     teller.step(1, 2, "products", 0.5)
     out, err = capsys.readouterr()
     assert out == ""
@@ -160,14 +160,14 @@ def test_a_terminal_that_went_away_does_not_end_the_fit(monkeypatch):
         def write(self, text):
             raise BrokenPipeError
 
-    Teller("KernelPCA", stream=Gone()).step(1, 2, "products", None)
+    ConsoleObserver("KernelPCA", stream=Gone()).step(1, 2, "products", None)
     monkeypatch.setattr(sys, "stderr", None)  # a windowed Python has none
-    Teller("KernelPCA").step(1, 2, "products", None)
+    ConsoleObserver("KernelPCA").step(1, 2, "products", None)
 
 
 def test_a_teller_passes_everything_on(clock, stream):
     inner = Scripted(stop_at=2)
-    teller = Teller("KernelPCA", inner, stream=stream, clock=clock)
+    teller = ConsoleObserver("KernelPCA", inner, stream=stream, clock=clock)
     assert teller.resume() is None
     assert [teller.step(i, 3, "products", 0.1) for i in (1, 2, 3)] == [False, True, False]
     teller.keep(lambda: {"a": 1})
@@ -208,17 +208,17 @@ class Toy(CallbackSupport, TransformerMixin, BaseEstimator):
         return X
 
     def _fit(self, X):
-        with watching(
+        with observing(
             self,
             verbose=self.verbose,
             checkpoint=self.checkpoint,
             fingerprint=lambda: {"n": len(X)},
-        ) as watch:
-            self.watch_ = type(watch).__name__
-            state = watch.resume() or {"product": 0}
+        ) as observer:
+            self.watch_ = type(observer).__name__
+            state = observer.resume() or {"product": 0}
             for product in range(state["product"] + 1, self.n_products + 1):
-                watch.keep(lambda product=product: {"product": product})
-                if watch.step(product, self.expected, "products", 10.0**-product):
+                observer.keep(lambda product=product: {"product": product})
+                if observer.step(product, self.expected, "products", 10.0**-product):
                     break
             self.n_done_ = product
             if self.fail:
@@ -226,7 +226,7 @@ class Toy(CallbackSupport, TransformerMixin, BaseEstimator):
                 raise RuntimeError(msg)
             for _ in range(2):
                 for done in (4, 8, 10):
-                    watch.step(done, 10, "rows", None)
+                    observer.step(done, 10, "rows", None)
 
 
 class Recorder:
@@ -327,7 +327,7 @@ def test_callbacks_are_torn_down_when_the_fit_fails(cloud):
 
 
 def test_without_callbacks_nobody_looks_on(cloud, capsys):
-    assert Toy().fit(cloud).watch_ == "Blind"
+    assert Toy().fit(cloud).watch_ == "NullObserver"
     assert capsys.readouterr() == ("", "")
 
 
@@ -408,8 +408,8 @@ def test_an_older_scikit_learn_has_no_callbacks_and_needs_none(monkeypatch, clou
     class Older(older.CallbackSupport, TransformerMixin, BaseEstimator):
         @older.announced
         def fit(self, X, y=None, sample_weight=None):
-            with older.watching(self, verbose=1, checkpoint=None, fingerprint=dict) as watch:
-                watch.step(1, 1, "products", 0.1)
+            with older.observing(self, verbose=1, checkpoint=None, fingerprint=dict) as observer:
+                observer.step(1, 1, "products", 0.1)
             return self
 
     assert not hasattr(Older().fit(cloud), "set_callbacks")
@@ -442,14 +442,14 @@ def test_nothing_is_read_for_a_fingerprint_that_nobody_wants():
     def never():
         raise AssertionError
 
-    with watching(Toy(), verbose=0, checkpoint=None, fingerprint=never) as watch:
-        assert watch is BLIND
+    with observing(Toy(), verbose=0, checkpoint=None, fingerprint=never) as observer:
+        assert observer is SILENT
 
 
 @pytest.mark.parametrize("verbose", [True, np.int64(2), 1])
 def test_verbose_is_a_number(verbose, capsys):
-    with watching(Toy(), verbose=verbose, checkpoint=None, fingerprint=dict) as watch:
-        watch.step(1, 1, "rows", None)
+    with observing(Toy(), verbose=verbose, checkpoint=None, fingerprint=dict) as observer:
+        observer.step(1, 1, "rows", None)
     assert capsys.readouterr().err.startswith("Toy: 1 of 1 rows")
 
 
@@ -457,6 +457,6 @@ def test_verbose_is_a_number(verbose, capsys):
 def test_anything_else_is_refused(verbose):
     with (
         pytest.raises(InputError, match="verbose must be an integer >= 0"),
-        watching(Toy(), verbose=verbose, checkpoint=None, fingerprint=dict),
+        observing(Toy(), verbose=verbose, checkpoint=None, fingerprint=dict),
     ):
         pass

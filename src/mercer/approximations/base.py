@@ -12,8 +12,8 @@ from mercer._core.params import Constraints, Params, Whole
 if TYPE_CHECKING:
     import numpy as np
 
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
-    from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
     from mercer.operators.sections import Sections
 
@@ -94,7 +94,7 @@ class Approximation(Params, ABC):
         *,
         weights: Array | None,
         rng: np.random.Generator,
-        watch: Watch,
+        observer: Observer,
     ) -> LowRank:
         """The factor for a resolved kernel and checked rows, array, CSR matrix or `RowSource`."""
 

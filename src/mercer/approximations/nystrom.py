@@ -20,8 +20,8 @@ from mercer.kernels.rows import as_rows
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
-    from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
 
 SAMPLINGS = ("uniform", "k-means++")
@@ -50,11 +50,11 @@ class Nystrom(Approximation):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer._core.watch import Blind
+    >>> from mercer._core.observer import NullObserver
     >>> from mercer.kernels import RBF
     >>> x, z = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]])
     >>> rng = np.random.default_rng(0)
-    >>> low_rank = Nystrom(z)(RBF(0.5), x, weights=None, rng=rng, watch=Blind())
+    >>> low_rank = Nystrom(z)(RBF(0.5), x, weights=None, rng=rng, observer=NullObserver())
     >>> f = low_rank.features(x)
     >>> (f @ f.T).round(3)
     array([[1.   , 0.607, 0.135],
@@ -75,10 +75,10 @@ class Nystrom(Approximation):
         *,
         weights: Array | None,
         rng: np.random.Generator,
-        watch: Watch,
+        observer: Observer,
     ) -> LowRank:
         """Choose landmarks and take their core apart; no pass over the rows is needed."""
-        del watch
+        del observer
         self.check(kernel, (int(x.shape[0]), int(x.shape[1])))
         chosen: Indices | None = None
         if is_whole(self.landmarks):

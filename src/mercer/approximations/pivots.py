@@ -16,8 +16,8 @@ from mercer.engine.passes import fold_features
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
-    from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
 
 # Candidates of one round at most: their residual matrix is this wide.
@@ -119,7 +119,7 @@ class PivotSearch:
         return cross_matrix(self.kernel, points, self.points) @ self.whiten
 
     # ── a pass over the rows ────────────────────────────────────────────────
-    def update(self, *, watch: Watch) -> None:
+    def update(self, *, observer: Observer) -> None:
         """Take what the new pivots explain off every row."""
         sections = KernelSections(self.kernel, self.points)
         fresh = self.whiten[:, self._done :].astype(self.x.dtype)  # (m, a)
@@ -128,7 +128,7 @@ class PivotSearch:
             partial(_explained, sections, fresh, self.weights),
             width=sections.width,
             parallel=sections.parallel,
-            watch=watch,
+            observer=observer,
         )
         self.left -= np.concatenate(seen.rows)
         np.maximum(self.left, 0.0, out=self.left)  # the fit tells rounding from what is no kernel

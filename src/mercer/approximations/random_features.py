@@ -22,8 +22,8 @@ from mercer.kernels.spectral import sample_frequencies, spectrum
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
 
 # Enough rows for a centre: any point near the data does.
@@ -183,10 +183,10 @@ class RandomFourier(Approximation):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer._core.watch import Blind
+    >>> from mercer._core.observer import NullObserver
     >>> from mercer.kernels import RBF
     >>> x, rng = np.array([[0.0, 0.0], [1.0, 1.0]]), np.random.default_rng(0)
-    >>> low_rank = RandomFourier(2000)(RBF(0.5), x, weights=None, rng=rng, watch=Blind())
+    >>> low_rank = RandomFourier(2000)(RBF(0.5), x, weights=None, rng=rng, observer=NullObserver())
     >>> low_rank
     LowRank(random Fourier features of 1000 frequencies, rank=2000)
     >>> f = low_rank.features(x)
@@ -207,10 +207,10 @@ class RandomFourier(Approximation):
         *,
         weights: Array | None,
         rng: np.random.Generator,
-        watch: Watch,
+        observer: Observer,
     ) -> LowRank:
         """Draw the frequencies; of the rows, only a point among them is looked for."""
-        del weights, watch  # the law of the frequencies is the kernel's alone, and drawn at once
+        del weights, observer  # the law of the frequencies is the kernel's alone, and drawn at once
         m, d = self.n_features // 2, int(x.shape[1])
         omega, amplitude = sample_frequencies(kernel, d, m, rng=rng)
         # In Fortran's order the transpose, which is what a sparse product reads, needs no copy.

@@ -17,8 +17,8 @@ from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer._core.watch import Watch
     from mercer.kernels.base import Kernel
 
 # With rank="auto" the first look at what is left out; from there on the rank doubles from look to look.
@@ -49,11 +49,11 @@ class RPCholesky(Approximation):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer._core.watch import Blind
+    >>> from mercer._core.observer import NullObserver
     >>> from mercer.kernels import RBF
     >>> x = np.array([[0.0], [0.01], [0.02], [9.0]])
     >>> rng = np.random.default_rng(0)
-    >>> low_rank = RPCholesky(rank=2)(RBF(1.0), x, weights=None, rng=rng, watch=Blind())
+    >>> low_rank = RPCholesky(rank=2)(RBF(1.0), x, weights=None, rng=rng, observer=NullObserver())
     >>> low_rank
     LowRank(RBF(gamma=1.0) against 2 points, rank=2)
     >>> 3 in low_rank.landmarks  # the far point is drawn
@@ -79,7 +79,7 @@ class RPCholesky(Approximation):
         *,
         weights: Array | None,
         rng: np.random.Generator,
-        watch: Watch,
+        observer: Observer,
     ) -> LowRank:
         """Rounds of candidates, each followed by a pass that says what is left of every row.
 
@@ -96,7 +96,7 @@ class RPCholesky(Approximation):
             if search.draw(wanted, rng=rng) == 0:
                 break  # all that is left is rounding
             if goal is not None or search.rank < most:
-                search.update(watch=watch)
+                search.update(observer=observer)
             if goal is not None and search.cut_back(goal):
                 break
         # The Cholesky factor has chosen. Its last pivots may be near rounding, where its inverse amplifies

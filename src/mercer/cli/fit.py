@@ -157,7 +157,7 @@ def fit(
     with watched(talk, "fitting") as verbose:
         model = asked.estimator(n, verbose=verbose, scale=scale == "standard")
         if dry_run:
-            return tell_plan(talk, model, _rows_for(asked, sheet), weights)
+            return warn_plan(talk, model, _rows_for(asked, sheet), weights)
         with talk.timed("fit"):
             model.fit(_rows_for(asked, sheet), **weights)
     if asked.way_back_for_free:
@@ -240,7 +240,7 @@ class NamedRows(np.ndarray):
         return rows
 
 
-def tell_plan(talk: Talk, model: Any, rows: Any, weights: dict[str, Any]) -> None:
+def warn_plan(talk: Talk, model: Any, rows: Any, weights: dict[str, Any]) -> None:
     """The plan of a fit; nothing is fitted."""
     n, d = rows.shape
     results: dict[str, Any] = {"n": n, "d": d, "estimator": repr(model), "dry_run": True}

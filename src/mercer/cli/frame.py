@@ -234,7 +234,7 @@ def verb(
                 ctx.find_root().obj.update(json=as_json, debug=debug)
             talk = Talk(name, dict(options), as_json=as_json, quiet=quiet)
             if show_config:
-                tell_config(ctx, talk)
+                warn_config(ctx, talk)
                 ctx.exit(OK)
             with told_warnings(talk):
                 code = function(talk, **options)
@@ -293,7 +293,7 @@ def _common(*, seed: bool, memory: bool) -> list[Callable[..., Any]]:
     return options
 
 
-def tell_config(ctx: click.Context, talk: Talk) -> None:
+def warn_config(ctx: click.Context, talk: Talk) -> None:
     """Every option with its value and origin."""
     shown = {
         key: {"value": talk.params.get(str(param.name)), "origin": origin(ctx, param)}

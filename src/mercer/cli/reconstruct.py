@@ -15,7 +15,7 @@ from mercer.cli.data import open_model, reading_options
 from mercer.cli.frame import verb
 from mercer.cli.stream import Route, rows_out, send
 from mercer.engine.moments import ColumnMoments
-from mercer.estimators.parts import later_way_back
+from mercer.estimators.preimages import fit_preimage_later
 from mercer.estimators.validation import as_generator
 from mercer.preimage import PREIMAGES
 
@@ -92,7 +92,7 @@ def _learned(talk: Talk, opened: Opened, memory: str) -> bool:
         return False
     rng = as_generator(model.random_state)
     with talk.timed("way back"):
-        back = later_way_back(model.fit_, model.kernel_, budget=parse_bytes(memory), rng=rng)
+        back = fit_preimage_later(model.fit_, model.kernel_, budget=parse_bytes(memory), rng=rng)
     if back is None:
         return False
     name = next(name for name, kind in PREIMAGES.items() if type(back.method) is kind)

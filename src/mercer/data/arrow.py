@@ -189,7 +189,7 @@ class ArrowPieces(Pieces):
             piece = piece.slice(rows.start, rows.stop - rows.start)
         else:
             local, among_all, piece = rows, rows + first, piece.take(rows)
-        self._tell_rounded(piece, among_all)
+        self._warn_rounded(piece, among_all)
         place = Place(self.name, among_all, self.columns, self._part(p), local)
         for j, column in enumerate(piece.columns):
             if column.null_count:
@@ -373,7 +373,7 @@ class ArrowTable(TableFile):
     ) -> Chunk:
         numbers = table.select(names)
         with np.errstate(over="ignore"):  # what becomes infinite is refused
-            self._tell_rounded(numbers, names, range(start, start + len(table)))
+            self._warn_rounded(numbers, names, range(start, start + len(table)))
             block = arrow_rows(numbers, self.dtype)
         self._require_finite(block, names, start)
         words = {c.name: texts(table[c.name]) for c in columns if c.kind == "category"}

@@ -131,7 +131,7 @@ class MappedRows(RowSource):
         is_slice = isinstance(key, slice)
         stored = self.stored()[key]
         rows = range(self.shape[0])[key] if isinstance(key, slice) else key
-        self._tell_rounded(stored, rows)
+        self._warn_rounded(stored, rows)
         with np.errstate(over="ignore"):  # of a long double; the check for infinity finds it
             # A slice is a view of the file, positions have been gathered into memory already.
             block = np.array(stored, dtype=self.dtype, order="C", copy=is_slice or None)

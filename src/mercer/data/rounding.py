@@ -56,11 +56,11 @@ def warn_rounded(
     if names is None:
         names = getattr(x, "column_names", getattr(x, "columns", None))  # of Arrow, of the others
     at = "" if rows is None else f"row {int(rows[found.row])}"
-    tell_rounded(found, what=what, names=names, at=at)
+    warn_of_rounded(found, what=what, names=names, at=at)
     return True
 
 
-def tell_rounded(
+def warn_of_rounded(
     found: Rounded, *, what: str, names: Sequence[Any] | None = None, at: str = ""
 ) -> None:
     """Give the warning; `at` is the place of the row where it is not its number."""

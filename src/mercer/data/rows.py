@@ -57,7 +57,7 @@ class RowSource(ABC):
 
     _has_told = False
 
-    def _tell_rounded(self, stored: Any, rows: Sequence[int] | Indices) -> None:
+    def _warn_rounded(self, stored: Any, rows: Sequence[int] | Indices) -> None:
         """Warn, once a source, of stored numbers that are rounded to float64."""
         if not self._has_told:
             self._has_told = warn_rounded(stored, what=self.name, names=self.columns, rows=rows)

@@ -217,7 +217,7 @@ class TableFile(ABC):
     def _column(self, j: int) -> Column:
         return Column(self.names[j])
 
-    def _tell_rounded(self, stored: Any, names: Sequence[str], rows: Sequence[int]) -> None:
+    def _warn_rounded(self, stored: Any, names: Sequence[str], rows: Sequence[int]) -> None:
         """Warn, once a file, of numbers that float64 does not hold exactly."""
         if ROUNDED not in self.told and warn_rounded(
             stored, what=self.source, names=names, rows=rows
@@ -300,7 +300,7 @@ class ArrayTable(TableFile):
             rows = slice(start, start + len(block))
             every = features == list(range(block.shape[1]))
             chosen = block if every else block[:, features]
-            self._tell_rounded(chosen, names, range(start, rows.stop))
+            self._warn_rounded(chosen, names, range(start, rows.stop))
             with np.errstate(over="ignore"):  # what becomes infinite is refused
                 numbers = np.ascontiguousarray(chosen, dtype=self.dtype)
             self._require_finite(numbers, names, start)

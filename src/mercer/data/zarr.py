@@ -45,7 +45,7 @@ class ChunkedRows(Pieces):
 
     def _read(self, start: int, stop: int) -> Array:
         stored = self._stored(start, stop)
-        self._tell_rounded(stored, range(start, stop))
+        self._warn_rounded(stored, range(start, stop))
         block: Array = as_rows(stored, what=self.name)
         require_finite(block, Place(self.name, range(start, stop)))
         return block

@@ -1,7 +1,7 @@
 """Questions about a kernel or a fit that are asked before or after it, never during."""
 
 from mercer.diagnostics.components import Components, n_components
-from mercer.diagnostics.meaning import Importance, gradients, importance
+from mercer.diagnostics.importance import Importance, gradients, importance
 from mercer.diagnostics.mercer_check import Verdict, check_kernel
 from mercer.diagnostics.preimages import compare_preimages
 from mercer.diagnostics.selection import Selection, select

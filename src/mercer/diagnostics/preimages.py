@@ -15,7 +15,7 @@ from mercer._core.table import Table
 from mercer.engine.pairwise import dense
 from mercer.estimators.door import new_rows
 from mercer.estimators.inverse import Inverse
-from mercer.estimators.parts import named_preimage, tell_if_unsettled
+from mercer.estimators.preimages import named_preimage, warn_if_unsettled
 from mercer.estimators.validation import as_generator, require_fitted
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import KernelSections
@@ -144,7 +144,7 @@ def _tried(
     scores = space.scores(held)
     points, settled = back.found(scores)
     seconds = time.perf_counter() - start
-    tell_if_unsettled(back, settled)
+    warn_if_unsettled(back, settled)
     residuals = back.residuals(scores, points)
     assert residuals is not None  # the rows are the kernel's own
     error = float(np.sqrt(np.mean((points - held) ** 2)))

@@ -32,8 +32,8 @@ from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.selection_weights import merged
 from mercer.diagnostics.symptoms import sample_rows
 from mercer.estimators.kernel_pca import KernelPCA
-from mercer.estimators.parts import named_approximation
-from mercer.estimators.progress import VERBOSE, Teller
+from mercer.estimators.preimages import named_approximation
+from mercer.estimators.progress import VERBOSE, ConsoleObserver
 from mercer.estimators.validation import as_generator, check_weights, users_level
 from mercer.model.linear import require_different
 
@@ -288,7 +288,7 @@ def _all_tried(
     entered: list[Candidate], court: Court, *, n_jobs: int | None, tells: bool
 ) -> list[Outcome]:
     """One after the other or side by side, in the order they were entered."""
-    teller = Teller("select") if tells else None
+    teller = ConsoleObserver("select") if tells else None
     run = Parallel(n_jobs=n_jobs, return_as="generator")
     outcomes = []
     # One limit around all, for candidates on threads: each with its own would undo those of the others.

@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mercer._core.watch import BLIND
+from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.base import Mergeable
 from mercer.engine.threads import n_blas_threads, parallel_map
@@ -20,8 +20,8 @@ from mercer.engine.tiles import LOCK_WIDTH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer._core.watch import Watch
 
     Block = tuple[slice, Rows]
 
@@ -36,7 +36,7 @@ def fold(
     height: int,
     n_threads: int = 1,
     run: int = 1,
-    watch: Watch = BLIND,
+    observer: Observer = SILENT,
 ) -> Part:
     """``step(rows, place)`` of all blocks of at most `height` rows, merged in the order of the rows.
 
@@ -54,7 +54,7 @@ def fold(
         runs = [group[i] for i in row_slices(len(group), -(-len(group) // n_threads))]
         for (part,) in parallel_map(merged_run, runs, n_threads=n_threads):
             found = part if found is None else found.merged(part)
-        watch.step(group[-1][0].stop, n, "rows", None)
+        observer.step(group[-1][0].stop, n, "rows", None)
     assert found is not None  # there are rows
     return found
 
@@ -117,12 +117,12 @@ def fold_features(
     *,
     width: int,
     parallel: bool,
-    watch: Watch,
+    observer: Observer,
 ) -> Part:
     """A fold whose steps make `width` features of each row, and sums of width x width numbers of them."""
     n_threads, height = pass_shape(numbers_a_row(x), width, x.dtype.itemsize)
     n_threads = n_threads if parallel else 1
-    return fold(x, step, height=height, n_threads=n_threads, run=BLOCKS_A_RUN, watch=watch)
+    return fold(x, step, height=height, n_threads=n_threads, run=BLOCKS_A_RUN, observer=observer)
 
 
 def numbers_a_row(x: Rows) -> int:

@@ -15,13 +15,13 @@ from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
 from mercer.engine.resolve import require_runs
 from mercer.estimators.door import check_kernel_rows, training_rows
-from mercer.estimators.parts import (
+from mercer.estimators.preimages import (
     named_approximation,
     named_preimage,
     planned_preimage,
     preimage_seconds,
 )
-from mercer.estimators.progress import watching
+from mercer.estimators.progress import observing
 from mercer.estimators.validation import (
     as_generator,
     check_n_components,
@@ -43,7 +43,7 @@ from mercer.solvers import BlockKrylov
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from mercer._core.watch import Watch
+    from mercer._core.observer import Observer
     from mercer.approximations import Approximation
     from mercer.data.training import TrainingData
     from mercer.engine.base import Facts
@@ -185,7 +185,7 @@ def warn_if_long(request: FitRequest) -> None:
         warnings.warn(msg, LongFitWarning, stacklevel=users_level())
 
 
-def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[Watch]:
+def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[Observer]:
     """The observers of a fit: the terminal, scikit-learn's callbacks, a checkpoint."""
     checkpoint = model.checkpoint
     if checkpoint is not None and not request.can_resume:
@@ -212,7 +212,7 @@ def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[
             values=None if request.kernel.is_precomputed else digest(request.kernel.tile(few, few)),
         )
 
-    return watching(model, verbose=model.verbose, checkpoint=checkpoint, fingerprint=ingredients)
+    return observing(model, verbose=model.verbose, checkpoint=checkpoint, fingerprint=ingredients)
 
 
 def _tiles_text(chosen: Plan) -> str:

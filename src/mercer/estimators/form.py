@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from mercer._core.errors import InputError, UnknownParameterError
 from mercer._core.spelling import spelled, unknown_words
-from mercer.estimators.parts import named_approximation, named_preimage
+from mercer.estimators.preimages import named_approximation, named_preimage
 from mercer.kernels import as_kernel
 from mercer.solvers.names import named_solver
 

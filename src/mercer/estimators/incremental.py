@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
+from mercer._core.observer import SILENT
 from mercer._core.status import Status
-from mercer._core.watch import BLIND
 from mercer.estimators.door import remember, training_rows
 from mercer.estimators.elsewhere import (
     STREAM_WORDS,
@@ -22,9 +22,9 @@ from mercer.estimators.elsewhere import (
     of_preimage,
 )
 from mercer.estimators.inverse import Inverse
-from mercer.estimators.parts import named_preimage, refuse_stream_preimage, way_back
-from mercer.estimators.progress import watching
-from mercer.estimators.reading import batch_rows, batch_weights, read, stream_rules
+from mercer.estimators.preimages import fit_preimage, named_preimage, refuse_stream_preimage
+from mercer.estimators.progress import observing
+from mercer.estimators.streaming import batch_rows, batch_weights, read, stream_rules
 from mercer.estimators.validation import as_generator, check_n_components, tell
 from mercer.kernels.names import is_positive_only
 from mercer.stream.batch import stream_bytes
@@ -165,8 +165,10 @@ class IncrementalKernelPCA(Inverse):
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         rules = stream_rules(self)
         data = training_rows(self, X, sample_weight, copy=False)
-        with watching(self, verbose=self.verbose, checkpoint=None, fingerprint=dict) as watch:
-            stream = read(self, None, data.rows, data.weights, rules=rules, watch=watch, like=X)
+        with observing(self, verbose=self.verbose, checkpoint=None, fingerprint=dict) as observer:
+            stream = read(
+                self, None, data.rows, data.weights, rules=rules, observer=observer, like=X
+            )
         refuse_stream_preimage(named_preimage(self.preimage), stream)
         fit = self._solved(stream)
         n = data.n if data.weights is None else int(np.count_nonzero(data.weights))
@@ -195,7 +197,7 @@ class IncrementalKernelPCA(Inverse):
         rules, past = stream_rules(self), self.__dict__.get("stream_")
         rows = batch_rows(self, X, past)
         weights = batch_weights(sample_weight, int(rows.shape[0]))
-        stream = read(self, past, rows, weights, rules=rules, watch=BLIND, like=X)
+        stream = read(self, past, rows, weights, rules=rules, observer=SILENT, like=X)
         refuse_stream_preimage(named_preimage(self.preimage), stream)
         self._record(stream, X, rows, None)
         return self
@@ -244,7 +246,7 @@ class IncrementalKernelPCA(Inverse):
         if back is None or back[0] is not fit or back[1] != method:
             refuse_stream_preimage(method, self.stream_)
             rng = as_generator(self.random_state)
-            found = way_back(method, fit, self.kernel_, self.landmarks_, rng=rng)
+            found = fit_preimage(method, fit, self.kernel_, self.landmarks_, rng=rng)
             back = self._back = (fit, copy(method), found)
         return back[2]
 

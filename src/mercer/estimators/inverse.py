@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
 from mercer.estimators.base import Projector
-from mercer.estimators.parts import tell_if_far, tell_if_unsettled, ways_back
+from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -43,7 +43,7 @@ class Inverse(Projector):
         back = self._way_back()
         if back is None:
             model: Any = self  # whoever has a `preimage` has a kernel
-            ways = ways_back(model.kernel_, self._current(), sparse=self._rows_are_sparse())
+            ways = preimages_for(model.kernel_, self._current(), sparse=self._rows_are_sparse())
             msg = (
                 "inverse_transform was called, but this model was fitted with preimage=None and knows no "
                 f"way back. Fit it with {ways}."
@@ -51,8 +51,8 @@ class Inverse(Projector):
             raise InputError(msg)
         scores = self._scores(X)
         points, settled = back.found(scores)
-        tell_if_unsettled(back, settled)
-        tell_if_far(back, scores, points)
+        warn_if_unsettled(back, settled)
+        warn_if_far(back, scores, points)
         return points.astype(self._dtype, copy=False)
 
     def reconstruct(self, X: Any) -> Array:

@@ -23,10 +23,10 @@ from mercer.estimators.elsewhere import (
 from mercer.estimators.fit_request import fit_request, warn_if_long, watching_request
 from mercer.estimators.form import MAKERS
 from mercer.estimators.inverse import Inverse
-from mercer.estimators.parts import (
+from mercer.estimators.preimages import (
+    fit_preimage,
     handed_over,
     is_precomputed,
-    way_back,
     with_weightless,
 )
 from mercer.estimators.validation import tell
@@ -195,7 +195,7 @@ class KernelPCA(Inverse):
         fit, rows = self._fitted_as_planned(request, data, engine)
         back = None
         if method is not None:
-            back = way_back(
+            back = fit_preimage(
                 method,
                 fit,
                 kernel,
@@ -222,7 +222,7 @@ class KernelPCA(Inverse):
     ) -> tuple[Fit, Rows]:
         """The fit on the engine, with the threads of the plan; and the rows that the model may keep."""
         rows = data.rows
-        with watching_request(self, request) as watch:
+        with watching_request(self, request) as observer:
             fit = fit_kernel_pca(
                 request.kernel,
                 rows,
@@ -230,7 +230,7 @@ class KernelPCA(Inverse):
                 plan=request.plan,
                 rng=request.rng,
                 weights=data.weights,
-                watch=watch,
+                observer=observer,
                 engine=on_threads(engine, request.plan.n_threads),
             )
         if request.ownership is Ownership.BORROWED:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.memory import parse_bytes
-from mercer._core.watch import BLIND
+from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import weighted_mean
@@ -141,7 +141,7 @@ class PCA(Projector):
         if chosen.route == "primal":
             sections = FeatureSections(IdentityMap(data.d))
             return fit_streamed(
-                sections, rows, asked, plan=chosen, rng=rng, watch=BLIND, weights=weights
+                sections, rows, asked, plan=chosen, rng=rng, observer=SILENT, weights=weights
             )
         rows = in_memory(rows)  # the plan has counted it
         if weights is not None:  # a row of weight 0 is not there

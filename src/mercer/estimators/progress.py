@@ -9,8 +9,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mercer._core.memory import format_seconds
+from mercer._core.observer import SILENT
 from mercer._core.params import Whole, require
-from mercer._core.watch import BLIND
 from mercer.model.checkpoint import Checkpoint
 
 try:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TextIO
 
-    from mercer._core.watch import State, Watch
+    from mercer._core.observer import Observer, State
 
 Result = TypeVar("Result")
 
@@ -35,13 +35,13 @@ VERBOSE = Whole(0, also=(True, False))
 
 
 @contextmanager
-def watching(
+def observing(
     estimator: Any,
     *,
     verbose: Any,
     checkpoint: str | os.PathLike[str] | None,
     fingerprint: Callable[[], dict[str, Any]],
-) -> Iterator[Watch]:
+) -> Iterator[Observer]:
     """Everybody who wants to look on while the block runs: nobody, in most fits.
 
     Parameters
@@ -56,24 +56,24 @@ def watching(
         Gives what the state depends on (see `mercer.model.checkpoint`); asked only with a checkpoint.
     """
     require("verbose", verbose, VERBOSE)
-    watch: Watch = BLIND if checkpoint is None else Checkpoint(checkpoint, fingerprint())
-    onlookers: list[Onlooker] = []
+    observer: Observer = SILENT if checkpoint is None else Checkpoint(checkpoint, fingerprint())
+    observers: list[ForwardingObserver] = []
     if verbose:
-        onlookers.append(Teller(type(estimator).__name__, watch))
-        watch = onlookers[-1]
+        observers.append(ConsoleObserver(type(estimator).__name__, observer))
+        observer = observers[-1]
     root = getattr(estimator, "_callback_fit_ctx", None)
     if root is not None and getattr(estimator, "_skl_callbacks", None):
-        onlookers.append(CallbackWatch(estimator, root, watch))
-        watch = onlookers[-1]
-    yield watch
-    for onlooker in onlookers:
-        onlooker.finish()
+        observers.append(CallbackObserver(estimator, root, observer))
+        observer = observers[-1]
+    yield observer
+    for each in observers:
+        each.finish()
 
 
-class Onlooker:
-    """A `Watch` in front of another one: it sees all, and passes all on."""
+class ForwardingObserver:
+    """An `Observer` in front of another one: it sees all, and passes all on."""
 
-    def __init__(self, inner: Watch = BLIND) -> None:
+    def __init__(self, inner: Observer = SILENT) -> None:
         self._inner = inner
         self._resumed = False
         self._what: str | None = None
@@ -111,14 +111,14 @@ class Onlooker:
         raise NotImplementedError
 
 
-class Teller(Onlooker):
+class ConsoleObserver(ForwardingObserver):
     """Says how far it is, a line about once a second, and the last one always.
 
     Parameters
     ----------
     name : str
         How every line begins.
-    inner : Watch, optional
+    inner : Observer, optional
         Who else looks on.
     stream : text file, optional
         stderr by default: what a script prints stays clean.
@@ -128,7 +128,7 @@ class Teller(Onlooker):
     Examples
     --------
     >>> import sys
-    >>> teller = Teller("KernelPCA", stream=sys.stdout, clock=iter([0.0, 12.0]).__next__)
+    >>> teller = ConsoleObserver("KernelPCA", stream=sys.stdout, clock=iter([0.0, 12.0]).__next__)
     >>> _ = teller.step(5, 9, "products", 3e-4)
     KernelPCA: 5 of about 9 products, residual 3e-04, 12 s, about 9.6 s left
     """
@@ -136,7 +136,7 @@ class Teller(Onlooker):
     def __init__(
         self,
         name: str,
-        inner: Watch = BLIND,
+        inner: Observer = SILENT,
         *,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -239,14 +239,14 @@ def announced(method: Callable[..., Result]) -> Callable[..., Result]:
     return managed
 
 
-class CallbackWatch(Onlooker):
+class CallbackObserver(ForwardingObserver):
     """Tells callbacks: ``fit`` holds one task for each kind of work, and that holds one for each step.
 
     A step's ``metadata`` are ``done``, ``expected`` and ``residual``. A callback that returns True at the
     end of a step asks to stop there.
     """
 
-    def __init__(self, estimator: Any, root: Any, inner: Watch = BLIND) -> None:
+    def __init__(self, estimator: Any, root: Any, inner: Observer = SILENT) -> None:
         super().__init__(inner)
         self._estimator, self._root = estimator, root
         self._work: Any = None  # the task that is open

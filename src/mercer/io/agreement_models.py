@@ -238,9 +238,9 @@ def _incremental(model: Any) -> None:
     if "stream_" not in vars(model):
         return
     # What a stream does next depends on its parameters too.
-    found("mercer.estimators.reading:stream_rules")(model)
-    method = found("mercer.estimators.parts:named_preimage")(model.preimage)
-    found("mercer.estimators.parts:refuse_stream_preimage")(method, model.stream_)
+    found("mercer.estimators.streaming:stream_rules")(model)
+    method = found("mercer.estimators.preimages:named_preimage")(model.preimage)
+    found("mercer.estimators.preimages:refuse_stream_preimage")(method, model.stream_)
     _columns(model, int(model.stream_.dictionary.points.shape[1]))
     with np.errstate(all="ignore"):  # sums that no rows have may not have a solution
         cached = getattr(model, "fit_", None)  # None: no variance yet

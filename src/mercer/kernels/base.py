@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.kernels.feature_map import FeatureMap
 
-
 # Kernels by the name of their class: all that have a formula of their own, wherever they are written.
 FORMULAS: dict[str, type[Kernel]] = {}
 

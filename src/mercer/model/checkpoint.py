@@ -21,8 +21,8 @@ from mercer.data.rows import RowSource, row_blocks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from mercer._core.observer import State
     from mercer._core.types import Array, Rows
-    from mercer._core.watch import State
 
 
 HEADER = "header.json"
@@ -179,7 +179,7 @@ BLOCK_BYTES = 16 * 2**20
 
 
 class Checkpoint:
-    """A `Watch` that keeps the state of a fit in a file, and gives it back to the same fit.
+    """An `Observer` that keeps the state of a fit in a file, and gives it back to the same fit.
 
     The first state is written at once. A kill at any moment leaves the last file or the next one, whole.
     A file that is damaged, or belongs to another fit, is refused and left as it is. The file stays when

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import MemoryBudgetError
+from mercer._core.observer import Stage
 from mercer._core.status import Status
-from mercer._core.watch import Steps
 from mercer.engine.numpy import NumpyEngine
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
@@ -23,8 +23,8 @@ from mercer.solvers import EigenPairs, Lapack
 from mercer.solvers.negative_part import NegativePart, negative_part
 
 if TYPE_CHECKING:
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer._core.watch import Watch
     from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
     from mercer.planning.recipe import Plan
@@ -38,7 +38,7 @@ def fit_dual(
     plan: Plan,
     rng: np.random.Generator,
     weights: Array | None,
-    watch: Watch,
+    observer: Observer,
     engine: Engine[Any] | None = None,
 ) -> Fit:
     """One product K̃U proves the pairs and, with Kw/Σw riding along, gives offset and trace."""
@@ -47,7 +47,7 @@ def fit_dual(
     operator = gram_operator(kernel, x, plan, scaled, engine=engine)
     diag = operator.gram.diag()
     require_finite(diag)
-    pairs, total = _solve(operator, asked, plan=plan, rng=rng, watch=watch)
+    pairs, total = _solve(operator, asked, plan=plan, rng=rng, observer=observer)
     fit = dual_fit(kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng)
     return _times(fit, unit)
 
@@ -151,12 +151,12 @@ def _solve(
     *,
     plan: Plan,
     rng: np.random.Generator,
-    watch: Watch,
+    observer: Observer,
 ) -> tuple[EigenPairs, float]:
     if isinstance(asked, float) and not isinstance(plan.solver, Lapack):
-        return _grow(operator, asked, plan=plan, rng=rng, watch=watch)
+        return _grow(operator, asked, plan=plan, rng=rng, observer=observer)
     k = asked if isinstance(asked, int) else operator.n
-    pairs = plan.solver(operator, k, rng=rng, watch=watch)
+    pairs = plan.solver(operator, k, rng=rng, observer=observer)
     return pairs, operator.trace()
 
 
@@ -166,15 +166,15 @@ def _grow(
     *,
     plan: Plan,
     rng: np.random.Generator,
-    watch: Watch,
+    observer: Observer,
 ) -> tuple[EigenPairs, float]:
     """Let k grow until the share of the variance is reached; go to LAPACK when it nears n."""
     n, spent = operator.n, 0
     most = max(1, min(n // lapack_share(n), plan.most_components))
     k, twice_before = min(16, most), 1
     while True:  # each time anew: vectors to start from would make blocks as wide as they are many
-        stage = Steps(watch, spent)
-        pairs = plan.solver(operator, k, rng=rng, watch=stage)
+        stage = Stage(observer, spent)
+        pairs = plan.solver(operator, k, rng=rng, observer=stage)
         spent += pairs.n_products
         total = operator.trace()
         if pairs.values.sum() >= share * total:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer._core.watch import BLIND
+from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.threads import single_threaded_blas
 from mercer.model.dual import dual_fit, fit_dual, gram_operator
@@ -18,8 +18,8 @@ from mercer.operators.sections import FeatureSections
 from mercer.solvers.refine import ritz_pairs
 
 if TYPE_CHECKING:
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer._core.watch import Watch
     from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
     from mercer.model.result import Fit
@@ -34,7 +34,7 @@ def fit_kernel_pca(
     plan: Plan,
     rng: np.random.Generator,
     weights: Array | None = None,
-    watch: Watch = BLIND,
+    observer: Observer = SILENT,
     engine: Engine[Any] | None = None,
 ) -> Fit:
     """Kernel PCA of the rows x with a resolved kernel, as planned, on an engine: NumPy if none is given."""
@@ -43,15 +43,15 @@ def fit_kernel_pca(
         _probe_symmetry(kernel, x)
     if plan.approximation is not None:
         return fit_approximation(
-            kernel, x, asked, plan=plan, rng=rng, weights=weights, watch=watch, engine=engine
+            kernel, x, asked, plan=plan, rng=rng, weights=weights, observer=observer, engine=engine
         )
     if kernel.is_linear and not isinstance(x, RowSource):
         # The rows themselves can be centred, on either side: exact also far from the origin.
         return fit_linear_pca(x, asked, plan=plan, rng=rng, weights=weights)
     if plan.route == "primal":
-        return _fit_primal(kernel, x, asked, plan=plan, rng=rng, weights=weights, watch=watch)
+        return _fit_primal(kernel, x, asked, plan=plan, rng=rng, weights=weights, observer=observer)
     return fit_dual(
-        kernel, x, asked, plan=plan, rng=rng, weights=weights, watch=watch, engine=engine
+        kernel, x, asked, plan=plan, rng=rng, weights=weights, observer=observer, engine=engine
     )
 
 
@@ -63,12 +63,14 @@ def _fit_primal(
     plan: Plan,
     rng: np.random.Generator,
     weights: Array | None,
-    watch: Watch,
+    observer: Observer,
 ) -> Fit:
     """PCA of φ(x): the same non-zero eigenvalues, on the m x m side."""
     sections = FeatureSections(kernel.feature_map(int(x.shape[1])))
     if isinstance(x, RowSource):
-        return fit_streamed(sections, x, asked, plan=plan, weights=weights, rng=rng, watch=watch)
+        return fit_streamed(
+            sections, x, asked, plan=plan, weights=weights, rng=rng, observer=observer
+        )
     shared = kernel.tree().divides  # by the length of all features, or of some
     return fit_features(
         sections(x), sections, asked, plan=plan, rng=rng, weights=weights, shared=shared
@@ -104,27 +106,27 @@ def fit_approximation(
     plan: Plan,
     rng: np.random.Generator,
     weights: Array | None,
-    watch: Watch,
+    observer: Observer,
     engine: Engine[Any] | None = None,
 ) -> Fit:
     """A factor chosen by the approximation, PCA of its features, and exact passes if it is refined."""
     approximation = plan.approximation
     assert approximation is not None  # the plan says so
-    low_rank = approximation(kernel, x, weights=weights, rng=rng, watch=watch)
+    low_rank = approximation(kernel, x, weights=weights, rng=rng, observer=observer)
     if not approximation.refine:
         return fit_low_rank(
-            kernel, x, asked, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
+            kernel, x, asked, low_rank, plan=plan, weights=weights, rng=rng, observer=observer
         )
     wide = asked
     if isinstance(asked, int) and asked < low_rank.rank:
         wide = min(asked + OVERSAMPLE, low_rank.rank)
     rough = fit_low_rank(
-        kernel, x, wide, low_rank, plan=plan, weights=weights, rng=rng, watch=watch
+        kernel, x, wide, low_rank, plan=plan, weights=weights, rng=rng, observer=observer
     )
     operator = gram_operator(kernel, x, plan, weights, engine=engine)
     scores = rough.projection(x, n_threads=plan.n_threads)
     start = operator.scaled(scores.astype(np.float64))
     k = min(asked, start.shape[1]) if isinstance(asked, int) else start.shape[1]
     with single_threaded_blas():
-        pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng, watch=watch)
+        pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng, observer=observer)
     return dual_fit(kernel, x, operator, pairs, asked, total=operator.trace(), plan=plan, rng=rng)

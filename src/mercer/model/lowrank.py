@@ -28,8 +28,8 @@ from mercer.solvers.base import EigenPairs, fixed_signs
 from mercer.solvers.negative_part import NegativePart
 
 if TYPE_CHECKING:
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer._core.watch import Watch
     from mercer.approximations import LowRank
     from mercer.kernels.base import Kernel
     from mercer.model.certificate import Certificate
@@ -45,7 +45,7 @@ def fit_low_rank(
     plan: Plan,
     weights: Array | None,
     rng: np.random.Generator,
-    watch: Watch,
+    observer: Observer,
 ) -> Fit:
     """PCA of the features f = sections(x) W: A = WV and b = μᵀV for their axes V and mean μ.
 
@@ -58,11 +58,13 @@ def fit_low_rank(
     in float64, and the model computes in it.
     """
     dtype = np.dtype(x.dtype)
-    found = _found(kernel, x, low_rank, dtype=dtype, weights=weights, rng=rng, watch=watch)
+    found = _found(kernel, x, low_rank, dtype=dtype, weights=weights, rng=rng, observer=observer)
     if found.dtype_for(asked) != dtype:
         dtype = found.dtype_for(asked)
         low_rank = _rewhitened(kernel, low_rank, dtype)
-        found = _found(kernel, x, low_rank, dtype=dtype, weights=weights, rng=rng, watch=watch)
+        found = _found(
+            kernel, x, low_rank, dtype=dtype, weights=weights, rng=rng, observer=observer
+        )
     seen, pairs, coef, cut = found.seen, found.pairs, found.coef, found.cut
     certificate = found.certificate
     total = float(np.trace(seen.moments.scatter)) + max(seen.trace - seen.held, 0.0)
@@ -129,9 +131,9 @@ def _found(
     dtype: np.dtype[Any],
     weights: Array | None,
     rng: np.random.Generator,
-    watch: Watch,
+    observer: Observer,
 ) -> Found:
-    seen = _look(kernel, x, low_rank, dtype=dtype, weights=weights, watch=watch)
+    seen = _look(kernel, x, low_rank, dtype=dtype, weights=weights, observer=observer)
     pairs, coef = _axes(seen.moments, low_rank)
     values, trace = pairs.values, seen.trace
     if not low_rank.projects:
@@ -207,13 +209,15 @@ def _look(
     *,
     dtype: np.dtype[Any],
     weights: Array | None,
-    watch: Watch,
+    observer: Observer,
 ) -> Seen:
     in_doubt = low_rank.projects and kernel.why_valid() is None
     slack = float(np.sqrt(entry_error(kernel, _points(low_rank)))) if in_doubt else None
     look, sections = Look(kernel, low_rank.rounded(dtype), dtype, weights, slack), low_rank.sections
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        seen = fold_features(x, look, width=sections.width, parallel=sections.parallel, watch=watch)
+        seen = fold_features(
+            x, look, width=sections.width, parallel=sections.parallel, observer=observer
+        )
     require_finite(np.diagonal(seen.moments.scatter))
     if seen.lowest < 0:
         # A projection longer than what is projected: no feature space has that.

@@ -20,8 +20,8 @@ from mercer.planning.bytes import SLICE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer._core.watch import Watch
     from mercer.operators.sections import Sections
     from mercer.planning.recipe import Plan
     from mercer.solvers import EigenPairs
@@ -37,7 +37,7 @@ def fit_streamed(
     *,
     plan: Plan,
     rng: np.random.Generator,
-    watch: Watch,
+    observer: Observer,
     weights: Array | None = None,
 ) -> Fit:
     """PCA of φ(x) = sections(x), exact, from W, μ and S = Σw(φ - μ)(φ - μ)ᵀ alone.
@@ -46,7 +46,7 @@ def fit_streamed(
     axes, each with its largest entry positive. Nothing is left out, so the certificate bounds rounding.
     """
     n_threads = plan.n_threads if sections.parallel else 1
-    moments = stream_moments(sections, x, weights=weights, watch=watch, n_threads=n_threads)
+    moments = stream_moments(sections, x, weights=weights, observer=observer, n_threads=n_threads)
     cut = _rounding(moments, np.dtype(x.dtype))
     scatter = StoredGram(moments.scatter)
     pairs, total = solve_small(scatter, asked, cut=cut, plan=plan, rng=rng)
@@ -97,13 +97,13 @@ def _certificate(moments: Moments, pairs: EigenPairs, rounding: float) -> Certif
 
 
 def stream_moments(
-    sections: Sections, x: Rows, *, weights: Array | None, watch: Watch, n_threads: int
+    sections: Sections, x: Rows, *, weights: Array | None, observer: Observer, n_threads: int
 ) -> Moments:
     """Weight, mean and scatter of the sections of all rows, merged in the order of the rows."""
     height = max(1, min(SLICE_ROWS, SLICE_BYTES // max(1, sections.width * x.dtype.itemsize)))
     step = partial(_moments, sections, weights)
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        seen = fold(x, step, height=height, n_threads=n_threads, watch=watch)
+        seen = fold(x, step, height=height, n_threads=n_threads, observer=observer)
     require_finite(np.diagonal(seen.scatter))
     return seen
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.observer import SILENT
 from mercer._core.params import Params
 from mercer._core.status import Status
-from mercer._core.watch import BLIND
 
 if TYPE_CHECKING:
+    from mercer._core.observer import Observer
     from mercer._core.types import Array
-    from mercer._core.watch import Watch
     from mercer.operators.base import SymmetricOperator
 
 # Numbers this close, relative to the largest, are equal but for rounding: which of them comes first is
@@ -137,7 +137,7 @@ class Solver(Params, ABC):
         *,
         rng: np.random.Generator,
         start: Array | None = None,
-        watch: Watch = BLIND,
+        observer: Observer = SILENT,
     ) -> EigenPairs:
         """The k largest eigenpairs of `operator`.
 

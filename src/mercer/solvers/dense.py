@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
+from mercer._core.observer import SILENT
 from mercer._core.spelling import spelled
 from mercer._core.status import Status
-from mercer._core.watch import BLIND
 from mercer.solvers.base import EigenPairs, Solver
 
 if TYPE_CHECKING:
+    from mercer._core.observer import Observer
     from mercer._core.types import Array
-    from mercer._core.watch import Watch
     from mercer.operators.base import SymmetricOperator
 
 
@@ -53,7 +53,7 @@ class Lapack(Solver):
         *,
         rng: np.random.Generator,
         start: Array | None = None,
-        watch: Watch = BLIND,
+        observer: Observer = SILENT,
     ) -> EigenPairs:
         """The k largest eigenpairs, and the spectrum when all of it was computed."""
         del rng, start  # nothing random, nothing to start from
@@ -69,7 +69,7 @@ class Lapack(Solver):
             n_products=1,
             spectrum=spectrum,
         )
-        watch.step(1, 1, "products", float(np.max(pairs.residuals, initial=0.0)))
+        observer.step(1, 1, "products", float(np.max(pairs.residuals, initial=0.0)))
         # LAPACK is exact on the matrix it was given; rounding in that matrix can still be too much.
         if np.max(pairs.residuals, initial=0.0) > operator.eps**0.5:
             return replace(pairs, status=Status.STAGNATED)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from mercer._core.observer import SILENT, Stage
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.spelling import spelled
 from mercer._core.status import Status
-from mercer._core.watch import BLIND, Steps
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver
 from mercer.solvers.basis import KrylovBasis
@@ -21,8 +21,8 @@ from mercer.solvers.spot import spot_checked
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mercer._core.observer import Observer, State
     from mercer._core.types import Array
-    from mercer._core.watch import State, Watch
     from mercer.operators.base import SymmetricOperator
 
 # Iterating on a rough operator further than this would only sharpen its own rounding.
@@ -113,7 +113,7 @@ class BlockKrylov(Solver):
         *,
         rng: np.random.Generator,
         start: Array | None = None,
-        watch: Watch = BLIND,
+        observer: Observer = SILENT,
     ) -> EigenPairs:
         """The k largest eigenpairs, proved against `operator`."""
         self.check()
@@ -123,13 +123,13 @@ class BlockKrylov(Solver):
         with single_threaded_blas():
             rough = operator.rough
             if rough is None:
-                return self._proved(operator, operator, k, rng=rng, start=start, watch=watch)
-            pairs = self._proved(operator, rough, k, rng=rng, start=start, watch=watch)
+                return self._proved(operator, operator, k, rng=rng, start=start, observer=observer)
+            pairs = self._proved(operator, rough, k, rng=rng, start=start, observer=observer)
             if pairs.status in (Status.CONVERGED, Status.STOPPED):
                 return pairs
             # It is too rough for this tolerance: go on with the operator, from where we are.
-            rest = Steps(watch, pairs.n_products)
-            again = self._proved(operator, operator, k, rng=rng, start=pairs.vectors, watch=rest)
+            rest = Stage(observer, pairs.n_products)
+            again = self._proved(operator, operator, k, rng=rng, start=pairs.vectors, observer=rest)
             return replace(again, n_products=pairs.n_products + again.n_products)
 
     def _proved(
@@ -140,7 +140,7 @@ class BlockKrylov(Solver):
         *,
         rng: np.random.Generator,
         start: Array | None,
-        watch: Watch,
+        observer: Observer,
     ) -> EigenPairs:
         """Iterate on `work`, prove (and where it takes little, refine) on `operator`.
 
@@ -151,7 +151,7 @@ class BlockKrylov(Solver):
         filled = rough is not None and operator.fills_rough
         tol = self.tol if rough is None else max(self.tol, ROUGH_TOL)
         tol = max(0.5 * tol, ROUGH_TOL) if filled else tol  # the rest is room for rounding
-        state = watch.resume()
+        state = observer.resume()
         if state is None:
             run = self._begun(work, k, tol, rng=rng, start=start)
             run.basis.multiply(operator if filled else work)
@@ -162,14 +162,16 @@ class BlockKrylov(Solver):
             # Their next products have the same columns as they would have had, and round alike.
             operator.recall(state["means"])
             work.recall(state["work_means"])
-        status = self._iterate(run, operator, work, k, rng=rng, watch=watch)
+        status = self._iterate(run, operator, work, k, rng=rng, observer=observer)
         if filled and status is Status.CONVERGED:
             pairs = spot_checked(operator, run.basis, k, tol=self.tol, rng=rng)
             if pairs.status.ok:
                 return pairs
         # Who is asked to stop proves what there is, and no more.
         most = 0 if status is Status.STOPPED else MAX_REFINEMENTS
-        pairs = refine(operator, run.basis, k, tol=self.tol, rough=rough, watch=watch, most=most)
+        pairs = refine(
+            operator, run.basis, k, tol=self.tol, rough=rough, observer=observer, most=most
+        )
         return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
     def check(self) -> None:
@@ -203,17 +205,19 @@ class BlockKrylov(Solver):
         k: int,
         *,
         rng: np.random.Generator,
-        watch: Watch,
+        observer: Observer,
     ) -> Status:
         """Product after product, until every residual is within the tolerance."""
         basis, block = run.basis, self.width(k, operator.n)
         floor = NOISE * work.eps
         while True:
-            watch.keep(lambda: _state(run, operator, work, rng))
+            observer.keep(lambda: _state(run, operator, work, rng))
             if basis.n_products >= self.max_products:
                 return Status.MAX_PRODUCTS
             ended = self._advance(run, k, block, floor=floor, rng=rng)
-            if watch.step(basis.n_products, run.schedule.expected, "products", run.schedule.worst):
+            if observer.step(
+                basis.n_products, run.schedule.expected, "products", run.schedule.worst
+            ):
                 ended = ended or Status.STOPPED
             if ended is not None:
                 return ended

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer._core.observer import SILENT
 from mercer._core.status import Status
-from mercer._core.watch import BLIND
 from mercer.solvers.base import EigenPairs, allowed_residuals, relative_residuals
 from mercer.solvers.basis import KrylovBasis
 
 if TYPE_CHECKING:
+    from mercer._core.observer import Observer
     from mercer._core.types import Array
-    from mercer._core.watch import Watch
     from mercer.operators.base import SymmetricOperator
 
 
@@ -31,7 +31,7 @@ def refine(
     *,
     tol: float,
     rough: SymmetricOperator | None = None,
-    watch: Watch = BLIND,
+    observer: Observer = SILENT,
     most: int = MAX_REFINEMENTS,
 ) -> EigenPairs:
     """A product with the operator proves the pairs; while a residual is too large, correct and go on.
@@ -54,7 +54,7 @@ def refine(
     values, u, p = _rayleigh_ritz(u, product)
     n_products = basis.n_products + 1
     excess = _excess(operator, values, u, p, tol)
-    watch.step(n_products, None, "products", tol * excess)
+    observer.step(n_products, None, "products", tol * excess)
     for _ in range(most):
         if excess <= 1.0:
             break
@@ -73,7 +73,7 @@ def refine(
             n_products += 1
         values, u, p = found
         before, excess = excess, _excess(operator, values, u, p, tol)
-        asked = watch.step(n_products, None, "products", tol * excess)
+        asked = observer.step(n_products, None, "products", tol * excess)
         if asked or excess > 0.5 * before:
             break
     status = Status.CONVERGED if excess <= 1.0 else Status.STAGNATED
@@ -156,7 +156,7 @@ def ritz_pairs(
     passes: int,
     *,
     rng: np.random.Generator,
-    watch: Watch = BLIND,
+    observer: Observer = SILENT,
 ) -> EigenPairs:
     """The k best pairs in the Krylov space of `start` after a number of block products.
 
@@ -167,7 +167,9 @@ def ritz_pairs(
     basis = KrylovBasis(operator.n, passes * width)
     basis.append(_unit_columns(start), rng=rng)
     basis.multiply(operator)
-    while not watch.step(basis.n_products, passes, "products", None) and basis.n_products < passes:
+    while (
+        not observer.step(basis.n_products, passes, "products", None) and basis.n_products < passes
+    ):
         if basis.next_width == 0:  # the space is invariant: what is left is looked for outside
             basis.inject(width, rng=rng)
         if basis.next_width == 0:

@@ -10,8 +10,8 @@ import numpy as np
 from mercer.solvers.basis import KrylovBasis
 
 if TYPE_CHECKING:
+    from mercer._core.observer import State
     from mercer._core.types import Array
-    from mercer._core.watch import State
 
 
 class ConvergenceSchedule:

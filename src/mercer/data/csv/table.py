@@ -15,7 +15,7 @@ from mercer.data.csv.blocks import Feed, text_blocks
 from mercer.data.csv.numbers import PLAIN, WordError, is_missing, numbers, why_no_number
 from mercer.data.csv.sniff import csv_error, nameless, sniff
 from mercer.data.files import Stamp
-from mercer.data.rounding import LONG_WHOLE, WHOLE, first_rounded, tell_rounded
+from mercer.data.rounding import LONG_WHOLE, WHOLE, first_rounded, warn_of_rounded
 from mercer.data.rows import row_slices
 from mercer.data.table import ROUNDED, Chunk, Column, Reading, TableFile, objects
 
@@ -118,7 +118,7 @@ class CsvTable(TableFile):
         pairs = list(zip(self._layout.features, columns, strict=True))
         values = [self._numbers(cells[j], lines, c) for j, c in pairs if c.kind == "number"]
         block = np.column_stack(values) if values else np.empty((len(records), 0))
-        self._tell_long([cells[j] for j, c in pairs if c.kind == "number"], block, lines)
+        self._warn_long([cells[j] for j, c in pairs if c.kind == "number"], block, lines)
         words = {c.name: _words(cells[j]) for j, c in pairs if c.kind == "category"}
         ids, labels = (
             None if j is None else objects(cells[j]) for j in (self._layout.id, self._layout.label)
@@ -167,7 +167,7 @@ class CsvTable(TableFile):
             )
             raise DataError(msg) from None
 
-    def _tell_long(self, texts: Sequence[Sequence[str]], block: Array, lines: list[int]) -> None:
+    def _warn_long(self, texts: Sequence[Sequence[str]], block: Array, lines: list[int]) -> None:
         """Warn, once a file, of whole numbers that are written out and that float64 does not hold."""
         large = _is_large(block)
         if ROUNDED in self.told or not large.any():
@@ -179,7 +179,7 @@ class CsvTable(TableFile):
         if found is not None:
             self.told.add(ROUNDED)
             names = [c.name for c in self.columns if c.kind == "number"]
-            tell_rounded(found, what=self.source, names=names, at=f"line {lines[found.row]}")
+            warn_of_rounded(found, what=self.source, names=names, at=f"line {lines[found.row]}")
 
     def _cast(self, block: Array, lines: Any) -> Array:
         """In the precision that was asked for, which must hold the values."""

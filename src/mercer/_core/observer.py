@@ -1,4 +1,4 @@
-"""Long work tells how far it is: the seam between what computes and whoever wants to know."""
+"""Long work reports how far it is: the seam between what computes and what shows or keeps it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 State: TypeAlias = dict[str, Any]
 
 
-class Watch(Protocol):
-    """Somebody who looks on: a line on the terminal, a callback, a checkpoint."""
+class Observer(Protocol):
+    """Follows a fit: a line on the terminal, a callback, a checkpoint."""
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         """`done` of about `expected` steps ("products", "rows") are made; the worst residual so far.
 
-        True when somebody asks to stop here. Who has something to hand over stops and says so in the
-        status of the result; who has nothing yet goes on.
+        Return True to request a stop. A solver that has a result returns it with `Status.STOPPED`; one
+        that has none continues.
         """
         ...
 
@@ -30,17 +30,17 @@ class Watch(Protocol):
     def keep(self, state: Callable[[], State]) -> None:
         """Offer the state after a step.
 
-        `state` is called when somebody wants to write it down, and only before `keep` returns: its
+        `state` is called where it is to be written down, and only before `keep` returns: its
         arrays may be views of those the work goes on to change.
         """
         ...
 
 
-class Blind:
-    """Nobody looks on."""
+class NullObserver:
+    """Follows nothing: what a fit has where no observer was given."""
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """Nobody asks to stop."""
+        """Never requests a stop."""
         del done, expected, what, residual
         return False
 
@@ -52,22 +52,22 @@ class Blind:
         """Nothing is kept."""
 
 
-BLIND = Blind()
+SILENT = NullObserver()
 
 
-class Steps:
-    """Looks on for somebody else, but resumes and keeps nothing: for work in several stages.
+class Stage:
+    """Passes the steps of one stage on to another observer; resumes and keeps nothing.
 
-    Remembers whether he asked to `stop`: at the last step of a stage its work is done, that of others not.
+    Records a requested `stop`, which the last step of a stage cannot act on but the next stage must.
     """
 
-    def __init__(self, watch: Watch, before: int) -> None:
-        self._watch, self._before, self.stop = watch, before, False
+    def __init__(self, observer: Observer, before: int) -> None:
+        self._observer, self._before, self.stop = observer, before, False
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         """The steps of this stage, on top of those made before."""
         total = None if expected is None else self._before + expected
-        asked = self._watch.step(self._before + done, total, what, residual)
+        asked = self._observer.step(self._before + done, total, what, residual)
         self.stop = self.stop or asked
         return asked
 

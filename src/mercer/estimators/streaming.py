@@ -34,8 +34,8 @@ from mercer.stream.incremental import Rules, Stream
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer._core.watch import Watch
     from mercer.kernels import Kernel
 
 # Rules for a width that one point can't answer.
@@ -94,7 +94,7 @@ def read(
     weights: Array | None,
     *,
     rules: Rules,
-    watch: Watch,
+    observer: Observer,
     like: Any = None,
 ) -> Stream:
     """The stream after these rows; nothing of the model has changed yet.
@@ -115,10 +115,10 @@ def read(
             elif _waits(model, stream):
                 stream = _restarted(model, stream, block, w, rules=rules, like=like)
             check_kernel_rows(stream.dictionary.kernel, block)
-            _tell_lopsided(stream, w, int(block.shape[0]), rules)
-            _tell_outgrown(model, stream, block)
+            _warn_lopsided(stream, w, int(block.shape[0]), rules)
+            _warn_outgrown(model, stream, block)
             stream = stream.absorbed(block.astype(stream.dtype, copy=False), w, rules)
-        if watch.step(i.stop, int(x.shape[0]), "rows", None):
+        if observer.step(i.stop, int(x.shape[0]), "rows", None):
             break
     if stream is None:
         msg = "Every sample_weight is zero, so there is no row to begin with. Give one a weight."
@@ -179,7 +179,7 @@ def _waits(model: Any, stream: Stream) -> bool:
     return len(has) == len(untold) and np.allclose(has, untold, rtol=1e-9, atol=0.0)
 
 
-def _tell_lopsided(stream: Stream, weights: Array | None, n: int, rules: Rules) -> None:
+def _warn_lopsided(stream: Stream, weights: Array | None, n: int, rules: Rules) -> None:
     """Warn where one row, or the one point before these, outweighs the rest by more than a stream can tell.
 
     What a dictionary misses is known to `ROUNDING` of Σ w k(x, x), and counts as variance: that of the other
@@ -236,7 +236,7 @@ OUTGROWN = 100.0
 FEW_ROWS = 50  # that a distance is taken over, of a batch and of the landmarks
 
 
-def _tell_outgrown(model: Any, stream: Stream, rows: Rows) -> None:
+def _warn_outgrown(model: Any, stream: Stream, rows: Rows) -> None:
     """Warn when the first rows that are far wider apart than the kernel's width arrive.
 
     Once: from then on the landmarks are as far apart. Batches of a few rows are judged beside landmarks.

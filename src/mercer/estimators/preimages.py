@@ -166,7 +166,7 @@ def handed_over(method: Preimage, data: TrainingData, n: int) -> Array | None:
     return np.asarray(rows if data.kept is None else rows[data.kept])
 
 
-def way_back(
+def fit_preimage(
     method: Preimage,
     fit: Fit,
     kernel: Kernel,
@@ -197,11 +197,11 @@ def way_back(
         scores = fit.projection(chosen).astype(np.float64)
     targets = chosen if handed is None else _taken(handed, some)
     back = method.fit(Examples(scores, targets, kernel, space, counts), rng=rng)
-    _tell_if_useless(back)
+    _warn_if_useless(back)
     return back
 
 
-def later_way_back(
+def fit_preimage_later(
     fit: Fit, kernel: Kernel, *, budget: int, rng: np.random.Generator
 ) -> FittedPreimage | None:
     """A way back for a model that was fitted without one, from the points that it rests on.
@@ -222,16 +222,16 @@ def later_way_back(
             f"allows {format_bytes(budget)}. Raise `memory`, or fit with `preimage`."
         )
         raise MemoryBudgetError(msg)
-    return way_back(method, fit, kernel, points, rng=rng)
+    return fit_preimage(method, fit, kernel, points, rng=rng)
 
 
-def _tell_if_useless(back: FittedPreimage) -> None:
+def _warn_if_useless(back: FittedPreimage) -> None:
     """Warn where the mean of the rows would have been as good an answer."""
     quality = back.quality
     if quality is None or quality.error_of_mean == 0:
         return
     if quality.error < quality.error_of_mean:
-        _tell_if_narrow(back, quality)
+        _warn_if_narrow(back, quality)
         return
     other = "" if isinstance(back.method, Ridge) else "preimage='ridge', "
     msg = (
@@ -241,7 +241,7 @@ def _tell_if_useless(back: FittedPreimage) -> None:
     warnings.warn(msg, PreimageWarning, stacklevel=users_level())
 
 
-def _tell_if_narrow(back: FittedPreimage, quality: Quality) -> None:
+def _warn_if_narrow(back: FittedPreimage, quality: Quality) -> None:
     """Warn where a kernel is so narrow that noisy rows are lost: clean ones alone would not show it.
 
     Components that are not few beside the columns leave little noise out, whatever the kernel.
@@ -273,7 +273,7 @@ FEW_SHARE = 4  # components are few up to this share of the columns
 FAR = 2.0
 
 
-def tell_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
+def warn_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
     """Warn of scores that no training row comes near, and of points that have left the data."""
     far = squared_norms(back.within(scores)) > (FAR * back.reach) ** 2
     left = squared_norms(points - back.centre) > (FAR * back.radius) ** 2
@@ -301,7 +301,7 @@ def _worst(back: FittedPreimage, scores: Array, points: Array) -> str:
     return f"{shown}." if usual is None else f"{shown}, usually it is {usual:.3g}."
 
 
-def tell_if_unsettled(back: FittedPreimage, settled: Flags | None) -> None:
+def warn_if_unsettled(back: FittedPreimage, settled: Flags | None) -> None:
     """Warn of searches that ran out of steps."""
     if settled is None or np.all(settled):
         return
@@ -314,7 +314,7 @@ def tell_if_unsettled(back: FittedPreimage, settled: Flags | None) -> None:
     warnings.warn(msg, PreimageWarning, stacklevel=users_level())
 
 
-def ways_back(kernel: Kernel, fit: Fit, *, sparse: bool) -> str:
+def preimages_for(kernel: Kernel, fit: Fit, *, sparse: bool) -> str:
     """The pre-image methods that such a model would accept, as arguments to write down."""
     if kernel.is_precomputed:
         return "preimage=Ridge(rows=X)"

@@ -299,7 +299,7 @@ def test_eigenvectors_of_an_approximation_do_not_exist(x):
 @pytest.mark.parametrize(
     ("approximation", "kernel", "message"),
     [
-        (RPCholesky(rank=701), RBF(0.2), "rank <= n_samples"),
+        (RPCholesky(rank=701), RBF(0.2), "rank must be an integer from 1 to 700.*got 701"),
         (RPCholesky(rank=0), RBF(0.2), "rank"),
         (RandomFourier(100), Polynomial(2), "shift-invariant.*RPCholesky"),
         ("rpcolesky", RBF(0.2), "Did you mean 'rpcholesky'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -238,8 +239,10 @@ def check_components(n_components: Any, smallest: int) -> list[int]:
         "The smallest training fold holds no more; kernels are compared at the same numbers, so a share "
         "of the variance will not do."
     )
+    # What `n_components` has found counts as the number that it is.
+    asked = [index(k) if hasattr(k, "__index__") and not isinstance(k, bool) else k for k in asked]
     for k in asked or [asked]:
-        require("n_components", k, Whole(1, smallest - 1, also=(None,)), remedy=why)
+        require("n_components", k, Whole(1, smallest - 1), remedy=why)
     return sorted({int(k) for k in asked})
 
 

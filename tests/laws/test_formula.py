@@ -34,7 +34,7 @@ from mercer.preimage import Distances, FixedPoint, Gradient
 
 
 # ── a kernel, added ─────────────────────────────────────────────────────────
-class GeneralisedCauchy(Kernel):
+class PowerCauchy(Kernel):
     """(1 + (‖x - x'‖/l)^a)^(-b/a), a kernel for 0 < a ≤ 2 and b > 0 (Gneiting & Schlather 2004)."""
 
     proof = "it is a positive mixture of powered exponentials"
@@ -50,7 +50,7 @@ class GeneralisedCauchy(Kernel):
         return Pow(Affine(far, 1.0, 1.0), -self.b / self.a)
 
 
-CAUCHY = GeneralisedCauchy(1.5, 2.0, 1.3)
+CAUCHY = PowerCauchy(1.5, 2.0, 1.3)
 
 
 def test_its_values_are_right(cloud):
@@ -70,14 +70,14 @@ def test_it_fits_as_its_matrix_does(cloud):
 
 
 def test_its_width_may_be_read_off_the_data(cloud):
-    waiting = GeneralisedCauchy(length_scale="median")
+    waiting = PowerCauchy(length_scale="median")
     assert waiting.is_data_dependent
     assert waiting.shift_invariant
     found = waiting.resolve(cloud, rng=np.random.default_rng(0))
     wanted = Matern(length_scale="median").resolve(cloud, rng=np.random.default_rng(0))
     assert found.length_scale == wanted.length_scale
     with pytest.raises(KernelError, match="length_scale must be a number > 0"):
-        GeneralisedCauchy(length_scale=-1.0)(cloud)
+        PowerCauchy(length_scale=-1.0)(cloud)
 
 
 def test_it_has_slopes(cloud, rng):
@@ -159,8 +159,8 @@ def test_a_file_knows_kernels_with_a_formula_and_no_others(cloud, tmp_path):
 
 def test_a_file_of_a_kernel_that_the_program_lacks_is_refused(cloud, tmp_path, monkeypatch):
     KernelPCA(3, kernel=CAUCHY).fit(cloud).save(tmp_path / "m.mercer")
-    monkeypatch.delitem(FORMULAS, "GeneralisedCauchy")
-    with pytest.raises(ModelFileError, match="GeneralisedCauchy"):
+    monkeypatch.delitem(FORMULAS, "PowerCauchy")
+    with pytest.raises(ModelFileError, match="PowerCauchy"):
         mercer.load(tmp_path / "m.mercer")
 
 
@@ -173,9 +173,9 @@ def test_a_name_of_mercers_stays_its_own():
 
 
 def test_it_has_a_text():
-    kernel = 2.0 * GeneralisedCauchy(1.5, length_scale="median").on([0]) + RBF(0.1)
+    kernel = 2.0 * PowerCauchy(1.5, length_scale="median").on([0]) + RBF(0.1)
     assert parse_kernel(kernel_text(kernel)) == kernel
-    assert as_kernel("generalised_cauchy(a=1.5) * linear") == GeneralisedCauchy(1.5) * Linear()
+    assert as_kernel("power_cauchy(a=1.5) * linear") == PowerCauchy(1.5) * Linear()
 
 
 # ── formulas and tiles ──────────────────────────────────────────────────────

@@ -73,10 +73,7 @@ def _named(name: str) -> Engine[Any]:
     if plain in ENGINES:
         return ENGINES[plain]()
     if plain.partition(":")[0] in ABSENT:
-        msg = (
-            f"This version of mercer has no engine {name!r}. Use engine='auto' or one of "
-            f"{', '.join(map(repr, ENGINES))}."
-        )
+        msg = f"This version of mercer has no engine {name!r}. Use {_known()}."
         raise InputError(msg)
     msg = f"engine={name!r} is unknown. {nearest(plain, [AUTO, *ENGINES])}"
     raise InputError(msg)

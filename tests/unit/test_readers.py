@@ -642,3 +642,15 @@ def test_a_sparse_archive_is_named_as_such(tmp_path):
 def test_the_command_line_offers_every_format():
     """Its own list: the help of a command must not import NumPy."""
     assert tuple(cli_data.FORMATS) == tuple(formats.FORMATS)
+
+
+@pytest.mark.parametrize("ending", ["arrow", "parquet"])
+def test_a_name_that_is_no_text_is_told_with_the_file(ending, tmp_path):
+    path = tmp_path / f"x.{ending}"
+    frame = pd.DataFrame({"qqqq": [1.0, 2.0], "b": [3.0, 4.0]})
+    frame.to_feather(path, compression="uncompressed") if ending == "arrow" else frame.to_parquet(
+        path
+    )
+    path.write_bytes(path.read_bytes().replace(b"qqqq", b"\xff\xff\xff\xff"))
+    with pytest.raises(DataError, match="can't be read"):
+        open_table(path)

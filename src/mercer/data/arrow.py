@@ -49,7 +49,9 @@ class ArrowFiles(ABC):
         self.schemas: list[Any] = []
         for f in range(len(self)):
             with self.opened(f) as file:
-                self.schemas.append(self._schema(file))
+                schema = self._schema(file)
+                _ = schema.names  # which have to be UTF-8, and are not looked at before
+                self.schemas.append(schema)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -61,7 +63,7 @@ class ArrowFiles(ABC):
     @contextmanager
     def opened(self, f: int) -> Iterator[Any]:
         """File f; what Arrow has to say against it becomes one sentence."""
-        broken = (OSError, need("pyarrow", extra="parquet").ArrowException)
+        broken = (OSError, UnicodeDecodeError, need("pyarrow", extra="parquet").ArrowException)
         remedy = "Look at how it was written, or write it again."
         with (
             explained(self.called(f), broken, remedy=remedy, stamp=self.stamp),

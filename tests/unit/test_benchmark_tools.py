@@ -24,6 +24,7 @@ try:
     memory = import_module("benchmarks.memory")
     report = import_module("benchmarks.report")
     schedule = import_module("benchmarks.schedule")
+    turns = import_module("benchmarks.turns")
 finally:
     sys.path.remove(ROOT)
 
@@ -212,3 +213,22 @@ def test_peak_memory_sees_what_was_given_back_and_forgets_what_was_before():
     # The kernel counts pages in batches, on each core for itself.
     blurred = (os.cpu_count() or 1) * 64 * 4096 + megabyte
     assert 48 * megabyte - blurred <= peak.stop() <= 60 * megabyte
+
+
+# ── two versions in turns ───────────────────────────────────────────────────
+@pytest.mark.parametrize(("n", "left_out"), [(7, 0), (9, 1), (20, 5), (61, 22)])
+def test_interval_of_the_median_ratio_is_the_sign_tests(n, left_out):
+    """Of n ratios the outer ones go, as many as leave at least 95 %: the tables of the sign test."""
+    found = turns.Turns([(1.0, 0)] * n, [(float(i), 0) for i in range(n, 0, -1)])
+    assert found.interval == (left_out + 1, n - left_out)
+
+
+def test_a_version_runs_over_the_tree_it_was_given(tmp_path):
+    """Another tree is another code: a package that can do nothing is found out at once."""
+    (tmp_path / "mercer").mkdir()
+    (tmp_path / "mercer" / "__init__.py").write_text("")
+    src = Path(ROOT) / "src"
+    found = turns.compare(src, src, "scores 1 against 1000", seconds=0.0, most=7)
+    assert len(found.ratios) == 7
+    with pytest.raises(Exception, match="ended with 1"):
+        turns.Version(tmp_path, "scores 1 against 1000")

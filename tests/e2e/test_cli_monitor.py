@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from mercer import KernelPCADetector
-from mercer.cli import monitor_run
+from mercer.cli import monitor
 from mercer.cli.demo import FAULT_AT, SENSORS
 from mercer.cli.main import main
-from mercer.cli.monitor_run import axis_times
+from mercer.cli.monitor import axis_times
 
 NUMBERS = ["T2", "T2_limit", "Q", "Q_limit", "index", "index_limit"]
 
@@ -115,7 +115,7 @@ def test_stdin_is_a_file_like_any_other(plant):
 
 def test_many_rows_go_through_in_blocks(plant, monkeypatch):
     whole = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--json")
-    monkeypatch.setattr(monitor_run, "BLOCK", 7)
+    monkeypatch.setattr(monitor, "BLOCK", 7)
     parts = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--json")
     one, other = (json.loads(result.stdout)["results"] for result in (whole, parts))
     assert [row["row"] for row in one["alarms"]["rows"]] == [

@@ -14,8 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from mercer.cli.demo import circles, process
 from mercer.cli.main import main
 from mercer.cli.plot import KINDS
-from mercer.cli.plot_asked import label_values
-from mercer.cli.plot_kinds import DRAW
+from mercer.cli.plot_kinds import DRAW, label_values
 
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 SHAPE = (8, 6)

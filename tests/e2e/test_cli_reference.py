@@ -13,11 +13,10 @@ from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
-from mercer.cli.bench import verdict
-from mercer.cli.bench_run import Outcome, methods, residual
-from mercer.cli.frame import Verb
+from mercer.cli.bench import Outcome, methods, residual, verdict
 from mercer.cli.main import VERBS, main
 from mercer.cli.reference import command_of, example_lines, page
+from mercer.cli.verb import Verb
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
 CONTEXT = click.Context(main, info_name="mercer")

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from mercer import PCA, KernelPCADetector, Prepared
 from mercer._core.errors import InputError
-from mercer.cli import monitor_run
+from mercer.cli import monitor
 from mercer.cli.main import main
 from mercer.io.preparation import Preparation
 from mercer.kernels import Polynomial
@@ -223,7 +223,7 @@ def test_a_run_without_a_complete_row_and_other_questions_are_refused(plant, tmp
 
 @pytest.mark.parametrize("block", [20_000, 7, 1])
 def test_the_command_marks_counts_and_names_gaps(plant, monkeypatch, block):
-    monkeypatch.setattr(monitor_run, "BLOCK", block)
+    monkeypatch.setattr(monitor, "BLOCK", block)
     result = cli("monitor", plant / "d.mercer", plant / "run.csv")
     assert result.exit_code == 4
     rows = list(csv.DictReader(io.StringIO(result.stdout)))

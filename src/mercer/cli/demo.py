@@ -16,9 +16,10 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from mercer import PCA, KernelPCA, plots
-from mercer.cli.frame import verb
+from mercer.cli.ending import refuse
 from mercer.cli.output import check_output, replacing
 from mercer.cli.plot_file import new_figure, save
+from mercer.cli.verb import Call, verb
 from mercer.data.frames import MissingPackageError
 from mercer.kernels import RBF
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from mercer._core.types import Array
-    from mercer.cli.frame import Talk
 
 SENSORS = ("flow", "temperature", "pressure", "level", "power")
 BEGUN = np.datetime64("2026-01-05T06:00")
@@ -181,17 +181,16 @@ class Drawn:
     help="Write two CSV files of a made process with five sensors, one in order and one whose "
     f"flow sensor drifts from minute {FAULT_AT} on.",
 )
-def demo(talk: Talk, out: Path | None, csv: str | None, process: tuple[str, str] | None) -> None:
+def demo(call: Call, out: Path | None, csv: str | None, process: tuple[str, str] | None) -> None:
     """Fit two circles and two moons; print what was found, draw it.
 
     Neither data set can be split by a line. After kernel PCA with a Gaussian kernel both can.
     """
-    if csv == "-" and (talk.as_json or out is not None):
-        msg = "--csv - fills stdout with the data: leave out --json and --out, or name a file."
-        raise click.UsageError(msg)
-    written = _write_data(talk, csv, process)
+    if csv == "-" and (call.as_json or out is not None):
+        refuse("--csv - fills stdout with the data: leave out --json and --out, or name a file.")
+    written = _write_data(call, csv, process)
     if written and out is None:
-        talk.tell({"files": written})
+        call.tell({"files": written})
         return
     out = Path("out") if out is None else out
     # Matrices this small gain nothing from threads, and on a busy machine threads that wait for
@@ -199,26 +198,25 @@ def demo(talk: Talk, out: Path | None, csv: str | None, process: tuple[str, str]
     with threadpool_limits(limits=1):
         rows, drawn = zip(*(_fit(case) for case in CASES), strict=True)
     pictures, failure = _draw_all(out, drawn)
-    if failure is not None and talk.as_json:  # one document, a result or an error
+    if failure is not None and call.as_json:  # one document, a result or an error
         raise failure
-    talk.tell(_results(rows, pictures, written), _as_table(rows))
+    call.tell(_results(rows, pictures, written), _as_table(rows))
     for row in rows:
         for note in row.notes:
-            talk.say(f"note: {row.data}, {note}")
+            call.say(f"note: {row.data}, {note}")
     for path in pictures:
-        talk.say(f"wrote {path}")
+        call.say(f"wrote {path}")
     if failure is not None:
         raise failure
 
 
 def _write_data(
-    talk: Talk, csv: str | None, process: tuple[str, str] | None
+    call: Call, csv: str | None, process: tuple[str, str] | None
 ) -> list[dict[str, Any]]:
     """Write the files that were asked for; their names and numbers of rows."""
     paths = [*([] if csv is None else [csv]), *(process or ())]
     if len({os.path.realpath(path) for path in paths}) < len(paths):
-        msg = f"{', '.join(paths)}: one of these files comes twice. Give each its own name."
-        raise click.UsageError(msg)
+        refuse(f"{', '.join(paths)}: one of these files comes twice. Give each its own name.")
     written = []
     if csv is not None:
         written.append({"file": csv, "rows": write_circles(csv)})
@@ -227,7 +225,7 @@ def _write_data(
         written += [{"file": path, "rows": n} for path in process]
     for entry in written:
         if entry["file"] != "-":
-            talk.say(f"wrote {entry['file']}: {entry['rows']} rows")
+            call.say(f"wrote {entry['file']}: {entry['rows']} rows")
     return written
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import inspect
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from mercer.cli.data import OPTIONS
-from mercer.cli.frame import Verb
+from mercer.cli.ending import refuse
 from mercer.cli.main import VERBS, main
+from mercer.cli.verb import Verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,8 +95,7 @@ def command_of(context: click.Context, name: str) -> click.Command:
     """The command of a verb; its module is imported for it."""
     found = main.get_command(context, name)
     if found is None:
-        msg = f"{name!r} is listed among the verbs, but there is no such command."
-        raise click.UsageError(msg)
+        refuse(f"{name!r} is listed among the verbs, but there is no such command.")
     return found
 
 
@@ -194,13 +193,7 @@ def _in_all(param: click.Option, verbs: Iterable[click.Command]) -> bool:
 
 
 def _reading_params() -> list[click.Option]:
-    def nothing() -> None:
-        """Carries the options."""
-
-    decorated: Any = nothing
-    for option in reversed(OPTIONS):
-        decorated = option(decorated)
-    return _options(click.command("VERB", cls=Verb)(decorated))
+    return _options(Verb("VERB").taking("reading"))
 
 
 if __name__ == "__main__":

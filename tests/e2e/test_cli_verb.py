@@ -16,7 +16,7 @@ from mercer.cli import progress
 from mercer.cli.config import LARGEST_BYTES
 from mercer.cli.ending import printable
 from mercer.cli.main import LazyGroup, main
-from mercer.cli.options import Delimiter, Names, Size
+from mercer.cli.options import DELIMITER, NAMES, SIZE
 from mercer.cli.output import check_output, replacing
 from mercer.cli.verb import Call, plain, verb
 
@@ -24,7 +24,7 @@ from mercer.cli.verb import Call, plain, verb
 @verb("seed", "memory", example="mercer fit x")
 @click.option("--kernel", default="rbf", help="Text.")
 @click.option("--false-alarm", type=float, default=0.01)
-@click.option("--columns", type=Names())
+@click.option("--columns", type=NAMES)
 @click.option("--one-hot", is_flag=True)
 @click.option("--weights", multiple=True)
 def fit(call, **options):
@@ -196,17 +196,17 @@ def test_a_wrong_value_of_the_environment_says_which(run):
 
 # ── types of options ────────────────────────────────────────────────────────
 def test_names_sizes_and_delimiters():
-    names = Names().convert
+    names = NAMES.convert
     assert names('a, "b,c" ,d', None, None) == ("a", "b,c", "d")
-    assert Size().convert("64x48", None, None) == (64, 48)
-    assert Delimiter().convert("tab", None, None) == "\t"
+    assert SIZE.convert("64x48", None, None) == (64, 48)
+    assert DELIMITER.convert("tab", None, None) == "\t"
     for convert, wrong in (
         (names, "a,,b"),
         (names, "a,a"),
         (names, ""),
-        (Size().convert, "64"),
-        (Size().convert, "0x3"),
-        (Delimiter().convert, ";;"),
+        (SIZE.convert, "64"),
+        (SIZE.convert, "0x3"),
+        (DELIMITER.convert, ";;"),
     ):
         with pytest.raises(click.BadParameter):
             convert(wrong, None, None)

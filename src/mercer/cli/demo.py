@@ -149,17 +149,6 @@ class Row:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """The arrays of the four panels."""
-
-    points: Any  # (n, 2)
-    labels: Any  # (n,)
-    linear: Any  # (n, 2)
-    curved: Any  # (n, 2)
-    returned: Any  # (n, 2)
-
-
 @verb(example="mercer demo --out out\nmercer demo --csv circles.csv")
 @click.option(
     "--out",
@@ -200,7 +189,13 @@ def demo(call: Call, out: Path | None, csv: str | None, process: tuple[str, str]
     pictures, failure = _draw_all(out, drawn)
     if failure is not None and call.as_json:  # one document, a result or an error
         raise failure
-    call.tell(_results(rows, pictures, written), _as_table(rows))
+    results = {
+        "classifier": "LogisticRegression, accuracy on its training points",
+        "data": [asdict(row) for row in rows],
+        "pictures": pictures,
+        "files": written,
+    }
+    call.tell(results, _as_table(rows))
     for row in rows:
         for note in row.notes:
             call.say(f"note: {row.data}, {note}")
@@ -229,8 +224,12 @@ def _write_data(
     return written
 
 
+# The arrays of the four panels, (n, 2) each: data, PCA, kernel PCA and the points taken back; labels, (n,).
+Panels = tuple[Any, Any, Any, Any, Any]
+
+
 # ── fit ─────────────────────────────────────────────────────────────────────
-def _fit(case: Case) -> tuple[Row, Drawn]:
+def _fit(case: Case) -> tuple[Row, Panels]:
     points, which = case.make()
     labels = np.array(case.classes)[which]  # (n,)
     kernel, notes = RBF(gamma=case.gamma), list[str]()
@@ -255,7 +254,7 @@ def _fit(case: Case) -> tuple[Row, Drawn]:
         largest_residual=float(np.max(model.residuals_)),
         notes=tuple(notes),
     )
-    return row, Drawn(points, labels, linear, scores, returned)
+    return row, (points, linear, scores, returned, labels)
 
 
 @contextmanager
@@ -294,19 +293,8 @@ def _as_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _results(
-    rows: Sequence[Row], pictures: Sequence[Path], written: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    return {
-        "classifier": "LogisticRegression, accuracy on its training points",
-        "data": [asdict(row) for row in rows],
-        "pictures": list(pictures),
-        "files": list(written),
-    }
-
-
 # ── draw ────────────────────────────────────────────────────────────────────
-def _draw_all(out: Path, drawn: Sequence[Drawn]) -> tuple[list[Path], Exception | None]:
+def _draw_all(out: Path, drawn: Sequence[Panels]) -> tuple[list[Path], Exception | None]:
     """The pictures that could be written, and why not all could."""
     pictures: list[Path] = []
     try:
@@ -314,8 +302,12 @@ def _draw_all(out: Path, drawn: Sequence[Drawn]) -> tuple[list[Path], Exception 
         out.mkdir(parents=True, exist_ok=True)
         for case, arrays in zip(CASES, drawn, strict=True):
             path = out / f"{case.name}.png"
-            figure = figures[case.name]
-            _draw(case, arrays, figure)
+            kernel, back = (
+                f"kernel PCA, RBF γ = {case.gamma:g}",
+                f"back from {case.back} components",
+            )
+            titles, figure = ("data", "PCA", kernel, back), figures[case.name]
+            plots.panels(*arrays, titles=titles, fig=figure)
             save(figure, path)
             pictures.append(path)
     except MissingPackageError as error:
@@ -328,21 +320,3 @@ def _draw_all(out: Path, drawn: Sequence[Drawn]) -> tuple[list[Path], Exception 
         )
         return pictures, OSError(msg)
     return pictures, None
-
-
-def _draw(case: Case, arrays: Drawn, figure: Any) -> None:
-    titles = (
-        "data",
-        "PCA",
-        f"kernel PCA, RBF γ = {case.gamma:g}",
-        f"back from {case.back} components",
-    )
-    plots.panels(
-        arrays.points,
-        arrays.linear,
-        arrays.curved,
-        arrays.returned,
-        arrays.labels,
-        titles=titles,
-        fig=figure,
-    )

@@ -13,7 +13,7 @@ from mercer._core.errors import many
 from mercer._core.memory import format_bytes
 from mercer.cli.data import check_model_output, keep_model, read_training, take_weights
 from mercer.cli.ending import refuse
-from mercer.cli.fit_model import TABLES, TAKES, Asked, Components, asked_for, solving_options
+from mercer.cli.fit_model import COMPONENTS, TABLES, TAKES, Asked, asked_for, solving_options
 from mercer.cli.options import WEIGHTS, flagged
 from mercer.cli.output import check_output
 from mercer.cli.progress import watched
@@ -51,7 +51,7 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
 @click.option(
     "--components",
     "-k",
-    type=Components(),
+    type=COMPONENTS,
     metavar="NUMBER|SHARE|all",
     help="How many, or which share of the variance to keep; 2 (pca: all, detector: 0.99) otherwise.",
 )

@@ -50,25 +50,24 @@ ALL = "all"
 ENDLESS = (2**53, 2**53)  # a shape that no number of landmarks exceeds
 
 
-class Components(Read):
-    """A number of components, a share of the variance, or all."""
-
-    name = "NUMBER|SHARE|all"
-    needed = "a number such as 3, a share of the variance such as 0.95, or all"
-
-    def read(self, value: Any) -> int | float | str | None:
-        """`3` as a number, `0.95` as a share; `all` stays a word, for None is an option not given."""
-        text = str(value).strip().lower()
-        if text == ALL:
-            return ALL
-        try:
-            found = int(text) if text.lstrip("+-").isdecimal() else float(text)
-        except ValueError:
-            return None
-        fine = found >= 1 if isinstance(found, int) else 0.0 < found <= 1.0
-        return found if fine else None
+def _components(value: Any) -> int | float | str | None:
+    """`3` as a number, `0.95` as a share; `all` stays a word, for None is an option not given."""
+    text = str(value).strip().lower()
+    if text == ALL:
+        return ALL
+    try:
+        found = int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        return None
+    fine = found >= 1 if isinstance(found, int) else 0.0 < found <= 1.0
+    return found if fine else None
 
 
+COMPONENTS = Read(
+    "NUMBER|SHARE|all",
+    "a number such as 3, a share of the variance such as 0.95, or all",
+    _components,
+)
 SOLVING = (
     click.option(
         "--approximation",

@@ -157,14 +157,6 @@ class Seen:
         """How many rows were complete."""
         return int(self.report.table["judged"].sum())
 
-    def drawn_at(self, times: Any) -> Monitoring:
-        """The report with other times, or with row numbers for None."""
-        table = self.report.table
-        n = len(table)
-        columns = {name: table[name] for name in table.columns}
-        columns["time"] = np.arange(n) if times is None else times
-        return replace(self.report, table=Table(columns))
-
 
 def monitored(detector: Any, sheet: Sheet, *, top: int) -> Seen:
     """The rows in the order of the file, block by block, in one report."""
@@ -224,14 +216,9 @@ def summary(seen: Seen, detector: Any) -> list[str]:
     lines = [seen.report.summary()]
     if seen.count:
         whose = "rows like the training rows" if rate < 1 else "all rows"
-        lines.append(
-            f"Of {n} {whose} about {_about(rate * n)} would be alarms by chance ({100 * rate:g} %)."
-        )
+        about = f"{rate * n:.0f}" if rate * n >= 1 else f"{rate * n:.1g}"
+        lines.append(f"Of {n} {whose} about {about} would be alarms by chance ({100 * rate:g} %).")
     return lines
-
-
-def _about(expected: float) -> str:
-    return f"{expected:.0f}" if expected >= 1 else f"{expected:.1g}"
 
 
 # ── a document ──────────────────────────────────────────────────────────────
@@ -302,11 +289,8 @@ def _leading(seen: Seen, row: int) -> list[dict[str, Any]]:
     if report.contributions is None:  # nothing was explained
         return []
     own = shares(report.contributions[np.searchsorted(report.explained, row)])
-    return _named(leading(own, report.names, seen.top))
-
-
-def _named(variables: list[tuple[str, float]]) -> list[dict[str, Any]]:
-    return [{"variable": name, "share": share} for name, share in variables]
+    named = leading(own, report.names, seen.top)
+    return [{"variable": name, "share": share} for name, share in named]
 
 
 # ── the table and the chart ─────────────────────────────────────────────────
@@ -353,7 +337,10 @@ def draw_charts(call: Call, seen: Seen, figure: Any) -> None:
     times = axis_times(seen.report.table["time"])
     if times is None:
         call.say(f"{seen.time_name!r} holds neither numbers nor dates: the chart counts the rows")
-    axes = seen.drawn_at(times).plot(fig=figure)
+    table = seen.report.table
+    columns = {name: table[name] for name in table.columns}
+    columns["time"] = np.arange(len(table)) if times is None else times
+    axes = replace(seen.report, table=Table(columns)).plot(fig=figure)
     axes[-1].set_xlabel("row" if times is None or seen.named is None else verbatim(seen.named))
     if times is not None and times.dtype.kind == "M":  # 06:00, 07:00, … and the day once
         axis = axes[-1].xaxis

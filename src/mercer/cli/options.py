@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -30,11 +30,11 @@ LARGEST_SEED = 2**32 - 1  # that scikit-learn takes, with which some verbs work
 class Read(OptionType):
     """What `read` makes of a value; None where it is not what is `needed`."""
 
-    needed: ClassVar[str]
-
-    def read(self, value: Any) -> Any:
-        """The value, or None."""
-        raise NotImplementedError
+    def __init__(
+        self, name: str, needed: str, read: Callable[[Any], Any], *, takes_lists: bool = False
+    ) -> None:
+        self.name, self.needed, self.read = name, needed, read
+        self.takes_lists = takes_lists  # mercer.toml may have one
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value that was read."""
@@ -44,49 +44,46 @@ class Read(OptionType):
         return found
 
 
-class Names(Read):
-    """Names with commas between them; a name that has a comma itself stands in double quotes."""
-
-    name = "names"
-    takes_lists = True  # mercer.toml may have one
-    needed = "names with commas between them, each once"
-
-    def read(self, value: Any) -> tuple[str, ...] | None:
-        """`a,b` as ("a", "b"); a list, as mercer.toml may have it, is taken as it is."""
-        if isinstance(value, (list, tuple)):
-            found = tuple(str(name) for name in value)
-        else:
-            fields = next(csv.reader([str(value)], skipinitialspace=True), [])
-            found = tuple(name.strip() for name in fields)
-        return found if found and all(found) and len(set(found)) == len(found) else None
+def _names(value: Any) -> tuple[str, ...] | None:
+    """`a,b` as ("a", "b"); a name that has a comma itself stands in double quotes."""
+    if isinstance(value, (list, tuple)):
+        found = tuple(str(name) for name in value)
+    else:
+        fields = next(csv.reader([str(value)], skipinitialspace=True), [])
+        found = tuple(name.strip() for name in fields)
+    return found if found and all(found) and len(set(found)) == len(found) else None
 
 
-class Size(Read):
-    """Height x width in pixels, such as 64x48."""
-
-    name = "HxW"
-    needed = "a height and a width, such as 64x48"
-
-    def read(self, value: Any) -> tuple[int, int] | None:
-        """`64x48` as (64, 48)."""
-        if isinstance(value, tuple):
-            return value
-        match = re.fullmatch(r"\s*(\d{1,5})\s*[xX×]\s*(\d{1,5})\s*", str(value))
-        size = (int(match[1]), int(match[2])) if match else (0, 0)
-        return size if all(size) else None
+def read_numbers(value: Any) -> tuple[int, ...] | None:
+    """`2,5` as (2, 5)."""
+    parts = value if isinstance(value, (list, tuple)) else str(value).split(",")
+    texts = [str(part).strip() for part in parts]
+    fine = all(re.fullmatch(r"[0-9]{1,9}", text) for text in texts)
+    return tuple(map(int, texts)) if fine else None
 
 
-class Delimiter(Read):
-    """One character, or its name."""
+def read_sides(value: Any, number: str = r"\d{1,5}") -> tuple[float, float] | None:
+    """`64x48` as (64.0, 48.0)."""
+    if isinstance(value, tuple):
+        return value
+    match = re.fullmatch(rf"\s*({number})\s*[xX×]\s*({number})\s*", str(value))
+    return (float(match[1]), float(match[2])) if match else None
 
-    name = "char"
-    needed = "one character, or tab, comma, semicolon, space"
-    NAMES: ClassVar = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
-    def read(self, value: Any) -> str | None:
-        """`tab` as the character."""
-        found: str = self.NAMES.get(str(value).lower(), str(value))
-        return found if len(found) == 1 else None
+def _size(value: Any) -> tuple[int, int] | None:
+    height, width = read_sides(value) or (0, 0)
+    return (int(height), int(width)) if height and width else None
+
+
+def _character(value: Any) -> str | None:
+    found = CHARACTERS.get(str(value).lower(), str(value))
+    return found if len(found) == 1 else None
+
+
+CHARACTERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+NAMES = Read("names", "names with commas between them, each once", _names, takes_lists=True)
+SIZE = Read("HxW", "a height and a width, such as 64x48", _size)
+DELIMITER = Read("char", "one character, or tab, comma, semicolon, space", _character)
 
 
 class Bytes(OptionType):
@@ -153,7 +150,7 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
         of_column(
             "--columns",
             "Columns to use; all but --id and --label otherwise.",
-            type=Names(),
+            type=NAMES,
             metavar="A,B,…",
         ),
         of_column("--label", "Column of labels: kept beside the rows, no feature."),
@@ -163,7 +160,7 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
             type=click.Choice(FORMATS),
             help="Format of the data, where its name does not tell.",
         ),
-        click.option("--delimiter", type=Delimiter(), help="Between the fields of a CSV; guessed."),
+        click.option("--delimiter", type=DELIMITER, help="Between the fields of a CSV; guessed."),
         click.option(
             "--decimal",
             type=click.Choice([".", ","]),
@@ -176,7 +173,7 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
         click.option("--array", metavar="NAME", help="Which array of an NPZ or HDF5 file."),
         click.option(
             "--image-size",
-            type=Size(),
+            type=SIZE,
             metavar="HxW",
             help="Bring all images to this height and width, such as 64x48.",
         ),

@@ -13,7 +13,7 @@ from mercer._core.memory import format_bytes
 from mercer.approximations import RPCholesky
 from mercer.cli.data import learn_rows, open_data, require_two_rows
 from mercer.cli.ending import ALARM, OK
-from mercer.cli.fit_model import Components, asked_for, solving_options
+from mercer.cli.fit_model import COMPONENTS, asked_for, solving_options
 from mercer.cli.verb import Call, verb
 from mercer.kernels import as_kernel
 from mercer.kernels.text import kernel_text
@@ -36,7 +36,7 @@ RANKS = (1000, 500, 200, 100, 50)
 @click.option(
     "--components",
     "-k",
-    type=Components(),
+    type=COMPONENTS,
     metavar="NUMBER|SHARE|all",
     help="How many, or which share of the variance to keep; 2 otherwise.",
 )

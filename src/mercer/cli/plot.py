@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import click
 from mercer._core.errors import nearest
 from mercer.cli.data import Opened, open_model
 from mercer.cli.ending import refuse
-from mercer.cli.options import Names, OptionType, Read, flagged
+from mercer.cli.options import NAMES, OptionType, Read, flagged, read_numbers, read_sides
 from mercer.cli.output import check_output, told_file
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
 from mercer.cli.verb import Call, verb
@@ -79,35 +78,20 @@ class KindName(OptionType):
         ]
 
 
-class Inches(Read):
-    """Width x height in inches, such as 6x4.5."""
-
-    name = "WxH"
-    needed = "a width and a height in inches, 0.5 to 100, such as 6x4.5"
-
-    def read(self, value: Any) -> tuple[float, float] | None:
-        """`6x4.5` as (6.0, 4.5)."""
-        if isinstance(value, tuple):
-            return value
-        number = r"(\d+(?:\.\d+)?)"
-        match = re.fullmatch(rf"\s*{number}\s*[xX×]\s*{number}\s*", str(value))
-        sides = (float(match[1]), float(match[2])) if match else (0.0, 0.0)
-        return sides if all(0.5 <= side <= 100 for side in sides) else None
+def _inches(value: Any) -> tuple[float, float] | None:
+    sides = read_sides(value, r"\d+(?:\.\d+)?")
+    return sides if sides and all(0.5 <= side <= 100 for side in sides) else None
 
 
-class Components(Read):
-    """Components counted from 0, with commas between them."""
+def _places(value: Any) -> tuple[int, ...] | None:
+    found = read_numbers(value)
+    return found if found and len({*found}) == len(found) else None
 
-    name = "I,J,…"
-    takes_lists = True  # mercer.toml may have one
-    needed = "components counted from 0, each once, such as 0,1"
 
-    def read(self, value: Any) -> tuple[int, ...] | None:
-        """`0,1` as (0, 1)."""
-        given = value if isinstance(value, (list, tuple)) else str(value).split(",")
-        texts = [str(part).strip() for part in given]
-        fine = all(re.fullmatch(r"\d{1,6}", text) for text in texts)
-        return tuple(map(int, texts)) if fine and len({*texts}) == len(texts) else None
+INCHES = Read("WxH", "a width and a height in inches, 0.5 to 100, such as 6x4.5", _inches)
+PLACES = Read(
+    "I,J,…", "components counted from 0, each once, such as 0,1", _places, takes_lists=True
+)
 
 
 @verb("reading", "memory", example=EXAMPLE)
@@ -119,13 +103,13 @@ class Components(Read):
 )
 @click.option(
     "--components",
-    type=Components(),
+    type=PLACES,
     envvar="MERCER_PLOT_COMPONENTS",  # not MERCER_COMPONENTS, which is how many to fit
     help="Which components, counted from 0 as in the columns kernelpca0, …: one or two for scores, "
     "any for levels and faces. Pictures call the first one 1.",
 )
 @click.option(
-    "--variables", type=Names(), metavar="A,B", help="The two variables that move in levels."
+    "--variables", type=NAMES, metavar="A,B", help="The two variables that move in levels."
 )
 @click.option(
     "--fixed",
@@ -138,7 +122,7 @@ class Components(Read):
 @click.option("--title", help="Written above the picture.")
 @click.option(
     "--size",
-    type=Inches(),
+    type=INCHES,
     metavar="WxH",
     help="Width and height in inches; each kind has its own.",
 )

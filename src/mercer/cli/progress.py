@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def on_terminal(call: Call) -> bool:
-    """Whether somebody sits there who wants to see it move."""
+    """Whether stderr is an interactive terminal and --quiet is off."""
     dumb = os.environ.get("TERM", "") in ("dumb", "")
     return not call.quiet and not dumb and sys.stderr is not None and sys.stderr.isatty()
 
@@ -52,7 +52,7 @@ def counted(call: Call, what: str, total: int | None) -> Iterator[Callable[[int]
     """A bar of rows; call what it yields with the rows that were done since the last call."""
     console = _console() if on_terminal(call) else None
     if console is None:
-        yield _nothing
+        yield lambda _done: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -63,13 +63,9 @@ def counted(call: Call, what: str, total: int | None) -> Iterator[Callable[[int]
             yield lambda done: progress.advance(task, done)
 
 
-def _nothing(done: int) -> None:
-    """Nobody looks on."""
-
-
 @contextmanager
 def _written_above(call: Call, console: Any) -> Iterator[None]:
-    """Call goes above the line that changes, as plain text: brackets in it are not markup."""
+    """Talk goes above the line that changes, as plain text: brackets in it are not markup."""
 
     def write(line: str) -> None:
         console.print(printable(line), markup=False, highlight=False, soft_wrap=True)

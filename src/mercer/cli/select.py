@@ -13,7 +13,7 @@ from mercer._core.errors import InputError, MercerError
 from mercer.cli.data import check_model_output, keep_model, read_training, take_weights
 from mercer.cli.ending import FAILURE, OK, refuse
 from mercer.cli.fit_model import TABLES, Asked, asked_for
-from mercer.cli.options import WEIGHTS, Read
+from mercer.cli.options import WEIGHTS, Read, read_numbers
 from mercer.cli.progress import watched
 from mercer.cli.verb import Call, plain, verb
 from mercer.diagnostics.selection_door import check_max_rows
@@ -65,19 +65,7 @@ class KernelTexts(StringParamType):
     envvar_list_splitter = ";"
 
 
-class Counts(Read):
-    """Whole numbers with commas between them; mercer.toml may have a list."""
-
-    name = "text"
-    takes_lists = True
-    needed = "whole numbers such as 2,5,10"
-
-    def read(self, value: Any) -> list[int] | None:
-        """`2,5` as [2, 5]."""
-        parts = value if isinstance(value, (list, tuple)) else str(value).split(",")
-        texts = [str(part).strip() for part in parts]
-        fine = all(text.isascii() and text.isdigit() and len(text) < 10 for text in texts)
-        return [int(text) for text in texts] if fine else None
+COUNTS = Read("text", "whole numbers such as 2,5,10", read_numbers, takes_lists=True)
 
 
 def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
@@ -102,7 +90,7 @@ def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> 
 @click.option(
     "--components",
     "-k",
-    type=Counts(),
+    type=COUNTS,
     metavar="K,K,…",
     help="Numbers of components to compare, such as 2,5,10.",
 )

@@ -5,40 +5,18 @@ from dataclasses import asdict, fields
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel, sigmoid_kernel
 from sklearn.preprocessing import StandardScaler
 
+from markets.commands import refused, results, run, write_csv
 from mercer import KernelPCA
 from mercer._core.errors import MemoryBudgetError
 from mercer.approximations import RPCholesky
 from mercer.cli.check import facts, told
-from mercer.cli.main import main
 from mercer.diagnostics.mercer_check import How, Verdict
 from mercer.kernels import RBF
 
 SIGMOID = "sigmoid(gamma=2, coef0=-1)"
-
-
-def run(*args, **options):
-    return CliRunner().invoke(main, [str(arg) for arg in args], **options)
-
-
-def results(*args, code=0, **options):
-    done = run(*args, "--json", **options)
-    assert done.exit_code == code, done.output
-    document = json.loads(done.stdout)
-    assert document["schema_version"] == 1
-    return document["results"]
-
-
-def refused(*args, code):
-    """One line on stderr, nothing on stdout, no traceback."""
-    done = run(*args)
-    assert done.exit_code == code, done.output
-    assert done.stdout == ""
-    assert done.exception is None or isinstance(done.exception, SystemExit)
-    return done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +27,9 @@ def rows():
 @pytest.fixture(scope="module")
 def data(rows, tmp_path_factory):
     """A file with names, numbers and labels, as people have them."""
-    path = tmp_path_factory.mktemp("check") / "data.csv"
-    lines = [f"r{i},{a!r},{b!r},{c!r},{'uv'[i % 2]}" for i, (a, b, c) in enumerate(rows.tolist())]
-    path.write_text("\n".join(["id,a,b,c,label", *lines, ""]))
-    return path
+    columns = dict(zip("abc", rows.T, strict=True))
+    named = {"id": [f"r{i}" for i in range(60)], **columns, "label": "uv" * 30}
+    return write_csv(tmp_path_factory.mktemp("check") / "data.csv", named)
 
 
 @pytest.fixture

@@ -5,21 +5,16 @@ import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.datasets import make_circles, make_moons
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
+from markets.commands import run
 from mercer import KernelPCADetector
 from mercer.cli.demo import FAULT_AT, SENSORS
-from mercer.cli.main import main
 
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def run(*args):
-    return CliRunner().invoke(main, args)
 
 
 @pytest.fixture(scope="module")

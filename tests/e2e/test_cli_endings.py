@@ -10,18 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import mercer
+from markets.commands import run
 from mercer import KernelPCA
-from mercer.cli.main import main
 
 X = np.random.default_rng(0).standard_normal((40, 3))
 DETECTOR = ["fit", "data.npy", "--model", "detector"]
-
-
-def run(*args):
-    return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
 @pytest.fixture(autouse=True)

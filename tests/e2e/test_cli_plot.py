@@ -1,18 +1,16 @@
 """`mercer plot`: what is drawn is what the model says, and what can't be drawn is answered with a hint."""
 
-import json
 import shlex
 import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from matplotlib.image import imread
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.preprocessing import StandardScaler
 
+from markets.commands import results, run
 from mercer.cli.demo import circles, process
-from mercer.cli.main import main
 from mercer.cli.plot import KINDS
 from mercer.cli.plot_kinds import DRAW, label_values
 
@@ -27,10 +25,6 @@ CALLS = {
     "faces": ("faces.mercer", "--image-size", "8x6"),
     "chart": ("detector.mercer", "faulty.csv", "--time", "time"),
 }
-
-
-def run(*args):
-    return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
 def offsets(group):
@@ -93,9 +87,7 @@ def test_every_kind_has_a_case():
 @pytest.mark.parametrize("kind", CALLS)
 def test_each_kind_is_a_picture(tmp_path, kind):
     path = tmp_path / "a.png"
-    result = run("plot", kind, *CALLS[kind], "-o", path, "--json", "--dpi", "60")
-    assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["results"]["kind"] == kind
+    assert results("plot", kind, *CALLS[kind], "-o", path, "--dpi", "60")["kind"] == kind
     assert path.read_bytes().startswith(MAGIC["png"])
     assert imread(path)[..., :3].std() > 0.05  # not a blank sheet
 

@@ -162,6 +162,7 @@ WRONG = {
     "not UTF-8": (b"kernel = '\xff'", "it is no TOML"),
     "unknown key": ("kernle = 'x'", "Did you mean 'kernel'?"),
     "unknown key of a table": ("[fit]\nkernle = 'x'", "Did you mean 'kernel'?"),
+    "verb that is no table": ("fit = 3", "no command has an option 'fit'"),
     "unknown verb": ("[fti]\nkernel = 'x'", "Did you mean 'fit'?"),
     "flag that is no truth value": ("[fit]\none-hot = 1", "true or false was needed"),
     "number that is a truth value": ("seed = true", "a text or a number was needed"),

@@ -68,8 +68,8 @@ class Config:
             if isinstance(value, dict) and key not in verbs:
                 hint = nearest(key, verbs)
                 refuse(f"{self.source}: [{key}] is no command of mercer. {hint}")
-        own = self.tables.get(verb, {})
         top = [(None, key, self.tables[key]) for key in self.top_keys()]
+        own = {} if verb in self.top_keys() else self.tables.get(verb, {})
         return [*top, *((verb, key, value) for key, value in own.items())]
 
 

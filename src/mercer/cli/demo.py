@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,23 +132,6 @@ CASES = (
 )
 
 
-@dataclass(frozen=True)
-class Row:
-    """What is told about one data set, as the fitted model has it."""
-
-    data: str
-    n: int
-    kernel: str
-    components: int
-    variance_kept: float  # of the true trace
-    accuracy_before: float
-    accuracy_after: float
-    route: str
-    solver: str
-    largest_residual: float
-    notes: tuple[str, ...]
-
-
 @verb(example="mercer demo --out out\nmercer demo --csv circles.csv")
 @click.option(
     "--out",
@@ -191,14 +174,14 @@ def demo(call: Call, out: Path | None, csv: str | None, process: tuple[str, str]
         raise failure
     results = {
         "classifier": "LogisticRegression, accuracy on its training points",
-        "data": [asdict(row) for row in rows],
+        "data": rows,
         "pictures": pictures,
         "files": written,
     }
     call.tell(results, _as_table(rows))
     for row in rows:
-        for note in row.notes:
-            call.say(f"note: {row.data}, {note}")
+        for note in row["notes"]:
+            call.say(f"note: {row['data']}, {note}")
     for path in pictures:
         call.say(f"wrote {path}")
     if failure is not None:
@@ -224,12 +207,9 @@ def _write_data(
     return written
 
 
-# The arrays of the four panels, (n, 2) each: data, PCA, kernel PCA and the points taken back; labels, (n,).
-Panels = tuple[Any, Any, Any, Any, Any]
-
-
 # ── fit ─────────────────────────────────────────────────────────────────────
-def _fit(case: Case) -> tuple[Row, Panels]:
+def _fit(case: Case) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """What is told about a data set, and the arrays of its panels, the labels last."""
     points, which = case.make()
     labels = np.array(case.classes)[which]  # (n,)
     kernel, notes = RBF(gamma=case.gamma), list[str]()
@@ -241,19 +221,19 @@ def _fit(case: Case) -> tuple[Row, Panels]:
         back = KernelPCA(n_components=case.back, kernel=kernel, preimage="ridge")
         returned = back.inverse_transform(back.fit_transform(points))
     scores = model.transform(points)
-    row = Row(
-        data=case.name,
-        n=len(points),
-        kernel=repr(model.kernel_),
-        components=scores.shape[1],
-        variance_kept=float(model.explained_variance_ratio_.sum()),
-        accuracy_before=_accuracy(points, labels),
-        accuracy_after=_accuracy(scores, labels),
-        route=model.plan_.route,
-        solver=type(model.plan_.solver).__name__,
-        largest_residual=float(np.max(model.residuals_)),
-        notes=tuple(notes),
-    )
+    row = {
+        "data": case.name,
+        "n": len(points),
+        "kernel": repr(model.kernel_),
+        "components": scores.shape[1],
+        "variance_kept": float(model.explained_variance_ratio_.sum()),  # of the true trace
+        "accuracy_before": _accuracy(points, labels),
+        "accuracy_after": _accuracy(scores, labels),
+        "route": model.plan_.route,
+        "solver": type(model.plan_.solver).__name__,
+        "largest_residual": float(np.max(model.residuals_)),
+        "notes": notes,
+    }
     return row, (points, linear, scores, returned, labels)
 
 
@@ -273,20 +253,25 @@ def _accuracy(features: Any, labels: Any) -> float:
 
 
 # ── tell ────────────────────────────────────────────────────────────────────
-def _as_table(rows: Sequence[Row]) -> str:
+TOLD = {
+    "data set": "two {data}",
+    "points": "{n}",
+    "kernel": "{kernel}",
+    "components": "{components}",
+    "variance kept, of the true trace": "{variance_kept:.1%}",
+    "linear accuracy before, on the data": "{accuracy_before:.1%}",
+    "linear accuracy after, on the scores": "{accuracy_after:.1%}",
+    "route, solver": "{route}, {solver}",
+    "largest residual, relative": "{largest_residual:.1e}",
+}
+
+
+def _as_table(rows: Sequence[dict[str, Any]]) -> str:
     """One column a data set, plain ASCII: it fits any terminal of 80 characters."""
-    told: list[tuple[str, Callable[[Row], str]]] = [
-        ("data set", lambda row: f"two {row.data}"),
-        ("points", lambda row: f"{row.n}"),
-        ("kernel", lambda row: row.kernel),
-        ("components", lambda row: f"{row.components}"),
-        ("variance kept, of the true trace", lambda row: f"{row.variance_kept:.1%}"),
-        ("linear accuracy before, on the data", lambda row: f"{row.accuracy_before:.1%}"),
-        ("linear accuracy after, on the scores", lambda row: f"{row.accuracy_after:.1%}"),
-        ("route, solver", lambda row: f"{row.route}, {row.solver}"),
-        ("largest residual, relative", lambda row: f"{row.largest_residual:.1e}"),
+    lines = [
+        f"{title:<37}" + "".join(f"{form.format(**row):>18}" for row in rows)
+        for title, form in TOLD.items()
     ]
-    lines = [f"{title:<37}" + "".join(f"{tell(row):>18}" for row in rows) for title, tell in told]
     lines.insert(1, "-" * len(lines[0]))
     lines.append("Linear accuracy: share of its own training points that a logistic regression")
     lines.append("gets right; 50.0% is what a coin gets.")
@@ -294,7 +279,7 @@ def _as_table(rows: Sequence[Row]) -> str:
 
 
 # ── draw ────────────────────────────────────────────────────────────────────
-def _draw_all(out: Path, drawn: Sequence[Panels]) -> tuple[list[Path], Exception | None]:
+def _draw_all(out: Path, drawn: Sequence[tuple[Any, ...]]) -> tuple[list[Path], Exception | None]:
     """The pictures that could be written, and why not all could."""
     pictures: list[Path] = []
     try:
@@ -302,13 +287,10 @@ def _draw_all(out: Path, drawn: Sequence[Panels]) -> tuple[list[Path], Exception
         out.mkdir(parents=True, exist_ok=True)
         for case, arrays in zip(CASES, drawn, strict=True):
             path = out / f"{case.name}.png"
-            kernel, back = (
-                f"kernel PCA, RBF γ = {case.gamma:g}",
-                f"back from {case.back} components",
-            )
-            titles, figure = ("data", "PCA", kernel, back), figures[case.name]
-            plots.panels(*arrays, titles=titles, fig=figure)
-            save(figure, path)
+            kernel = f"kernel PCA, RBF γ = {case.gamma:g}"
+            titles = ("data", "PCA", kernel, f"back from {case.back} components")
+            plots.panels(*arrays, titles=titles, fig=figures[case.name])
+            save(figures[case.name], path)
             pictures.append(path)
     except MissingPackageError as error:
         return pictures, error

@@ -44,9 +44,8 @@ class Call:
         self.warnings: list[str] = []
         self.notes: list[str] = []
         self.timings: dict[str, float] = {}
-        self.write: Callable[[str], None] = (
-            _to_stderr  # what draws on the terminal puts its own here
-        )
+        # What draws on the terminal puts its own here.
+        self.write: Callable[[str], None] = _to_stderr
         self._waiting: list[str] = []  # lines to say once the document of --json is out
         self._is_told = False
         self._begun = time.perf_counter()

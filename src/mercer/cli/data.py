@@ -50,6 +50,12 @@ class Opened:
         kernel = getattr(self.model, "kernel_", None)
         return kernel is not None and kernel.is_precomputed
 
+    @property
+    def has_way_back(self) -> bool:
+        """Whether scores lead back to rows; scikit-learn's drop-in says it by another name."""
+        known = getattr(self.model, "preimage", getattr(self.model, "fit_inverse_transform", True))
+        return known is not None and known is not False
+
 
 def open_model(path: Path | str) -> Opened:
     """The model in a file, checked to the last byte before anything of it is used."""

@@ -123,10 +123,10 @@ def complete_columns(ctx: click.Context, param: click.Parameter, incomplete: str
     return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
 
 
-def of_column(flag: str, help: str, **settings: Any) -> Callable[[Any], Any]:  # noqa: A002 - Click's
+def of_column(flag: str, text: str, **settings: Any) -> Callable[[Any], Any]:
     """An option that names columns of the data, which a shell completes."""
     settings = {"metavar": "COLUMN", **settings}
-    return click.option(flag, shell_complete=complete_columns, help=help, **settings)
+    return click.option(flag, shell_complete=complete_columns, help=text, **settings)
 
 
 WEIGHTS = of_column("--weights", "Column that says how often each row counts.")

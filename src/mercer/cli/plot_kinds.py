@@ -87,19 +87,13 @@ class Asked:
 
     def way_back(self, what: str) -> Callable[[Array], Array]:
         """The model's way from scores to rows, or an error that says how to get one."""
-        back = getattr(self.model, "inverse_transform", None)
-        if back is None or _has_no_preimage(self.model):
+        if not self.found.has_way_back:
             refuse(
                 f"{what} needs a way back from scores to rows, and {str(self.found.path)!r} has none. "
                 "Fit it with one: mercer fit DATA --preimage ridge -o MODEL"
             )
+        back = self.model.inverse_transform
         return lambda scores: self.unscaled(np.asarray(back(scores)))
-
-
-def _has_no_preimage(model: Any) -> bool:
-    if hasattr(model, "preimage"):
-        return not hasattr(model, "preimage_")
-    return getattr(model, "fit_inverse_transform", True) is False  # as scikit-learn has it
 
 
 def label_values(labels: Any) -> Any:

@@ -66,9 +66,7 @@ def _find_way_back(call: Call, opened: Opened) -> None:
         refuse(
             f"{opened.path} was fitted to kernel values: it never saw rows that it could lead back to."
         )
-    # scikit-learn's drop-in says by another name whether it has one.
-    has = getattr(opened.model, "preimage", getattr(opened.model, "fit_inverse_transform", True))
-    if has is None or has is False:
+    if not opened.has_way_back:
         _learn_way_back(call, opened)
 
 

@@ -56,18 +56,15 @@ class KindName(OptionType):
     name = "kind"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """All of them."""
         del param, ctx
         return f"{{{'|'.join(KINDS)}}}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name, when it is known."""
         if value not in KINDS:
             self.fail(f"No such picture {value!r}. {nearest(str(value), KINDS)}", param, ctx)
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
-        """Those that begin so."""
         del ctx, param
         from click.shell_completion import CompletionItem
 

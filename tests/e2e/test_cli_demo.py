@@ -10,7 +10,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
-from markets.commands import run
+from markets.commands import good, run
 from mercer import KernelPCADetector
 from mercer.cli.demo import FAULT_AT, SENSORS
 
@@ -120,8 +120,7 @@ def test_without_matplotlib_the_table_comes_and_then_the_install_command(tmp_pat
 # ── the files ───────────────────────────────────────────────────────────────
 def test_the_circles_read_back_to_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = run("demo", "--csv", "circles.csv")
-    assert result.exit_code == 0
+    result = good("demo", "--csv", "circles.csv")
     assert result.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["circles.csv"]  # nothing was drawn
     lines = [line.split(",") for line in (tmp_path / "circles.csv").read_text().splitlines()]

@@ -160,7 +160,7 @@ def test_times_are_numbers_or_dates_or_nothing(names, kind):
 # ── what is refused ─────────────────────────────────────────────────────────
 def test_a_model_that_is_no_detector_is_answered_with_the_command_that_makes_one(plant, tmp_path):
     path = tmp_path / "kpca.mercer"
-    assert run("fit", plant / "normal.csv", "--id", "time", "-o", path).exit_code == 0
+    good("fit", plant / "normal.csv", "--id", "time", "-o", path)
     result = run("monitor", path, plant / "faulty.csv")
     assert result.exit_code == 2
     assert "holds a KernelPCA" in result.stderr

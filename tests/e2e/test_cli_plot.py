@@ -9,7 +9,7 @@ from matplotlib.image import imread
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.preprocessing import StandardScaler
 
-from markets.commands import results, run
+from markets.commands import good, results, run
 from mercer.cli.demo import circles, process
 from mercer.cli.plot import KINDS
 from mercer.cli.plot_kinds import DRAW, label_values
@@ -50,8 +50,7 @@ def shelf(tmp_path_factory):
             ("fit", "faces.npy", "--model", "pca", "--components", "4", "--scale", "none", "-o",
              "faces.mercer"),
         ):  # fmt: skip
-            result = run(*line)
-            assert result.exit_code == 0, result.stderr
+            good(*line)
     return folder
 
 
@@ -71,8 +70,7 @@ def drawn(shelf, tmp_path, monkeypatch):
         kept = []
         monkeypatch.setattr("mercer.cli.plot.save", lambda figure, *_, **__: kept.append(figure))
         monkeypatch.setattr("mercer.cli.plot.told_file", lambda *_, **__: "")
-        result = run("plot", kind, *args, "-o", tmp_path / "x.png")
-        assert result.exit_code == 0, result.stderr
+        good("plot", kind, *args, "-o", tmp_path / "x.png")
         return kept[0]
 
     return call
@@ -96,7 +94,7 @@ def test_each_kind_is_a_picture(tmp_path, kind):
 @pytest.mark.parametrize("suffix", MAGIC)
 def test_the_same_picture_is_the_same_file(tmp_path, suffix):
     path = tmp_path / f"a.{suffix}"
-    assert run("plot", "spectrum", "circles.mercer", "-o", path).exit_code == 0
+    good("plot", "spectrum", "circles.mercer", "-o", path)
     first = path.read_bytes()
     assert first.startswith(MAGIC[suffix])
     again = run("plot", "spectrum", "circles.mercer", "-o", path)
@@ -108,7 +106,7 @@ def test_the_same_picture_is_the_same_file(tmp_path, suffix):
 def test_size_title_and_dpi(tmp_path):
     path = tmp_path / "a.png"
     args = ("--size", "5x4", "--dpi", "50", "--title", "a title")
-    assert run("plot", "spectrum", "circles.mercer", "-o", path, *args).exit_code == 0
+    good("plot", "spectrum", "circles.mercer", "-o", path, *args)
     assert imread(path).shape[:2] == (200, 250)
 
 
@@ -188,8 +186,7 @@ def test_labels_and_names_are_shown_as_they_are(here, drawn):
     lines = ["id,$x_{,_y,label"]
     lines += [f"{i},{i % 7},{i % 5},{labels[i % 4]}" for i in range(40)]
     (here / "odd.csv").write_text("\n".join(lines))
-    fitted = run("fit", "odd.csv", "--id", "id", "--label", "label", "-o", "odd.mercer")
-    assert fitted.exit_code == 0, fitted.stderr
+    good("fit", "odd.csv", "--id", "id", "--label", "label", "-o", "odd.mercer")
     figure = drawn("scores", "odd.mercer", "odd.csv", "--title", "$\\frac")
     figure.canvas.draw()  # a formula that is none would raise
     texts = [
@@ -201,10 +198,10 @@ def test_labels_and_names_are_shown_as_they_are(here, drawn):
 
 def test_a_hint_with_names_of_several_words_can_be_pasted(here):
     (here / "words.csv").write_text("a (cm),b c,d's\n1,2,4\n3,5,1\n9,2,6\n")
-    assert run("fit", "words.csv", "-o", "words.mercer").exit_code == 0
+    good("fit", "words.csv", "-o", "words.mercer")
     call = ["plot", "levels", "words.mercer", "words.csv", "-o", "words.png"]
     hint = run(*call).stderr.split("move: ")[1]
-    assert run(*call, *shlex.split(hint)).exit_code == 0
+    good(*call, *shlex.split(hint))
 
 
 # ── what can't be drawn ─────────────────────────────────────────────────────

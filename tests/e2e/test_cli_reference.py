@@ -11,7 +11,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
-from markets.commands import document, results, run
+from markets.commands import document, good, results, run
 from mercer.cli.bench import Outcome, methods, residual, verdict
 from mercer.cli.main import VERBS, main
 from mercer.cli.reference import command_of, example_lines, page
@@ -139,10 +139,9 @@ def test_the_verdict_is_honest(ours, theirs, words):
 
 def test_bench_of_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run("demo", "--csv", "circles.csv").exit_code == 0
+    good("demo", "--csv", "circles.csv")
     args = ("--data", "circles.csv", "--id", "id", "--label", "label", "--repeat", 1)
-    result = run("bench", *args, "--components", 2)
-    assert result.exit_code == 0, result.stderr
+    result = good("bench", *args, "--components", 2)
     assert "400 x 2 rows of circles.csv" in result.stderr
     assert max(map(len, result.stdout.splitlines()[:-1])) <= 80
 

@@ -152,7 +152,10 @@ def require_two_rows(path: str, n: int) -> None:
 
 
 def take_weights(call: Call, path: str, column: str | None, how: str) -> Array | None:
-    """How often each row counts, by a column that is no feature from here on; None where all count once."""
+    """How often each row counts, by a column that is no feature from here on; None where all count once.
+
+    It is said that the rows have weights; `how` ends the sentence.
+    """
     import numpy as np
 
     from mercer.data.formats import open_table

@@ -17,7 +17,7 @@ from PIL import Image
 from scipy import sparse
 
 from mercer._core.errors import DataError, InputError, MercerError
-from mercer.cli import data as cli_data
+from mercer.cli import options
 from mercer.data import formats, npz
 from mercer.data.csv import blocks as csv_blocks
 from mercer.data.csv import table as csv_table
@@ -641,7 +641,7 @@ def test_a_sparse_archive_is_named_as_such(tmp_path):
 
 def test_the_command_line_offers_every_format():
     """Its own list: the help of a command must not import NumPy."""
-    assert tuple(cli_data.FORMATS) == tuple(formats.FORMATS)
+    assert tuple(options.FORMATS) == tuple(formats.FORMATS)
 
 
 @pytest.mark.parametrize("ending", ["arrow", "parquet"])

@@ -1,33 +1,44 @@
-"""A fitted model and rows in, one HTML page out."""
+"""A fitted model and rows in, one HTML page out, which asks nobody for anything."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.floating import steady
-from mercer.report.back import reconstruction
+from mercer.model.checkpoint import VERSION
 from mercer.report.data_summary import data
-from mercer.report.evidence import evidence, how_sure, one_line
-from mercer.report.kernel import kernel, kernel_text, selection
+from mercer.report.evidence import evidence, how_sure, one_line, reproduce
+from mercer.report.kernel import kernel, kernel_text
 from mercer.report.levels import levels
-from mercer.report.looks import looks
-from mercer.report.markup import paragraph
-from mercer.report.measure import measured
+from mercer.report.markup import Html, paragraph, static, tag, tiles
 from mercer.report.monitoring import monitoring
-from mercer.report.page import page
-from mercer.report.reproduce import reproduce
+from mercer.report.reconstruction import reconstruction
 from mercer.report.scatter import scores
-from mercer.report.section import tiles
 from mercer.report.shown import count, counted, power_of_ten, share, small_share
 from mercer.report.spectrum import spectrum
 from mercer.report.subject import subject
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mercer.report.subject import Subject
+
+# The title of each section, and what makes its parts: there is always something, if only why not more.
+SECTIONS: dict[str, tuple[str, Callable[[Subject], Sequence[Any]]]] = {
+    "data": ("Data", data),
+    "kernel": ("Kernel and how it was chosen", kernel),
+    "spectrum": ("Spectrum and variance", spectrum),
+    "scores": ("Scores", scores),
+    "levels": ("Level sets", levels),
+    "evidence": ("How far it can be trusted", evidence),
+    "reconstruction": ("What the components keep", reconstruction),
+    "monitoring": ("Monitoring", monitoring),
+    "reproduce": ("How to reproduce it", reproduce),
+}
 
 
 @steady
@@ -115,19 +126,46 @@ def build(
         commands=tuple(commands),
         title=title,
     )
-    found, look = measured(about), looks(about.labels, about.n)
-    sections = [
-        data(about, found, look),
-        kernel(about),
-        spectrum(about),
-        scores(about, found, look),
-        levels(about, look),
-        evidence(about),
-        reconstruction(about, found),
-        monitoring(about),
-        reproduce(about),
-    ]
-    return page(_title(about), _lede(about), sections, date=date)
+    return _page(about, date)
+
+
+def _page(about: Subject, date: str | None) -> str:
+    title, style, script = _title(about), static("report.css"), static("report.js")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="generator", content=f"mercer {VERSION}"),
+        tag("title", title),
+        # Otherwise a browser goes looking for one.
+        tag("link", rel="icon", href="data:,"),
+        tag("style", style),
+    )
+    made = f"Made by mercer {VERSION}" + (f" on {date}." if date else ".")
+    links = [tag("li", tag("a", name, href=f"#{id_}")) for id_, (name, _) in SECTIONS.items()]
+    contents = tag("nav", tag("ul", *links), aria_label="Contents")
+    top = tag("header", tag("h1", title), paragraph(made, class_="made"), *_lede(about), contents)
+    main = tag("main", *(_section(about, id_) for id_ in SECTIONS))
+    body = tag("body", top, main, tag("script", script))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _section(about: Subject, id_: str) -> Html:
+    name, parts = SECTIONS[id_]
+    heading = tag("h2", name, id=f"{id_}-title")
+    return tag("section", heading, *parts(about), id=id_, aria_labelledby=f"{id_}-title")
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing may be loaded, and only our own script runs: even a slip in escaping would do no harm."""
+    ours = (base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in (style, script))
+    style_hash, script_hash = (f"'sha256-{digest.decode()}'" for digest in ours)
+    return (
+        f"default-src 'none'; style-src {style_hash}; script-src {script_hash}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def _title(about: Subject) -> str:
@@ -151,8 +189,7 @@ def _lede(about: Subject) -> list[Any]:
     text = f"{_method(about)}{with_what} found {counted(about.k, 'component')}"
     hold = "holds" if about.k == 1 else "hold"
     text += "." if fit is None else f" that {hold} {how_sure(fit)}{kept} of the variance."
-    chosen = selection(about)
-    if chosen is not None:
+    if about.told("about", "selection", dict) is not None:
         text += " The kernel was chosen by comparison on rows held out."
     text += f" {one_line(about)}"
     warned = [] if fit is None else fit.warnings()

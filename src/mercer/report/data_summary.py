@@ -6,12 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mercer.report.markup import Html, bullets, folded, grid, joined, paragraph, tag
-from mercer.report.section import Section
 from mercer.report.shown import count, counted, few, number, share
 
 if TYPE_CHECKING:
-    from mercer.report.looks import Looks
-    from mercer.report.measure import Measured
     from mercer.report.subject import Subject
 
 MOST_COLUMNS = 40
@@ -19,45 +16,38 @@ MOST_COLUMNS = 40
 SAID = re.compile(r"standardised \d|columns are not scaled|the detector standardises")
 
 
-def data(subject: Subject, measured: Measured, looks: Looks) -> Section:
-    """The section."""
+def data(subject: Subject) -> list[Any]:
+    """What was read, what was done to it, columns and labels."""
     what = "" if subject.called is None else f" in {subject.called}"
-    parts: list[Any] = [
-        paragraph(
-            f"{counted(subject.n, 'row')} of {counted(subject.d, 'column')}{what}. ", _same(subject)
-        ),
+    rows = f"{counted(subject.n, 'row')} of {counted(subject.d, 'column')}{what}. "
+    return [
+        paragraph(rows, _same(subject)),
         bullets(_done(subject)),
-        _columns(subject, measured),
-        _labels(subject, looks),
+        _columns(subject),
+        _labels(subject),
     ]
-    return Section("data", "Data", parts)
 
 
 def _same(subject: Subject) -> str:
     """Whether these are the rows of the fit, by their hash."""
-    fitted = training(subject)
-    theirs, n = fitted.get("digest"), fitted.get("n")
+    theirs, n = subject.told("data", "digest", object), subject.told("data", "n", int)
     if theirs is None or subject.digest is None:
-        if isinstance(n, int):
+        if n is not None:
             return f"The model was fitted to {counted(n, 'row')}."
         return "Whether the model was fitted to these rows is not known."
     if theirs == subject.digest:
         return "These are the rows that the model was fitted to: their digest is the same."
-    many = f"{counted(n, 'other row')}" if isinstance(n, int) and n > 1 else "other rows"
+    many = counted(n, "other row") if n is not None and n > 1 else "other rows"
     return f"The model was fitted to {many}: the digest of these is another."
-
-
-def training(subject: Subject) -> dict[str, Any]:
-    """What the header of the model says about its training rows."""
-    found = subject.header.get("data")
-    return found if isinstance(found, dict) else {}
 
 
 def _done(subject: Subject) -> list[Any]:
     """Everything that was done to the rows, in sentences."""
     lines: list[Any] = [_sentence(note) for note in subject.notes]
-    lines += [_sentence(line) for line in preparation(subject) if _sentence(line) not in lines]
-    at_fit = _fit_notes(subject)
+    lines += [_sentence(line) for line in _preparation(subject) if _sentence(line) not in lines]
+    # What the command that fitted the model said about its rows, where it is not said already.
+    notes = map(str, subject.told("about", "notes", list) or [])
+    at_fit = [note for note in notes if note not in subject.notes and not SAID.match(note)]
     if at_fit:
         lines.append(joined(["When the model was fitted:", bullets(map(_sentence, at_fit))]))
     if not lines:
@@ -67,15 +57,7 @@ def _done(subject: Subject) -> list[Any]:
     return lines
 
 
-def _fit_notes(subject: Subject) -> list[str]:
-    """What the command that fitted the model said about its rows, where it is not said already."""
-    about = subject.header.get("about")
-    notes = about.get("notes") if isinstance(about, dict) else None
-    listed = [str(note) for note in notes] if isinstance(notes, list) else []
-    return [note for note in listed if note not in subject.notes and not SAID.match(note)]
-
-
-def preparation(subject: Subject) -> list[str]:
+def _preparation(subject: Subject) -> list[str]:
     """How rows become the model's: what the preparation keeps, in sentences."""
     made, lines = subject.preparation, list[str]()
     detector = subject.detector
@@ -101,16 +83,10 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def _columns(subject: Subject, measured: Measured) -> Html:
-    found = measured.columns
+def _columns(subject: Subject) -> Html:
     shown = min(subject.d, MOST_COLUMNS)
-    rows = [
-        [
-            subject.names[j],
-            *map(number, (found.low[j], found.mean[j], found.spread[j], found.high[j])),
-        ]
-        for j in range(shown)
-    ]
+    found = subject.measured.columns[:, :shown].T  # (shown, 4)
+    rows = [[name, *map(number, row)] for name, row in zip(subject.names, found, strict=False)]
     what = "Kernel values" if subject.is_precomputed else "Columns, in the units of the file"
     if shown < subject.d:
         what += f": the first {shown} of {count(subject.d)}"
@@ -122,14 +98,13 @@ def _columns(subject: Subject, measured: Measured) -> Html:
     return table if shown <= 12 else folded(f"{what} ({shown} lines)", table)
 
 
-def _labels(subject: Subject, looks: Looks) -> Html:
+def _labels(subject: Subject) -> Html:
+    looks = subject.looks
     if not looks.names:
         return paragraph(
             "There are no labels: `--label COLUMN` names a column that is kept beside the rows."
         )
-    rows = [
-        [name, count(n), share(n / subject.n)]
-        for name, n in zip(looks.names, looks.counts, strict=True)
-    ]
-    remark = None if not looks.remark else paragraph(looks.remark)
+    lots = zip(looks.names, looks.counts, strict=True)
+    rows = [[name, count(n), share(n / subject.n)] for name, n in lots]
+    remark = paragraph(looks.remark) if looks.remark else None
     return joined([grid(["label", "rows", "share"], rows, caption="Labels"), remark])

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.names import as_kernel
-from mercer.report.markup import Html, bullets, folded, grid, joined, paragraph, tag
-from mercer.report.section import Section
+from mercer.report.markup import Html, bullets, folded, grid, paragraph, tag
 from mercer.report.shown import number
 
 if TYPE_CHECKING:
@@ -24,18 +23,17 @@ MOST_CANDIDATES = 30
 LONG = re.compile(r"\b\d+\.\d{6,}(?:e[-+]?\d+)?\b")
 
 
-def kernel(subject: Subject) -> Section:
-    """The section."""
-    title = "Kernel and how it was chosen"
+def kernel(subject: Subject) -> list[Any]:
+    """What it is, why it is one, its parameters, and whether it was compared with others."""
     if subject.kernel is None and not subject.is_precomputed:
-        return Section("kernel", title, [_without(subject)])
-    parts: list[Any] = [
-        paragraph("The kernel is ", tag("code", kernel_text(subject)), ". ", _why_valid(subject)),
+        return [_without(subject)]
+    named = tag("code", kernel_text(subject))
+    chosen = subject.told("about", "selection", dict)  # `mercer select`, whose winner this is
+    return [
+        paragraph("The kernel is ", named, ". ", _why_valid(subject)),
         _parameters(subject),
+        *([paragraph(_by_hand(subject))] if chosen is None else _by_comparison(chosen)),
     ]
-    chosen = selection(subject)
-    parts += [paragraph(_by_hand(subject))] if chosen is None else _by_comparison(chosen)
-    return Section("kernel", title, parts)
 
 
 def kernel_text(subject: Subject) -> str:
@@ -77,10 +75,11 @@ def _parameters(subject: Subject) -> Html | None:
     if not isinstance(subject.kernel, Kernel):
         return None
     asked = _asked(subject)
-    rows = []
-    for name, value in _numbers(subject.kernel).items():
-        if value is not None:  # another way to say the same, such as sigma for gamma
-            rows.append([name, _value(value), _value(asked.get(name, "—"))])
+    rows = [
+        [name, _value(value), _value(asked.get(name, "—"))]
+        for name, value in _numbers(subject.kernel).items()
+        if value is not None  # another way to say the same, such as sigma for gamma
+    ]
     if not rows:
         return None
     return grid(["parameter", "value", "asked for"], rows, caption="Parameters of the kernel")
@@ -94,7 +93,9 @@ def _numbers(ours: Kernel) -> dict[str, Any]:
 def _asked(subject: Subject) -> dict[str, Any]:
     if _is_own_choice(subject):
         return {}
-    given = given_kernel(subject)
+    # With its rules still rules.
+    given = getattr(subject.projector, "kernel", None)
+    given = as_kernel(given) if isinstance(given, str) else given
     return _numbers(given) if isinstance(given, Kernel) else {}
 
 
@@ -104,12 +105,6 @@ def _is_own_choice(subject: Subject) -> bool:
     if detector is None or detector.model is not None:
         return False
     return isinstance(detector.kernel, str) and detector.kernel == "auto"
-
-
-def given_kernel(subject: Subject) -> Any:
-    """The kernel that was asked for, with its rules still rules."""
-    given = getattr(subject.projector, "kernel", None)
-    return as_kernel(given) if isinstance(given, str) else given
 
 
 def _value(value: Any) -> str:
@@ -137,13 +132,6 @@ def _by_hand(subject: Subject) -> str:
 
 
 # ── chosen by comparison ────────────────────────────────────────────────────
-def selection(subject: Subject) -> Mapping[str, Any] | None:
-    """What `mercer select` wrote down, where the model is its winner."""
-    about = subject.header.get("about")
-    found = about.get("selection") if isinstance(about, dict) else None
-    return found if isinstance(found, dict) else None
-
-
 def _by_comparison(chosen: Mapping[str, Any]) -> list[Any]:
     reasons = chosen.get("reasons", [])
     lines = reasons if isinstance(reasons, list) else [reasons]  # a header may hold anything
@@ -161,4 +149,4 @@ def _by_comparison(chosen: Mapping[str, Any]) -> list[Any]:
         if len(rows) > len(shown):
             caption += f": {len(shown)} of {len(rows)}"
         parts.append(folded(caption, grid(head, cells, caption=caption, texts=2)))
-    return [joined(parts)]
+    return parts

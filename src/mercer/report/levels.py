@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.report.looks import shape
-from mercer.report.markup import Html, joined, paragraph, tag
+from mercer.report.markup import Html, figure, joined, paragraph, tag
 from mercer.report.png import address
-from mercer.report.section import Section, described, figure
-from mercer.report.shown import count, finite_range, number
+from mercer.report.shown import count, number, span
 from mercer.report.svg import Frame, points
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.report.looks import Looks
     from mercer.report.subject import Subject
+    from mercer.report.svg import Scale
 
+ID = "levels-figure"
 SIDE = 96  # grid points along either column
 MOST = 6  # components drawn
 MARGIN = 0.15
@@ -27,21 +28,22 @@ MOST_POINTS = 2000  # above, points would cover what they lie on, and are left o
 ABOVE, BELOW = (0, 114, 178), (213, 94, 0)
 
 
-def levels(subject: Subject, looks: Looks) -> Section:
-    """The section."""
-    title = "Level sets"
+def levels(subject: Subject) -> list[Any]:
+    """A panel for each of the first components, or why there is none."""
     if subject.is_precomputed or subject.d != 2:
-        return Section("levels", title, [paragraph(_why_not(subject)), _instead(subject)])
+        return [paragraph(_why_not(subject)), _instead(subject)]
     raw = subject.raw(subject.rows[0 : subject.n])  # (n, 2)
-    low, high = _box(raw)
-    values = _on_grid(subject, low, high)  # (side, side, k)
-    shown = min(values.shape[2], MOST)
     frame = Frame(width=340, height=300, left=46, right=10, top=30, bottom=26)
-    over = _over(frame, raw, looks, low, high)
+    across, up = (span(column, MARGIN) for column in raw.T)
+    x, y = frame.across(*across), frame.up(*up)
+    values = _on_grid(subject, x, y)  # (side, side, k)
+    shown = min(values.shape[2], MOST)
+    # What lies over the colours of every panel: the rows and the numbers along the sides.
+    dots = _dots(raw, subject.looks, x, y) if len(raw) <= MOST_POINTS else None
+    over = joined([dots, _ticks(frame, x, y)])
     drawn = [_panel(subject.names, j, values[:, :, j], frame, over) for j in range(shown)]
     caption = _caption(subject, shown, values.shape[2])
-    picture = tag("div", *drawn, class_="panels")
-    return Section("levels", title, [figure(picture, caption, id_="levels-figure")])
+    return [figure(tag("div", *drawn, class_="panels"), caption, id_=ID)]
 
 
 def _why_not(subject: Subject) -> str:
@@ -77,25 +79,12 @@ def _caption(subject: Subject, shown: int, k: int) -> str:
     return text
 
 
-def _box(raw: Array) -> tuple[Array, Array]:
-    ends = np.array([finite_range(raw[:, 0]), finite_range(raw[:, 1])])  # (2, 2)
-    pad = MARGIN * (ends[:, 1] - ends[:, 0])
-    return ends[:, 0] - pad, ends[:, 1] + pad
-
-
-def _on_grid(subject: Subject, low: Array, high: Array) -> Array:
-    across, up = (np.linspace(low[j], high[j], SIDE) for j in (0, 1))
+def _on_grid(subject: Subject, x: Scale, y: Scale) -> Array:
+    across, up = (np.linspace(scale.low, scale.high, SIDE) for scale in (x, y))
     first, second = np.meshgrid(across, up)
     rows = subject.prepared(np.column_stack([first.ravel(), second.ravel()]))  # (side², 2)
     blocks = [subject.scores(rows[i : i + 2048]) for i in range(0, len(rows), 2048)]
     return np.concatenate(blocks).reshape(SIDE, SIDE, -1).astype(np.float64)
-
-
-def _over(frame: Frame, raw: Array, looks: Looks, low: Array, high: Array) -> Html:
-    """What lies over the colours of every panel: the rows and the numbers along the sides."""
-    x, y = frame.across(low[0], high[0]), frame.up(low[1], high[1])
-    dots = _dots(raw, looks, x, y) if len(raw) <= MOST_POINTS else None
-    return joined([dots, _ticks(frame, x, y)])
 
 
 def _panel(names: tuple[str, ...], component: int, values: Array, frame: Frame, over: Html) -> Html:
@@ -119,12 +108,10 @@ def _panel(names: tuple[str, ...], component: int, values: Array, frame: Frame, 
     heading = tag("text", title, x=frame.left, y=18, class_="panel-title")
     reach = number(float(np.abs(values).max()))
     label = f"{title} as a function of {names[0]} and {names[1]}, at most {reach} in size"
-    return frame.drawing(
-        heading, inside, over, label=label, described_by=described("levels-figure")
-    )
+    return frame.drawing(heading, inside, over, label=label, id_=ID)
 
 
-def _ticks(frame: Frame, x: Any, y: Any) -> Html:
+def _ticks(frame: Frame, x: Scale, y: Scale) -> Html:
     bottom = frame.height - frame.bottom
     parts = [
         tag("text", number(t, 3), x=f"{float(x(t)):.1f}", y=bottom + 16, text_anchor="middle")
@@ -137,13 +124,12 @@ def _ticks(frame: Frame, x: Any, y: Any) -> Html:
     return tag("g", *parts)
 
 
-def _dots(raw: Array, looks: Looks, x: Any, y: Any) -> Html:
+def _dots(raw: Array, looks: Looks, x: Scale, y: Scale) -> Html:
     parts = []
-    for code in range(max(1, len(looks.names))):
-        mine = raw[looks.codes == code]
-        if len(mine):
-            kind = f"on-levels {looks.colour(code)}" if looks.names else "on-levels ink"
-            parts.append(points(x(mine[:, 0]), y(mine[:, 1]), shape(code), 1.6, class_=kind))
+    for code, mine in looks.each():
+        if mine.any():
+            kind = f"on-levels {looks.colour(code) if looks.names else 'ink'}"
+            parts.append(points(x(raw[mine, 0]), y(raw[mine, 1]), shape(code), 1.6, class_=kind))
     return tag("g", *parts)
 
 

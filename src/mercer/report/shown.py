@@ -126,10 +126,11 @@ def _raised(exponent: str) -> str:
     return str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def finite_range(values: Array) -> tuple[float, float]:
-    """Least and largest of finite numbers, apart even where all are the same."""
+def span(values: Array, margin: float) -> tuple[float, float]:
+    """(min, max), widened when equal so that an axis can be drawn, and by a margin on either side."""
     low, high = float(values.min()), float(values.max())
     if low == high:
         half = 0.5 * abs(low) or 0.5
-        return low - half, high + half
-    return low, high
+        low, high = low - half, high + half
+    pad = margin * (high - low)
+    return low - pad, high + pad

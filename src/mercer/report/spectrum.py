@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.plots.variance import MANY_BARS
 from mercer.report.evidence import how_sure
-from mercer.report.markup import Html, grid, paragraph, tag
-from mercer.report.section import Section, described, figure
+from mercer.report.markup import Html, figure, grid, paragraph, tag
 from mercer.report.shown import counted, number, power_of_ten, share
 from mercer.report.svg import Frame, bars, line, points
 
@@ -16,39 +16,35 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.report.subject import Subject
 
-MANY_BARS = 40  # beyond, gaps between bars are narrower than a pixel
+ID = "spectrum-figure"
 MOST_LISTED = 50
 ENOUGH = 0.95
 ROOM_INSIDE = 22.0  # pixels: a number and a little air
 
 
-def spectrum(subject: Subject) -> Section:
-    """The section."""
+def spectrum(subject: Subject) -> list[Any]:
+    """Bars of the shares, and the eigenvalues in a table."""
     values = np.asarray(subject.projector.eigenvalues_, dtype=np.float64)  # (k,)
     fit = subject.fit
     total = float(values.sum()) if fit is None else float(fit.total)
     shares = np.maximum(values, 0.0) / total if total > 0 else np.zeros_like(values)
     running = np.minimum(np.cumsum(shares), 1.0)
-    words = _words(
-        shares, running, sure="" if fit is None else how_sure(fit), whole=fit is not None
-    )
-    picture = _drawn(shares, running, id_="spectrum-figure")
-    made = figure(picture, words, id_="spectrum-figure", numbers=_table(subject, shares, running))
-    return Section("spectrum", "Spectrum and variance", [paragraph(_meaning(subject)), made])
+    sure = "" if fit is None else how_sure(fit)
+    words = _words(shares, running, sure=sure, whole=fit is not None)
+    table = _table(subject, shares, running)
+    made = figure(_drawn(shares, running), words, id_=ID, numbers=table)
+    return [paragraph(_meaning(subject)), made]
 
 
 def _meaning(subject: Subject) -> str:
     space = "of the columns" if subject.kernel is None else "in the feature space of the kernel"
-    text = (
-        f"Each component is a direction {space}; its eigenvalue is how much the training rows vary along it. "
-        "Shares are of the whole variance, that of the components left out included."
-    )
+    whole = "the whole variance, that of the components left out included"
     if subject.fit is None:
-        return text.replace(
-            "of the whole variance, that of the components left out included",
-            "of the variance of the kept components: this model does not know the whole",
-        )
-    return text
+        whole = "the variance of the kept components: this model does not know the whole"
+    return (
+        f"Each component is a direction {space}; its eigenvalue is how much the training rows vary along it. "
+        f"Shares are of {whole}."
+    )
 
 
 def _words(shares: Array, running: Array, *, sure: str, whole: bool) -> str:
@@ -66,7 +62,7 @@ def _words(shares: Array, running: Array, *, sure: str, whole: bool) -> str:
     return f"{text}. {share(ENOUGH, 0)} is reached with {int(reached[0]) + 1}."
 
 
-def _drawn(shares: Array, running: Array, *, id_: str) -> Html:
+def _drawn(shares: Array, running: Array) -> Html:
     k, frame = len(shares), Frame()
     x, y = frame.across(0.5, k + 0.5), frame.up(0.0, 1.0)
     places = np.arange(1, k + 1)
@@ -92,7 +88,7 @@ def _drawn(shares: Array, running: Array, *, id_: str) -> Html:
         floor = float(y(0.0))
         parts += [_on_top(float(x(i + 1)), float(y(s)), floor, s) for i, s in enumerate(shares)]
     label = "Bars: share of the variance of each component. Line: their sum."
-    return frame.drawing(*parts, label=label, described_by=described(id_))
+    return frame.drawing(*parts, label=label, id_=ID)
 
 
 def _on_top(x: float, y: float, floor: float, value: float) -> Html:

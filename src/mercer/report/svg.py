@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.report.markup import Html, joined, tag
+from mercer.report.markup import Html, joined, tag, words_of
 from mercer.report.shown import number
 
 if TYPE_CHECKING:
@@ -29,19 +29,14 @@ class Scale:
 
     def __call__(self, values: Any) -> Any:
         """Pixels."""
-        numbers = np.asarray(values, dtype=np.float64)
+        numbers, low, high = np.asarray(values, dtype=np.float64), self.low, self.high
         if self.log:
-            return self._along(np.log10(numbers), math.log10(self.low), math.log10(self.high))
-        return self._along(numbers, self.low, self.high)
-
-    def _along(self, numbers: Any, low: float, high: float) -> Any:
+            numbers, low, high = np.log10(numbers), math.log10(low), math.log10(high)
         return self.start + (numbers - low) / (high - low) * (self.end - self.start)
 
     def ticks(self, most: int = 6) -> list[float]:
         """Round numbers within the range."""
-        if self.log:
-            return _powers(self.low, self.high, most)
-        return nice(self.low, self.high, most)
+        return (_powers if self.log else nice)(self.low, self.high, most)
 
 
 def nice(low: float, high: float, most: int = 6) -> list[float]:
@@ -109,20 +104,10 @@ class Frame:
         parts.append(tag("text", y_label, transform=turned, class_="axis", text_anchor="middle"))
         return tag("g", *parts, class_="axes")
 
-    def drawing(
-        self, *parts: Any, label: str, described_by: str | None = None, **more: Any
-    ) -> Html:
-        """The picture, with words for those who don't see it."""
-        box = f"0 0 {self.width} {self.height}"
-        return tag(
-            "svg",
-            *parts,
-            viewBox=box,
-            role="img",
-            aria_label=label,
-            aria_describedby=described_by,
-            **more,
-        )
+    def drawing(self, *parts: Any, label: str, id_: str, **more: Any) -> Html:
+        """The picture of a figure, whose words are for those who don't see it."""
+        box, words = f"0 0 {self.width} {self.height}", {"aria_describedby": words_of(id_)}
+        return tag("svg", *parts, viewBox=box, role="img", aria_label=label, **words, **more)
 
 
 def _tick_across(x: float, text: str, frame: Frame) -> Html:

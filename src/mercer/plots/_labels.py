@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
 
-    from mercer._core.types import Array, Indices
+    from mercer._core.types import Array
     from mercer.plots._axes import AxesArray
 
 # Okabe and Ito (2008), told apart by all common kinds of colour vision. Their yellow is left out:
@@ -64,16 +64,11 @@ def read(labels: Any, n: int) -> Labels | None:
         if len(distinct) > MOST_CLASSES or (distinct != np.round(distinct)).any():
             return Labels(array.astype(np.float64), ())
         array = array.astype(np.int64)  # a class 1.0 is called 1
-    names, codes = _classes(array)
-    return Labels(codes.astype(np.float64), tuple(map(str, names)))
-
-
-def _classes(array: Any) -> tuple[Any, Indices]:
     try:
         names, codes = np.unique(array, return_inverse=True)
     except TypeError:  # classes such as 1, "a" and None have no common order: go by their names
         names, codes = np.unique(array.astype(str), return_inverse=True)
-    return names, codes
+    return Labels(codes.astype(np.float64), tuple(map(str, names)))
 
 
 def draw(

@@ -184,7 +184,9 @@ def levels(
     remedy = "It is a share of the extent of X, such as 0.15."
     require("margin", margin, Number(0, ends="[)"), remedy=remedy)
     across, up = _sides(X, resolution, margin)  # (r,), (r,)
-    values = _on_grid(sliced.lifted(transform), across, up)  # (r, r, k)
+    scores = on_grid(sliced.lifted(transform), across, up)
+    scores = _checks.finite("transform(points)", scores, ndim=2, shape="(m, k)")
+    values = scores.reshape(resolution, resolution, -1)  # (r, r, k)
     chosen = [_checks.component(index, values.shape[2]) for index in chosen]
     axes = _places(ax, len(chosen), several, shape=float(np.ptp(up) / np.ptp(across)))
     for place, index in zip(axes, chosen, strict=True):
@@ -223,7 +225,8 @@ def _sides(X: Array, resolution: int, margin: float) -> tuple[Array, Array]:
     return np.linspace(low[0], high[0], resolution), np.linspace(low[1], high[1], resolution)
 
 
-def _on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Array:
+def on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Array:  # (r², k)
+    """The scores of a grid of points, row by row from the bottom, a block at a time."""
     first, second = np.meshgrid(across, up)
     points = np.column_stack([first.ravel(), second.ravel()])  # (r², 2)
     blocks = []
@@ -236,8 +239,18 @@ def _on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Arr
                 "must give one row of scores for each point, (m, k): pass `model.transform`."
             )
             raise InputError(msg)
-        blocks.append(_checks.finite("transform(points)", scores, ndim=2, shape="(m, k)"))
-    return np.concatenate(blocks).reshape(len(up), len(across), -1)
+        blocks.append(scores)
+    return np.concatenate(blocks)
+
+
+def reach(values: Array) -> float:
+    """Where the colours of a component end: they are symmetric about zero, for its sign is its meaning.
+
+    At the 98th percentile: a polynomial grows without bound in the corners, and its largest value would
+    leave the middle, where the data are, without any colour.
+    """
+    size = np.abs(values)
+    return float(np.percentile(size, 98)) or float(size.max()) or 1.0
 
 
 def _places(ax: Any, count: int, several: bool, *, shape: float) -> Any:
@@ -259,19 +272,15 @@ def _places(ax: Any, count: int, several: bool, *, shape: float) -> Any:
 
 
 def _fill(ax: Axes, across: Array, up: Array, values: Array) -> None:
-    # The sign of a component carries the meaning, so the colours are symmetric about zero. They
-    # end at the 98th percentile: a polynomial grows without bound in the corners, and its largest
-    # value would leave the middle, where the data are, without any colour.
-    size = np.abs(values)
-    reach = float(np.percentile(size, 98)) or float(size.max()) or 1.0
-    edges = np.linspace(-reach, reach, BANDS + 1)
+    end = reach(values)
+    edges = np.linspace(-end, end, BANDS + 1)
     filled = ax.contourf(across, up, values, levels=edges, cmap="PRGn", extend="both")
     if values.min() < 0 < values.max():
         ax.contour(across, up, values, levels=[0.0], colors=_axes.INK, linewidths=1.4).set_gid(
             "zero"
         )
     beside = ax.inset_axes((1.02, 0.0, 0.035, 1.0))  # as tall as the picture, whatever its aspect
-    ticks: dict[str, Any] = {"ticks": [-reach, 0.0, reach], "format": "%.2g"}
+    ticks: dict[str, Any] = {"ticks": [-end, 0.0, end], "format": "%.2g"}
     bar = ax.figure.colorbar(filled, cax=beside, extendfrac=0.03, **ticks)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, length=0)

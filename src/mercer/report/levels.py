@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.plots.contours import on_grid, reach
 from mercer.report.looks import shape
 from mercer.report.markup import Html, figure, joined, paragraph, tag
 from mercer.report.png import address
@@ -36,7 +37,9 @@ def levels(subject: Subject) -> list[Any]:
     frame = Frame(width=340, height=300, left=46, right=10, top=30, bottom=26)
     across, up = (span(column, MARGIN) for column in raw.T)
     x, y = frame.across(*across), frame.up(*up)
-    values = _on_grid(subject, x, y)  # (side, side, k)
+    sides = (np.linspace(scale.low, scale.high, SIDE) for scale in (x, y))
+    values = on_grid(lambda grid: subject.scores(subject.prepared(grid)), *sides)  # (side², k)
+    values = values.reshape(SIDE, SIDE, -1).astype(np.float64)
     shown = min(values.shape[2], MOST)
     # What lies over the colours of every panel: the rows and the numbers along the sides.
     dots = _dots(raw, subject.looks, x, y) if len(raw) <= MOST_POINTS else None
@@ -79,14 +82,6 @@ def _caption(subject: Subject, shown: int, k: int) -> str:
     return text
 
 
-def _on_grid(subject: Subject, x: Scale, y: Scale) -> Array:
-    across, up = (np.linspace(scale.low, scale.high, SIDE) for scale in (x, y))
-    first, second = np.meshgrid(across, up)
-    rows = subject.prepared(np.column_stack([first.ravel(), second.ravel()]))  # (side², 2)
-    blocks = [subject.scores(rows[i : i + 2048]) for i in range(0, len(rows), 2048)]
-    return np.concatenate(blocks).reshape(SIDE, SIDE, -1).astype(np.float64)
-
-
 def _panel(names: tuple[str, ...], component: int, values: Array, frame: Frame, over: Html) -> Html:
     image = tag("image", href=address(_colours(values)), width=SIDE, height=SIDE)
     zero = tag("path", d=_contour(values), class_="zero", vector_effect="non-scaling-stroke")
@@ -106,8 +101,8 @@ def _panel(names: tuple[str, ...], component: int, values: Array, frame: Frame, 
     )
     title = f"component {component + 1}"
     heading = tag("text", title, x=frame.left, y=18, class_="panel-title")
-    reach = number(float(np.abs(values).max()))
-    label = f"{title} as a function of {names[0]} and {names[1]}, at most {reach} in size"
+    most = number(float(np.abs(values).max()))
+    label = f"{title} as a function of {names[0]} and {names[1]}, at most {most} in size"
     return frame.drawing(heading, inside, over, label=label, id_=ID)
 
 
@@ -135,10 +130,7 @@ def _dots(raw: Array, looks: Looks, x: Scale, y: Scale) -> Html:
 
 def _colours(values: Array) -> Any:  # (s, s) -> (s, s, 4)
     """Blue above zero and orange below, the more opaque the farther: it works on white and on black."""
-    size = np.abs(values)
-    # A polynomial grows without bound in the corners: its largest value must not pale all others.
-    reach = float(np.percentile(size, 98)) or float(size.max()) or 1.0
-    band = np.minimum(np.ceil(BANDS * size / reach), BANDS)  # (s, s)
+    band = np.minimum(np.ceil(BANDS * np.abs(values) / reach(values)), BANDS)  # (s, s)
     out = np.empty((*values.shape, 4), dtype=np.uint8)
     out[..., :3] = np.where((values > 0)[..., None], ABOVE, BELOW)
     out[..., 3] = np.rint(215 * band / BANDS).astype(np.uint8)

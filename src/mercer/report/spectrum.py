@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.plots.variance import MANY_BARS
+from mercer.plots.charts import MANY_BARS
 from mercer.report.evidence import how_sure
 from mercer.report.markup import Html, figure, grid, paragraph, tag
 from mercer.report.shown import counted, number, power_of_ten, share

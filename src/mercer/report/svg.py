@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -142,33 +143,23 @@ def bars(left: Array, right: Array, top: Array, bottom: float, **attributes: Any
 
 
 # ── points ──────────────────────────────────────────────────────────────────
-# A point is a subpath, so that one path is a whole class. The first shape is a stroke of no length with
-# round ends; the others are filled, all in the same sense, so that overlapping ones leave no hole.
-SHAPES = ("dot", "square", "triangle", "diamond", "plus")
-
-
-def mark(shape: int, r: float) -> str:
-    """The subpath of a point of this shape, from its middle on."""
-    a, b = f"{r:.3g}", f"{2 * r:.3g}"
-    if shape == 0:
-        return "h0"
-    if shape == 1:
-        return f"m-{a}-{a}h{b}v{b}h-{b}z"
-    if shape == 2:
-        up, wide = f"{1.15 * r:.3g}", f"{1.2 * r:.3g}"
-        return f"m0-{up}l{wide} {2 * r:.3g}h-{2.4 * r:.3g}z"
-    if shape == 3:
-        s = f"{1.3 * r:.3g}"
-        return f"m0-{s}l{s} {s}l-{s} {s}l-{s}-{s}z"
-    t, l = f"{0.4 * r:.3g}", f"{0.9 * r:.3g}"
-    w = f"{0.8 * r:.3g}"
-    return f"m-{t}-{float(t) + float(l):.3g}h{w}v{l}h{l}v{w}h-{l}v{l}h-{w}v-{l}h-{l}v-{w}h{l}z"
+# A point is a subpath, here in units of its radius, so that one path is a whole class. The first shape is a
+# stroke of no length with round ends; the others are filled, all in the same sense, so that overlapping ones
+# leave no hole.
+SHAPES = {
+    "dot": "h0",
+    "square": "m-1-1h2v2h-2z",
+    "triangle": "m0-1.15l1.2 2h-2.4z",
+    "diamond": "m0-1.3l1.3 1.3l-1.3 1.3l-1.3-1.3z",
+    "plus": "m-.4-1.3h.8v.9h.9v.8h-.9v.9h-.8v-.9h-.9v-.8h.9z",
+}
 
 
 def points(x: Array, y: Array, shape: int, r: float, **attributes: Any) -> Html:
     """Points in pixels, one path."""
-    end = mark(shape, r)
+    name, outline = list(SHAPES.items())[shape]
+    end = re.sub(r"[\d.]+", lambda length: f"{r * float(length[0]):.3g}", outline)
     d = "".join(f"M{a:.1f} {b:.1f}{end}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
-    width = f"{2 * r:.3g}" if shape == 0 else None
-    kind = f"{attributes.pop('class_', '')} {SHAPES[shape]}".strip()
+    width = f"{2 * r:.3g}" if name == "dot" else None
+    kind = f"{attributes.pop('class_', '')} {name}".strip()
     return tag("path", d=d, class_=kind, stroke_width=width, **attributes)

@@ -171,7 +171,7 @@ def _policy(style: str, script: str) -> str:
 def _title(about: Subject) -> str:
     if about.title:
         return about.title
-    what = f" of {about.called}" if about.called else ""
+    what = f" of {about.data_file}" if about.data_file else ""
     return f"{_method(about)}{what}"
 
 

@@ -18,7 +18,7 @@ SAID = re.compile(r"standardised \d|columns are not scaled|the detector standard
 
 def data(subject: Subject) -> list[Any]:
     """What was read, what was done to it, columns and labels."""
-    what = "" if subject.called is None else f" in {subject.called}"
+    what = "" if subject.data_file is None else f" in {subject.data_file}"
     rows = f"{counted(subject.n, 'row')} of {counted(subject.d, 'column')}{what}. "
     return [
         paragraph(rows, _same(subject)),

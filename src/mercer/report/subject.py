@@ -203,7 +203,7 @@ class Subject:
         return looks(self.labels, self.n)
 
     @property
-    def called(self) -> str | None:
+    def data_file(self) -> str | None:
         """The data file in words."""
         return "standard input" if self.source == "-" else self.source
 
@@ -224,13 +224,14 @@ class Subject:
         """The positions of the rows among all that were given."""
         return np.flatnonzero(self.gaps.judged)
 
+    @cached_property
+    def called(self) -> Any:  # (N,)
+        """What each of the rows that were given is called: its id, or its number from 1 on."""
+        return np.arange(1, len(self.gaps.judged) + 1) if self.ids is None else self.ids
+
     def id_of(self, row: int) -> str:
         """What a row is called."""
-        return self.name_of(int(self.places[row]))
-
-    def name_of(self, place: int) -> str:
-        """What the row at a position among all that were given is called: its id, or its number from 1 on."""
-        return str(place + 1 if self.ids is None else self.ids[place])
+        return str(self.called[self.places[row]])
 
 
 def _why_no_errors(subject: Subject) -> str:

@@ -10,16 +10,14 @@ import numpy as np
 
 from mercer._core.floating import steady
 from mercer.model.checkpoint import VERSION
-from mercer.report.data_summary import data
+from mercer.report.components import levels, spectrum
 from mercer.report.evidence import evidence, how_sure, one_line, reproduce
-from mercer.report.kernel import kernel, kernel_text
-from mercer.report.levels import levels
+from mercer.report.inputs import data, kernel, kernel_text
 from mercer.report.markup import Html, paragraph, static, tag, tiles
 from mercer.report.monitoring import monitoring
 from mercer.report.reconstruction import reconstruction
 from mercer.report.scatter import scores
 from mercer.report.shown import count, counted, power_of_ten, share, small_share
-from mercer.report.spectrum import spectrum
 from mercer.report.subject import subject
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.plots._labels import MOST_CLASSES
+from mercer.report.drawing import SHAPES
 from mercer.report.shown import count, number
-from mercer.report.svg import SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

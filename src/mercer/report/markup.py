@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -83,6 +86,12 @@ def data_block(value: Any, *, id_: str) -> Html:
     return tag("script", Html(text), type="application/json", id=id_)
 
 
+def packed(values: Any, dtype: str) -> str:
+    """Numbers as base64 of little-endian bytes, for the script."""
+    array = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
+    return base64.b64encode(array.tobytes()).decode("ascii")
+
+
 def worded(text: Any) -> Html:
     """A sentence of ours in which `names` stand in backquotes: they become code.
 
@@ -134,14 +143,9 @@ def figure(
     picture: Any, caption: Any, *, id_: str, numbers: Html | None = None, class_: str | None = None
 ) -> Html:
     """A picture, what it shows in words, and its numbers for who wants them."""
-    words = tag("figcaption", caption, id=words_of(id_))
+    words = tag("figcaption", caption, id=f"{id_}-words")
     table = None if numbers is None else folded("The numbers of this picture", numbers)
     return tag("figure", tag("div", picture, class_="picture"), words, table, id=id_, class_=class_)
-
-
-def words_of(id_: str) -> str:
-    """The id of the words of a figure, for the picture to point at."""
-    return f"{id_}-words"
 
 
 def tiles(facts: Iterable[tuple[str, str, str]]) -> Html:

@@ -11,17 +11,17 @@ from mercer.data.rows import take_rows
 from mercer.monitoring.alarms import FIRST_ALARMS, MOST_RUNS
 from mercer.monitoring.report import Monitoring
 from mercer.plots.charts import WIDE_RANGE
+from mercer.report.drawing import Frame, line, points, strokes
 from mercer.report.markup import Html, figure, grid, joined, paragraph, tag
 from mercer.report.shown import count, counted, number, share, short
-from mercer.report.svg import Frame, line, points, strokes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array, Flags, Indices
     from mercer.estimators import KernelPCADetector
+    from mercer.report.drawing import Scale
     from mercer.report.subject import Subject
-    from mercer.report.svg import Scale
 
 ID = "charts-figure"
 STATISTICS = {

@@ -9,10 +9,9 @@ import numpy as np
 
 from mercer._core.errors import MercerError
 from mercer.data.rows import row_blocks, take_rows
+from mercer.report.drawing import Frame, address, bars, greys, line
 from mercer.report.markup import Html, figure, grid, joined, paragraph, tag
-from mercer.report.png import address, greys
 from mercer.report.shown import count, counted, few, number, share, short
-from mercer.report.svg import Frame, bars, line
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices

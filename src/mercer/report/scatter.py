@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.report.drawing import Frame, points
 from mercer.report.looks import shape
-from mercer.report.markup import Html, data_block, figure, grid, joined, paragraph, tag
-from mercer.report.png import packed
+from mercer.report.markup import Html, data_block, figure, grid, joined, packed, paragraph, tag
 from mercer.report.shown import count, counted, number, span
-from mercer.report.svg import Frame, points
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,19 +1,24 @@
-"""Charts as SVG: a frame with two scales, lines, bars and points. Colours are the style sheet's."""
+"""Pictures in the page: charts as SVG, whose colours are the style sheet's, and pixels as PNG."""
 
 from __future__ import annotations
 
+import base64
 import math
 import re
+import struct
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.report.markup import Html, joined, tag, words_of
+from mercer.report.markup import Html, joined, tag
 from mercer.report.shown import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from mercer._core.types import Array
 
@@ -107,7 +112,7 @@ class Frame:
 
     def drawing(self, *parts: Any, label: str, id_: str, **more: Any) -> Html:
         """The picture of a figure, whose words are for those who don't see it."""
-        box, words = f"0 0 {self.width} {self.height}", {"aria_describedby": words_of(id_)}
+        box, words = f"0 0 {self.width} {self.height}", {"aria_describedby": f"{id_}-words"}
         return tag("svg", *parts, viewBox=box, role="img", aria_label=label, **words, **more)
 
 
@@ -163,3 +168,34 @@ def points(x: Array, y: Array, shape: int, r: float, **attributes: Any) -> Html:
     width = f"{2 * r:.3g}" if name == "dot" else None
     kind = f"{attributes.pop('class_', '')} {name}".strip()
     return tag("path", d=d, class_=kind, stroke_width=width, **attributes)
+
+
+# ── pixels ──────────────────────────────────────────────────────────────────
+GREY, RGBA = 0, 6  # colour types of the standard (ISO/IEC 15948)
+
+
+def encoded(pixels: NDArray[np.uint8]) -> bytes:  # (h, w) or (h, w, 4)
+    """A PNG file of grey or of red, green, blue and opacity."""
+    height, width = pixels.shape[:2]
+    kind = GREY if pixels.ndim == 2 else RGBA
+    # Each line begins with the number of its filter: 0, none.
+    lines = np.zeros((height, 1 + pixels[0].size), dtype=np.uint8)
+    lines[:, 1:] = pixels.reshape(height, -1)
+    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, body) for name, body in parts)
+
+
+def _chunk(name: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+def address(pixels: NDArray[np.uint8]) -> str:
+    """The picture as a data: address."""
+    return "data:image/png;base64," + base64.b64encode(encoded(pixels)).decode("ascii")
+
+
+def greys(image: Array, low: float, high: float) -> NDArray[np.uint8]:
+    """Numbers as greys, `low` black and `high` white."""
+    width = high - low if high > low else 1.0
+    return np.clip(np.rint(255 * (image - low) / width), 0, 255).astype(np.uint8)

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.floating import steady
+from mercer._core.params import Whole, require
 from mercer.plots import _axes, _checks, _labels, scatter
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def arrows(
     tips = _mean_slopes(slopes, k)[:, pair]  # (d, 2)
     called = [f"x{l}" for l in range(len(tips))] if names is None else [str(n) for n in names]
     _checks.count("names", called, len(tips), "variables")
-    chosen = _longest(tips, _checks.whole("top", top, least=1))
+    chosen = _longest(tips, require("top", top, Whole(1)))
     read = _labels.read(labels, len(points))
     ax = _axes.one(ax, width=6.0 + 0.7 * _labels.outside(read), height=4.6)
     scatter.scores(

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.floating import steady
-from mercer._core.params import Number, require
+from mercer._core.params import Number, Whole, require
 from mercer.plots import _axes, _checks
 from mercer.plots._labels import PALETTE
 
@@ -285,7 +285,7 @@ def contribution_bars(
     mean = (rows / len(rows)).sum(axis=0)  # (d,)
     named = [f"x{j}" for j in range(len(mean))] if names is None else [str(name) for name in names]
     _checks.count("names", named, len(mean), "variables")
-    most = np.argsort(-np.abs(mean), kind="stable")[: _checks.whole("top", top, least=1)]
+    most = np.argsort(-np.abs(mean), kind="stable")[: require("top", top, Whole(1))]
     order = most[np.argsort(-mean[most], kind="stable")]
     ax = _axes.one(ax, width=5.2, height=1.0 + 0.28 * len(order))
     _axes.tidy(ax)

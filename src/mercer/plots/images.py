@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.floating import steady
+from mercer._core.params import Whole, require
 from mercer.plots import _axes, _checks
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def faces(
     """
     images = _checks.finite("images", images, ndim=2, shape="(n, h * w)")
     height, width = _shape(shape, images.shape[1], "images")
-    n_columns = min(_checks.whole("n_columns", n_columns, least=1), len(images))
+    n_columns = min(require("n_columns", n_columns, Whole(1)), len(images))
     if titles is not None:
         _checks.count("titles", titles, len(images), "images")
     rows = -(-len(images) // n_columns)
@@ -187,7 +188,7 @@ def _per_cent(error: float) -> str:
 
 def _shape(shape: Any, p: int, name: str) -> tuple[int, int]:
     try:
-        height, width = (_checks.whole("shape", side, least=1) for side in shape)
+        height, width = (int(require("shape", side, Whole(1))) for side in shape)
     except (TypeError, ValueError) as cause:
         msg = f"`shape` must be (height, width) in pixels, but {shape!r} came. Pass two integers."
         raise InputError(msg) from cause

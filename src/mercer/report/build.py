@@ -6,18 +6,16 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from mercer._core.floating import steady
 from mercer.model.checkpoint import VERSION
 from mercer.report.components import levels, spectrum
-from mercer.report.evidence import evidence, how_sure, one_line, reproduce
+from mercer.report.evidence import evidence, how_sure, in_short, reproduce
 from mercer.report.inputs import data, kernel, kernel_text
 from mercer.report.markup import Html, paragraph, static, tag, tiles
 from mercer.report.monitoring import monitoring
 from mercer.report.reconstruction import reconstruction
 from mercer.report.scatter import scores
-from mercer.report.shown import count, counted, power_of_ten, share, small_share
+from mercer.report.shown import count, counted, share
 from mercer.report.subject import subject
 
 if TYPE_CHECKING:
@@ -181,37 +179,21 @@ def _method(about: Subject) -> str:
 
 def _lede(about: Subject) -> list[Any]:
     """The page in one paragraph and a few numbers."""
-    fit = about.fit
-    kept = None if fit is None else share(float(fit.explained.sum()))
+    numbers = {"rows": about.n, "columns": about.d, "components": about.k}
+    facts = [(what, count(n), "") for what, n in numbers.items()]
     with_what = "" if _method(about) == "PCA" else f" with the kernel {kernel_text(about)}"
     text = f"{_method(about)}{with_what} found {counted(about.k, 'component')}"
-    hold = "holds" if about.k == 1 else "hold"
-    text += "." if fit is None else f" that {hold} {how_sure(fit)}{kept} of the variance."
+    fit, proof = about.fit, "This kind of model carries no evidence of its own."
+    if fit is not None:
+        kept, sure = share(float(fit.explained.sum())), how_sure(fit)
+        text += f" that {'holds' if about.k == 1 else 'hold'} {sure}{kept} of the variance"
+        proof, fact = in_short(about, fit)
+        facts += [("variance kept", kept, sure.strip() or "of the true whole"), fact]
+    text += "."
     if about.told("about", "selection", dict) is not None:
         text += " The kernel was chosen by comparison on rows held out."
-    text += f" {one_line(about)}"
-    warned = [] if fit is None else fit.warnings()
+    text += f" {proof}"
+    warned = 0 if fit is None else len(fit.warnings())
     if warned:
-        text += f" The fit gave {counted(len(warned), 'warning')}: see below."
-    return [paragraph(text, class_="lede"), tiles(_facts(about, kept))]
-
-
-def _facts(about: Subject, kept: str | None) -> list[tuple[str, str, str]]:
-    facts = [
-        ("rows", count(about.n), ""),
-        ("columns", count(about.d), ""),
-        ("components", count(about.k), ""),
-    ]
-    fit = about.fit
-    if fit is None or kept is None:
-        return facts
-    facts.append(("variance kept", kept, how_sure(fit).strip() or "of the true whole"))
-    certificate = fit.certificate
-    if certificate is None:
-        worst = float(np.max(fit.residuals))
-        facts.append(("largest residual", power_of_ten(worst), "of the largest eigenvalue"))
-    elif certificate.kind == "estimate":
-        facts.append(("estimated error", power_of_ten(certificate.left_out), "of each eigenvalue"))
-    else:
-        facts.append(("left out", small_share(fit.trace_error), "of the trace"))
-    return facts
+        text += f" The fit gave {counted(warned, 'warning')}: see below."
+    return [paragraph(text, class_="lede"), tiles(facts)]

@@ -123,9 +123,8 @@ def _table(subject: Subject, shares: Array, running: Array) -> Html:
     fit = subject.fit
     if fit is not None:
         head += ["true value at least", "at most", "residual"]
-        for i, row in enumerate(rows):
-            low, high = fit.bounds[i]
-            row += [number(low, 6), number(high, 6), power_of_ten(float(fit.residuals[i]))]
+        for row, (low, high), residual in zip(rows, fit.bounds, fit.residuals, strict=False):
+            row += [number(low, 6), number(high, 6), power_of_ten(float(residual))]
     caption = "Eigenvalues"
     if len(values) > MOST_LISTED:
         caption += f": the first {MOST_LISTED} of {len(values)}"

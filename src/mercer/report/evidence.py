@@ -43,29 +43,30 @@ def evidence(subject: Subject) -> list[Any]:
     return [*first, paragraph(_limits(subject)), printed]
 
 
-def one_line(subject: Subject) -> str:
-    """The evidence in one sentence, for the summary."""
-    fit = subject.fit
-    if fit is None:
-        return "This kind of model carries no evidence of its own."
-    if fit.certificate is not None:
-        if fit.certificate.kind == "estimate":
-            return (
-                "The eigenvalues are approximate: an estimate, not a bound, puts them within "
-                f"{number(fit.certificate.left_out, 3)} of the true ones."
-            )
-        return (
-            f"The fit is an approximation that left out {small_share(fit.trace_error)} of the trace of the "
-            "kernel matrix, which bounds every eigenvalue."
+def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
+    """The evidence in one sentence and as a key figure, for the summary."""
+    certificate = fit.certificate
+    if certificate is None:
+        worst = power_of_ten(float(np.max(fit.residuals)))
+        matrix = "matrix" if subject.kernel is None else "kernel matrix"
+        how = f"a product with the {matrix} at the end of the fit proves it"
+        if fit.pairs.unseen is not None:
+            how = f"rows of the {matrix}, drawn at random at the end of the fit, confirm it"
+        text = f"Each eigenvalue is within {worst} of a true one, in units of the largest: {how}."
+        return text, ("largest residual", worst, "of the largest eigenvalue")
+    if certificate.kind == "estimate":
+        text = (
+            "The eigenvalues are approximate: an estimate, not a bound, puts them within "
+            f"{number(certificate.left_out, 3)} of the true ones."
         )
-    worst = float(np.max(fit.residuals))
-    matrix = "matrix" if subject.kernel is None else "kernel matrix"
-    within = (
-        f"Each eigenvalue is within {power_of_ten(worst)} of a true one, in units of the largest"
+        error = power_of_ten(certificate.left_out)
+        return text, ("estimated error", error, "of each eigenvalue")
+    left_out = small_share(fit.trace_error)
+    text = (
+        f"The fit is an approximation that left out {left_out} of the trace of the kernel matrix, which "
+        "bounds every eigenvalue."
     )
-    if fit.pairs.unseen is None:
-        return f"{within}: a product with the {matrix} at the end of the fit proves it."
-    return f"{within}: rows of the {matrix}, drawn at random at the end of the fit, confirm it."
+    return text, ("left out", left_out, "of the trace")
 
 
 def how_sure(fit: Fit) -> str:

@@ -64,7 +64,9 @@ def scores(subject: Subject) -> list[Any]:
         ]
     found = _all_cells(drawn) if drawn.many else {}
     inside = _cells_drawn(found[0, 1], drawn.looks) if found else _points_drawn(drawn)
-    plot = tag("div", _picture(inside, drawn), _tip(), class_="plot")
+    # Where the script writes what is under the pointer; whoever can't see it hears it.
+    tip = tag("div", class_="tip", id="scores-tip", role="status", aria_live="polite", hidden=True)
+    plot = tag("div", _picture(inside, drawn), tip, class_="plot")
     return [
         paragraph(_meaning(subject, drawn)),
         figure(
@@ -162,11 +164,6 @@ def _choice(names: list[str]) -> Html:
 
     inside = [chooser("x", "across", 0), chooser("y", "up", 1)]
     return tag("div", *inside, class_="controls", hidden=True)
-
-
-def _tip() -> Html:
-    """Where the script writes what is under the pointer; whoever can't see it hears it."""
-    return tag("div", class_="tip", id="scores-tip", role="status", aria_live="polite", hidden=True)
 
 
 def _legend(looks: Looks) -> Html | None:

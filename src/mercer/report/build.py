@@ -165,10 +165,8 @@ def _policy(style: str, script: str) -> str:
 
 
 def _title(about: Subject) -> str:
-    if about.title:
-        return about.title
     what = f" of {about.data_file}" if about.data_file else ""
-    return f"{_method(about)}{what}"
+    return about.title or f"{_method(about)}{what}"
 
 
 def _method(about: Subject) -> str:

@@ -11,7 +11,6 @@ from mercer.plots.charts import MANY_BARS
 from mercer.plots.contours import on_grid, reach
 from mercer.report.drawing import Frame, address, bars, line, points
 from mercer.report.evidence import how_sure
-from mercer.report.looks import shape
 from mercer.report.markup import Html, figure, grid, joined, paragraph, tag
 from mercer.report.shown import count, counted, number, power_of_ten, share, span
 
@@ -227,7 +226,7 @@ def _dots(raw: Array, looks: Looks, x: Scale, y: Scale) -> Html:
     for code, mine in looks.each():
         if mine.any():
             kind = f"on-levels {looks.colour(code) if looks.names else 'ink'}"
-            parts.append(points(x(raw[mine, 0]), y(raw[mine, 1]), shape(code), 1.6, class_=kind))
+            parts.append(points(x(raw[mine, 0]), y(raw[mine, 1]), code, 1.6, class_=kind))
     return tag("g", *parts)
 
 

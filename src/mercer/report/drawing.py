@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.report.markup import Html, joined, tag
+from mercer.report.markup import Html, tag
 from mercer.report.shown import number
 
 if TYPE_CHECKING:
@@ -100,14 +100,21 @@ class Frame:
         """Grid lines, tick labels and the names of the axes."""
         across = [(t, number(t)) for t in x.ticks(7)] if x_ticks is None else x_ticks
         up = [(t, number(t)) for t in y.ticks()] if y_ticks is None else y_ticks
-        parts = [_tick_across(float(x(t)), text, self) for t, text in across]
-        parts += [_tick_up(float(y(t)), text, self) for t, text in up]
-        middle = 0.5 * (self.left + self.width - self.right)
-        parts.append(
-            tag("text", x_label, x=middle, y=self.height - 8, class_="axis", text_anchor="middle")
-        )
-        turned = f"translate(14 {0.5 * (self.top + self.height - self.bottom):g}) rotate(-90)"
-        parts.append(tag("text", y_label, transform=turned, class_="axis", text_anchor="middle"))
+        right, bottom, parts = self.width - self.right, self.height - self.bottom, []
+        for t, text in across:
+            at = f"{float(x(t)):.1f}"
+            parts.append(tag("path", d=f"M{at} {self.top}V{bottom}", class_="rule"))
+            parts.append(tag("text", text, x=at, y=bottom + 17, text_anchor="middle"))
+        for t, text in up:
+            height = float(y(t))
+            parts.append(tag("path", d=f"M{self.left} {height:.1f}H{right}", class_="rule"))
+            parts.append(
+                tag("text", text, x=self.left - 7, y=f"{height + 4:.1f}", text_anchor="end")
+            )
+        name = {"class_": "axis", "text_anchor": "middle"}
+        parts.append(tag("text", x_label, x=0.5 * (self.left + right), y=self.height - 8, **name))
+        turned = f"translate(14 {0.5 * (self.top + bottom):g}) rotate(-90)"
+        parts.append(tag("text", y_label, transform=turned, **name))
         return tag("g", *parts, class_="axes")
 
     def drawing(self, *parts: Any, label: str, id_: str, **more: Any) -> Html:
@@ -116,35 +123,27 @@ class Frame:
         return tag("svg", *parts, viewBox=box, role="img", aria_label=label, **words, **more)
 
 
-def _tick_across(x: float, text: str, frame: Frame) -> Html:
-    bottom = frame.height - frame.bottom
-    line = tag("path", d=f"M{x:.1f} {frame.top}V{bottom}", class_="rule")
-    return joined([line, tag("text", text, x=f"{x:.1f}", y=bottom + 17, text_anchor="middle")])
-
-
-def _tick_up(y: float, text: str, frame: Frame) -> Html:
-    right = frame.width - frame.right
-    line = tag("path", d=f"M{frame.left} {y:.1f}H{right}", class_="rule")
-    return joined([line, tag("text", text, x=frame.left - 7, y=f"{y + 4:.1f}", text_anchor="end")])
-
-
 def line(x: Array, y: Array, **attributes: Any) -> Html:
     """A line through points in pixels."""
     points = "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
     return tag("path", d=f"M{points}", **attributes)
 
 
+def _pieces(each: str, *columns: Array, **attributes: Any) -> Html:
+    """One path of many pieces, each a format of its numbers."""
+    lots = zip(*(column.tolist() for column in columns), strict=True)
+    return tag("path", d="".join(each.format(*lot) for lot in lots), **attributes)
+
+
 def strokes(x: Array, low: Array, high: Array, **attributes: Any) -> Html:
     """Upright strokes, one for each place, between two heights in pixels."""
-    lots = zip(x.tolist(), low.tolist(), high.tolist(), strict=True)
-    return tag("path", d="".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in lots), **attributes)
+    return _pieces("M{:.1f} {:.1f}V{:.1f}", x, low, high, **attributes)
 
 
 def bars(left: Array, right: Array, top: Array, bottom: float, **attributes: Any) -> Html:
     """Bars that stand on a line, as one path."""
-    lots = zip(left.tolist(), right.tolist(), top.tolist(), strict=True)
-    d = "".join(f"M{a:.2f} {bottom:.1f}V{t:.1f}H{b:.2f}V{bottom:.1f}z" for a, b, t in lots)
-    return tag("path", d=d, **attributes)
+    each = f"M{{:.2f}} {bottom:.1f}V{{:.1f}}H{{:.2f}}V{bottom:.1f}z"
+    return _pieces(each, left, top, right, **attributes)
 
 
 # ── points ──────────────────────────────────────────────────────────────────
@@ -160,14 +159,12 @@ SHAPES = {
 }
 
 
-def points(x: Array, y: Array, shape: int, r: float, **attributes: Any) -> Html:
-    """Points in pixels, one path."""
-    name, outline = list(SHAPES.items())[shape]
-    end = re.sub(r"[\d.]+", lambda length: f"{r * float(length[0]):.3g}", outline)
-    d = "".join(f"M{a:.1f} {b:.1f}{end}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
-    width = f"{2 * r:.3g}" if name == "dot" else None
-    kind = f"{attributes.pop('class_', '')} {name}".strip()
-    return tag("path", d=d, class_=kind, stroke_width=width, **attributes)
+def points(x: Array, y: Array, code: int, r: float, *, class_: str, **attributes: Any) -> Html:
+    """Points in pixels, one path; classes have different shapes, for colour alone is lost on some eyes."""
+    name, outline = list(SHAPES.items())[code % len(SHAPES)]
+    outline = re.sub(r"[\d.]+", lambda length: f"{r * float(length[0]):.3g}", outline)
+    attributes = {"stroke_width": f"{2 * r:.3g}" if name == "dot" else None, **attributes}
+    return _pieces(f"M{{:.1f}} {{:.1f}}{outline}", x, y, class_=f"{class_} {name}", **attributes)
 
 
 # ── pixels ──────────────────────────────────────────────────────────────────

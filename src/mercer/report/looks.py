@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.plots._labels import MOST_CLASSES
-from mercer.report.drawing import SHAPES
 from mercer.report.shown import count, number
 
 if TYPE_CHECKING:
@@ -52,11 +51,6 @@ class Looks:
         if self.ordered and code < BANDS:
             return f"b{code}"
         return f"c{code % COLOURS}"
-
-
-def shape(code: int) -> int:
-    """Number of the shape of a class: colour alone is lost on paper and on some eyes."""
-    return code % len(SHAPES)
 
 
 def looks(labels: Any, n: int) -> Looks:

@@ -39,8 +39,14 @@ def reconstruction(subject: Subject) -> list[Any]:
 # ── in feature space ────────────────────────────────────────────────────────
 def _missed(subject: Subject) -> Html:
     measured = subject.measured
+    if subject.is_precomputed:
+        return paragraph(
+            "The kernel is a matrix from a file. What the components miss of a row needs its k(x, x), which "
+            "kernel values against the training points don't have."
+        )
     if measured.errors is None:
-        return paragraph(measured.why_no_errors)
+        kind = type(subject.projector).__name__
+        return paragraph(f"{kind} does not measure what its components miss.")
     errors = np.maximum(measured.errors, 0.0)
     whole = errors + measured.lengths
     known = np.isfinite(whole)
@@ -193,12 +199,14 @@ def _faces(subject: Subject, shape: tuple[int, int]) -> list[Html | None]:
     for j, image in enumerate(change):
         reach = float(np.abs(image).max()) or 1.0
         pictures.append((f"component {j + 1}", image, -reach, reach))
-    height, width = shape
+    (height, width), f = shape, _factor(shape)
     words = (
         f"The mean of {count(subject.n)} pictures of {height} × {width}, and what goes with a larger score "
         "in each pixel: bright where it grows, dark where it falls, grey where nothing changes. For linear "
-        f"PCA these are the axes, called eigenfaces.{_smaller(shape)}"
+        "PCA these are the axes, called eigenfaces."
     )
+    if f > 1:
+        words += f" They are shown smaller: each pixel is the mean of {f} × {f}."
     made = figure(_sheet(pictures, shape), words, id_="faces-figure")
     return [made, _pairs(subject, shape) if subject.has_way_back else None]
 
@@ -247,7 +255,8 @@ def _sheet(pictures: list[tuple[str, Array, float, float]], shape: tuple[int, in
     return tag("div", *cells, class_="sheet")
 
 
-def _factor(shape: tuple[int, int]) -> int:
+def _factor(shape: tuple[int, ...]) -> int:
+    """How many pixels along either side become one, where there are too many."""
     factor = 1
     while (shape[0] // factor) * (shape[1] // factor) > MOST_PIXELS:
         factor += 1
@@ -255,13 +264,8 @@ def _factor(shape: tuple[int, int]) -> int:
 
 
 def _reduced(image: Array) -> Array:
-    """Means of squares of pixels, where there are too many."""
-    f = _factor((image.shape[0], image.shape[1]))
+    """Means of squares of pixels."""
+    f = _factor(image.shape)
     height, width = image.shape[0] // f, image.shape[1] // f
     cut = image[: height * f, : width * f]
     return np.asarray(cut.reshape(height, f, width, f).mean(axis=(1, 3)))
-
-
-def _smaller(shape: tuple[int, int]) -> str:
-    f = _factor(shape)
-    return "" if f == 1 else f" They are shown smaller: each pixel is the mean of {f} × {f}."

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.report.drawing import Frame, points
-from mercer.report.looks import shape
 from mercer.report.markup import Html, data_block, figure, grid, joined, packed, paragraph, tag
 from mercer.report.shown import count, counted, number, span
 
@@ -57,18 +56,20 @@ def scores(subject: Subject) -> list[Any]:
     """The picture, its legend, the choice of components, and the data of all this for the script."""
     drawn = _drawn(subject)
     if len(drawn.rows) == 0:
-        return [
-            paragraph(
-                "All rows lie so far out that their scores can't be computed: there is nothing to draw."
-            )
-        ]
+        text = (
+            "All rows lie so far out that their scores can't be computed: there is nothing to draw."
+        )
+        return [paragraph(text)]
     found = _all_cells(drawn) if drawn.many else {}
     inside = _cells_drawn(found[0, 1], drawn.looks) if found else _points_drawn(drawn)
     # Where the script writes what is under the pointer; whoever can't see it hears it.
     tip = tag("div", class_="tip", id="scores-tip", role="status", aria_live="polite", hidden=True)
     plot = tag("div", _picture(inside, drawn), tip, class_="plot")
+    text = "The scores of a row are its coordinates along the components."
+    if len(drawn.names) < subject.k:
+        text += f" The first {len(drawn.names)} of {subject.k} components can be chosen here."
     return [
-        paragraph(_meaning(subject, drawn)),
+        paragraph(text),
         figure(
             joined([_choice(drawn.names), plot, _legend(subject.looks)]),
             _caption(drawn),
@@ -94,14 +95,6 @@ def _drawn(subject: Subject) -> Drawn:
     rows = np.flatnonzero(np.isfinite(columns).all(axis=1))
     far = len(columns) - len(rows)
     return Drawn(names, columns[rows], looks.taken(rows) if far else looks, rows, far)
-
-
-def _meaning(subject: Subject, drawn: Drawn) -> str:
-    shown, k = len(drawn.names), subject.k
-    text = "The scores of a row are its coordinates along the components."
-    if shown < k:
-        text += f" The first {shown} of {k} components can be chosen here."
-    return text
 
 
 def _caption(drawn: Drawn) -> str:
@@ -140,7 +133,7 @@ def _radius(n: int) -> float:
 
 
 def _mark(x: Array, y: Array, r: float, code: int, looks: Looks, **more: Any) -> Html:
-    return points(x, y, shape(code), r, class_=f"mark {looks.colour(code)}", **more)
+    return points(x, y, code, r, class_=f"mark {looks.colour(code)}", **more)
 
 
 def _points_drawn(drawn: Drawn) -> Html:

@@ -41,7 +41,6 @@ class Measured:
     scores: Array  # (n, c): of the first c components
     errors: Array | None  # (n,): squared distance from the components, in feature space
     lengths: Array  # (n,): squared length of all scores of a row
-    why_no_errors: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +176,8 @@ class Subject:
         """What is in the columns, the first scores, and what the components miss."""
         n, d, c = self.n, self.d, min(self.k, MOST_AXES)
         scores, lengths = np.empty((n, c)), np.empty(n)
-        why = _why_no_errors(self)
-        errors = None if why else np.empty(n)
+        measures = hasattr(self.projector, "reconstruction_error") and not self.is_precomputed
+        errors = np.empty(n) if measures else None
         seen: ColumnMoments | None = None
         low, high = np.full(d, np.inf), np.full(d, -np.inf)
         # A row so far out that its numbers overflow has infinite ones, and is told of where they are shown.
@@ -194,7 +193,7 @@ class Subject:
                     errors[i] = self.projector.reconstruction_error(self.inner(block))
         assert seen is not None  # there are rows
         columns = np.stack([low, seen.mean, seen.spread(), high])
-        return Measured(columns, scores, errors, lengths, why)
+        return Measured(columns, scores, errors, lengths)
 
     # ── what things are called ──────────────────────────────────────────────
     @cached_property
@@ -232,17 +231,6 @@ class Subject:
     def id_of(self, row: int) -> str:
         """What a row is called."""
         return str(self.called[self.places[row]])
-
-
-def _why_no_errors(subject: Subject) -> str:
-    if subject.is_precomputed:
-        return (
-            "The kernel is a matrix from a file. What the components miss of a row needs its k(x, x), which "
-            "kernel values against the training points don't have."
-        )
-    if not hasattr(subject.projector, "reconstruction_error"):
-        return f"{type(subject.projector).__name__} does not measure what its components miss."
-    return ""
 
 
 def subject(

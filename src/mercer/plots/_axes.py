@@ -67,13 +67,6 @@ def tidy(ax: Axes) -> None:
     ax.tick_params(labelsize=9)
 
 
-def bare(ax: Axes) -> None:
-    """An image has no scale: no ticks, no frame. Labels stay, which ``axis("off")`` would hide."""
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.spines[:].set_visible(False)
-
-
 def note(ax: Axes, text: str) -> None:
     """A small remark along the right edge: out of the way of the data and of any title."""
     ax.annotate(

@@ -94,8 +94,17 @@ def key(ax: Axes, labels: Labels | None, shaded: PathCollection | None) -> None:
     """Explain the colours: a legend for classes, a bar for a measurement, a note for too many."""
     if labels is None:
         return
-    if labels.listed:
-        legend(ax, labels)
+    if (
+        labels.listed
+    ):  # what covers no data: a free corner when it is short, else the right of the Axes
+        style: dict[str, Any] = {"fontsize": 9, "handletextpad": 0.3, "borderpad": 0.4}
+        columns = outside(labels)
+        if columns == 0:
+            style |= {"loc": "best", "framealpha": 0.9, "edgecolor": "none"}
+        else:
+            style |= {"ncols": columns, "columnspacing": 0.8, "frameon": False}
+            style |= {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        _full_size(ax.legend(**style))
     elif labels.names:
         _axes.note(ax, remark(labels))
     elif shaded is not None:
@@ -114,18 +123,6 @@ def outside(labels: Labels | None) -> int:
     if len(labels.names) <= FEW_CLASSES and len(labels.values) <= MANY_POINTS:
         return 0
     return 1 if len(labels.names) <= 12 else 2
-
-
-def legend(ax: Axes, labels: Labels) -> None:
-    """A legend that covers no data: in a free corner when short, else to the right of the Axes."""
-    style: dict[str, Any] = {"fontsize": 9, "handletextpad": 0.3, "borderpad": 0.4}
-    columns = outside(labels)
-    if columns == 0:
-        made = ax.legend(loc="best", framealpha=0.9, edgecolor="none", **style)
-    else:
-        style |= {"ncols": columns, "columnspacing": 0.8, "frameon": False}
-        made = ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), **style)
-    _full_size(made)
 
 
 def common_key(axes: AxesArray, labels: Labels | None, shaded: PathCollection | None) -> None:

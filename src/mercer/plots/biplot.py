@@ -144,6 +144,8 @@ def _scale(points: Array, tips: Array) -> float:
 
 
 def _draw(ax: Axes, centre: Array, tips: Array, names: list[str]) -> None:
+    from matplotlib.patheffects import withStroke
+
     if len(tips) == 0:
         _axes.note(ax, "no variable moves these scores one way")
         return
@@ -159,16 +161,13 @@ def _draw(ax: Axes, centre: Array, tips: Array, names: list[str]) -> None:
     for side in (True, False):
         own = np.flatnonzero(right == side)
         heights = _spread(ends[own, 1], LINE * (top - bottom))
+        style = {"ha": "left" if side else "right", "va": "center", "fontsize": 9}
         for l, height in zip(own, heights, strict=True):
-            _name(ax, ends[l], (ends[l, 0] + (outward if side else -outward), height), names[l])
-
-
-def _name(ax: Axes, tip: Array, place: tuple[float, float], name: str) -> None:
-    from matplotlib.patheffects import withStroke
-
-    side = "left" if place[0] >= tip[0] else "right"
-    text = ax.text(*place, name, ha=side, va="center", fontsize=9, color="black", zorder=5)
-    text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])  # over points too
+            x = ends[l, 0] + (outward if side else -outward)
+            text = ax.text(x, height, names[l], color="black", zorder=5, **style)
+            text.set_path_effects(
+                [withStroke(linewidth=2.5, foreground="white")]
+            )  # over points too
 
 
 def _spread(heights: Array, gap: float) -> Array:

@@ -57,7 +57,11 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
     position = np.arange(1, len(share) + 1)
     ax = _axes.one(ax, width=5.2, height=3.8)
     _axes.tidy(ax)
-    _each(ax, position, share)
+    style: dict[str, Any] = {"color": PALETTE[5], "label": "each component"}
+    if len(share) <= MANY_BARS:
+        ax.bar(position, share, width=0.8, **style)
+    else:  # one outline: ten thousand bars take seconds to draw
+        ax.stairs(share, np.arange(len(share) + 1) + 0.5, fill=True, **style)
     ax.plot(
         position,
         running,
@@ -75,14 +79,6 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
     ax.locator_params(axis="x", integer=True)
     ax.legend(loc="best", fontsize=9, framealpha=0.9, edgecolor="none")
     return ax
-
-
-def _each(ax: Axes, position: Any, share: Array) -> None:
-    style: dict[str, Any] = {"color": PALETTE[5], "label": "each component"}
-    if len(share) <= MANY_BARS:
-        ax.bar(position, share, width=0.8, **style)
-    else:  # one outline: ten thousand bars take seconds to draw
-        ax.stairs(share, np.arange(len(share) + 1) + 0.5, fill=True, **style)
 
 
 def _mark(ax: Axes, running: Array) -> None:

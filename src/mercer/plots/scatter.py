@@ -185,7 +185,12 @@ def panels(
     draw(axes[1, 0], kernel[:, :2], read, names)
     _labels.draw(axes[1, 1], X, None, color=_axes.FAINT, alpha=0.5, gid="original")
     _inputs(axes[1, 1], back, read)
-    _same_scale((axes[0, 0], axes[1, 1]), np.vstack([X, back]))
+    # Distances are what a reader compares in input space: one unit is as long in x as in y, and as
+    # long in the one panel as in the other.
+    for ax in (axes[0, 0], axes[1, 1]):
+        ax.update_datalim(np.vstack([X, back]))
+        ax.autoscale_view()
+        ax.set_aspect("equal", adjustable="datalim")
     if linear.shape[1] > 1:
         axes[0, 1].set_aspect("equal", adjustable="datalim")  # PCA turns the data, it bends nothing
     for ax, title in zip(axes.flat, titles, strict=True):
@@ -198,12 +203,3 @@ def _inputs(ax: Axes, points: Array, labels: _labels.Labels | None) -> PathColle
     _axes.tidy(ax)
     ax.set(xlabel="feature 1", ylabel="feature 2")
     return _labels.draw(ax, points, labels)
-
-
-def _same_scale(axes: Sequence[Axes], points: Array) -> None:
-    # Distances are what a reader compares in input space: one unit is as long in x as in y, and as
-    # long in the one panel as in the other.
-    for ax in axes:
-        ax.update_datalim(points)
-        ax.autoscale_view()
-        ax.set_aspect("equal", adjustable="datalim")

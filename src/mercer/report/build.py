@@ -126,7 +126,9 @@ def build(
 
 
 def _page(about: Subject, date: str | None) -> str:
-    title, style, script = _title(about), static("report.css"), static("report.js")
+    what = f" of {about.data_file}" if about.data_file else ""
+    title = about.title or f"{_method(about)}{what}"
+    style, script = static("report.css"), static("report.js")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -162,11 +164,6 @@ def _policy(style: str, script: str) -> str:
         f"default-src 'none'; style-src {style_hash}; script-src {script_hash}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def _title(about: Subject) -> str:
-    what = f" of {about.data_file}" if about.data_file else ""
-    return about.title or f"{_method(about)}{what}"
 
 
 def _method(about: Subject) -> str:

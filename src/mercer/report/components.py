@@ -40,22 +40,19 @@ def spectrum(subject: Subject) -> list[Any]:
     total = float(values.sum()) if fit is None else float(fit.total)
     shares = np.maximum(values, 0.0) / total if total > 0 else np.zeros_like(values)
     running = np.minimum(np.cumsum(shares), 1.0)
+    space = "of the columns" if subject.kernel is None else "in the feature space of the kernel"
+    whole = "the whole variance, that of the components left out included"
+    if fit is None:
+        whole = "the variance of the kept components: this model does not know the whole"
+    text = (
+        f"Each component is a direction {space}; its eigenvalue is how much the training rows vary along it. "
+        f"Shares are of {whole}."
+    )
     sure = "" if fit is None else how_sure(fit)
     words = _words(shares, running, sure=sure, whole=fit is not None)
     table = _table(subject, shares, running)
     made = figure(_drawn(shares, running), words, id_=SPECTRUM, numbers=table)
-    return [paragraph(_meaning(subject)), made]
-
-
-def _meaning(subject: Subject) -> str:
-    space = "of the columns" if subject.kernel is None else "in the feature space of the kernel"
-    whole = "the whole variance, that of the components left out included"
-    if subject.fit is None:
-        whole = "the variance of the kept components: this model does not know the whole"
-    return (
-        f"Each component is a direction {space}; its eigenvalue is how much the training rows vary along it. "
-        f"Shares are of {whole}."
-    )
+    return [paragraph(text), made]
 
 
 def _words(shares: Array, running: Array, *, sure: str, whole: bool) -> str:
@@ -95,21 +92,17 @@ def _drawn(shares: Array, running: Array) -> Html:
     ]
     if k <= MANY_BARS:
         parts.append(points(x(places), y(running), 0, 3.5, class_="on-curve"))
-    if k <= 12:  # room for a number on each bar
-        floor = float(y(0.0))
-        parts += [_on_top(float(x(i + 1)), float(y(s)), floor, s) for i, s in enumerate(shares)]
+    for place, value in (
+        zip(places, shares, strict=True) if k <= 12 else ()
+    ):  # else there is no room
+        at, top = f"{float(x(place)):.1f}", float(y(value))
+        # Inside a bar that is tall enough, for the line of sums runs above; above a low one.
+        inside = float(y(0.0)) - top >= ROOM_INSIDE
+        top, kind = (top + 16, "value inside") if inside else (top - 5, "value")
+        style = {"text_anchor": "middle", "class_": kind}
+        parts.append(tag("text", share(value), x=at, y=f"{top:.1f}", **style))
     label = "Bars: share of the variance of each component. Line: their sum."
     return frame.drawing(*parts, label=label, id_=SPECTRUM)
-
-
-def _on_top(x: float, y: float, floor: float, value: float) -> Html:
-    # Inside a bar that is tall enough, for the line of sums runs above; above a low one.
-    inside = floor - y >= ROOM_INSIDE
-    place = y + 16 if inside else y - 5
-    kind = "value inside" if inside else "value"
-    return tag(
-        "text", share(value), x=f"{x:.1f}", y=f"{place:.1f}", text_anchor="middle", class_=kind
-    )
 
 
 def _table(subject: Subject, shares: Array, running: Array) -> Html:
@@ -134,7 +127,7 @@ def _table(subject: Subject, shares: Array, running: Array) -> Html:
 def levels(subject: Subject) -> list[Any]:
     """A panel for each of the first components, or why there is none."""
     if subject.is_precomputed or subject.d != 2:
-        return [paragraph(_why_not(subject)), _instead(subject)]
+        return _no_levels(subject)
     raw = subject.raw(subject.rows[0 : subject.n])  # (n, 2)
     frame = Frame(width=340, height=300, left=46, right=10, top=30, bottom=26)
     across, up = (span(column, MARGIN) for column in raw.T)
@@ -151,25 +144,24 @@ def levels(subject: Subject) -> list[Any]:
     return [figure(tag("div", *drawn, class_="panels"), caption, id_=LEVELS)]
 
 
-def _why_not(subject: Subject) -> str:
+def _no_levels(subject: Subject) -> list[Any]:
+    """Why there is no picture, and the command that draws a slice, where there is one."""
     if subject.is_precomputed:
-        return (
+        text = (
             "The kernel is a matrix from a file: there are no columns to draw the components over."
         )
+        return [paragraph(text)]
     if subject.image_shape is not None:
-        return "Rows are pictures: what a component changes in them is drawn below, as a picture."
-    return f"Level sets are drawn over two columns, and this model has {count(subject.d)}."
-
-
-def _instead(subject: Subject) -> Html | None:
-    """The command that draws a slice, where there is one: a detector has a chart in place of levels."""
-    pair = subject.names[:2]
-    has_slices = subject.detector is None and subject.image_shape is None and subject.d > 2
-    if subject.is_precomputed or not has_slices or any("," in name for name in pair):
-        return None
-    command = ["mercer", "plot", "levels", *subject.files, "--variables", ",".join(pair)]
-    text = shlex.join([*command, "-o", "levels.png"])
-    return tag("p", "A slice through them: ", tag("code", text))
+        text = "Rows are pictures: what a component changes in them is drawn below, as a picture."
+        return [paragraph(text)]
+    text = f"Level sets are drawn over two columns, and this model has {count(subject.d)}."
+    pair, parts = subject.names[:2], [paragraph(text)]
+    # A detector has a chart in place of levels.
+    if subject.detector is None and subject.d > 2 and not any("," in name for name in pair):
+        command = ["mercer", "plot", "levels", *subject.files, "--variables", ",".join(pair)]
+        text = shlex.join([*command, "-o", "levels.png"])
+        parts.append(tag("p", "A slice through them: ", tag("code", text)))
+    return parts
 
 
 def _caption(subject: Subject, shown: int, k: int) -> str:

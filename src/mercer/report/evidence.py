@@ -39,8 +39,14 @@ def evidence(subject: Subject) -> list[Any]:
     if told:
         strong = tag("strong", "The fit warned." if len(told) == 1 else "The fit gave warnings.")
         first = [tag("div", paragraph(strong), bullets(told), class_="warning"), facts]
+    n = subject.told("data", "n", int)
+    whose = "" if n is None else f" of {count(n)} rows"
+    limits = (
+        f"All this is about the arithmetic: that the numbers are those of the matrix{whose}. It does "
+        "not say that the kernel suits the data, or that a component means something."
+    )
     printed = folded("As mercer prints it", tag("pre", str(fit)))
-    return [*first, paragraph(_limits(subject)), printed]
+    return [*first, paragraph(limits), printed]
 
 
 def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
@@ -118,15 +124,6 @@ def _validity(fit: Fit, subject: Subject) -> str:
     sign = "clearly negative" if fit.is_indefinite else "which is rounding"
     lowest = number(fit.low_end.lowest, 3)
     return f"Nothing guarantees this kernel. The smallest eigenvalue{part} is {lowest}, {sign}."
-
-
-def _limits(subject: Subject) -> str:
-    n = subject.told("data", "n", int)
-    whose = "" if n is None else f" of {count(n)} rows"
-    return (
-        f"All this is about the arithmetic: that the numbers are those of the matrix{whose}. It does "
-        "not say that the kernel suits the data, or that a component means something."
-    )
 
 
 # ── how to get the same again ───────────────────────────────────────────────

@@ -124,12 +124,25 @@ def _labels(subject: Subject) -> Html:
 # ── kernel ──────────────────────────────────────────────────────────────────
 def kernel(subject: Subject) -> list[Any]:
     """What it is, why it is one, its parameters, and whether it was compared with others."""
-    if subject.kernel is None and not subject.is_precomputed:
-        return [_without(subject)]
-    named = tag("code", kernel_text(subject))
+    ours, given = subject.kernel, getattr(subject.projector, "kernel", None)
+    if ours is None and not subject.is_precomputed:
+        if given is not None:  # a drop-in, which keeps what it was given
+            gamma = getattr(subject.projector, "gamma_", None)
+            width = "" if gamma is None else f" with gamma={number(gamma)}"
+            given = tag("code", str(given))
+            return [paragraph("The kernel is ", given, f"{width}, given by hand.")]
+        text = (
+            "There is no kernel: this is linear PCA, whose components are directions of the columns "
+            "themselves."
+        )
+        return [paragraph(text)]
+    reason = ours.why_valid() if isinstance(ours, Kernel) else None
+    valid = f"It is valid whatever the data: {reason}."
+    if reason is None:
+        valid = "Nothing guarantees that it is valid for all data; the evidence below says what was seen."
     chosen = subject.told("about", "selection", dict)  # `mercer select`, whose winner this is
     return [
-        paragraph("The kernel is ", named, ". ", _why_valid(subject)),
+        paragraph("The kernel is ", tag("code", kernel_text(subject)), ". ", valid),
         _parameters(subject),
         *([paragraph(_by_hand(subject))] if chosen is None else _by_comparison(chosen)),
     ]
@@ -148,25 +161,6 @@ def kernel_text(subject: Subject) -> str:
 def _rounded(text: str) -> str:
     """Numbers of many digits with six of them."""
     return LONG.sub(lambda found: f"{float(found[0]):.6g}", text)
-
-
-def _without(subject: Subject) -> Html:
-    given = getattr(subject.projector, "kernel", None)
-    if given is not None:  # a drop-in, which keeps what it was given
-        gamma = getattr(subject.projector, "gamma_", None)
-        width = "" if gamma is None else f" with gamma={number(gamma)}"
-        return paragraph("The kernel is ", tag("code", str(given)), f"{width}, given by hand.")
-    return paragraph(
-        "There is no kernel: this is linear PCA, whose components are directions of the columns themselves."
-    )
-
-
-def _why_valid(subject: Subject) -> str:
-    ours = subject.kernel
-    reason = ours.why_valid() if isinstance(ours, Kernel) else None
-    if reason is None:
-        return "Nothing guarantees that it is valid for all data; the evidence below says what was seen."
-    return f"It is valid whatever the data: {reason}."
 
 
 def _parameters(subject: Subject) -> Html | None:

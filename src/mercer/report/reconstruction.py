@@ -245,27 +245,22 @@ def _pairs(subject: Subject, shape: tuple[int, int]) -> Html | None:
 
 
 def _sheet(pictures: list[tuple[str, Array, float, float]], shape: tuple[int, int]) -> Html:
-    cells = []
+    cells, f = [], _factor(shape)
+    height, width = shape[0] // f, shape[1] // f
     for name, image, low, high in pictures:
-        pixels = greys(_reduced(image.reshape(shape)), low, high)
-        size = {"width": pixels.shape[1], "height": pixels.shape[0]}
+        # Means of squares of pixels, where there are too many.
+        cut = image.reshape(shape)[: height * f, : width * f].reshape(height, f, width, f)
+        pixels = greys(cut.mean(axis=(1, 3)), low, high)
+        size = {"width": width, "height": height}
         # The text under it names it; the picture itself says no more to who can't see it.
         picture = tag("img", src=address(pixels), **size, alt=f"picture: {name}")
         cells.append(tag("div", picture, tag("span", name)))
     return tag("div", *cells, class_="sheet")
 
 
-def _factor(shape: tuple[int, ...]) -> int:
+def _factor(shape: tuple[int, int]) -> int:
     """How many pixels along either side become one, where there are too many."""
     factor = 1
     while (shape[0] // factor) * (shape[1] // factor) > MOST_PIXELS:
         factor += 1
     return factor
-
-
-def _reduced(image: Array) -> Array:
-    """Means of squares of pixels."""
-    f = _factor(image.shape)
-    height, width = image.shape[0] // f, image.shape[1] // f
-    cut = image[: height * f, : width * f]
-    return np.asarray(cut.reshape(height, f, width, f).mean(axis=(1, 3)))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+    from mercer._core.types import Array
+
 AxesArray: TypeAlias = NDArray[Any]  # of matplotlib Axes
 
 INK = "#333333"  # lines and remarks that are no data
@@ -59,6 +61,16 @@ def grid(
         # empty figure without a layout of its own is handed over for just that.
         fig.set_layout_engine("constrained")
     return np.asarray(fig.subplots(rows, columns, squeeze=False), dtype=object)
+
+
+def span(values: Array, margin: float) -> tuple[float, float]:
+    """(min, max), widened when equal so that an axis can be drawn, and by a margin on either side."""
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        half = 0.5 * abs(low) or 0.5
+        low, high = low - half, high + half
+    pad = margin * (high - low)
+    return low - pad, high + pad
 
 
 def tidy(ax: Axes) -> None:

@@ -94,9 +94,7 @@ def key(ax: Axes, labels: Labels | None, shaded: PathCollection | None) -> None:
     """Explain the colours: a legend for classes, a bar for a measurement, a note for too many."""
     if labels is None:
         return
-    if (
-        labels.listed
-    ):  # what covers no data: a free corner when it is short, else the right of the Axes
+    if labels.listed:  # where it covers no data: in a free corner, or right of the Axes if long
         style: dict[str, Any] = {"fontsize": 9, "handletextpad": 0.3, "borderpad": 0.4}
         columns = outside(labels)
         if columns == 0:

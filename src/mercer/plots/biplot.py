@@ -165,20 +165,17 @@ def _draw(ax: Axes, centre: Array, tips: Array, names: list[str]) -> None:
         for l, height in zip(own, heights, strict=True):
             x = ends[l, 0] + (outward if side else -outward)
             text = ax.text(x, height, names[l], color="black", zorder=5, **style)
-            text.set_path_effects(
-                [withStroke(linewidth=2.5, foreground="white")]
-            )  # over points too
+            # Over points too.
+            text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
 
 
 def _spread(heights: Array, gap: float) -> Array:
     """The heights in their order, those nearer than the gap pushed apart, each half of what is missing."""
     order = np.argsort(heights, kind="stable")
     placed = heights[order].copy()
-    for _ in range(
-        200
-    ):  # a push may bring the next pair too near: a dozen names settle in a few rounds
-        apart = np.diff(placed)
-        short = np.maximum(gap - apart, 0.0)
+    # A push may bring the next pair too near: a dozen names settle in a few rounds.
+    for _ in range(200):
+        short = np.maximum(gap - np.diff(placed), 0.0)
         if not np.any(short > 1e-9 * gap):
             break
         placed[1:] += 0.5 * short

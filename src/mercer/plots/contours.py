@@ -173,7 +173,7 @@ def levels(
     require("resolution", resolution, Whole(2))
     remedy = "It is a share of the extent of X, such as 0.15."
     require("margin", margin, Number(0, ends="[)"), remedy=remedy)
-    across, up = _sides(X, resolution, margin)  # (r,), (r,)
+    across, up = (np.linspace(*_axes.span(column, margin), resolution) for column in X.T)  # (r,)
     scores = on_grid(lambda points: transform(sliced.lifted(points)), across, up)
     scores = _checks.finite("transform(points)", scores, ndim=2, shape="(m, k)")
     values = scores.reshape(resolution, resolution, -1)  # (r, r, k)
@@ -205,14 +205,6 @@ def _chosen(component: Any, n_components: int | None) -> tuple[list[Any], bool]:
         msg = "`component` is an empty sequence. Pass at least one component, such as 0."
         raise InputError(msg)
     return chosen, True
-
-
-def _sides(X: Array, resolution: int, margin: float) -> tuple[Array, Array]:
-    low, high = X.min(axis=0), X.max(axis=0)  # (2,), (2,)
-    extent = np.where(high > low, high - low, 1.0)
-    pad = margin * extent + np.where(high > low, 0.0, 0.5)  # one value has no extent: give it some
-    low, high = low - pad, high + pad
-    return np.linspace(low[0], high[0], resolution), np.linspace(low[1], high[1], resolution)
 
 
 def on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Array:  # (r², k)
@@ -266,9 +258,8 @@ def _fill(ax: Axes, across: Array, up: Array, values: Array) -> None:
     edges = np.linspace(-end, end, BANDS + 1)
     filled = ax.contourf(across, up, values, levels=edges, cmap="PRGn", extend="both")
     if values.min() < 0 < values.max():
-        ax.contour(across, up, values, levels=[0.0], colors=_axes.INK, linewidths=1.4).set_gid(
-            "zero"
-        )
+        zero = ax.contour(across, up, values, levels=[0.0], colors=_axes.INK, linewidths=1.4)
+        zero.set_gid("zero")
     beside = ax.inset_axes((1.02, 0.0, 0.035, 1.0))  # as tall as the picture, whatever its aspect
     ticks: dict[str, Any] = {"ticks": [-end, 0.0, end], "format": "%.2g"}
     bar = ax.figure.colorbar(filled, cax=beside, extendfrac=0.03, **ticks)
@@ -277,9 +268,8 @@ def _fill(ax: Axes, across: Array, up: Array, values: Array) -> None:
     _axes.tidy(ax)
     ax.spines[:].set_visible(False)
     wide, high = float(np.ptp(across)), float(np.ptp(up))
-    if max(wide, high) < 3 * min(
-        wide, high
-    ):  # else the units differ, or the picture would be a slit
+    # Else the units differ, or the picture would be a slit.
+    if max(wide, high) < 3 * min(wide, high):
         ax.set_aspect("equal")
 
 

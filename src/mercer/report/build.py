@@ -11,7 +11,7 @@ from mercer.model.checkpoint import VERSION
 from mercer.report.components import levels, spectrum
 from mercer.report.evidence import evidence, how_sure, in_short, reproduce
 from mercer.report.inputs import data, kernel, kernel_text
-from mercer.report.markup import Html, paragraph, static, tag, tiles
+from mercer.report.markup import paragraph, static, tag, tiles
 from mercer.report.monitoring import monitoring
 from mercer.report.reconstruction import reconstruction
 from mercer.report.scatter import scores
@@ -141,19 +141,17 @@ def _page(about: Subject, date: str | None) -> str:
         tag("link", rel="icon", href="data:,"),
         tag("style", style),
     )
-    made = f"Made by mercer {VERSION}" + (f" on {date}." if date else ".")
+    maker = f"Made by mercer {VERSION}" + (f" on {date}." if date else ".")
     links = [tag("li", tag("a", name, href=f"#{id_}")) for id_, (name, _) in SECTIONS.items()]
     contents = tag("nav", tag("ul", *links), aria_label="Contents")
-    top = tag("header", tag("h1", title), paragraph(made, class_="made"), *_lede(about), contents)
-    main = tag("main", *(_section(about, id_) for id_ in SECTIONS))
-    body = tag("body", top, main, tag("script", script))
+    top = tag("header", tag("h1", title), paragraph(maker, class_="made"), *_lede(about), contents)
+    sections = []
+    for id_, (name, made) in SECTIONS.items():
+        heading = tag("h2", name, id=f"{id_}-title")
+        attributes = {"id": id_, "aria_labelledby": f"{id_}-title"}
+        sections.append(tag("section", heading, *made(about), **attributes))
+    body = tag("body", top, tag("main", *sections), tag("script", script))
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
-
-
-def _section(about: Subject, id_: str) -> Html:
-    name, parts = SECTIONS[id_]
-    heading = tag("h2", name, id=f"{id_}-title")
-    return tag("section", heading, *parts(about), id=id_, aria_labelledby=f"{id_}-title")
 
 
 def _policy(style: str, script: str) -> str:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.plots._axes import span
 from mercer.plots.charts import MANY_BARS
 from mercer.plots.contours import on_grid, reach
 from mercer.report.drawing import Frame, address, bars, line, points
 from mercer.report.evidence import how_sure
 from mercer.report.markup import Html, figure, grid, joined, paragraph, tag
-from mercer.report.shown import count, counted, number, power_of_ten, share, span
+from mercer.report.shown import count, counted, number, power_of_ten, share
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
+    from mercer.model import Fit
     from mercer.report.drawing import Scale
     from mercer.report.looks import Looks
     from mercer.report.subject import Subject
@@ -50,7 +52,7 @@ def spectrum(subject: Subject) -> list[Any]:
     )
     sure = "" if fit is None else how_sure(fit)
     words = _words(shares, running, sure=sure, whole=fit is not None)
-    table = _table(subject, shares, running)
+    table = _table(values, shares, running, fit)
     made = figure(_drawn(shares, running), words, id_=SPECTRUM, numbers=table)
     return [paragraph(text), made]
 
@@ -92,27 +94,23 @@ def _drawn(shares: Array, running: Array) -> Html:
     ]
     if k <= MANY_BARS:
         parts.append(points(x(places), y(running), 0, 3.5, class_="on-curve"))
-    for place, value in (
-        zip(places, shares, strict=True) if k <= 12 else ()
-    ):  # else there is no room
-        at, top = f"{float(x(place)):.1f}", float(y(value))
-        # Inside a bar that is tall enough, for the line of sums runs above; above a low one.
-        inside = float(y(0.0)) - top >= ROOM_INSIDE
-        top, kind = (top + 16, "value inside") if inside else (top - 5, "value")
-        style = {"text_anchor": "middle", "class_": kind}
-        parts.append(tag("text", share(value), x=at, y=f"{top:.1f}", **style))
+    if k <= 12:  # room for a number on each bar
+        for at, top, value in zip(x(places), y(shares), shares, strict=True):
+            # Inside a bar that is tall enough, for the line of sums runs above; above a low one.
+            inside = float(y(0.0)) - top >= ROOM_INSIDE
+            style = {"text_anchor": "middle", "class_": "value inside" if inside else "value"}
+            height = f"{top + 16 if inside else top - 5:.1f}"
+            parts.append(tag("text", share(value), x=f"{at:.1f}", y=height, **style))
     label = "Bars: share of the variance of each component. Line: their sum."
     return frame.drawing(*parts, label=label, id_=SPECTRUM)
 
 
-def _table(subject: Subject, shares: Array, running: Array) -> Html:
-    values = np.asarray(subject.projector.eigenvalues_, dtype=np.float64)
+def _table(values: Array, shares: Array, running: Array, fit: Fit | None) -> Html:
     head = ["component", "eigenvalue", "share", "sum of shares"]
     rows = [
         [i + 1, number(values[i], 6), share(shares[i], 2), share(running[i], 2)]
         for i in range(min(len(values), MOST_LISTED))
     ]
-    fit = subject.fit
     if fit is not None:
         head += ["true value at least", "at most", "residual"]
         for row, (low, high), residual in zip(rows, fit.bounds, fit.residuals, strict=False):
@@ -140,7 +138,14 @@ def levels(subject: Subject) -> list[Any]:
     dots = _dots(raw, subject.looks, x, y) if len(raw) <= MOST_POINTS else None
     over = joined([dots, _ticks(frame, x, y)])
     drawn = [_panel(subject.names, j, values[:, :, j], frame, over) for j in range(shown)]
-    caption = _caption(subject, shown, values.shape[2])
+    caption = (
+        f"Each component over {subject.names[0]} (across) and {subject.names[1]} (up): blue where it is "
+        "positive, orange where it is negative, the line is zero."
+    )
+    if dots is None:
+        caption += f" The {count(subject.n)} rows are not drawn on top: they would cover it."
+    if shown < values.shape[2]:
+        caption += f" The first {shown} of {values.shape[2]} components."
     return [figure(tag("div", *drawn, class_="panels"), caption, id_=LEVELS)]
 
 
@@ -162,18 +167,6 @@ def _no_levels(subject: Subject) -> list[Any]:
         text = shlex.join([*command, "-o", "levels.png"])
         parts.append(tag("p", "A slice through them: ", tag("code", text)))
     return parts
-
-
-def _caption(subject: Subject, shown: int, k: int) -> str:
-    text = (
-        f"Each component over {subject.names[0]} (across) and {subject.names[1]} (up): blue where it is "
-        "positive, orange where it is negative, the line is zero."
-    )
-    if subject.n > MOST_POINTS:
-        text += f" The {count(subject.n)} rows are not drawn on top: they would cover it."
-    if shown < k:
-        text += f" The first {shown} of {k} components."
-    return text
 
 
 def _panel(names: tuple[str, ...], component: int, values: Array, frame: Frame, over: Html) -> Html:

@@ -66,24 +66,22 @@ def looks(labels: Any, n: int) -> Looks:
 
 
 def _word(label: Any) -> str:
-    if label is None or (isinstance(label, (float, np.floating)) and np.isnan(label)):
-        return MISSING
     if isinstance(label, (float, np.floating)):
-        return f"{float(label):.12g}"
-    return str(label) if str(label).strip() else MISSING
+        return MISSING if np.isnan(label) else f"{float(label):.12g}"
+    return MISSING if label is None or not str(label).strip() else str(label)
 
 
 def _order(word: str) -> tuple[int, float, list[tuple[int, str]]]:
     """Numbers by size, then words, "run 9" before "run 10"; what has no label comes last."""
     pieces = re.split(r"([0-9]+)", word)
     natural = [(int(p), "") if i % 2 and len(p) < 19 else (0, p) for i, p in enumerate(pieces)]
-    if word == MISSING:
-        return 2, 0.0, natural
     try:
         value = float(word)
     except ValueError:
-        return 1, 0.0, natural
-    return (0, value, natural) if np.isfinite(value) else (1, 0.0, natural)
+        value = np.inf
+    if word == MISSING or not np.isfinite(value):
+        return 2 if word == MISSING else 1, 0.0, natural
+    return 0, value, natural
 
 
 def _numbers(words: list[str]) -> Any:

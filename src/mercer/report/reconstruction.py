@@ -29,8 +29,16 @@ ROUNDING = 1e-12  # of a squared length: what is less is arithmetic
 
 def reconstruction(subject: Subject) -> list[Any]:
     """What the components miss in feature space, in the columns, and of pictures."""
-    parts: list[Any] = [_missed(subject)]
-    parts.append(_returned(subject) if subject.has_way_back else paragraph(_no_way(subject)))
+    text = (
+        "There is no picture in the columns: the model was fitted without a way back from scores to rows. "
+        "`mercer fit --preimage ridge` adds one."
+    )
+    if subject.detector is not None:
+        text = "A detector needs no way back to the columns, and has none: its Q is the distance above."
+    elif subject.is_precomputed:
+        text = "The kernel is a matrix from a file: there are no columns to come back to."
+    back = _returned(subject) if subject.has_way_back else paragraph(text)
+    parts: list[Any] = [_missed(subject), back]
     if subject.image_shape is not None:
         parts += _faces(subject, subject.image_shape)
     return parts
@@ -88,17 +96,6 @@ def _histogram(errors: Array, words: str) -> Html:
 
 
 # ── in the columns ──────────────────────────────────────────────────────────
-def _no_way(subject: Subject) -> str:
-    if subject.detector is not None:
-        return "A detector needs no way back to the columns, and has none: its Q is the distance above."
-    if subject.is_precomputed:
-        return "The kernel is a matrix from a file: there are no columns to come back to."
-    return (
-        "There is no picture in the columns: the model was fitted without a way back from scores to rows. "
-        "`mercer fit --preimage ridge` adds one."
-    )
-
-
 def _some_rows(n: int, most: int) -> Indices:
     """All positions, or `most` of them at equal distances."""
     return np.linspace(0, n - 1, min(n, most)).round().astype(np.intp)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.plots._axes import span
 from mercer.report.drawing import Frame, points
 from mercer.report.markup import Html, data_block, figure, grid, joined, packed, paragraph, tag
-from mercer.report.shown import count, counted, number, span
+from mercer.report.shown import count, counted, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -181,8 +182,7 @@ def _table(subject: Subject) -> Html:
     shown, title = min(subject.n, MOST_LISTED), "Scores"
     if shown < subject.n:
         title = f"Scores of the first {shown} of {count(subject.n)} rows"
-    called = [[subject.id_of(i)] for i in range(shown)]
-    first = [subject.row_name]
+    first, called = [subject.row_name], [[subject.id_of(i)] for i in range(shown)]
     if looks.names:
         texts = looks.texts or [looks.names[code] for code in looks.codes[:shown]]
         called = [[*name, text] for name, text in zip(called, texts, strict=False)]

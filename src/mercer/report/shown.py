@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mercer._core.types import Array
-
 THIN = "\u202f"  # a narrow space that does not break, between thousands
 
 
@@ -124,13 +122,3 @@ def power_of_ten(value: float) -> str:
 
 def _raised(exponent: str) -> str:
     return str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
-def span(values: Array, margin: float) -> tuple[float, float]:
-    """(min, max), widened when equal so that an axis can be drawn, and by a margin on either side."""
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        half = 0.5 * abs(low) or 0.5
-        low, high = low - half, high + half
-    pad = margin * (high - low)
-    return low - pad, high + pad

@@ -164,12 +164,10 @@ class Subject:
     @property
     def has_way_back(self) -> bool:
         """Whether scores lead back to rows."""
-        projector = self.projector
-        if hasattr(projector, "preimage"):
-            return projector.preimage is not None
-        if hasattr(projector, "fit_inverse_transform"):  # scikit-learn's name for it
-            return bool(projector.fit_inverse_transform)
-        return hasattr(projector, "inverse_transform")
+        known = hasattr(self.projector, "inverse_transform")
+        # scikit-learn's name for a pre-image.
+        known = getattr(self.projector, "fit_inverse_transform", known)
+        return getattr(self.projector, "preimage", known or None) is not None
 
     @cached_property
     def measured(self) -> Measured:

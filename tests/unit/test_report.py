@@ -474,7 +474,9 @@ def test_labels_of_every_kind_have_a_look_and_none_is_lost():
 
 def test_no_two_classes_look_alike():
     look = looks.looks(np.arange(20), 20)
-    assert len({(look.colour(c), c % len(drawing.SHAPES)) for c in range(20)}) == 20
+    middle = np.zeros(1)
+    drawn = {drawing.points(middle, middle, c, 1.0, class_=look.colour(c)) for c in range(20)}
+    assert len(drawn) == 20
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (4, 7, 4)])

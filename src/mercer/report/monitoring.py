@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from mercer.report.subject import Subject
 
 ID = "charts-figure"
-STATISTICS = {
-    "T2": "T²",
-    "Q": "Q",
-    "index": "index",
-}  # columns of the table, and what the page calls them
+# Columns of the table, and what the page calls them.
+STATISTICS = {"T2": "T²", "Q": "Q", "index": "index"}
 MOST_POINTS = 1200  # rows that are drawn one by one; more are drawn as strokes of several rows
 MOST_EXPLAINED = 300
 MOST_LISTED = 20

@@ -229,8 +229,8 @@ def test_names_and_times(detector, faulty):
         ({"names": 5}, "names=5 came, but a list of 3"),
         ({"names": "abc"}, "names='abc' came"),
         ({"time": [1, 2]}, "one entry a row, 30"),
-        ({"top": -1}, "top=-1"),
-        ({"explain": "some"}, "explain='some'"),
+        ({"top": -1}, "top must be an integer >= 0; got -1"),
+        ({"explain": "some"}, "explain must be 'alarms' or 'all'; got 'some'"),
     ],
 )
 def test_monitor_refuses(knobs, words, detector, faulty):

@@ -24,7 +24,7 @@ from mercer.monitoring.alarms import Gaps, leading, shares
 from mercer.monitoring.report import Monitoring
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from mercer.io.prepare import Sheet
     from mercer.monitoring.alarms import Run
@@ -176,7 +176,7 @@ def monitored(detector: Any, sheet: Sheet, *, top: int) -> Seen:
             "complete, or fit with --impute mean, median or zero."
         )
         raise DataError(msg)
-    told = _joined(reports).among(gaps, ids)
+    told = Monitoring.joined(reports).among(gaps, ids)
     if top and len(reports) > 1:  # runs go on from block to block
         told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
     return Seen(
@@ -185,27 +185,6 @@ def monitored(detector: Any, sheet: Sheet, *, top: int) -> Seen:
         labels=sheet.labels,
         label_name=sheet.label_name or "label",
         top=top,
-    )
-
-
-def _joined(reports: Sequence[Monitoring]) -> Monitoring:
-    """One report of consecutive blocks of rows."""
-    first = reports[0]
-    if len(reports) == 1:
-        return first
-    starts = np.cumsum([0, *(len(report.table) for report in reports)])
-    columns = {
-        name: np.concatenate([report.table[name] for report in reports])
-        for name in first.table.columns
-    }
-    shares = [report.contributions for report in reports if report.contributions is not None]
-    return Monitoring(
-        Table(columns),
-        first.names,
-        np.vstack(shares) if shares else None,
-        np.concatenate([r.explained + start for r, start in zip(reports, starts, strict=False)]),
-        first.statistic,
-        first.missing,
     )
 
 

@@ -14,8 +14,11 @@ from mercer._core.params import Params
 from mercer.data.rows import row_slices
 from mercer.engine.moments import weighted_median
 from mercer.engine.pairwise import squared_norms
+from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mercer._core.types import Array, Flags, Indices
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
@@ -51,20 +54,28 @@ class Examples:
         """How many rows each one stands for."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
-    @property
+    @cached_property
     def mean(self) -> Array:  # (d,)
         """The mean of the rows, each as often as it counts."""
         if self.weights is None:
             return np.asarray(self.rows.mean(axis=0, dtype=np.float64))
         return np.asarray(self.weights @ self.rows) / float(np.sum(self.weights))
 
+    def _squares(self) -> Iterator[tuple[slice, Array]]:
+        """Squared distances of the rows from their mean, a block at a time."""
+        for i in row_slices(len(self), max(1, BLOCK // self.rows.shape[1])):
+            yield i, squared_norms(self.rows[i] - self.mean)
+
     @property
     def spread(self) -> float:
         """How far the rows lie from their mean, root mean square."""
-        mean, squares = self.mean, 0.0
-        for i in row_slices(len(self), max(1, BLOCK // self.rows.shape[1])):
-            squares += float(self.counts[i] @ squared_norms(self.rows[i] - mean))
+        squares = sum(float(self.counts[i] @ own) for i, own in self._squares())
         return float(np.sqrt(squares / np.sum(self.counts)))
+
+    @cached_property
+    def radius(self) -> float:
+        """How far the farthest of the rows lies from their mean."""
+        return float(np.sqrt(max(float(np.max(own)) for _, own in self._squares())))
 
     @cached_property
     def length(self) -> float:
@@ -79,9 +90,9 @@ class Examples:
         weights = None if self.weights is None else self.weights[some]
         return replace(self, scores=self.scores[some], rows=self.rows[some], weights=weights)
 
-    def few(self, *, rng: np.random.Generator) -> Indices:
-        """Positions of some examples."""
-        return np.sort(rng.choice(len(self), min(FEW, len(self)), replace=False))
+    def few(self, most: int, *, rng: np.random.Generator) -> Indices:
+        """Positions of at most so many examples."""
+        return np.sort(rng.choice(len(self), min(most, len(self)), replace=False))
 
 
 @dataclass(frozen=True)
@@ -126,11 +137,14 @@ class Back(Protocol):
     @property
     def n_rows(self) -> int:
         """Rows that it rests on."""
-        ...
 
-    def __call__(self, scores: Array) -> tuple[Array, Flags | None]:  # (b, k) -> (b, d), (b,)
-        """Points whose scores are near the given ones, in float64, and which of them a search settled on."""
-        ...
+    def __call__(
+        self, scores: Array, skip: Indices | None = None
+    ) -> tuple[Array, Flags | None]:  # (b, k), (b,) -> (b, d), (b,)
+        """Points whose scores are near the given ones, in float64, and which of them a search settled on.
+
+        skip : for each of the scores the row that may not be looked at, where rows are looked at.
+        """
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,12 +203,12 @@ class Preimage(Params, ABC):
     def fit(self, examples: Examples, *, rng: np.random.Generator) -> FittedPreimage:
         """Learn from examples; no more than `max_rows` of them are used."""
         self.check(examples.kernel)
+        self._check_points(examples.space)
         some = self.sample(len(examples), rng=rng)
         if some is not None:
             examples = examples.taken(some)
         with np.errstate(over="ignore", invalid="ignore"):
-            centre = examples.mean
-            radius = farthest(examples.rows, centre)
+            centre, radius = examples.mean, examples.radius
         if not np.isfinite(radius):
             largest = float(np.max(np.abs(examples.rows)))
             msg = (
@@ -216,9 +230,29 @@ class Preimage(Params, ABC):
     ) -> tuple[Preimage, Back, Quality | None]:
         """The method with every knob a number, the way back, and its quality where it is known."""
 
-    @abstractmethod
     def check(self, kernel: Kernel) -> None:
         """Raise when a knob has an impossible value, or the kernel is not one for this method."""
+        self.check_params()
+        needed = self.missing_in(kernel)
+        if needed:
+            others = "'gradient' or 'ridge'" if has_descent(kernel) else "'ridge'"
+            msg = f"{type(self).__name__} needs {needed}; got {kernel!r}. Use preimage={others}."
+            raise InputError(msg)
+
+    def _check_points(self, space: FeatureSpace | None) -> None:
+        sections = None if space is None else space.projection.sections
+        if self.needs_points and not isinstance(sections, KernelSections):
+            name = type(self).__name__
+            msg = (
+                f"{name} makes a mean of points that the model rests on, but {sections!r} rests on none. "
+                "Use preimage='gradient' or 'ridge'."
+            )
+            raise InputError(msg)
+
+    def missing_in(self, kernel: Kernel) -> str:
+        """The kernel that is needed, in words; nothing where this one will do."""
+        del kernel
+        return ""
 
     def sample(self, n: int, *, rng: np.random.Generator) -> Indices | None:
         """Which of n rows to use; None for all of them."""
@@ -235,10 +269,19 @@ class Preimage(Params, ABC):
         """What learning from n rows of d numbers and k scores does, counted, for a forecast."""
 
 
-def farthest(rows: Array, centre: Array) -> float:  # (n, d), (d,)
-    """How far the farthest of the rows lies from the centre."""
-    blocks = row_slices(len(rows), max(1, BLOCK // rows.shape[1]))
-    return float(np.sqrt(max(float(np.max(squared_norms(rows[i] - centre))) for i in blocks)))
+def has_descent(kernel: Kernel) -> bool:
+    """Whether ‖φ(x) - ψ‖² is a distance, never negative, with a slope to go down."""
+    return kernel.differentiable and kernel.why_valid() is not None
+
+
+def quality_without(
+    examples: Examples, back: Back, *, least: int, rng: np.random.Generator
+) -> Quality | None:
+    """The quality on some examples, each brought back without itself; None where fewer than `least` are."""
+    if len(examples) < least:
+        return None
+    chosen = examples.few(FEW, rng=rng)
+    return quality_of(examples, back(examples.scores[chosen], skip=chosen)[0], chosen)
 
 
 def quality_of(examples: Examples, points: Array, chosen: Indices) -> Quality:
@@ -248,11 +291,11 @@ def quality_of(examples: Examples, points: Array, chosen: Indices) -> Quality:
     if examples.space is not None:
         found = examples.space.distances(points, examples.scores[chosen])
         residual = weighted_median(found, counts) / (examples.length or 1.0)
+    return Quality(_rms(points - rows, counts), _rms(rows - examples.mean, counts), residual)
 
-    def rms(missed: Array) -> float:
-        return float(np.sqrt(np.average(squared_norms(missed), weights=counts) / rows.shape[1]))
 
-    return Quality(rms(points - rows), rms(rows - examples.mean), residual)
+def _rms(missed: Array, counts: Array) -> float:  # (b, d), (b,)
+    return float(np.sqrt(np.average(squared_norms(missed), weights=counts) / missed.shape[1]))
 
 
 def noisy_error(examples: Examples, back: Back, size: float, *, rng: np.random.Generator) -> float:
@@ -261,15 +304,12 @@ def noisy_error(examples: Examples, back: Back, size: float, *, rng: np.random.G
     Rows are not left out: what is new to the pre-image is the noise, which is larger than their distances.
     """
     assert examples.space is not None  # scores of other rows are not known
-    some = np.sort(rng.choice(len(examples), min(NOISY_ROWS, len(examples)), replace=False))
-    rows, counts = examples.rows[some].astype(np.float64), examples.counts[some]
+    some = examples.few(NOISY_ROWS, rng=rng)
+    rows = examples.rows[some].astype(np.float64)
     noise = rng.standard_normal(rows.shape)
     with np.errstate(over="ignore", invalid="ignore"):
-        points, _ = back(examples.space.scores(_allowed(rows, rows + NOISE * size * noise)))
-        squares = np.average(squared_norms(points - rows), weights=counts)
-    return float(np.sqrt(squares / rows.shape[1]))
-
-
-def _allowed(rows: Array, noisy: Array) -> Array:
-    """The noisy rows; rows without a negative entry, which may be counts, keep to that."""
-    return np.maximum(noisy, 0.0) if np.min(rows) >= 0 else noisy
+        noisy = rows + NOISE * size * noise
+        if np.min(rows) >= 0:  # they may be counts, and keep to that
+            noisy = np.maximum(noisy, 0.0)
+        points, _ = back(examples.space.scores(noisy))
+        return _rms(points - rows, examples.counts[some])

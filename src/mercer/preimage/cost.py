@@ -37,17 +37,9 @@ class Cost:
             total += self.exponentials * 3.0 * least_seconds(lambda: np.exp(some), SPENT) / SIZE**2
         if self.entries:
             few = take_rows(rows, np.arange(min(TIMED_ROWS, int(rows.shape[0]))))
-            total += (
-                self.entries
-                * least_seconds(lambda: kernel.tile(few, few), SPENT)
-                / len_squared(few)
-            )
+            seconds = least_seconds(lambda: kernel.tile(few, few), SPENT)
+            total += self.entries * seconds / int(few.shape[0]) ** 2
         return total
-
-
-def len_squared(rows: Rows) -> int:
-    """The entries of a tile of these rows."""
-    return int(rows.shape[0]) ** 2
 
 
 def kept_bytes(*, n: int, k: int, width: int, rows_bytes: int) -> int:

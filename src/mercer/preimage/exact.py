@@ -10,13 +10,12 @@ import numpy as np
 from mercer._core.params import Constraints, Whole
 from mercer._core.spelling import spelled
 from mercer.data.rows import row_slices
-from mercer.preimage.base import FEW, Preimage, quality_of
+from mercer.preimage.base import FEW, Preimage, quality_without
 from mercer.preimage.cost import Cost
 from mercer.preimage.invert import of_dot_product, undone
-from mercer.preimage.search import require_suits
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
     from mercer.kernels.base import Kernel
     from mercer.preimage.base import Back, Examples, Quality
 
@@ -46,11 +45,10 @@ class Exact(Preimage):
 
     constraints: ClassVar[Constraints] = {"max_rows": Whole(1)}
 
-    def check(self, kernel: Kernel) -> None:
-        """The kernel is an invertible function of the dot product, and the knob a whole number."""
-        self.check_params()
-        needed = "the linear kernel or a polynomial of odd degree"
-        require_suits(self, kernel, of_dot_product(kernel) is not None, needed)
+    def missing_in(self, kernel: Kernel) -> str:
+        if of_dot_product(kernel) is not None:
+            return ""
+        return "the linear kernel or a polynomial of odd degree"
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """A block of axes against all points, what became of all axes, and the rows to measure on."""
@@ -82,8 +80,7 @@ class Exact(Preimage):
             unit[np.arange(len(unit)), np.arange(j.start, j.stop)] = c
             axes[j] = space.projection.sections.times(unit, both)
         back = ExactBack(kernel, axes[:, :-1], axes[:, -1], c, len(rows))
-        chosen = examples.few(rng=rng)
-        return self, back, quality_of(examples, back.read_off(examples.scores[chosen]), chosen)
+        return self, back, quality_without(examples, back, least=1, rng=rng)
 
 
 def _block(d: int) -> int:
@@ -101,10 +98,7 @@ class ExactBack:
     c: float
     n_rows: int
 
-    def __call__(self, scores: Array) -> tuple[Array, None]:
-        """One coordinate after the other."""
-        return self.read_off(scores), None
-
-    def read_off(self, scores: Array) -> Array:  # (b, k) -> (b, d)
-        """x_j = f⁻¹(ψ·φ(c e_j))/c."""
-        return undone(self.kernel.tree(), scores @ self.slopes.T + self.start) / self.c
+    def __call__(self, scores: Array, skip: Indices | None = None) -> tuple[Array, None]:
+        """x_j = f⁻¹(ψ·φ(c e_j))/c, which no row has a part in."""
+        del skip
+        return undone(self.kernel.tree(), scores @ self.slopes.T + self.start) / self.c, None

@@ -16,8 +16,8 @@ from mercer._core.params import Number, OneOf, Whole, require
 from mercer._core.spelling import spelled
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.selection_court import Court
-from mercer.diagnostics.selection_report import within_one_error, without_repeats
+from mercer.diagnostics.selection_court import Court, within_one_error
+from mercer.diagnostics.selection_report import without_repeats
 from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.estimators.base import Projector

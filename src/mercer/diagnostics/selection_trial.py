@@ -29,7 +29,6 @@ from mercer.diagnostics.selection_court import (
     model_of,
     stability_rows,
 )
-from mercer.diagnostics.selection_weights import refuse_weights, whole
 from mercer.diagnostics.symptoms import symptoms_on
 from mercer.engine.pairwise import squared_norms
 from mercer.preimage import Exact, Ridge
@@ -50,8 +49,8 @@ def repeated(court: Court) -> list[tuple[Indices, Indices]] | None:
     """The folds with each row as often as it counts; None where weights have to be handed on."""
     if court.weights is None:
         return court.folds
-    counts = whole(court.weights)
-    if counts is None or int(counts.sum()) > WRITTEN_OUT:
+    counts = np.rint(court.weights).astype(np.intp)
+    if np.any(counts != court.weights) or int(counts.sum()) > WRITTEN_OUT:
         return None
     return [tuple(np.repeat(part, counts[part]) for part in fold) for fold in court.folds]  # type: ignore[misc]
 
@@ -79,7 +78,11 @@ def handed(pipeline: Pipeline, weights: Array, prefix: str = "") -> dict[str, An
         elif has_fit_parameter(step, "sample_weight"):
             found[f"{prefix}{name}__sample_weight"] = weights
         elif place == len(pipeline.steps) - 1:
-            raise refuse_weights(step)
+            msg = (
+                f"sample_weight has values that are not whole, and {step!r} takes no sample_weight in `fit`. "
+                "Give whole weights, which repeat rows, or a judge that takes weights."
+            )
+            raise InputError(msg)
     return found
 
 
@@ -129,20 +132,25 @@ def _tried(candidate: Candidate, court: Court) -> Outcome:
     if court.judge is not None:
         outcome = _judged(candidate, court)
     elif court.criterion == "agreement":
-        models, losses = shared_by_neighbours(fits, court)
-        outcome = _finished(candidate, court, models, losses)
+        outcome = _finished(candidate, court, *shared_by_neighbours(fits, court))
     elif court.criterion == "variance":
-        outcome = _captured(candidate, court, resolved)
+        outcome = _finished(candidate, court, *_captured(fits, court, resolved))
     else:
         outcome = _returned(candidate, court)
     steady = stability_rows(fits, candidate, court)
     return replace(
         outcome,
         steady=steady,
-        stability=float(np.clip(outcome.mean(steady), 0.0, 1.0)) if len(steady) else np.nan,
+        stability=_affinity(steady, court),
         resolved=resolved,
         symptoms=(*found, *outcome.symptoms),
     )
+
+
+def _affinity(steady: Array, court: Court) -> float:
+    if len(steady) == 0:
+        return np.nan
+    return float(np.clip(np.average(steady, weights=court.held_out), 0.0, 1.0))
 
 
 def _finished(
@@ -159,10 +167,9 @@ def _finished(
     kept = np.mean([float(m.explained_variance_ratio_.sum()) for m in models])
     found = min(m.n_components_ for m in models)  # a map of few dimensions has no more
     own = replace(candidate, k=min(candidate.k, found))
-    held_out = np.concatenate([test for _, test in court.folds])
     return Outcome(
         own,
-        weights=court.weights_of(held_out),
+        weights=court.held_out if court.judge is None else None,
         full=found < candidate.k or bool(kept > ALL),
         losses=np.concatenate(losses),
         plain=np.concatenate(plain),
@@ -209,7 +216,7 @@ def _moved(  # (b, d) -> (b,)
     return np.asarray(total / (2 * MOVES))
 
 
-def _captured(candidate: Candidate, court: Court, resolved: Kernel) -> Outcome:
+def _captured(fits: Fits, court: Court, resolved: Kernel) -> tuple[list[KernelPCA], list[Array]]:
     """Less the squared length, within the components, of each held-out point; all points have length one."""
     if not np.allclose(resolved.diag(court.rows), 1.0):
         msg = (
@@ -217,12 +224,8 @@ def _captured(candidate: Candidate, court: Court, resolved: Kernel) -> Outcome:
             "space can't be compared. Use its normalised() form, or criterion='denoising'."
         )
         raise InputError(msg)
-    models, losses, fits = [], [], Fits(candidate, court)
-    for train, test in court.folds:
-        model, scores = fits.scores(train, test)
-        models.append(model)
-        losses.append(-squared_norms(scores))
-    return _finished(candidate, court, models, losses)
+    found = [fits.scores(train, test) for train, test in court.folds]
+    return [model for model, _ in found], [-squared_norms(scores) for _, scores in found]
 
 
 def _judged(candidate: Candidate, court: Court) -> Outcome:

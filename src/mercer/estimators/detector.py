@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
+from mercer._core.params import OneOf, require
 from mercer._core.table import Table
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
@@ -21,7 +22,7 @@ from mercer.estimators.saving import Saving
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.contributions import Baselines, has_slopes, need_slopes, warn_incomplete
-from mercer.monitoring.limits import Rule, known, warn_blind
+from mercer.monitoring.limits import Rule, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
 from mercer.monitoring.statistics import STATISTICS, Gauge
 from mercer.monitoring.wild_readings import listed, noted, warn_still, without_wild
@@ -215,7 +216,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         -------
         labels : ndarray of shape (b,), of integers
         """
-        return np.where(self._indices(self._measured(X)) <= -self.offset_, 1, -1)
+        return np.where(self._indices(self._gauge(self._rows(X))) <= -self.offset_, 1, -1)
 
     def score_samples(self, X: Any) -> Array:
         """How normal each row is: minus the index, so that more is more normal.
@@ -229,7 +230,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         scores : ndarray of shape (b,)
             At most 0; -∞ for a row so far out that its statistics can't be computed.
         """
-        return self._own(-self._indices(self._measured(X)))
+        return self._own(-self._indices(self._gauge(self._rows(X))))
 
     def decision_function(self, X: Any) -> Array:
         """Below zero for outliers.
@@ -243,7 +244,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         scores : ndarray of shape (b,)
             ``score_samples(X) - offset_``.
         """
-        return self._own(-self._indices(self._measured(X)) - self.offset_)
+        return self._own(-self._indices(self._gauge(self._rows(X))) - self.offset_)
 
     # ── an engineer's questions ─────────────────────────────────────────────
     def statistics(self, X: Any) -> Table:
@@ -258,7 +259,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         table : Table
             Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits.
         """
-        found = self._measured(X)
+        found = self._gauge(self._rows(X))
         columns = {"T2": found.t2, "Q": found.q, "index": self._indices(found)}
         return Table({name: self._own(c) for name, c in columns.items()})
 
@@ -283,7 +284,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         """
         rows = self._rows(X)
         which = self._rule.statistic if statistic is None else statistic
-        known("statistic", which, STATISTICS)
+        require("statistic", which, OneOf(STATISTICS))
         need_slopes(self._kernel)
         found, gap = self._baselines.explain(self._gauge, self.limits_, rows, which)
         warn_incomplete(gap)
@@ -376,10 +377,6 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
 
     def _with_onsets(self, told: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
         return with_onsets(told, self._baselines, lambda x: self._indices(self._gauge(x)), take)
-
-    def _measured(self, X: Any) -> Statistics:
-        rows = self._rows(X)
-        return self._gauge(rows)
 
     def _indices(self, found: Statistics) -> Array:
         """What the detector goes by, in units of the limits."""

@@ -17,8 +17,10 @@ from mercer._core.errors import (
     InputError,
     MercerError,
     MercerWarning,
+    ParameterError,
     users_level,
 )
+from mercer._core.params import Whole, require
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Projector
 from mercer.estimators.kernel_pca import KernelPCA
@@ -72,7 +74,7 @@ def chosen_model(detector: Any, x: Array, weights: Array | None = None) -> Proje
         model = KernelPCA(
             detector.n_components,
             kernel=_kernel(detector, x, weights),
-            approximation=clone_part(detector.approximation),
+            approximation=clone(detector.approximation, safe=False),  # names and None as they are
             memory=detector.memory,
             engine=detector.engine,
             random_state=detector.random_state,
@@ -101,14 +103,9 @@ def _refuse_both(detector: Any) -> None:
             raise InputError(msg)
 
 
-def clone_part(part: Any) -> Any:
-    """A copy of an object with parameters; names and None as they are."""
-    return clone(part, safe=False)
-
-
 def _kernel(detector: Any, x: Array, weights: Array | None) -> Kernel | Any:
     if not (isinstance(detector.kernel, str) and detector.kernel == "auto"):
-        return clone_part(detector.kernel)
+        return clone(detector.kernel, safe=False)
     median = RBF().resolve(x, rng=as_generator(detector.random_state), weights=weights)
     return RBF(float(median.gamma) / WIDE**2)  # type: ignore[arg-type]
 
@@ -256,28 +253,21 @@ def _held_out(
 # ── folds ───────────────────────────────────────────────────────────────────
 def check_folds(folds: Any) -> None:
     """Whether these are folds at all, used or not."""
-    if isinstance(folds, Integral) and not isinstance(folds, bool):
-        if int(folds) >= 2:
-            return
-    elif not isinstance(folds, (str, bool)) and hasattr(folds, "split"):
-        return
-    msg = (
-        f"folds={folds!r} came. Needed: a whole number of folds, from 2 to the number of rows, or a "
-        "splitter such as KFold(5, shuffle=True)."
-    )
-    raise InputError(msg)
+    if not Whole(2).holds(folds) and (isinstance(folds, str) or not hasattr(folds, "split")):
+        wanted = (
+            "an integer from 2 to the number of rows or a splitter such as KFold(5, shuffle=True)"
+        )
+        raise ParameterError.about(parameter="folds", value=folds, must_be=wanted)
 
 
 def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Indices]]:
     """A number is that many stretches of neighbouring rows; anything else is a splitter of scikit-learn."""
     n = len(normal)
     if isinstance(folds, Integral):
-        if int(folds) > n:
-            msg = (
-                f"folds={folds} came for {n} rows. Needed: a whole number from 2 to {n}. Give more rows (a "
-                f"few hundred make limits that hold), or set `folds` to at most {n}."
-            )
-            raise InputError(msg)
+        remedy = (
+            f"Give more rows (a few hundred make limits that hold), or set `folds` to at most {n}."
+        )
+        require("folds", folds, Whole(2, n), remedy=remedy)
         yield from held_out_stretches(int(folds), normal.moments, normal.weights, gap)
         return
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -71,31 +71,15 @@ def _text(values: Array | Indices) -> str:
 
 
 # ── where kernel values come from ───────────────────────────────────────────
-class Values(Protocol):
-    """Kernel values between numbered points."""
-
-    def matrix(self, rows: Indices) -> Array:
-        """K on these rows, as the caller would compute it."""
-
-    def one(self, i: int, j: int) -> float:
-        """k(x_i, x_j), evaluated alone."""
-
-    def points(self, rows: Indices) -> Array | Indices:
-        """What the caller needs to compute K on these rows."""
-
-    def error(self, rows: Indices) -> Array:
-        """What rounding may have done to each entry of K on these rows."""
-
-
 @dataclass(frozen=True)
 class KernelValues:
-    """A resolved kernel on rows x."""
+    """Values of a resolved kernel between rows x, by their numbers."""
 
     kernel: Kernel
     x: Rows
 
     def matrix(self, rows: Indices) -> Array:
-        """K through the kernel's door."""
+        """K on these rows, as the caller would compute it."""
         with np.errstate(all="ignore"):  # an overflow shows as a value that is not finite
             K = self.kernel(self.x[rows])
         if not np.all(np.isfinite(K)):
@@ -109,42 +93,41 @@ class KernelValues:
         return K
 
     def one(self, i: int, j: int) -> float:
-        """One pair; a point with itself goes through the diagonal, where white noise lives."""
+        """k(x_i, x_j), evaluated alone; of a point with itself by the diagonal, where white noise lives."""
         x_i, x_j = dense(self.x[[i]]), dense(self.x[[j]])
         if i == j:
             return float(self.kernel.tile_diag(x_i)[0])
         return float(self.kernel.tile(x_i, x_j)[0, 0])
 
     def points(self, rows: Indices) -> Array:
-        """The rows themselves."""
+        """What the caller needs to compute K on these rows."""
         return dense(self.x[rows])
 
     def error(self, rows: Indices) -> Array:
-        """By the formula of the kernel."""
+        """What rounding may have done to each entry of K on these rows, by the formula of the kernel."""
         return value_error(self.kernel, self.x[rows])
 
 
 @dataclass(frozen=True)
 class MatrixValues:
-    """A matrix that claims to be a kernel matrix."""
+    """The same of a matrix that claims to be a kernel matrix: its entries are what they are."""
 
     K: Array
 
     def matrix(self, rows: Indices) -> Array:
-        """The principal submatrix."""
         return np.asarray(self.K[np.ix_(rows, rows)], dtype=np.float64)
 
     def one(self, i: int, j: int) -> float:
-        """One entry."""
         return float(self.K[i, j])
 
     def points(self, rows: Indices) -> Indices:
-        """Row numbers."""
         return np.array(rows)
 
     def error(self, rows: Indices) -> Array:
-        """None: the entries are what they are."""
         return np.zeros((len(rows), len(rows)))
+
+
+Values: TypeAlias = KernelValues | MatrixValues
 
 
 # ── rounding ────────────────────────────────────────────────────────────────

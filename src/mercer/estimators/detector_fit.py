@@ -157,21 +157,19 @@ class Normal:
 
 def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Limits:
     """From rows held out, from the training rows, or from distributions."""
-    gauge, fit = Gauge.of(model.fit_), model.fit_
-    k, weights = model.n_components_, normal.weights
+    gauge, fit, k = Gauge.of(model.fit_), model.fit_, model.n_components_
+    rounding = gauge.rounding
     if rule.in_sample:
-        own = gauge(normal.scaled)
-        limits = in_sample_limits(own, rule.rate, rounding=gauge.rounding, weights=weights)
+        own = gauge(normal.scaled, normal.weights)
+        limits = in_sample_limits(own, rule.rate, rounding=rounding)
         _check_once(rule, model, normal, folds, limits)
         return limits
     if rule.method == "approximate":
         if fit.weight < k + SPARE:
             raise InputError(_too_few(k, len(normal), "the F approximation"))
         many = _warn_many(k, len(normal), APPROXIMATE_ROWS)
-        own = gauge(normal.scaled)
-        limits = approximate_limits(
-            own, rule.rate, n=fit.weight, k=k, rounding=gauge.rounding, weights=weights
-        )
+        own = gauge(normal.scaled, normal.weights)
+        limits = approximate_limits(own, rule.rate, n=fit.weight, k=k, rounding=rounding)
         if not many:  # or else it is told already
             _check_once(rule, model, normal, folds, limits)
         return limits
@@ -179,18 +177,11 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
     found = [_held_out(model, normal, train, test, pace) for train, test in splits]
     _warn_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
     lost = _warn_lost(model, normal, [train for train, _ in splits], [one.size for one in found])
-    counted = None if weights is None else np.concatenate([weights[test] for _, test in splits])
-    limits = held_out_limits(
-        Statistics.joined([one.stretched[-1] for one in found]),
-        rule.rate,
-        rounding=gauge.rounding,
-        weights=counted,
-    )
+    held = Statistics.joined([one.stretched[-1] for one in found])
+    limits = held_out_limits(held, rule.rate, rounding=rounding)
     if pace.any and not lost:
         linear = isinstance(getattr(model, "kernel_", None), (Linear, type(None)))
-        warn_stray_runs(
-            rule, pace, found, limits, rounding=gauge.rounding, weights=counted, linear=linear
-        )
+        warn_stray_runs(rule, pace, found, limits, rounding=rounding, linear=linear)
     return limits
 
 
@@ -220,8 +211,7 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
     except MercerError:
         return
     if held.size == model.n_components_:
-        weights = None if normal.weights is None else normal.weights[test]
-        warn_optimistic(rule, held.stretched[-1], limits, weights)
+        warn_optimistic(rule, held.stretched[-1], limits)
 
 
 def _held_out(
@@ -236,13 +226,14 @@ def _held_out(
         warnings.simplefilter("ignore", MercerWarning)
         part = part_model(model, len(train)).fit(own(normal.rows[train]), sample_weight=weights)
     gauge, rows = Gauge.of(part.fit_), normal.rows[test]
-    plain = gauge(own(rows))
+    counts = None if normal.weights is None else normal.weights[test]
+    plain = gauge(own(rows), counts)
     if not pace.any:
         return HeldOut(part.n_components_, [k], [plain], [])
     sizes = smaller_sizes(part.n_components_)
     z = normal.scale(rows)
     stretched, strayed = (
-        gauge.nested(own(normal.scale.back(moved(z))), sizes)
+        gauge.nested(own(normal.scale.back(moved(z))), sizes, counts)
         for moved in (pace.stretched, pace.strayed)
     )
     # Some kernels have no value there, as that of counts for a negative one: then rows count as they are.

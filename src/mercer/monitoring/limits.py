@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil, expm1, log1p
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from scipy import special, stats
 
 from mercer._core.errors import DetectorWarning, InputError, ParameterError, users_level
-from mercer._core.params import Constraints, Number, OneOf, require
+from mercer._core.params import Constraint, Number, OneOf, require
 from mercer.monitoring.statistics import STATISTICS
 
 if TYPE_CHECKING:
@@ -28,13 +29,12 @@ SAME = 1e-6
 NEAR = 1e-9
 OF_TRAINING_ROWS = "share of the training rows"
 FALSE_ALARM = 0.01
-CHOICES: Constraints = {
+CHOICES: dict[str, Constraint] = {
     "statistic": OneOf(STATISTICS),
     "limits": OneOf(("cross-validation", "approximate")),
     "wild": OneOf(("aside", "keep")),
-    "false_alarm": Number(0, 1, also=(None,)),
-    "contamination": Number(0, 0.5, also=(None,)),
 }
+RATES: dict[str, Constraint] = {"false_alarm": Number(0, 1), "contamination": Number(0, 0.5)}
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,10 @@ class Rule:
     @classmethod
     def of(cls, detector: Any) -> Rule:
         """The rule of a detector, checked."""
-        for name, allowed in CHOICES.items():
-            require(name, getattr(detector, name), allowed)
+        for name, allowed in (CHOICES | RATES).items():
+            value = getattr(detector, name)
+            if value is not None or name in CHOICES:
+                require(name, value, allowed)
         if not isinstance(detector.scale, (bool, np.bool_)):
             wanted = "True or False"
             raise ParameterError.about(parameter="scale", value=detector.scale, must_be=wanted)
@@ -128,9 +130,7 @@ class Rule:
         return replace(limits, t2=edge * limits.t2, q=edge * limits.q, index=limits.index / edge)
 
 
-def held_out_limits(
-    held: Statistics, rate: float, *, rounding: float, weights: Array | None = None
-) -> Limits:
+def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits:
     """From rows that the model was not fitted to: no in-sample optimism.
 
     The ⌈(n + 1)(1 - α)⌉-th smallest value: a new row of the same kind is above it with probability at most
@@ -138,7 +138,7 @@ def held_out_limits(
     of it and of Box's g·χ²_h with the mean and the variance of the held-out values is taken: either
     alone makes more false alarms than asked for. A row of weight w counts as w rows.
     """
-    n = len(held) if weights is None else float(weights.sum())
+    n, weights = held.count, held.weights
     few, how = n * rate < FEW_ABOVE - 1e-9, "held-out rows"
     if few:
         how = (
@@ -153,16 +153,10 @@ def held_out_limits(
     return _limits(held, limit, rate, rounding, how)
 
 
-def in_sample_limits(
-    own: Statistics, share: float, *, rounding: float, weights: Array | None = None
-) -> Limits:
+def in_sample_limits(own: Statistics, share: float, *, rounding: float) -> Limits:
     """That this share of the training rows is above, and none is on."""
-    n = len(own) if weights is None else float(weights.sum())
-    above = min(max(round(share * n), 1), n - 1)
-
-    def limit(values: Array) -> float:
-        return half_way(values, n - above, weights)
-
+    rank = own.count - min(max(round(share * own.count), 1), own.count - 1)
+    limit = partial(half_way, rank=rank, weights=own.weights)
     return _limits(own, limit, share, rounding, OF_TRAINING_ROWS)
 
 
@@ -175,13 +169,7 @@ def _limits(
 
 
 def approximate_limits(
-    own: Statistics,
-    rate: float,
-    *,
-    n: float,
-    k: int,
-    rounding: float,
-    weights: Array | None = None,
+    own: Statistics, rate: float, *, n: float, k: int, rounding: float
 ) -> Limits:
     """T² by the F distribution, Q by Box's χ², both for Gaussian rows and many more rows than components.
 
@@ -190,7 +178,7 @@ def approximate_limits(
     """
     each = -expm1(0.5 * log1p(-rate))  # 1 - √(1 - α), for the smallest rates as well
     t2, t2_each = f_limit(n, k, rate), f_limit(n, k, each)
-    q, q_each = (max(box_limit(own.q, level, weights), rounding) for level in (rate, each))
+    q, q_each = (max(box_limit(own.q, level, own.weights), rounding) for level in (rate, each))
     index = max(t2_each / t2, q_each / q)
     return Limits(t2, q, index, rate, "F and χ² approximations")
 

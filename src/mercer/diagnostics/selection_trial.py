@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
-from mercer._core.errors import (
-    FlatSpectrumWarning,
-    InputError,
-    MercerError,
-    RankWarning,
-)
+from mercer._core.errors import FlatSpectrumWarning, InputError, MercerError, RankWarning
 from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import shared_by_neighbours
 from mercer.diagnostics.selection_court import (
@@ -37,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array, Indices
-    from mercer.diagnostics.selection_court import Court
     from mercer.estimators.kernel_pca import KernelPCA
     from mercer.kernels import Kernel
 
@@ -45,28 +38,14 @@ if TYPE_CHECKING:
 WRITTEN_OUT = 20_000
 
 
-def repeated(court: Court) -> list[tuple[Indices, Indices]] | None:
-    """The folds with each row as often as it counts; None where weights have to be handed on."""
+def judged_on(court: Court) -> tuple[list[tuple[Indices, Indices]], Array | None]:
+    """Folds with each row as often as it counts; or as they are, and weights that have to be handed on."""
     if court.weights is None:
-        return court.folds
+        return court.folds, None
     counts = np.rint(court.weights).astype(np.intp)
     if np.any(counts != court.weights) or int(counts.sum()) > WRITTEN_OUT:
-        return None
-    return [tuple(np.repeat(part, counts[part]) for part in fold) for fold in court.folds]  # type: ignore[misc]
-
-
-def judged_by_weight(pipeline: Pipeline, court: Court) -> tuple[list[KernelPCA], Array]:
-    """Models and scores, fold by fold: fits of the pipeline and the scoring get the weights."""
-    assert court.weights is not None  # `repeated` looked
-    scorer = check_scoring(pipeline, scoring=court.criterion)
-    models, scores = [], []
-    for train, test in court.folds:
-        own = clone(pipeline)
-        own.fit(take_rows(court.rows, train), court.y[train], **handed(own, court.weights[train]))
-        new, labels = take_rows(court.rows, test), court.y[test]
-        scores.append(float(scorer(own, new, labels, sample_weight=court.weights[test])))
-        models.append(own[0])
-    return models, np.array(scores)
+        return court.folds, court.weights
+    return [tuple(np.repeat(part, counts[part]) for part in fold) for fold in court.folds], None  # type: ignore[misc]
 
 
 def handed(pipeline: Pipeline, weights: Array, prefix: str = "") -> dict[str, Any]:
@@ -138,19 +117,14 @@ def _tried(candidate: Candidate, court: Court) -> Outcome:
     else:
         outcome = _returned(candidate, court)
     steady = stability_rows(fits, candidate, court)
+    mean = np.average(steady, weights=court.held_out) if len(steady) else np.nan
     return replace(
         outcome,
         steady=steady,
-        stability=_affinity(steady, court),
+        stability=float(np.clip(mean, 0.0, 1.0)),
         resolved=resolved,
         symptoms=(*found, *outcome.symptoms),
     )
-
-
-def _affinity(steady: Array, court: Court) -> float:
-    if len(steady) == 0:
-        return np.nan
-    return float(np.clip(np.average(steady, weights=court.held_out), 0.0, 1.0))
 
 
 def _finished(
@@ -230,19 +204,15 @@ def _captured(fits: Fits, court: Court, resolved: Kernel) -> tuple[list[KernelPC
 
 def _judged(candidate: Candidate, court: Court) -> Outcome:
     """Less the judge's score on each fold, everything fitted inside of it."""
-    folds = repeated(court)
+    folds, weights = judged_on(court)
     pipeline = make_pipeline(model_of(candidate, court), clone(court.judge))
-    if folds is None:
-        models, scores = judged_by_weight(pipeline, court)
-        return _finished(candidate, court, models, [-scores])
-    found = cross_validate(
-        pipeline,
-        court.rows,
-        court.y,
-        cv=folds,
-        scoring=court.criterion,
-        error_score="raise",
-        return_estimator=True,
-    )
-    models = [fitted[0] for fitted in found["estimator"]]
-    return _finished(candidate, court, models, [-np.asarray(found["test_score"], dtype=np.float64)])
+    scorer = check_scoring(pipeline, scoring=court.criterion)
+    models, scores = [], []
+    for train, test in folds:
+        own, fitted, scored = clone(pipeline), {}, {}
+        if weights is not None:
+            fitted, scored = handed(own, weights[train]), {"sample_weight": weights[test]}
+        own.fit(take_rows(court.rows, train), court.y[train], **fitted)
+        scores.append(float(scorer(own, take_rows(court.rows, test), court.y[test], **scored)))
+        models.append(own[0])
+    return _finished(candidate, court, models, [-np.array(scores)])

@@ -182,17 +182,16 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         read = data if data.in_memory else loaded(data)
         _refuse_sparse(read.rows)
         names = getattr(data.rows, "columns", getattr(X, "columns", None))  # of a table, or a frame
-        tidy = without_wild(read, names, keep=self.wild == "keep")
-        rows, weights = tidy.rows, tidy.weights
+        rows, weights, aside, stretched = without_wild(read, names, keep=self.wild == "keep")
         scale = Scale.of(rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = scale(rows)
         model = chosen_model(self, scaled, weights).fit(scaled, sample_weight=weights)
         normal = Normal(rows, weights, scale, bool(self.scale), names)
-        limits = noted(found_limits(rule, model, normal, self.folds), tidy.aside, read.n)
+        limits = noted(found_limits(rule, model, normal, self.folds), aside, read.n)
         warn_still(scale.still, names)
         gauge, kernel = Gauge.of(model.fit_), getattr(model, "kernel_", None)
         far = gauge.nowhere(scaled) if kernel is not None and kernel.tree().vanishes else None
-        warn_blind(rule, limits, far, listed(tidy.stretched, names))
+        warn_blind(rule, limits, far, listed(stretched, names))
         limits = rule.joint(limits)  # one limit for each statistic: where alarms begin
         baselines = Baselines.of(gauge, limits, scaled, weights)
         # Only now, with everything done, does the estimator change.
@@ -201,7 +200,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         self._baselines, self.baselines_ = baselines, baselines.rows
         self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
         self.center_, self.spread_ = scale.mean, scale.spread
-        self.set_aside_, self.offset_ = tidy.aside, -rule.limit(limits)
+        self.set_aside_, self.offset_ = aside, -rule.limit(limits)
         return self
 
     # ── scikit-learn's questions ────────────────────────────────────────────
@@ -216,7 +215,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         -------
         labels : ndarray of shape (b,), of integers
         """
-        return np.where(self._indices(self._gauge(self._rows(X))) <= -self.offset_, 1, -1)
+        return np.where(self._indices(self._measured(X)) <= -self.offset_, 1, -1)
 
     def score_samples(self, X: Any) -> Array:
         """How normal each row is: minus the index, so that more is more normal.
@@ -230,7 +229,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         scores : ndarray of shape (b,)
             At most 0; -∞ for a row so far out that its statistics can't be computed.
         """
-        return self._own(-self._indices(self._gauge(self._rows(X))))
+        return self._own(-self._indices(self._measured(X)))
 
     def decision_function(self, X: Any) -> Array:
         """Below zero for outliers.
@@ -244,7 +243,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         scores : ndarray of shape (b,)
             ``score_samples(X) - offset_``.
         """
-        return self._own(-self._indices(self._gauge(self._rows(X))) - self.offset_)
+        return self._own(-self._indices(self._measured(X)) - self.offset_)
 
     # ── an engineer's questions ─────────────────────────────────────────────
     def statistics(self, X: Any) -> Table:
@@ -259,7 +258,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         table : Table
             Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits.
         """
-        found = self._gauge(self._rows(X))
+        found = self._measured(X)
         columns = {"T2": found.t2, "Q": found.q, "index": self._indices(found)}
         return Table({name: self._own(c) for name, c in columns.items()})
 
@@ -377,6 +376,10 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
 
     def _with_onsets(self, told: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
         return with_onsets(told, self._baselines, lambda x: self._indices(self._gauge(x)), take)
+
+    def _measured(self, X: Any) -> Statistics:
+        rows = self._rows(X)  # which tells where nothing is fitted
+        return self._gauge(rows)
 
     def _indices(self, found: Statistics) -> Array:
         """What the detector goes by, in units of the limits."""

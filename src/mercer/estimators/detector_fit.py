@@ -176,7 +176,9 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
     pace, splits = _parts(rule, k, normal, folds)
     found = [_held_out(model, normal, train, test, pace) for train, test in splits]
     _warn_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
-    lost = _warn_lost(model, normal, [train for train, _ in splits], [one.size for one in found])
+    lost = _warn_lost(
+        model, normal, [train for train, _ in splits], [one.sizes[-1] for one in found]
+    )
     held = Statistics.joined([one.stretched[-1] for one in found])
     limits = held_out_limits(held, rule.rate, rounding=rounding)
     if pace.any and not lost:
@@ -210,7 +212,7 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
         held = _held_out(model, normal, train, test, pace)
     except MercerError:
         return
-    if held.size == model.n_components_:
+    if held.sizes[-1] == model.n_components_:
         warn_optimistic(rule, held.stretched[-1], limits)
 
 
@@ -229,16 +231,16 @@ def _held_out(
     counts = None if normal.weights is None else normal.weights[test]
     plain = gauge(own(rows), counts)
     if not pace.any:
-        return HeldOut(part.n_components_, [k], [plain], [])
+        return HeldOut([part.n_components_], [plain], [])
     sizes = smaller_sizes(part.n_components_)
     z = normal.scale(rows)
     stretched, strayed = (
-        gauge.nested(own(normal.scale.back(moved(z))), sizes, counts)
-        for moved in (pace.stretched, pace.strayed)
+        gauge.nested(own(normal.scale.back(pace.moved(z, factors))), sizes, counts)
+        for factors in (pace.stretch, pace.stray)
     )
     # Some kernels have no value there, as that of counts for a negative one: then rows count as they are.
     stretched[-1] = stretched[-1].or_else(plain)
-    return HeldOut(part.n_components_, sizes, stretched, strayed)
+    return HeldOut(sizes, stretched, strayed)
 
 
 # ── folds ───────────────────────────────────────────────────────────────────

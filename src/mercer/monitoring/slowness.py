@@ -58,7 +58,7 @@ class Slowness:
     counts: Array  # (r,) independent rows that know as much about the variance
     stretch: Array  # (r,) Student's quantile over Gauss's: the spread is known from so few
     stray: Array  # (r,) how much wider one run in twenty is
-    longest_gap: int
+    gap: int  # rows beside a held-out stretch, on either side, that know too much about it: half of a time
 
     @classmethod
     def of(cls, z: Array, rate: float) -> Self:  # (n, d)
@@ -76,15 +76,9 @@ class Slowness:
         counts = np.maximum(n / squares, FEWEST)
         stretch = stats.t.isf(rate / 2.0, counts) / stats.norm.isf(rate / 2.0)
         stray = np.sqrt(counts / stats.chi2.ppf(STRAY, counts))
-        return cls(
-            centre,
-            axes[slow],
-            times,
-            counts,
-            np.minimum(stretch, MOST_STRETCH),
-            np.minimum(stray, MOST_STRAY),
-            n // 10,
-        )
+        stretch, stray = np.minimum(stretch, MOST_STRETCH), np.minimum(stray, MOST_STRAY)
+        gap = min(ceil(0.5 * float(times.max(initial=0.0))), n // 10)
+        return cls(centre, axes[slow], times, counts, stretch, stray, gap)
 
     @classmethod
     def none(cls, d: int) -> Self:
@@ -97,20 +91,8 @@ class Slowness:
         """Whether there is a slow direction at all."""
         return len(self.times) > 0
 
-    @property
-    def gap(self) -> int:
-        """Rows on either side of a held-out stretch that know too much about it: one correlation time."""
-        return min(ceil(0.5 * float(self.times.max())), self.longest_gap) if self.any else 0
-
-    def stretched(self, z: Array) -> Array:
-        """Rows as far out as a second run is to be expected, seen from so few independent ones."""
-        return self._moved(z, self.stretch)
-
-    def strayed(self, z: Array) -> Array:
-        """Rows of the widest run in twenty."""
-        return self._moved(z, self.stray)
-
-    def _moved(self, z: Array, factors: Array) -> Array:
+    def moved(self, z: Array, factors: Array) -> Array:
+        """Rows as far out as a second run is to be expected, by `stretch`, or one of twenty, by `stray`."""
         along = (z - self.centre) @ self.directions.T  # (b, r)
         return np.asarray(z + (along * (factors - 1.0)) @ self.directions)
 
@@ -178,7 +160,6 @@ def held_out_stretches(
 class HeldOut:
     """T² and Q of the rows of one fold, by a model that has not seen them."""
 
-    size: int  # components of that model
     sizes: list[int]  # numbers of its components that statistics are of, the last one all of them
     stretched: list[Statistics]  # at each size, of rows as far out as a second run will be
     strayed: list[Statistics]  # of rows of a run that strays

@@ -266,7 +266,12 @@ class Gradient(Search):
     ) -> tuple[Array, Array, Flags]:
         """Descent from every start at once; those that have settled drop out."""
         x, value = x.copy(), space.distances(x, t)
-        slope, least = space.distance_slopes(x, t), _least_coordinate(space)
+        slope = space.distance_slopes(x, t)
+        # Histograms have no negative entries; for other kernels there is no bound.
+        counts_only = getattr(
+            getattr(space.projection.sections, "kernel", None), "positive_only", False
+        )
+        least = 0.0 if counts_only else -np.inf
         # A first step of a tenth of the radius, whatever the scale of the kernel.
         length = np.sqrt(squared_norms(slope))
         step = 0.1 * radius / np.where(length > 0, length, 1.0)
@@ -289,12 +294,6 @@ class Gradient(Search):
         settled = np.ones(len(x), dtype=bool)
         settled[active] = False
         return x, value, settled
-
-
-def _least_coordinate(space: FeatureSpace) -> float:
-    """0 for a kernel of histograms, which have no negative entries; else there is no bound."""
-    kernel = getattr(space.projection.sections, "kernel", None)
-    return 0.0 if kernel is not None and kernel.positive_only else -np.inf
 
 
 def _next_step(move: Array, change: Array, step: Array) -> Array:

@@ -17,7 +17,7 @@ from mercer._core.spelling import spelled
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_court import Court, within_one_error
-from mercer.diagnostics.selection_report import without_repeats
+from mercer.diagnostics.selection_report import figures, without_repeats
 from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.estimators.base import Projector
@@ -329,29 +329,23 @@ def _by_folds(
     if failed is not None:
         msg = f"{kernel!r} can't be fitted to these rows: {failed}"
         raise InputError(msg)
-    return _fewest(outcomes, d, told)
+    return _fewest(outcomes, court, told)
 
 
-def _fewest(outcomes: list[Outcome], d: int, told: list[str]) -> Components:
+def _fewest(outcomes: list[Outcome], court: Court, told: list[str]) -> Components:
     """The smallest number of components whose error can't be told from the least one."""
     best = min(outcomes, key=lambda outcome: outcome.loss)
     equal = within_one_error([best, *outcomes])[1:]
     chosen = next(o for o, e in zip(outcomes, equal, strict=True) if e)  # fewest first
-    errors = np.sqrt([o.loss / d for o in outcomes])
-    curve = Table(
-        {
-            "components": [o.candidate.k for o in outcomes],
-            "error": errors,
-            "error_without_noise": np.sqrt([np.mean(o.plain) / d for o in outcomes]),
-            "error_of_mean": np.sqrt([np.mean(o.of_mean) / d for o in outcomes]),
-            "within_one_error": equal,
-        }
-    )
-    k = chosen.candidate.k
-    why = f"error {np.sqrt(chosen.loss / d):.4g} of held-out rows, the least of all"
+    errors = figures(outcomes, court)
+    del errors["standard_error"]
+    numbers, k = [o.candidate.k for o in outcomes], chosen.candidate.k
+    curve = Table({"components": numbers, **errors, "within_one_error": equal})
+    own, least = (errors["error"][numbers.index(one.candidate.k)] for one in (chosen, best))
+    why = f"error {own:.4g} of held-out rows, the least of all"
     if chosen is not best:
         why = (
-            f"error {np.sqrt(chosen.loss / d):.4g} of held-out rows; the least, {errors.min():.4g} with "
+            f"error {own:.4g} of held-out rows; the least, {least:.4g} with "
             f"{best.candidate.k} components, is within one standard error"
         )
     reasons = [why, *told]

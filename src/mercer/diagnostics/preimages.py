@@ -104,7 +104,6 @@ def compare_preimages(
 
 
 def _plain(model: Any, X: Any) -> Array:
-    """Checked rows as an array in float64."""
     return np.asarray(dense(new_rows(model, X, model._dtype)[:]), dtype=np.float64)
 
 

@@ -128,7 +128,7 @@ def table_of(order: Order, court: Court) -> Table:
         "parameters": [parameters for _, parameters in names],
         "components": [o.candidate.k for o in outcomes],
     }
-    columns.update(_figures(outcomes, court))
+    columns.update(figures(outcomes, court))
     columns["stability"] = [o.stability for o in outcomes]
     columns.update(_verdicts(order))
     columns["variance_kept"] = [o.kept for o in outcomes]
@@ -150,7 +150,8 @@ def _verdicts(order: Order) -> dict[str, Any]:
     }
 
 
-def _figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
+def figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
+    """What each scored, with its standard error; or the errors in input space, of an entry."""
     means = np.array([np.nan if o.failure else o.loss for o in outcomes])
     errors = np.array(
         [standard_error(o.losses, o.weights) if len(o.losses) > 1 else np.nan for o in outcomes]

@@ -106,14 +106,12 @@ class Gauge:
         return Statistics(self._t2(b), own + self.space.mean.norm - np.square(b).sum(axis=1))
 
     def t2(self, x: Rows) -> Array:  # (b, d) -> (b,)
-        """T² alone."""
         return self._t2(self.space.scores(x))
 
     def _t2(self, scores: Array) -> Array:
         return np.asarray(np.square(scores) @ (1.0 / self.variances))
 
     def q(self, x: Rows) -> Array:  # (b, d) -> (b,)
-        """Q alone."""
         return self.space.errors(x)
 
     def q_rounding(self, x: Rows) -> Array:  # (b, d) -> (b,)
@@ -127,5 +125,4 @@ class Gauge:
         return self.space.score_slope(x, pull)
 
     def q_slopes(self, x: Array) -> Array:  # (b, d) -> (b, d)
-        """∂Q/∂x."""
         return self.space.error_slopes(x)

@@ -51,7 +51,6 @@ class Examples:
 
     @property
     def counts(self) -> Array:  # (n,)
-        """How many rows each one stands for."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
     @cached_property
@@ -86,7 +85,6 @@ class Examples:
         return float(np.average(self.space.lengths(self.rows[some]), weights=self.counts[some]))
 
     def taken(self, some: Indices) -> Examples:
-        """Some of them."""
         weights = None if self.weights is None else self.weights[some]
         return replace(self, scores=self.scores[some], rows=self.rows[some], weights=weights)
 

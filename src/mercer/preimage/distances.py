@@ -14,7 +14,7 @@ from mercer.engine.pairwise import squared_norms
 from mercer.kernels.evaluate import DOT
 from mercer.preimage.base import FEW, Preimage, quality_without
 from mercer.preimage.cost import Cost
-from mercer.preimage.invert import of_distance, of_dot_product, undone, unscaled
+from mercer.preimage.exact import of_distance, of_dot_product, undone, unscaled
 from mercer.preimage.search import SLICE_NUMBERS, Neighbours
 
 if TYPE_CHECKING:

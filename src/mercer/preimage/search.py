@@ -47,7 +47,6 @@ class Neighbours:
         return np.take_along_axis(some, order, axis=1)
 
     def points(self, chosen: Indices) -> Array:  # (…,) -> (…, d)
-        """These rows in float64."""
         return np.asarray(self.rows[chosen], dtype=np.float64)
 
 

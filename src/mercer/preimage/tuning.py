@@ -194,7 +194,6 @@ class Look:
         return self.of(self.guess * FACTOR**step) if WIDEST <= step <= NARROWEST else np.inf
 
     def of(self, gamma: float) -> float:
-        """The error of this width."""
         if gamma not in self.errors:
             limit = np.inf if self.best is None else self.best.error
             trial = self.sample.tried(gamma, self.alphas, limit)

@@ -40,7 +40,8 @@ def _bounded(expr: f.Expr, x: Rows) -> tuple[Array, Array]:
     """The values of all pairs, those of a point with itself as they are, and the bound in units of ε."""
     found = values(expr, x, x)
     np.fill_diagonal(found, values(expr, x))
-    size, units = np.abs(found), UNITS * np.abs(found)  # of a function that nothing is known about
+    size = np.abs(found)
+    units: Array = UNITS * size  # of a function that nothing is known about
     match expr:
         case f.Pair():
             units = _pair(expr, x, found)

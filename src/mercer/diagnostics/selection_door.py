@@ -185,24 +185,20 @@ def _check_pairs(pairs: list[Any], m: int, n: int) -> list[tuple[Indices, Indice
             "`max_rows` or pass a splitter."
         )
         raise InputError(msg)
-    found: list[tuple[Indices, Indices]] = []
-    for pair in pairs:
-        parts = [np.asarray(part) for part in pair] if np.iterable(pair) else []
-        fine = len(parts) == 2 and all(
-            p.ndim == 1 and len(p) and p.dtype.kind in "iu" and -n <= p.min() and p.max() < n
-            for p in parts
-        )
-        if not fine or len(parts[0]) < 2:
-            found.clear()
-            break
-        found.append((parts[0], parts[1]))
-    if not found:
+
+    def positions(part: Any) -> bool:
+        counted = part.ndim == 1 and len(part) > 0 and part.dtype.kind in "iu"
+        return bool(counted and -n <= part.min() and part.max() < n)
+
+    found = [[np.asarray(part) for part in pair] if np.iterable(pair) else [] for pair in pairs]
+    fine = (len(p) == 2 and all(map(positions, p)) and len(p[0]) > 1 for p in found)
+    if not found or not all(fine):
         msg = (
             f"folds came as {len(pairs)} item(s). Needed: at least one pair (train, test) of positions below "
             f"{n}, with two rows or more to fit. Give a number such as 3, or a splitter of scikit-learn."
         )
         raise InputError(msg)
-    return found
+    return [(train, test) for train, test in found]
 
 
 def court_of(

@@ -31,7 +31,9 @@ class Cost:
 
     def seconds(self, kernel: Kernel, rows: Rows) -> float:
         """How long that takes here."""
-        total = CALLS + self.flops * _flop_seconds()
+        # A product of this size runs about as fast as two Cholesky factors of a few hundred rows do.
+        a = np.ones((SIZE, SIZE))
+        total = CALLS + self.flops * 2.0 * least_seconds(lambda: a @ a, SPENT) / (2.0 * SIZE**3)
         if self.exponentials:
             some = np.linspace(-5.0, 0.0, SIZE**2)
             total += self.exponentials * 3.0 * least_seconds(lambda: np.exp(some), SPENT) / SIZE**2
@@ -50,9 +52,3 @@ def kept_bytes(*, n: int, k: int, width: int, rows_bytes: int) -> int:
     # Scores of the examples and distances in feature space come from slices of sections, with a temporary.
     slices = 3 * min(SLICE_BYTES, FLOAT * n * width)
     return FLOAT * (3 * n * k + 2 * width * k + 8 * n) + rows_bytes + slices + SMALL
-
-
-def _flop_seconds() -> float:
-    # A product of this size runs about as fast as a Cholesky factor of a few hundred rows does twice over.
-    a = np.ones((SIZE, SIZE))
-    return 2.0 * least_seconds(lambda: a @ a, SPENT) / (2.0 * SIZE**3)

@@ -1,4 +1,4 @@
-"""What a pre-image method is given, and what it promises."""
+"""What a pre-image method is given, what it promises, and what that costs: bytes and steps by arithmetic."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.params import Params
-from mercer.data.rows import row_slices
+from mercer.data.rows import row_slices, take_rows
 from mercer.engine.moments import weighted_median
 from mercer.engine.pairwise import squared_norms
 from mercer.operators.sections import KernelSections
+from mercer.planning.bytes import FLOAT, SLICE_BYTES, SMALL
+from mercer.planning.forecast import least_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer._core.types import Array, Flags, Indices
+    from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
-    from mercer.preimage.cost import Cost
 
 # Examples that a mean length or a quality is taken from.
 FEW = 200
@@ -32,6 +33,9 @@ FARTHEST = 1e12
 BLOCK = 2**18  # numbers of a block of rows
 # Noise of the rows that a quality is taken from, in errors of the mean, and how many of them.
 NOISE, NOISY_ROWS = 2.0, 100
+CALLS = 3e-3  # seconds that the calls take, whatever the rows
+TIMED_ROWS, SIZE = 64, 256
+SPENT = 0.05  # seconds for each question
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,6 +131,29 @@ class Quality:
                 f"{text}; rows with noise {NOISE:g} times the mean's error: {self.noisy:.4g}{worse}"
             )
         return text
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What learning does, counted."""
+
+    entries: float = 0.0  # of the model's kernel
+    exponentials: float = 0.0  # of a latent one
+    flops: float = 0.0  # of products and factors
+
+    def seconds(self, kernel: Kernel, rows: Rows) -> float:
+        """How long that takes here."""
+        # A product of this size runs about as fast as two Cholesky factors of a few hundred rows do.
+        a = np.ones((SIZE, SIZE))
+        total = CALLS + self.flops * 2.0 * least_seconds(lambda: a @ a, SPENT) / (2.0 * SIZE**3)
+        if self.exponentials:
+            some = np.linspace(-5.0, 0.0, SIZE**2)
+            total += self.exponentials * 3.0 * least_seconds(lambda: np.exp(some), SPENT) / SIZE**2
+        if self.entries:
+            few = take_rows(rows, np.arange(min(TIMED_ROWS, int(rows.shape[0]))))
+            seconds = least_seconds(lambda: kernel.tile(few, few), SPENT)
+            total += self.entries * seconds / int(few.shape[0]) ** 2
+        return total
 
 
 class Back(Protocol):
@@ -311,3 +338,13 @@ def noisy_error(examples: Examples, back: Back, size: float, *, rng: np.random.G
             noisy = np.maximum(noisy, 0.0)
         points, _ = back(examples.space.scores(noisy))
         return _rms(points - rows, examples.counts[some])
+
+
+def kept_bytes(*, n: int, k: int, width: int, rows_bytes: int) -> int:
+    """What a fit has beside its pre-image: vectors, products, coefficients, its rows, and slices of sections.
+
+    width : of the sections, n of an exact fit.
+    """
+    # Scores of the examples and distances in feature space come from slices of sections, with a temporary.
+    slices = 3 * min(SLICE_BYTES, FLOAT * n * width)
+    return FLOAT * (3 * n * k + 2 * width * k + 8 * n) + rows_bytes + slices + SMALL

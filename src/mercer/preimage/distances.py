@@ -12,8 +12,7 @@ from mercer._core.spelling import spelled
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import squared_norms
 from mercer.kernels.evaluate import DOT
-from mercer.preimage.base import FEW, Preimage, quality_without
-from mercer.preimage.cost import Cost
+from mercer.preimage.base import FEW, Cost, Preimage, quality_without
 from mercer.preimage.exact import of_distance, of_dot_product, undone, unscaled
 from mercer.preimage.search import SLICE_NUMBERS, Neighbours
 

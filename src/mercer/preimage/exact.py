@@ -13,8 +13,7 @@ from mercer.data.rows import row_slices
 from mercer.engine.formula import Affine, Exp, Expr, Matern, Pair, Pow
 from mercer.kernels.evaluate import values as evaluated
 from mercer.kernels.matern import inverse_matern
-from mercer.preimage.base import FEW, Preimage, quality_without
-from mercer.preimage.cost import Cost
+from mercer.preimage.base import FEW, Cost, Preimage, quality_without
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices

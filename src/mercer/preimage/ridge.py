@@ -11,8 +11,7 @@ from mercer._core.params import Constraints, Number, Whole
 from mercer._core.spelling import spelled
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
-from mercer.preimage.base import FEW, Preimage, Quality, quality_of
-from mercer.preimage.cost import Cost
+from mercer.preimage.base import FEW, Cost, Preimage, Quality, quality_of
 from mercer.preimage.regression import Spectrum, solved
 from mercer.preimage.tuning import (
     LINEAR,

@@ -15,8 +15,7 @@ from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
 from mercer.kernels.slopes import radial_slope
 from mercer.operators.sections import KernelSections
-from mercer.preimage.base import FEW, Preimage, has_descent, quality_without
-from mercer.preimage.cost import ROUNDS, Cost
+from mercer.preimage.base import FEW, Cost, Preimage, has_descent, quality_without
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 # Numbers that a slice of targets may hold against all points, and how many such arrays there are.
 SLICE_NUMBERS = 2**20
 ARRAYS = 12
+ROUNDS = 25  # steps of a search, usually
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,6 +20,7 @@ from mercer.estimators.base import Projector
 from mercer.estimators.door import check_kernel_rows, new_rows
 from mercer.estimators.validation import require_fitted
 from mercer.model.space import FeatureSpace
+from mercer.monitoring.report import named_columns
 from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
@@ -206,7 +207,8 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     1.0
     """
     space, rows = _opened(model, X)
-    called = _names(model, X, names, int(rows.shape[1]))
+    known = getattr(model, "feature_names_in_", getattr(X, "columns", None))
+    called = tuple(named_columns(names, known, int(rows.shape[1])))
     first = np.asarray(dense(rows[0:1]), dtype=np.float64)[0]
     sums = fold(rows, partial(_sums, space, first), height=_height(space, rows))
     n, spread = int(rows.shape[0]), sums.columns.spread()[:, None]  # (d, 1)
@@ -258,15 +260,3 @@ def _height(space: FeatureSpace, rows: Rows) -> int:
 
 def _slopes(space: FeatureSpace, rows: Rows) -> Array:  # (b, d) -> (b, k, d)
     return space.score_slopes(dense(rows).astype(np.float64, copy=False))
-
-
-def _names(model: Any, X: Any, names: Sequence[str] | None, d: int) -> tuple[str, ...]:
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        names = getattr(X, "columns", None)
-    called = tuple(map(str, names)) if names is not None else tuple(f"x{l}" for l in range(d))
-    if len(called) != d:
-        msg = f"`names` has {len(called)} entries, but there are {d} variables. Pass one for each."
-        raise InputError(msg)
-    return called

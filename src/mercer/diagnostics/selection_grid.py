@@ -65,7 +65,7 @@ def widths(X: Any, *, random_state: Any = None) -> Table:
     rng = as_generator(random_state)
     rows, _, _ = sample_rows(X, WIDTH_ROWS, rng=rng)
     rows = rows.astype(np.float64)
-    median = _median_gamma(rows, rng=rng)
+    median = median_gamma(rows, rng=rng)
     gammas = {
         "median": median,
         "neighbours": _neighbour_gamma(rows, median),
@@ -74,10 +74,6 @@ def widths(X: Any, *, random_state: Any = None) -> Table:
     }
     sigmas = [math.sqrt(0.5 / gamma) for gamma in gammas.values()]
     return Table({"rule": list(gammas), "sigma": sigmas, "gamma": list(gammas.values())})
-
-
-def _median_gamma(rows: Rows, *, rng: np.random.Generator) -> float:
-    return median_gamma(rows, rng=rng)
 
 
 def median_gamma(rows: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> float:

@@ -29,7 +29,7 @@ from mercer.preimage import (
     Quality,
     Ridge,
 )
-from mercer.preimage.cost import kept_bytes
+from mercer.preimage.base import kept_bytes
 from mercer.preimage.search import Search
 from mercer.solvers import Lapack
 
@@ -213,7 +213,7 @@ def fit_preimage_later(
     points = getattr(fit.projection.sections, "points", None)
     if points is None or hasattr(points, "indptr"):
         return None
-    method = Gradient() if fit.is_low_rank and _suits(Gradient(), kernel) else Ridge()
+    method = Gradient() if fit.is_low_rank and not Gradient().missing_in(kernel) else Ridge()
     m, d = (int(size) for size in points.shape)
     needed = method.n_bytes(m, d, fit.projection.n_components)
     if needed > budget:
@@ -322,18 +322,10 @@ def preimages_for(kernel: Kernel, fit: Fit, *, sparse: bool) -> str:
     names = [
         name
         for name, method in PREIMAGES.items()
-        if _suits(method(), kernel) and (pointed or not method.needs_points)
+        if not method().missing_in(kernel) and (pointed or not method.needs_points)
     ]
     dense = "dense rows, X.toarray(), and " if sparse else ""
     return f"{dense}preimage={' or '.join(map(repr, names))}"
-
-
-def _suits(method: Preimage, kernel: Kernel) -> bool:
-    try:
-        method.check(kernel)
-    except InputError:
-        return False
-    return True
 
 
 def with_weightless(fit: Fit, kept: Indices, n: int) -> Fit:

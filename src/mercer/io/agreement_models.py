@@ -12,8 +12,7 @@ from mercer.io.stored_types import found
 from mercer.kernels.map_base import MAX_COLUMNS
 from mercer.monitoring.statistics import STATISTICS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
-from mercer.preimage.exact import ExactBack
-from mercer.preimage.invert import of_dot_product
+from mercer.preimage.exact import ExactBack, of_dot_product
 from mercer.preimage.ridge import RidgeBack
 
 if TYPE_CHECKING:

@@ -157,8 +157,8 @@ _VALUES = {
     "preimage.exact:ExactBack": (
         "kernel: Kernel; slopes: float[d,k]; start: float[d]; c: number; n_rows: int"
     ),
-    "preimage.fixed_point:FixedPoint": "n_starts: any; max_iter: any; tol: any; max_rows: any",
-    "preimage.gradient:Gradient": "n_starts: any; max_iter: any; tol: any; max_rows: any",
+    "preimage.search:FixedPoint": "n_starts: any; max_iter: any; tol: any; max_rows: any",
+    "preimage.search:Gradient": "n_starts: any; max_iter: any; tol: any; max_rows: any",
     "preimage.ridge:Ridge": "alpha: any; gamma: any; max_rows: any; rows: any",
     "preimage.ridge:RidgeBack": "projection: Projection",
     "preimage.search:Neighbours": "scores: float[n,k]; rows: rows[n,d]",

@@ -11,8 +11,7 @@ from mercer._core.params import Constraints, Number, Whole
 from mercer._core.spelling import spelled
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
-from mercer.preimage.base import FEW, Preimage, Quality, quality_of
-from mercer.preimage.cost import Cost
+from mercer.preimage.base import FEW, Cost, Preimage, Quality, quality_of
 from mercer.preimage.regression import Spectrum, solved
 from mercer.preimage.tuning import (
     LINEAR,
@@ -103,11 +102,6 @@ class Ridge(Preimage):
     }
     hints: ClassVar[Mapping[str, str]] = {"gamma": "With 0 the pre-image is linear."}
 
-    def check(self, kernel: Kernel) -> None:
-        """Any kernel will do: only scores and rows are looked at."""
-        del kernel
-        self.check_params()
-
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """The system and its two terms, rows and scores, and the trials on the tuning rows."""
         rows = min(n, self.max_rows)
@@ -196,17 +190,16 @@ class Ridge(Preimage):
 
 @dataclass(frozen=True, repr=False)
 class RidgeBack:
-    """Scores -> rows: again an affine map of kernel sections."""
+    """Scores -> rows: again an affine map of kernel sections, learned from all rows at once."""
 
     projection: Projection
 
     @property
     def n_rows(self) -> int:
-        """Rows that it was learned from."""
         return self.projection.sections.width
 
-    def __call__(self, scores: Array) -> tuple[Array, None]:
-        """Points whose scores are near the given ones."""
+    def __call__(self, scores: Array, skip: Indices | None = None) -> tuple[Array, None]:
+        del skip
         return self.projection(scores), None
 
 

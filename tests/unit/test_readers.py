@@ -3,6 +3,8 @@
 import io
 import os
 import re
+import struct
+import subprocess
 import sys
 import threading
 import zipfile
@@ -23,6 +25,7 @@ from mercer.data.csv import blocks as csv_blocks
 from mercer.data.csv import table as csv_table
 from mercer.data.csv.numbers import numbers
 from mercer.data.formats import open_table
+from mercer.data.hdf5 import has_endless_heap
 from mercer.data.table import Reading
 
 # Written by people: the text, how it is to be read, and what pandas needs to be told to read the same.
@@ -624,6 +627,59 @@ def test_soft_links_inside_a_file_are_followed(tmp_path):
         file["a/b"], file["link"] = np.arange(12.0).reshape(6, 2), h5py.SoftLink("a/b")
     (chunk,) = open_table(tmp_path / "x.h5", Reading(array="link")).chunks(10)
     np.testing.assert_array_equal(chunk.numbers, np.arange(12.0).reshape(6, 2))
+
+
+# ── heaps of variable-length values ─────────────────────────────────────────
+def spoil_heap(path, index, size):
+    """Alter the first object of the first collection of a file."""
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<HHIQ", data, data.index(b"GCOL") + 16, index, 0, 0, size)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("scanned", [0, 2**26])  # before texts are read, or at once
+@pytest.mark.parametrize("kind", ["csr", "dense"])
+def test_a_heap_over_which_hdf5_hangs_is_refused(kind, scanned, cells, tmp_path):
+    """Whether an attribute or a data set would be the first to be read; `fuzz` has the objects that hang."""
+    path = spoil_heap(h5ad(tmp_path / "t.h5ad", cells, kind), 0, 0)
+    code = (
+        "from mercer.data import formats, hdf5\n"
+        f"hdf5.SCANNED_AT_ONCE = {scanned}\n"
+        f"formats.open_table({str(path)!r})"
+    )
+    run = subprocess.run(  # it hangs where no alarm reaches
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "object of no size, over which HDF5 never ends. The file is damaged" in run.stderr
+
+
+def test_heaps_are_found_wherever_they_lie(tmp_path):
+    """A file of the newest form has them at any byte."""
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        file.attrs["abc"], file["x"] = "text", np.eye(3)
+    assert path.read_bytes().index(b"GCOL") % 8
+    assert not has_endless_heap(path, 8)
+    assert has_endless_heap(spoil_heap(path, 0, 0), 8)
+
+
+def test_plain_data_that_look_like_a_heap_are_read(cells, tmp_path):
+    inner = h5ad(tmp_path / "inner.h5ad", cells).read_bytes()  # a whole file, as a value of another
+    signature = b"GCOL\x01".ljust(16, b"\0")
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file["inner"], file["x"] = np.void(inner), np.eye(3)
+        file["texts"] = np.array([signature] * 500)
+        file["cut"] = np.void(inner[: inner.index(b"GCOL") + 2000])
+    read(open_table(tmp_path / "t.h5"))
+
+
+def test_collections_that_overlap_are_not_walked_over_and_over(tmp_path):
+    """Each of 60 000 would be walked to the end of the file: some 10⁹ steps."""
+    n = 60_000
+    pieces = (struct.pack("<4sB3xQHHIQ", b"GCOL", 1, 32 * (n - i), 1, 0, 0, 16) for i in range(n))
+    (tmp_path / "t.h5").write_bytes(b"".join(pieces))
+    assert has_endless_heap(tmp_path / "t.h5", 8)
 
 
 @pytest.mark.parametrize("form", ["EPS", "GIF", "JPEG"])

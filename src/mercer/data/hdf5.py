@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import mmap
+import re
 from contextlib import contextmanager
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_LINKS = 16  # soft links in one path; more are a circle
 MAX_COLUMNS = 10**7  # of a sparse matrix, which may promise any number of them in no space
+SCANNED_AT_ONCE = 2**26  # bytes of a file whose heaps are walked before anything in it is opened
+SMALLEST_HEAP = 4096  # bytes; HDF5 refuses a smaller collection itself
 # What h5py raises over bytes that somebody spoilt; it promises nothing.
 BROKEN = (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError)
 
@@ -37,8 +42,37 @@ class Inside:
     each step of a path is looked at before it is taken, and each data set before it is read.
     """
 
-    def __init__(self, h5py: Any, file: Any, *, source: str, n_bytes: int) -> None:
-        self._h5py, self._file, self._source, self._n_bytes = h5py, file, source, n_bytes
+    def __init__(self, h5py: Any, file: Any, path: Path, *, source: str) -> None:
+        self._h5py, self._file, self._path, self._source = h5py, file, path, source
+        self._n_bytes = max(1, path.stat().st_size)
+        self._heaps_end = False  # until they have been walked
+        # A virtual data set has its layout in a heap, which HDF5 reads before it can be asked what it is.
+        if self._n_bytes <= SCANNED_AT_ONCE:
+            self._require_heaps_that_end()
+
+    def attribute(self, holder: Any, *names: str, default: Any = None) -> Any:
+        """The value of the first of these attributes that a group or data set has."""
+        self._require_heaps_that_end()
+        return next((holder.attrs[name] for name in names if name in holder.attrs), default)
+
+    def values(self, stored: Any) -> Any:
+        """All values of a data set, in memory."""
+        if stored.dtype.hasobject:  # of variable length: references into a heap
+            self._require_heaps_that_end()
+        return np.asarray(stored[...])
+
+    def _require_heaps_that_end(self) -> None:
+        if not self._heaps_end and has_endless_heap(self._path, self._width()):
+            msg = (
+                f"{self._source}: a heap of its variable-length values has an object of no size, over which "
+                "HDF5 never ends. The file is damaged: write it again."
+            )
+            raise DataError(msg)
+        self._heaps_end = True
+
+    def _width(self) -> int:
+        """The bytes of a length in this file."""
+        return int(self._file.id.get_create_plist().get_sizes()[1])
 
     def at(self, path: str, start: Any = None) -> Any:
         """The group or data set at a path; None where there is none. What is in another file is refused."""
@@ -140,8 +174,7 @@ class Hdf5Table(ArrayTable):
             explained(self.source, BROKEN, remedy=remedy),
             self._h5py.File(self._path, "r") as file,
         ):
-            n_bytes = max(1, self._path.stat().st_size)
-            yield Inside(self._h5py, file, source=self.source, n_bytes=n_bytes)
+            yield Inside(self._h5py, file, self._path, source=self.source)
 
     _is_sparse = False
 
@@ -203,7 +236,7 @@ class H5adTable(Hdf5Table):
         stored = file.at(self._array_name)
         if isinstance(stored, self._h5py.Dataset):
             return stored.shape, stored.dtype
-        kind = _text(stored.attrs.get("encoding-type", stored.attrs.get("h5sparse_format", "?")))
+        kind = _text(file.attribute(stored, "encoding-type", "h5sparse_format", default="?"))
         if not kind.startswith("csr"):
             msg = (
                 f"{self.source}: {self._array_name!r} is stored as {kind}, which can't be read by rows. "
@@ -211,8 +244,7 @@ class H5adTable(Hdf5Table):
             )
             raise DataError(msg)
         self._is_sparse = True
-        shape = stored.attrs.get("shape", stored.attrs.get("h5sparse_shape"))
-        n, d = (int(s) for s in shape)
+        n, d = (int(s) for s in file.attribute(stored, "shape", "h5sparse_shape"))
         rows = self._part(file, stored, "indptr").shape
         if rows != (n + 1,) or not 0 < d <= MAX_COLUMNS:
             msg = (
@@ -251,7 +283,7 @@ class H5adTable(Hdf5Table):
         found = file.at(frame)
         if found is None:
             return None
-        stored = file.at(_text(found.attrs.get("_index", "_index")), found)
+        stored = file.at(_text(file.attribute(found, "_index", default="_index")), found)
         values = None if stored is None else _values(stored, file)
         return values if values is not None and values.shape == (n,) else None
 
@@ -303,9 +335,9 @@ def _values(stored: Any, file: Inside) -> Any:
         if codes is None or categories is None:
             msg = f"{quoted(stored.name)} is a group without codes and categories"
             raise ValueError(msg)
-        codes, levels = np.asarray(codes[:]), _values(categories, file)
+        codes, levels = file.values(codes), _values(categories, file)
         return objects(levels[c] if 0 <= c < len(levels) else None for c in codes)
-    values = np.asarray(stored[...])
+    values = file.values(stored)
     if values.dtype.kind not in "OS":
         return values
     out = np.empty(values.shape, dtype=object)
@@ -315,3 +347,35 @@ def _values(stored: Any, file: Inside) -> Any:
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+# ── heaps of variable-length values ─────────────────────────────────────────
+def has_endless_heap(path: Path, width: int) -> bool:
+    """Whether a collection of the global heap of an HDF5 file has no end to HDF5's walk over its objects.
+
+    HDF5 2.0 goes on by the size of each object, and stays for ever at one of no size, where no signal
+    reaches it. This is its walk; what leaves the collection is left to it, since it refuses that. `width` is the bytes of a length in the file, 8 in nearly all.
+
+    Bytes of plain data may look like a collection, and are refused only if their walk stands still, too. Good
+    collections lie apart and their objects have 16 bytes or more, so that all walks together take no more
+    steps than the file has room for; where spoilt ones overlap, that ends the walks.
+    """
+    length = {2: "H", 4: "I", 8: "Q"}.get(width)
+    if length is None:  # HDF5 reads none other
+        return False
+    # Signature, version, 3 bytes, size; index, references, 4 bytes, size. Both are padded to 16 bytes.
+    heap, thing, head = Struct(f"<8x{length}"), Struct(f"<H6x{length}"), 16
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        steps = len(data) // head
+        for start in (found.start() for found in re.finditer(rb"GCOL\x01", data)):
+            if start + SMALLEST_HEAP > len(data):
+                break
+            place, end = start + head, start + heap.unpack_from(data, start)[0]
+            while place + head <= end <= len(data):
+                index, size = thing.unpack_from(data, place)
+                # Free space (0) has its header in its size; HDF5 computes modulo 2**64.
+                step = (size if index == 0 else head + (size + 7) % 2**64 // 8 * 8) % 2**64
+                place, steps = place + step, steps - 1
+                if step == 0 or steps < 0:
+                    return True
+    return False

@@ -354,7 +354,8 @@ def has_endless_heap(path: Path, width: int) -> bool:
     """Whether a collection of the global heap of an HDF5 file has no end to HDF5's walk over its objects.
 
     HDF5 2.0 goes on by the size of each object, and stays for ever at one of no size, where no signal
-    reaches it. This is its walk; what leaves the collection is left to it, since it refuses that. `width` is the bytes of a length in the file, 8 in nearly all.
+    reaches it. This is its walk; what leaves the collection is left to it, since it refuses that. A length
+    has `width` bytes, nearly always 8.
 
     Bytes of plain data may look like a collection, and are refused only if their walk stands still, too. Good
     collections lie apart and their objects have 16 bytes or more, so that all walks together take no more
@@ -367,11 +368,12 @@ def has_endless_heap(path: Path, width: int) -> bool:
     heap, thing, head = Struct(f"<8x{length}"), Struct(f"<H6x{length}"), 16
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         steps = len(data) // head
-        for start in (found.start() for found in re.finditer(rb"GCOL\x01", data)):
-            if start + SMALLEST_HEAP > len(data):
-                break
-            place, end = start + head, start + heap.unpack_from(data, start)[0]
-            while place + head <= end <= len(data):
+        for start in (found.start() for found in re.finditer(rb"(?s)GCOL\x01(?=.{11})", data)):
+            (size,) = heap.unpack_from(data, start)
+            if not SMALLEST_HEAP <= size <= len(data) - start:  # HDF5 refuses it
+                continue
+            place, end = start + head, start + size
+            while place + head <= end:
                 index, size = thing.unpack_from(data, place)
                 # Free space (0) has its header in its size; HDF5 computes modulo 2**64.
                 step = (size if index == 0 else head + (size + 7) % 2**64 // 8 * 8) % 2**64

@@ -14,8 +14,7 @@ from mercer._core.memory import format_bytes
 from mercer.data.columns import hint, listed
 from mercer.data.spool import no_room
 from mercer.data.table import Column, TableFile
-from mercer.io.learning import chunk_height
-from mercer.io.preparation import Missing
+from mercer.io.learning import Missing, chunk_height
 from mercer.model.checkpoint import Digest
 
 if TYPE_CHECKING:

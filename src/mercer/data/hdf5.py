@@ -62,17 +62,16 @@ class Inside:
         return np.asarray(stored[...])
 
     def _require_heaps_that_end(self) -> None:
-        if not self._heaps_end and has_endless_heap(self._path, self._width()):
+        if self._heaps_end:
+            return
+        _, width = self._file.id.get_create_plist().get_sizes()  # of addresses, and of lengths
+        if has_endless_heap(self._path, width):
             msg = (
                 f"{self._source}: a heap of its variable-length values has an object of no size, over which "
                 "HDF5 never ends. The file is damaged: write it again."
             )
             raise DataError(msg)
         self._heaps_end = True
-
-    def _width(self) -> int:
-        """The bytes of a length in this file."""
-        return int(self._file.id.get_create_plist().get_sizes()[1])
 
     def at(self, path: str, start: Any = None) -> Any:
         """The group or data set at a path; None where there is none. What is in another file is refused."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mercer.data.spool import Spool
 
 Kind = Literal["number", "category"]
+Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing
 ROUNDED = "rounded numbers"  # a subject of `TableFile.told`
 
 
@@ -126,6 +127,8 @@ class TableFile(ABC):
     dtype: np.dtype[Any] = np.dtype(np.float64)
     named: bool = True
     image_shape: tuple[int, int] | None = None
+    # What names and what labels the rows, where that is no column of theirs.
+    _beside: tuple[Beside, Beside] = ((None, None), (None, None))
 
     def __init__(
         self,
@@ -162,13 +165,13 @@ class TableFile(ABC):
 
     @property
     def id_name(self) -> str | None:
-        """The column that names the rows."""
-        return None if self._layout.id is None else self.names[self._layout.id]
+        """What the ids of the rows are called."""
+        return self._beside[0][1] if self._layout.id is None else self.names[self._layout.id]
 
     @property
     def label_name(self) -> str | None:
-        """The column that labels the rows."""
-        return None if self._layout.label is None else self.names[self._layout.label]
+        """What the labels of the rows are called."""
+        return self._beside[1][1] if self._layout.label is None else self.names[self._layout.label]
 
     def select(
         self,
@@ -243,9 +246,6 @@ class TableFile(ABC):
 
 
 # ── rows of one array ───────────────────────────────────────────────────────
-Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing
-
-
 class ArrayTable(TableFile):
     """Rows of one array. What names and labels them may be a column of it, or an array beside it."""
 
@@ -272,14 +272,6 @@ class ArrayTable(TableFile):
         )
         names = names or [f"x{j}" for j in range(d)]
         super().__init__(source, names, reading, roles=roles, notes=notes)
-
-    @property
-    def id_name(self) -> str | None:
-        return super().id_name or self._beside[0][1]
-
-    @property
-    def label_name(self) -> str | None:
-        return super().label_name or self._beside[1][1]
 
     @abstractmethod
     def _blocks(self, height: int) -> Iterator[Array]:

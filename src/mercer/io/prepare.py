@@ -38,18 +38,6 @@ class MatchedTable(TableFile):
         self.__dict__.update(table.__dict__)  # its notes too, which stay one list
         self._table, self.preparation, self._gaps = table, preparation, gaps
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return self._table.columns
-
-    @property
-    def id_name(self) -> str | None:
-        return self._table.id_name
-
-    @property
-    def label_name(self) -> str | None:
-        return self._table.label_name
-
     def in_place(self) -> Any:
         return self._table.in_place()
 

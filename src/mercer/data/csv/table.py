@@ -13,7 +13,7 @@ import numpy as np
 from mercer._core.errors import DataError, many, quoted
 from mercer.data.csv.blocks import Feed, text_blocks
 from mercer.data.csv.numbers import PLAIN, WordError, is_missing, numbers, why_no_number
-from mercer.data.csv.sniff import csv_error, nameless, sniff
+from mercer.data.csv.sniff import csv_error, nameless, sniff, strict_reader
 from mercer.data.files import Stamp
 from mercer.data.rounding import LONG_WHOLE, WHOLE, first_rounded, warn_of_rounded
 from mercer.data.rows import row_slices
@@ -73,7 +73,7 @@ class CsvTable(TableFile):
             self.notes.append(f"{many(blank, 'blank line')} passed over")
 
     def _pass_header(self, feed: Feed) -> None:
-        for fields in self._dialect.reader(feed):
+        for fields in strict_reader(feed, self._dialect.delimiter):
             if any(field.strip() for field in fields):
                 return
 
@@ -131,7 +131,7 @@ class CsvTable(TableFile):
         records: list[list[str]] = []
         lines: list[int] = []
         try:
-            for fields in self._dialect.reader(feed):
+            for fields in strict_reader(feed, self._dialect.delimiter):
                 if len(fields) == width:
                     records.append(fields)
                     lines.append(begins)

@@ -96,7 +96,9 @@ class Decoder:
         shape = tree["shape"]
         if not (isinstance(shape, list) and len(shape) == 2 and all(type(i) is int for i in shape)):
             _wrong(f"a sparse matrix has the shape {shape!r}")
-        if tree["kind"] not in ("array", "matrix") or not _is_csr(data, indices, indptr, *shape):
+        sound = is_compressed(data, indices, indptr, *shape) and data.ndim == 1
+        sound = sound and len(data) == len(indices) == indptr[-1]
+        if tree["kind"] not in ("array", "matrix") or not sound:
             _wrong("the indices of a sparse matrix lie outside of it")
         kind = sparse.csr_array if tree["kind"] == "array" else sparse.csr_matrix
         key = (kind, *map(id, (data, indices, indptr)), *shape)
@@ -210,11 +212,6 @@ def _request(made: Any, requests: Any) -> None:
         for param, alias in params.items():
             getattr(kept, method).add_request(param=param, alias=alias)
     made._metadata_request = kept
-
-
-def _is_csr(data: Any, indices: Any, indptr: Any, n: int, d: int) -> bool:
-    sound = is_compressed(data, indices, indptr, n, d)
-    return sound and data.ndim == 1 and len(data) == len(indices) == indptr[-1]
 
 
 def _parts(tree: Any, needed: set[str], what: str, may: frozenset[str] = frozenset()) -> Any:

@@ -58,7 +58,8 @@ class CsvTable(TableFile):
     def _chunks(self, height: int) -> Iterator[Chunk]:
         feed = Feed(text_blocks(self._path, source=self.source))
         if self._dialect.header:
-            self._pass_header(feed)
+            records = strict_reader(feed, self._dialect.delimiter)
+            next((fields for fields in records if any(field.strip() for field in fields)), None)
         start = blank = 0
         while text := feed.rest():
             chunk = self._plain_chunk(text, start, feed)
@@ -71,11 +72,6 @@ class CsvTable(TableFile):
         if blank and "blank" not in self.told:
             self.told.add("blank")
             self.notes.append(f"{many(blank, 'blank line')} passed over")
-
-    def _pass_header(self, feed: Feed) -> None:
-        for fields in strict_reader(feed, self._dialect.delimiter):
-            if any(field.strip() for field in fields):
-                return
 
     # ── numbers alone ───────────────────────────────────────────────────────
     def _plain_chunk(self, text: str, start: int, feed: Feed) -> Chunk | None:

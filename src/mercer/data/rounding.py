@@ -175,10 +175,9 @@ def _is_rounded(value: Any) -> bool:
         return LONG_WHOLE.fullmatch(value.strip()) is not None and _is_rounded(int(value))
     if isinstance(value, np.integer):
         value = int(value)
-    if not isinstance(value, (Rational, Decimal)) or isinstance(value, bool):
-        return False
+    exact = isinstance(value, (Rational, Decimal)) and not isinstance(value, bool)
     try:
-        large = abs(value) > WHOLE
+        large = exact and abs(value) > WHOLE
         return bool(large and value == int(value) and int(float(value)) != int(value))
     except (OverflowError, ValueError):  # infinite: told by others
         return False

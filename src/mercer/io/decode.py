@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 # A sum of a kernel with itself, ten times over, is a thousand kernels to compute and ten to store.
 MOST_PARTS = 10_000
 MOST_INTEGER = 2**128
-# Marks of values that JSON has no form for: `Decoder` has a method of the same name for each.
-MARKS = ("$array", "$csr", "$dict", "$dtype", "$float", "$generator", "$names", "$path")
-MARKS += ("$random_state", "$ref", "$scalar", "$slice", "$tuple")
+# Values that JSON has no form for are marked: `Decoder` has a method of the same name for each mark.
+MARKED = "array csr dict dtype float generator names path random_state ref scalar slice tuple"
+MARKS = {f"${name}" for name in MARKED.split()}
 BESIDE = {"$csr": ("shape", "kind"), "$scalar": ("value",)}  # names that a marked value also has
 MOST_POSITION = {"MT19937": 624, "Philox": 4}  # NumPy reads from there without a look
 

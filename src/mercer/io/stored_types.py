@@ -74,7 +74,7 @@ class Known:
         """The class."""
         return found(self.home) if self.kind is None else self.kind
 
-    @property
+    @cached_property
     def required(self) -> set[str]:
         """Names that have to be there."""
         return {name for name in self.told if not name.endswith("?")}
@@ -88,7 +88,7 @@ class Known:
 class Annotated(Known):
     """A dataclass: `told` are the kinds of its arrays, with their lengths."""
 
-    @property
+    @cached_property
     def required(self) -> set[str]:
         parameters = inspect.signature(self.type).parameters.values()
         return {one.name for one in parameters if one.default is one.empty}

@@ -56,10 +56,22 @@ class Inside:
         return next((holder.attrs[name] for name in names if name in holder.attrs), default)
 
     def values(self, stored: Any) -> Any:
-        """All values of a data set, in memory."""
+        """A data set of numbers or texts, or a categorical of AnnData (codes and categories), in memory."""
+        if hasattr(stored, "keys"):
+            codes, categories = (self.at(name, stored) for name in ("codes", "categories"))
+            if codes is None or categories is None:
+                msg = f"{quoted(stored.name)} is a group without codes and categories"
+                raise ValueError(msg)
+            levels = self.values(categories)
+            return objects(levels[c] if 0 <= c < len(levels) else None for c in self.values(codes))
         if stored.dtype.hasobject:  # of variable length: references into a heap
             self._require_heaps_that_end()
-        return np.asarray(stored[...])
+        values = np.asarray(stored[...])
+        if values.dtype.kind not in "OS":
+            return values
+        out = np.empty(values.shape, dtype=object)
+        out[...] = np.vectorize(_text, otypes=[object])(values) if values.size else values
+        return out
 
     def _require_heaps_that_end(self) -> None:
         if self._heaps_end:
@@ -200,7 +212,7 @@ class Hdf5Table(ArrayTable):
         stored = None if name is None else self._found(file, name)
         if stored is None:
             return None, None
-        values = _values(stored, file)
+        values = file.values(stored)
         require_entries(values.shape, n, what=f"{self.source}: {stored.name.strip('/')!r}")
         return values, name
 
@@ -283,7 +295,7 @@ class H5adTable(Hdf5Table):
         if found is None:
             return None
         stored = file.at(_text(file.attribute(found, "_index", default="_index")), found)
-        values = None if stored is None else _values(stored, file)
+        values = None if stored is None else file.values(stored)
         return values if values is not None and values.shape == (n,) else None
 
     def _names(self, file: Inside, shape: tuple[int, ...], notes: list[str]) -> list[str] | None:
@@ -324,23 +336,6 @@ def _dense(ends: Any, columns: Any, values: Any, d: int) -> Array:
     np.add.at(
         out, (np.repeat(np.arange(n), np.diff(ends)), columns), values
     )  # repeated ones add up
-    return out
-
-
-def _values(stored: Any, file: Inside) -> Any:
-    """A data set of numbers or texts, or a categorical of AnnData (codes and categories), in memory."""
-    if hasattr(stored, "keys"):
-        codes, categories = (file.at(name, stored) for name in ("codes", "categories"))
-        if codes is None or categories is None:
-            msg = f"{quoted(stored.name)} is a group without codes and categories"
-            raise ValueError(msg)
-        codes, levels = file.values(codes), _values(categories, file)
-        return objects(levels[c] if 0 <= c < len(levels) else None for c in codes)
-    values = file.values(stored)
-    if values.dtype.kind not in "OS":
-        return values
-    out = np.empty(values.shape, dtype=object)
-    out[...] = np.vectorize(_text, otypes=[object])(values) if values.size else values
     return out
 
 

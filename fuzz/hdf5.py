@@ -126,6 +126,13 @@ def _endless(data: bytes, index: int, size: int) -> bytes:
     return bytes(altered)
 
 
+def _many_dimensions(data: bytes) -> bytes:
+    """A file whose virtual data set is one of 2**30 dimensions, for which HDF5 writes beyond its stack."""
+    selection = struct.pack("<II", 24, 2)  # bytes, dimensions
+    place = data.index(selection, data.index(b"GCOL"))
+    return data[:place] + struct.pack("<II", 0, 2**30) + data[place + 8 :]
+
+
 # ── files ───────────────────────────────────────────────────────────────────
 def _file(build: Callable[[Any], None]) -> bytes:
     import h5py
@@ -181,9 +188,10 @@ def table_built(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
 
 @cache
 def table_named() -> dict[str, bytes]:
-    """Each way out of a file, and layouts of virtual data sets in heaps that never end."""
+    """Each way out of a file, and layouts of virtual data sets over which HDF5 dies, or never ends."""
     named = {name: _file(partial(way, name="x")) for name, way in WAYS_OUT.items()}
     virtual = named["a virtual data set"]
+    named["a virtual data set of 2**30 dimensions"] = _many_dimensions(virtual)
     return named | {f"an object {name}": _endless(virtual, *pair) for name, pair in NO_STEP.items()}
 
 

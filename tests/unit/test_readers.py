@@ -1,6 +1,7 @@
 """Files of rows: what is read is what others read, and what can't be read is refused in one sentence."""
 
 import io
+import mmap
 import os
 import re
 import struct
@@ -25,7 +26,7 @@ from mercer.data.csv import blocks as csv_blocks
 from mercer.data.csv import table as csv_table
 from mercer.data.csv.numbers import numbers
 from mercer.data.formats import open_table
-from mercer.data.hdf5 import has_endless_heap
+from mercer.data.hdf5_bytes import Bytes
 from mercer.data.table import Reading
 
 # Written by people: the text, how it is to be read, and what pandas needs to be told to read the same.
@@ -629,7 +630,48 @@ def test_soft_links_inside_a_file_are_followed(tmp_path):
     np.testing.assert_array_equal(chunk.numbers, np.arange(12.0).reshape(6, 2))
 
 
+@pytest.mark.parametrize("attributes", [0, 60])  # those of many stand in further blocks of a header
+@pytest.mark.parametrize("userblock", [0, 512])
+@pytest.mark.parametrize("form", ["earliest", "latest"])
+def test_a_virtual_data_set_is_known_by_its_bytes(form, userblock, attributes, tmp_path):
+    """As h5py knows it, for which HDF5 has to read its layout, and may die over it."""
+    path, things = tmp_path / "rows.h5", []
+    with h5py.File(path, "w", libver=form, userblock_size=userblock, track_order=True) as file:
+        file["plain"], file["group/chunked"] = np.eye(3), np.eye(2)
+        file.create_dataset("group/packed", data=np.eye(4), chunks=True, compression="gzip")
+        virtual(file, tmp_path)
+        for j in range(attributes):
+            file["x"].attrs[f"attribute {j}"] = "text " * 20
+    with (
+        h5py.File(path) as file,
+        path.open("rb") as plain,
+        mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        found = Bytes(data, userblock, *file.id.get_create_plist().get_sizes())
+        file.visititems(lambda _, thing: things.append(thing))
+        assert len(things) == 5
+        for thing in things:
+            known = getattr(thing, "is_virtual", False)
+            assert found.is_virtual(h5py.h5o.get_info(thing.id).addr) == known, thing
+
+
+def test_other_data_sets_of_a_file_with_a_virtual_one_are_read(tmp_path):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        virtual(file, tmp_path)
+        file["plain"], file["group/self"] = np.eye(3), h5py.SoftLink("/x")
+        file["group/again"] = file["group"]
+    (chunk,) = open_table(tmp_path / "rows.h5").chunks(10)
+    np.testing.assert_array_equal(chunk.numbers, np.eye(3))
+    with pytest.raises(DataError, match="'/x' is a virtual data set"):
+        open_table(tmp_path / "rows.h5", Reading(array="group/self"))
+
+
 # ── heaps of variable-length values ─────────────────────────────────────────
+def has_endless_heap(path):
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return Bytes(data, 0, 8, 8).has_endless_heap()
+
+
 def spoil_heap(path, index, size):
     """Alter the first object of the first collection of a file."""
     data = bytearray(path.read_bytes())
@@ -659,8 +701,8 @@ def test_heaps_are_found_wherever_they_lie(cells, tmp_path):
     good = h5ad(tmp_path / "t.h5ad", cells)
     for before in range(9):
         (tmp_path / "t.h5").write_bytes(bytes(before) + good.read_bytes())
-        assert not has_endless_heap(tmp_path / "t.h5", 8)
-        assert has_endless_heap(spoil_heap(tmp_path / "t.h5", 0, 0), 8)
+        assert not has_endless_heap(tmp_path / "t.h5")
+        assert has_endless_heap(spoil_heap(tmp_path / "t.h5", 0, 0))
 
 
 def test_plain_data_that_look_like_a_heap_are_read(cells, tmp_path):
@@ -678,7 +720,7 @@ def test_collections_that_overlap_are_not_walked_over_and_over(tmp_path):
     n = 60_000
     pieces = (struct.pack("<4sB3xQHHIQ", b"GCOL", 1, 32 * (n - i), 1, 0, 0, 16) for i in range(n))
     (tmp_path / "t.h5").write_bytes(b"".join(pieces))
-    assert has_endless_heap(tmp_path / "t.h5", 8)
+    assert has_endless_heap(tmp_path / "t.h5")
 
 
 @pytest.mark.parametrize("form", ["EPS", "GIF", "JPEG"])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
-import re
 from contextlib import contextmanager
-from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from mercer._core.errors import DataError, quoted
 from mercer.data.columns import hint
 from mercer.data.files import Stamp, explained, require_promise
 from mercer.data.frames import need
+from mercer.data.hdf5_bytes import Bytes
 from mercer.data.intake import is_compressed
 from mercer.data.rows import row_slices
 from mercer.data.table import ArrayTable, objects, only_table, require_entries
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 MOST_LINKS = 16  # soft links in one path; more are a circle
 MAX_COLUMNS = 10**7  # of a sparse matrix, which may promise any number of them in no space
 SCANNED_AT_ONCE = 2**26  # bytes of a file whose heaps are walked before anything in it is opened
-SMALLEST_HEAP = 4096  # bytes; HDF5 refuses a smaller collection itself
+MADE_OF_OTHERS = "is a virtual data set, made of other files"
 # What h5py raises over bytes that somebody spoilt; it promises nothing.
 BROKEN = (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError)
 
@@ -42,12 +41,11 @@ class Inside:
     each step of a path is looked at before it is taken, and each data set before it is read.
     """
 
-    def __init__(self, h5py: Any, file: Any, path: Path, *, source: str) -> None:
-        self._h5py, self._file, self._path, self._source = h5py, file, path, source
-        self._n_bytes = max(1, path.stat().st_size)
+    def __init__(self, h5py: Any, file: Any, data: mmap.mmap, *, source: str) -> None:
+        self._h5py, self._file, self._source = h5py, file, source
+        self._bytes = Bytes(data, file.userblock_size, *file.id.get_create_plist().get_sizes())
         self._heaps_end = False  # until they have been walked
-        # A virtual data set has its layout in a heap, which HDF5 reads before it can be asked what it is.
-        if self._n_bytes <= SCANNED_AT_ONCE:
+        if len(data) <= SCANNED_AT_ONCE:
             self._require_heaps_that_end()
 
     def attribute(self, holder: Any, *names: str, default: Any = None) -> Any:
@@ -74,10 +72,7 @@ class Inside:
         return out
 
     def _require_heaps_that_end(self) -> None:
-        if self._heaps_end:
-            return
-        _, width = self._file.id.get_create_plist().get_sizes()  # of addresses, and of lengths
-        if has_endless_heap(self._path, width):
+        if not self._heaps_end and self._bytes.has_endless_heap():
             msg = (
                 f"{self._source}: a heap of its variable-length values has an object of no size, over which "
                 "HDF5 never ends. The file is damaged: write it again."
@@ -97,11 +92,14 @@ class Inside:
             name = part.encode()
             if not isinstance(here, self._h5py.Group) or not here.id.links.exists(name):
                 return None
-            kind = here.id.links.get_info(name).type
-            if kind == self._h5py.h5l.TYPE_HARD:
+            link = here.id.links.get_info(name)
+            if link.type == self._h5py.h5l.TYPE_HARD:
+                if self._bytes.is_virtual(link.u):
+                    called = f"{here.name.rstrip('/')}/{part}"
+                    self._refuse(f"{quoted(called)} {MADE_OF_OTHERS}")
                 here = here[part]
                 continue
-            if kind != self._h5py.h5l.TYPE_SOFT:
+            if link.type != self._h5py.h5l.TYPE_SOFT:
                 self._refuse(f"{quoted(part)} is a link to another file")
             if links == 0:
                 self._refuse(f"{quoted(part)} is a link that leads to itself")
@@ -118,37 +116,43 @@ class Inside:
         if why is not None:
             self._refuse(f"{quoted(stored.name)} {why}")
         promised = math.prod(float(s) for s in stored.shape or ()) * stored.dtype.itemsize
-        require_promise(promised, self._n_bytes, source=self._source)
+        require_promise(promised, len(self._bytes.data), source=self._source)
 
     def elsewhere(self, stored: Any) -> str | None:
         """In words, why the numbers of a data set are not in this file; None where they are."""
         # Before its shape is asked for, for which HDF5 would open the other files.
         if stored.is_virtual:
-            return "is a virtual data set, made of other files"
+            return MADE_OF_OTHERS
         return "is stored in another file" if stored.external else None
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of all data sets, by their paths; links are not followed."""
         found: dict[str, tuple[int, ...]] = {}
-        others: list[Any] = []
-        groups = [self._file]
+        others: list[str] = []  # why data sets are not among these
+        links: list[str] = []
+        seen = {self._h5py.h5o.get_info(self._file.id).addr}  # a group may hold itself
 
-        def look(name: str, thing: Any) -> None:
-            if not isinstance(thing, self._h5py.Dataset):
-                groups.append(thing)
-                return
-            if self.elsewhere(thing) is None:
-                found[name] = thing.shape or ()
-            else:
-                others.append(thing)
+        def look(group: Any, above: str) -> None:
+            for name in group:
+                link, path = group.id.links.get_info(name.encode()), f"{above}{name}"
+                if link.type == self._h5py.h5l.TYPE_EXTERNAL:
+                    links.append(f"{quoted(name)} is a link to another file, which is not followed")
+                if link.type != self._h5py.h5l.TYPE_HARD or link.u in seen:
+                    continue
+                seen.add(link.u)
+                thing = None if self._bytes.is_virtual(link.u) else group[name]
+                if isinstance(thing, self._h5py.Group):
+                    look(thing, f"{path}/")
+                elif thing is None or isinstance(thing, self._h5py.Dataset):
+                    why = MADE_OF_OTHERS if thing is None else self.elsewhere(thing)
+                    if why is not None:
+                        others.append(f"{quoted(f'/{path}')} {why}")
+                    else:
+                        found[path] = thing.shape or ()
 
-        self._file.visititems(look)
-        if others and not found:
-            self.require_own(others[0])
-        for group in groups if not found else ():
-            for name in getattr(group, "keys", tuple)():  # a stored data type has none
-                if group.id.links.get_info(name.encode()).type == self._h5py.h5l.TYPE_EXTERNAL:
-                    self._refuse(f"{quoted(name)} is a link to another file, which is not followed")
+        look(self._file, "")
+        if not found and (others or links):
+            self._refuse((others + links)[0])
         return found
 
     def _refuse(self, why: str) -> None:
@@ -184,8 +188,10 @@ class Hdf5Table(ArrayTable):
         with (
             explained(self.source, BROKEN, remedy=remedy),
             self._h5py.File(self._path, "r") as file,
+            self._path.open("rb") as plain,
+            mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
-            yield Inside(self._h5py, file, self._path, source=self.source)
+            yield Inside(self._h5py, file, data, source=self.source)
 
     _is_sparse = False
 
@@ -341,37 +347,3 @@ def _dense(ends: Any, columns: Any, values: Any, d: int) -> Array:
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-# ── heaps of variable-length values ─────────────────────────────────────────
-def has_endless_heap(path: Path, width: int) -> bool:
-    """Whether a collection of the global heap of an HDF5 file has no end to HDF5's walk over its objects.
-
-    HDF5 2.0 goes on by the size of each object, and stays for ever at one of no size, where no signal
-    reaches it. This is its walk; what leaves the collection is left to it, since it refuses that. A length
-    has `width` bytes, nearly always 8.
-
-    Bytes of plain data may look like a collection, and are refused only if their walk stands still, too. Good
-    collections lie apart and their objects have 16 bytes or more, so that all walks together take no more
-    steps than the file has room for; where spoilt ones overlap, that ends the walks.
-    """
-    length = {2: "H", 4: "I", 8: "Q"}.get(width)
-    if length is None:  # HDF5 reads none other
-        return False
-    # Signature, version, 3 bytes, size; index, references, 4 bytes, size. Both are padded to 16 bytes.
-    heap, thing, head = Struct(f"<8x{length}"), Struct(f"<H6x{length}"), 16
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        steps = len(data) // head
-        for start in (found.start() for found in re.finditer(rb"(?s)GCOL\x01(?=.{11})", data)):
-            (size,) = heap.unpack_from(data, start)
-            if not SMALLEST_HEAP <= size <= len(data) - start:  # HDF5 refuses it
-                continue
-            place, end = start + head, start + size
-            while place + head <= end:
-                index, size = thing.unpack_from(data, place)
-                # Free space (0) has its header in its size; HDF5 computes modulo 2**64.
-                step = (size if index == 0 else head + (size + 7) % 2**64 // 8 * 8) % 2**64
-                place, steps = place + step, steps - 1
-                if step == 0 or steps < 0:
-                    return True
-    return False

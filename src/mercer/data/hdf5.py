@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MOST_LINKS = 16  # soft links in one path; more are a circle
 MAX_COLUMNS = 10**7  # of a sparse matrix, which may promise any number of them in no space
-SCANNED_AT_ONCE = 2**26  # bytes of a file whose heaps are walked before anything in it is opened
 MADE_OF_OTHERS = "is a virtual data set, made of other files"
 # What h5py raises over bytes that somebody spoilt; it promises nothing.
 BROKEN = (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError)
@@ -44,9 +43,7 @@ class Inside:
     def __init__(self, h5py: Any, file: Any, data: mmap.mmap, *, source: str) -> None:
         self._h5py, self._file, self._source = h5py, file, source
         self._bytes = Bytes(data, file.userblock_size, *file.id.get_create_plist().get_sizes())
-        self._heaps_end = False  # until they have been walked
-        if len(data) <= SCANNED_AT_ONCE:
-            self._require_heaps_that_end()
+        self._heaps_end = False  # until they are walked, before a value of variable length is read
 
     def attribute(self, holder: Any, *names: str, default: Any = None) -> Any:
         """The value of the first of these attributes that a group or data set has."""

@@ -655,6 +655,17 @@ def test_a_virtual_data_set_is_known_by_its_bytes(form, userblock, attributes, t
             assert found.is_virtual(h5py.h5o.get_info(thing.id).addr) == known, thing
 
 
+def test_a_header_that_is_none_is_left_to_hdf5(tmp_path):
+    """Wherever it is said to be, and whatever it promises."""
+    endless = struct.pack("<HHIQ", 0x10, 16, 0, 0) + struct.pack("<Q", 2**32)  # goes on at itself
+    (tmp_path / "t.h5").write_bytes(b"OHDR" + bytes(16) + endless + b"\xff" * 64 + b"OHDR")
+    with (tmp_path / "t.h5").open("rb") as plain:
+        data = mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ)
+    with data:
+        for address in (*range(len(data) + 2), 2**63, 2**64 - 1):
+            assert not Bytes(data, 0, 8, 8).is_virtual(address)
+
+
 def test_other_data_sets_of_a_file_with_a_virtual_one_are_read(tmp_path):
     with h5py.File(tmp_path / "rows.h5", "w") as file:
         virtual(file, tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from mmap import mmap
 
 SMALLEST_HEAP = 4096  # bytes; HDF5 refuses a smaller collection itself
-MOST_BLOCKS = 1000  # of one object's header
+MOST_MESSAGES = 2**16  # of one object's header; damaged, it may promise any number
 LAYOUT, CONTINUATION = 0x08, 0x10  # types of messages in a header
 VIRTUAL = 3  # the class of a layout
 
@@ -32,14 +33,14 @@ class Bytes(NamedTuple):
         """
         return any(
             kind == LAYOUT and body[:1] > b"\x02" and body[1:2] == bytes([VIRTUAL])
-            for kind, body in self._messages(self.base + address)
+            for kind, body in islice(self._messages(self.base + address), MOST_MESSAGES)
         )
 
     def _messages(self, place: int) -> Iterator[tuple[int, bytes]]:
         """Types and bodies of the messages in the header of an object, in both forms that it may have."""
         data, is_new = self.data, self.data[place : place + 4] == b"OHDR"
         if is_new:
-            flags = data[place + 5]
+            flags = int.from_bytes(data[place + 5 : place + 6], "little")
             place += 6 + (16 if flags & 0x20 else 0) + (4 if flags & 0x10 else 0)
             start = place + (1 << (flags & 3))
             size = int.from_bytes(data[place:start], "little")
@@ -55,7 +56,7 @@ class Bytes(NamedTuple):
                 length = int.from_bytes(data[at + kind_width : at + kind_width + 2], "little")
                 body = data[at + head : at + head + length]
                 yield kind, body
-                if kind == CONTINUATION and len(blocks) < MOST_BLOCKS:
+                if kind == CONTINUATION:
                     there = self.base + int.from_bytes(body[: self.address_width], "little")
                     size = int.from_bytes(body[self.address_width :][: self.length_width], "little")
                     blocks.append((there + ends, there + size - ends))  # signature, checksum

@@ -280,14 +280,15 @@ class ArrayTable(TableFile):
     def _chunks(self, height: int) -> Iterator[Chunk]:
         start, layout = 0, self._layout
         features = list(layout.features)
-        words = [c.name for c in self.columns if c.kind == "category"]
+        columns = self.columns
+        words = [c.name for c in columns if c.kind == "category"]
         if words:
             msg = (
                 f"{self.source} holds numbers, but the column {quoted(words[0])} of the model is one of "
                 "words. Give a file that has them as words, such as CSV."
             )
             raise DataError(msg)
-        names = [c.name for c in self.columns]
+        names = [c.name for c in columns]
         for block in self._blocks(height):
             rows = slice(start, start + len(block))
             every = features == list(range(block.shape[1]))

@@ -137,15 +137,18 @@ class Inside:
                 if link.type != self._h5py.h5l.TYPE_HARD or link.u in seen:
                     continue
                 seen.add(link.u)
-                thing = None if self._bytes.is_virtual(link.u) else group[name]
+                if self._bytes.is_virtual(link.u):
+                    others.append(f"{quoted(f'/{path}')} {MADE_OF_OTHERS}")
+                    continue
+                thing = group[name]
                 if isinstance(thing, self._h5py.Group):
                     look(thing, f"{path}/")
-                elif thing is None or isinstance(thing, self._h5py.Dataset):
-                    why = MADE_OF_OTHERS if thing is None else self.elsewhere(thing)
-                    if why is not None:
-                        others.append(f"{quoted(f'/{path}')} {why}")
-                    else:
+                elif isinstance(thing, self._h5py.Dataset):
+                    why = self.elsewhere(thing)
+                    if why is None:
                         found[path] = thing.shape or ()
+                    else:
+                        others.append(f"{quoted(f'/{path}')} {why}")
 
         look(self._file, "")
         if not found and (others or links):

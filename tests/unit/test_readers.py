@@ -463,7 +463,7 @@ BAD_FILES = {
     "parquet too large for float32": (
         "t.parquet",
         lambda p: pd.DataFrame({"a": [1.0, 1e300]}).to_parquet(p),
-        r"infinity in row 1 .*, column 'a' \(too large for --dtype float32",
+        r"1e\+300 is too large for float32 in row 1 .*, column 'a'\. Leave --dtype out",
     ),
     "npy of noise": ("t.npy", lambda p: p.write_bytes(b"noise"), "np.save"),
     "npy with infinity": (
@@ -474,7 +474,17 @@ BAD_FILES = {
     "npy too large for float32": (
         "t.npy",
         lambda p: np.save(p, [[1.0, 1e300]]),
-        "infinity in row 0",
+        r"1e\+300 is too large for float32 in row 0 .*, column 'x1'\. Leave --dtype out",
+    ),
+    "csv too large for float32": (
+        "t.csv",
+        lambda p: p.write_text("a,b\n1,2\n3,1e300\n"),
+        r"1e\+300 is too large for float32 in line 3, column 'b'\. Leave --dtype out",
+    ),
+    "csv of words too large for float32": (
+        "t.csv",
+        lambda p: p.write_text("w,b\nyes,2\nno,1e300\n"),
+        r"1e\+300 is too large for float32 in line 3, column 'b'\. Leave --dtype out",
     ),
     "parquet of noise": ("t.parquet", lambda p: p.write_bytes(b"noise"), "can't be read"),
     "arrow of noise": ("t.arrow", lambda p: p.write_bytes(b"noise"), "can't be read"),

@@ -227,18 +227,23 @@ class TableFile(ABC):
         ):
             self.told.add(ROUNDED)
 
-    def _require_finite(self, numbers: Array, names: Sequence[str], start: int) -> None:
-        """NaN is a missing value; infinity is refused."""
+    def _cast(self, stored: Array, names: Sequence[str], start: int, lines: Any = None) -> Array:
+        """Numbers in the precision of the table. NaN is a missing value; infinity is refused."""
+        with np.errstate(over="ignore"):  # what becomes infinite is refused
+            numbers = np.ascontiguousarray(stored, dtype=self.dtype)
         bad = np.isinf(numbers)
-        if not bad.any():
-            return
-        row, j = (int(i) for i in np.argwhere(bad)[0])
-        why = " (too large for --dtype float32?)" if self.reading.dtype == "float32" else ""
-        msg = (
-            f"{self.source}: infinity in row {start + row} (counted from 0), column {quoted(names[j])}{why}. "
-            "Finite numbers were needed: drop the row, or correct it."
-        )
-        raise DataError(msg)
+        if bad.any():
+            row, j = (int(i) for i in np.argwhere(bad)[0])
+            place = Chunk(start, numbers, {}, lines=lines).place(row)
+            what, remedy = "infinity", "Finite numbers were needed: drop the row, or correct it."
+            if np.isfinite(stored[row, j]):
+                what, remedy = (
+                    f"{stored[row, j]} is too large for {self.dtype}",
+                    "Leave --dtype out.",
+                )
+            msg = f"{self.source}: {what} in {place}, column {quoted(names[j])}. {remedy}"
+            raise DataError(msg)
+        return numbers
 
     def __repr__(self) -> str:
         n = "?" if self.n_rows is None else self.n_rows
@@ -294,9 +299,7 @@ class ArrayTable(TableFile):
             every = features == list(range(block.shape[1]))
             chosen = block if every else block[:, features]
             self._warn_rounded(chosen, names, range(start, rows.stop))
-            with np.errstate(over="ignore"):  # what becomes infinite is refused
-                numbers = np.ascontiguousarray(chosen, dtype=self.dtype)
-            self._require_finite(numbers, names, start)
+            numbers = self._cast(chosen, names, start)
             ids, labels = (
                 block[:, j] if j is not None else None if beside is None else beside[rows]
                 for j, (beside, _) in zip((layout.id, layout.label), self._beside, strict=True)

@@ -17,6 +17,7 @@ from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.approximations import APPROXIMATIONS, Nystrom, RandomFourier, RPCholesky
 from mercer.data.sources import as_source
 from mercer.io.model_file import read_header, save
+from mercer.io.schema import is_kind
 from mercer.io.stored_types import ESTIMATORS, TYPES, found
 from mercer.kernels import RBF, Custom, GaussianProcess, Kernel, Linear, Polynomial
 from mercer.kernels.map_base import FeatureMap
@@ -354,6 +355,13 @@ def test_no_field_of_a_known_type_is_forgotten():
         kind = found(known.home)
         if known.making == "value" and is_dataclass(kind):
             assert {field.name for field in fields(kind)} == set(known.kinds), name
+
+
+def test_every_kind_can_be_asked_for():
+    """Annotations are kinds, or told as such: `is_kind` knows no other word."""
+    for known in TYPES.values():
+        for kind in known.kinds.values():
+            assert is_kind(kind, object(), {}) == ("any" in kind.split("|"))
 
 
 def test_every_part_of_a_model_has_a_name_in_the_file():

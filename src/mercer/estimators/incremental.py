@@ -202,6 +202,11 @@ class IncrementalKernelPCA(Inverse):
         self._record(stream, X, rows, None)
         return self
 
+    def _check_stream(self) -> None:
+        """Raise unless the stream can go on with these parameters, which in a model file may be any."""
+        stream_rules(self)
+        refuse_stream_preimage(named_preimage(self.preimage), self.stream_)
+
     def _record(self, stream: Stream, X: Any, rows: Rows, fit: Fit | None) -> None:
         """Only now, with everything done, does the estimator change."""
         if fit is not None or "stream_" not in self.__dict__:

@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mercer.kernels.base import FORMULAS
+from mercer.kernels.parameters import constructor_names
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
@@ -273,7 +274,7 @@ _PARTS = {"kernel": "Kernel", "left": "Kernel", "right": "Kernel", "columns": "a
 
 def of_formula(kind: type[Kernel], otherwise: str) -> Known:
     """A kernel with a formula: by its class, made from the parameters of its constructor."""
-    fields = {name: _PARTS.get(name, otherwise) for name in kind._param_names()}
+    fields = {name: _PARTS.get(name, otherwise) for name in constructor_names(kind)}
     return Known(f"{kind.__module__}:{kind.__qualname__}", fields, kind=kind)
 
 

@@ -270,10 +270,7 @@ def _no_sparse(x: Rows) -> Rows:
 class Precomputed(Kernel):
     """The rows are kernel values already: K at fit, k(x, training points) at transform."""
 
-    @property
-    def is_precomputed(self) -> bool:
-        """Yes."""
-        return True
+    is_precomputed: ClassVar[bool] = True
 
     def tile(self, x: Rows, y: Rows) -> Array:
         del y

@@ -72,9 +72,12 @@ def _pulled(  # noqa: PLR0911
         case f.Unit():
             return _unit_slope(expr, x, y, w)
         case f.Opaque(kernel):
-            if y is None:
-                return w[:, None] * kernel.diag_slope(x)
-            return kernel.tile_slope(x, y, w)
+            msg = (
+                f"{kernel!r} has no derivative that is known here. Kernels with a formula (RBF, Matern, "
+                "RationalQuadratic, Laplacian, Linear, Polynomial, Sigmoid, Cosine, Chi2) and their sums and "
+                "products have one."
+            )
+            raise KernelError(msg)
     (of,) = expr.parts
     own = _own_slope(expr, of, x, y)
     own *= w

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def require_exportable(kernel: Kernel) -> None:
     """Raise when the kernel, or one that it is made of, has no graph."""
     expr = kernel.tree()
-    for part in expr.opaque:
+    for part in (node.kernel for node in expr.walk() if isinstance(node, f.Opaque)):
         why = {
             Custom: "it is a Python function, which no ONNX graph can hold",
             GaussianProcess: "it is scikit-learn's own object",

@@ -8,7 +8,7 @@ from mercer._core.errors import KernelError, KernelSyntaxError
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess
 from mercer.kernels.names import as_kernel
-from mercer.kernels.parameters import written
+from mercer.kernels.parameters import constructor_names, written
 from mercer.kernels.text.build import parse_kernel
 
 
@@ -71,6 +71,6 @@ def _refuse_functions(kernel: Kernel) -> None:
 def _same(a: Any, b: Any) -> bool:
     """Whether two kernels are of one class and have the same parameters, all the way down."""
     if isinstance(a, Kernel):
-        parts = ((getattr(a, name), getattr(b, name, None)) for name in a._param_names())
+        parts = ((getattr(a, name), getattr(b, name, None)) for name in constructor_names(type(a)))
         return type(a) is type(b) and all(_same(*part) for part in parts)
     return written(a) == written(b)

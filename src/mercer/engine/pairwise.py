@@ -119,7 +119,7 @@ def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # 
     an outlier or a narrow kernel makes |scale| ‖x‖² large, is computed again the slow way.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # is too rough
-        tile = _expanded(x, y, scale, ROUNDING[x.dtype])
+        tile, _ = _expanded(x, y, scale, ROUNDING[x.dtype])
     if tile is None:
         tile = _accurate(x, y, scale)
     clip = np.maximum if scale >= 0 else np.minimum
@@ -135,17 +135,19 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
     kink at zero shows. Pairs that are near beside their distances from the centre are therefore
     subtracted first.
     """
-    if isinstance(x, ShiftedRows) and _too_blurred(x, y, scale * scale):
+    if isinstance(x, ShiftedRows) and abs(scale) * (x.blur + y.blur) > BLUR[x.dtype]:
         return _by_differences(x, y, scale)
     with np.errstate(over="ignore", invalid="ignore"):  # seen below
-        tile = _expanded(x, y, 1.0, np.inf)
+        tile, cancelling = _expanded(x, y, 1.0)
     assert tile is not None  # no rounding was too much
     largest = float(tile.max(initial=0.0))
     low, high = SQUARABLE[x.dtype]
     if not low < largest < high:  # NaN neither
         return _by_differences(x, y, scale)
     # What cancellation left below zero is among the near pairs too.
-    near = np.argwhere(tile < NEAR * max(largest, _cancelling(x, y)))
+    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
+        cancelling = 0.0  # counted from the mean of the y: some of them is as far from x
+    near = np.argwhere(tile < NEAR * max(largest, cancelling))
     if 4 * len(near) > tile.size:
         return _by_differences(x, y, scale)
     tile[near[:, 0], near[:, 1]] = 0.0
@@ -155,17 +157,6 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
         tile[pairs[:, 0], pairs[:, 1]] = lengths(gap)
     tile *= scale
     return tile
-
-
-def _cancelling(x: Rows, y: Rows) -> float:
-    """The largest ‖x‖² + ‖y‖²: of rows that lie together, but far from where they are counted from."""
-    if isinstance(x, ShiftedRows):
-        norms = x.norms, y.norms
-    elif sparse.issparse(x) or sparse.issparse(y):
-        norms = squared_norms(x), squared_norms(y)
-    else:  # counted from the mean of the y: some of them is as far from x
-        return 0.0
-    return float(norms[0].max(initial=0.0)) + float(norms[1].max(initial=0.0))
 
 
 def _by_differences(x: Rows, y: Rows, scale: float) -> Array:  # -> (n, m)
@@ -194,12 +185,38 @@ def _holds_small(x: Array) -> bool:
     return bool(np.any((np.abs(x) < SMALL) & (x != 0.0)))
 
 
-def _expanded(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:
-    if isinstance(x, ShiftedRows):
-        return _ready_tile(x, y, scale, limit)
+def _expanded(
+    x: Rows, y: Rows, scale: float, limit: float = np.inf
+) -> tuple[Array | None, float]:  # -> (n, m)
+    """Scale · (‖x‖² - 2x·y + ‖y‖²), and the largest ‖x‖² + ‖y‖², of rows far from where they are counted from.
+
+    None where rounding would cost an entry more than `limit` units.
+    """
     if sparse.issparse(x) or sparse.issparse(y):
-        return _sparse_tile(x, y, scale, limit)
-    return _dense_tile(x, y, scale, limit)
+        x_norms, y_norms = squared_norms(x), squared_norms(y)
+    else:
+        if not isinstance(x, ShiftedRows):
+            shift = Shift(np.add.reduce(y, axis=0, dtype=np.float64) / max(len(y), 1))
+            x, y = shift.apply(x, x.dtype), shift.apply(y, y.dtype)
+        x_norms, y_norms = x.norms, y.norms
+    # An entry is rounded by about eps · |scale| (‖x‖² + ‖y‖²): the terms that cancel in it.
+    most = float(np.maximum.reduce(x_norms, initial=0.0))
+    most += float(np.maximum.reduce(y_norms, initial=0.0))
+    if not abs(scale) * most <= limit:  # what overflowed to NaN is rough too
+        return None, most
+    if not isinstance(x, ShiftedRows):
+        tile = dot(x, y)
+        tile *= -2.0 * scale
+        tile += (scale * x_norms)[:, None]
+        tile += (scale * y_norms)[None, :]
+        return tile, most
+    # Rows about 1/√scale apart, whose value a shift moves by √scale times how far it moves the rows.
+    if limit < np.inf and math.sqrt(abs(scale)) * (x.blur + y.blur) > BLUR[x.dtype]:
+        return None, most
+    # The side with fewer rows is the one that is written anew.
+    if len(x.augmented) <= len(y.augmented):
+        return np.matmul(x.weighted(scale), y.augmented.T), most
+    return np.matmul(x.augmented, y.weighted(scale).T), most
 
 
 def _accurate(x: Rows, y: Rows, scale: float) -> Array:
@@ -215,46 +232,6 @@ def _accurate(x: Rows, y: Rows, scale: float) -> Array:
             return tile
         root = math.sqrt(abs(scale))
         return math.copysign(1.0, scale) * np.square(_by_differences(x, y, root))
-
-
-def _too_rough(x_norms: Array, y_norms: Array, scale: float, limit: float) -> bool:
-    # An entry is rounded by about eps · |scale| (‖x‖² + ‖y‖²): the terms that cancel in it.
-    most = float(np.maximum.reduce(x_norms, initial=0.0))
-    most += float(np.maximum.reduce(y_norms, initial=0.0))
-    return not abs(scale) * most <= limit  # what overflowed to NaN is rough too
-
-
-def _too_blurred(x: ShiftedRows, y: ShiftedRows, scale: float) -> bool:
-    # Rows about 1/√scale apart, whose value a shift moves by √scale times how far it moves the rows.
-    return bool(math.sqrt(abs(scale)) * (x.blur + y.blur) > BLUR[x.dtype])
-
-
-def _dense_tile(x: Array, y: Array, scale: float, limit: float) -> Array | None:
-    centre = np.add.reduce(y, axis=0, dtype=np.float64) / max(len(y), 1)
-    shift = Shift(centre)
-    return _ready_tile(shift.apply(x, x.dtype), shift.apply(y, y.dtype), scale, limit)
-
-
-def _ready_tile(x: ShiftedRows, y: ShiftedRows, scale: float, limit: float) -> Array | None:
-    if _too_rough(x.norms, y.norms, scale, limit):
-        return None
-    if np.isfinite(limit) and _too_blurred(x, y, scale):
-        return None
-    # The side with fewer rows is the one that is written anew.
-    if len(x.augmented) <= len(y.augmented):
-        return np.matmul(x.weighted(scale), y.augmented.T)
-    return np.matmul(x.augmented, y.weighted(scale).T)
-
-
-def _sparse_tile(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:
-    x_norms, y_norms = squared_norms(x), squared_norms(y)
-    if _too_rough(x_norms, y_norms, scale, limit):
-        return None
-    tile = dot(x, y)
-    tile *= -2.0 * scale
-    tile += (scale * x_norms)[:, None]
-    tile += (scale * y_norms)[None, :]
-    return tile
 
 
 def manhattan_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # (n, d), (m, d) -> (n, m)

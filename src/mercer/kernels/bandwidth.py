@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import KernelError, close_to
-from mercer._core.params import Number, require
+from mercer._core.errors import KernelError
+from mercer._core.params import Number
 from mercer.data.rows import take_rows
 from mercer.engine.equal_rows import unlike
 from mercer.engine.moments import Moments
@@ -37,13 +37,8 @@ WHOLE = 2.0**53
 ALIKE = 1.0
 
 RULES = ("median", "scale", "1/d")
-
-
-def check_width(name: str, value: Any, *, kernel: str) -> None:
-    """A γ is a positive number, None or the name of a rule; a length is a number or the median."""
-    known = (*RULES, None) if name == "gamma" else ("median",)
-    hint = close_to(value, RULES) if name == "gamma" and isinstance(value, str) else ""
-    require(name, value, Number(0, also=known), of=kernel, remedy=hint, error=KernelError)
+# What a γ may be, and a length.
+GAMMA, LENGTH = Number(0, also=(*RULES, None)), Number(0, also=("median",))
 
 
 def median_distance(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,10 +13,10 @@ from mercer._core.floating import steady
 from mercer._core.params import Constraints, meant, require
 from mercer._core.spelling import spelled
 from mercer.engine.formula import Expr, On, Opaque, Pair
-from mercer.kernels.bandwidth import check_width, width_from
-from mercer.kernels.evaluate import check_rows, values
+from mercer.kernels.bandwidth import GAMMA, LENGTH, width_from
+from mercer.kernels.evaluate import values
 from mercer.kernels.parameters import constructor_names, is_rule, same, written
-from mercer.kernels.rows import as_given, as_rows, in_one_dtype, stacked
+from mercer.kernels.rows import as_given, as_rows, in_one_dtype, picked, stacked
 from mercer.kernels.slopes import slope
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Kernel:
         super().__init_subclass__(**options)
         spelled(cls)
         own = vars(cls)
+        widths = {name: GAMMA if name == "gamma" else LENGTH for name in cls.rules}
+        cls.constraints = {**widths, **cls.constraints}
         if not {"formula", "tile", "tile_diag"}.isdisjoint(own) and "why_valid" not in own:
             # Another function than that of the class above, of which nothing is proved.
             cls.proof = own.get("proof")
@@ -277,16 +280,23 @@ class Kernel:
         own = type(self).__name__
         for name, constraint in self.constraints.items():
             require(name, getattr(self, name), constraint, of=own, error=KernelError)
-        for name in self.rules:
-            check_width(name, getattr(self, name), kernel=own)
-        for child in self.children:
-            child.check_parameters()
+        for value in self.get_params(deep=False).values():
+            if isinstance(value, Kernel):
+                value.check_parameters()
 
     def check_rows(self, x: Rows) -> None:
         """Raise an `InputError` when the kernel is not defined on these rows."""
-        tree = self.shape()
-        for part in tree.parts if isinstance(tree, Opaque) else (tree,):
-            check_rows(part, x)
+        todo: list[tuple[Expr, Rows]] = [(self.shape(), x)]
+        for node, rows in todo:  # which grows meanwhile
+            seen = rows
+            if isinstance(node, Pair) and node.kind == "chi2":
+                _require_counts(rows)
+            elif isinstance(node, On):
+                seen = picked(rows, node.columns)
+            elif isinstance(node, Opaque) and node.kernel is not self:
+                node.kernel.check_rows(rows)  # and those that it is made of
+                continue
+            todo += zip(node.parts, repeat(seen))
 
     # ── what is known about it ──────────────────────────────────────────────
     def why_valid(self) -> str | None:
@@ -374,3 +384,13 @@ def _made(name: str, *parts: Any, **number: Any) -> Kernel:
         other, factor = sorted(parts, key=is_number)
         return _made("Scale", other, factor=factor)
     return FORMULAS[name](*map(operand, parts), *number.values())
+
+
+def _require_counts(x: Rows) -> None:
+    lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)
+    if lowest < 0:
+        msg = (
+            f"Negative values in data: Chi2 is a kernel of histograms, but the data hold "
+            f"{lowest:.6g}. Shift the columns to start at zero, or use RBF."
+        )
+        raise InputError(msg)

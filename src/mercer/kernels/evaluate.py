@@ -6,9 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
-from mercer._core.errors import InputError, KernelError
+from mercer._core.errors import KernelError
 from mercer.engine import formula as f
 from mercer.engine.pairwise import (
     SQUARABLE,
@@ -37,7 +36,7 @@ QUANTITIES = {
 }
 
 
-def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0911  -> (n, m), or (n,)
+def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0911, PLR0912  -> (n, m)
     """[k(x_i, y_j)], or [k(x_i, x_i)] without y, as a new array of the rows' dtype.
 
     Every operand is fresh, so each node works in place on what the one below has made.
@@ -166,26 +165,6 @@ def raised(base: Array, p: float) -> Array:
 def on_columns(on: f.On, x: Rows, y: Rows | None = None) -> tuple[Rows, Rows | None]:
     """Both sides, or one, on the columns that a part of a formula looks at."""
     return picked(x, on.columns), None if y is None else picked(y, on.columns)
-
-
-def check_rows(expr: f.Expr, x: Rows) -> None:
-    """Raise an `InputError` when the formula is not defined on these rows."""
-    match expr:
-        case f.On(of):
-            check_rows(of, picked(x, expr.columns))
-        case f.Opaque(kernel):
-            kernel.check_rows(x)
-        case f.Pair(kind="chi2"):
-            lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)
-            if lowest < 0:
-                msg = (
-                    f"Negative values in data: Chi2 is a kernel of histograms, but the data hold "
-                    f"{lowest:.6g}. Shift the columns to start at zero, or use RBF."
-                )
-                raise InputError(msg)
-        case _:
-            for part in expr.parts:
-                check_rows(part, x)
 
 
 # ── length one in feature space ─────────────────────────────────────────────

@@ -188,7 +188,7 @@ def _holds_small(x: Array) -> bool:
 def _expanded(
     x: Rows, y: Rows, scale: float, limit: float = np.inf
 ) -> tuple[Array | None, float]:  # -> (n, m)
-    """Scale · (‖x‖² - 2x·y + ‖y‖²), and the largest ‖x‖² + ‖y‖², of rows far from where they are counted from.
+    """Scale · (‖x‖² - 2x·y + ‖y‖²) about a common point, and the largest ‖x‖² + ‖y‖², which cancel in it.
 
     None where rounding would cost an entry more than `limit` units.
     """

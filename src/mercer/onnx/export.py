@@ -18,7 +18,7 @@ from mercer.estimators.prepared import Prepared
 from mercer.kernels.text import kernel_text
 from mercer.model.checkpoint import VERSION
 from mercer.onnx.fitted import fitted
-from mercer.onnx.graph import IR_VERSION, OPSET, Graph
+from mercer.onnx.graph import IR_VERSION, OPSET, Graph, Value
 from mercer.onnx.pairwise import nan_where_infinite
 from mercer.onnx.projection import guard, scores, statistics
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mercer.io.preparation import Preparation
     from mercer.kernels import Kernel
     from mercer.onnx.fitted import Fitted
-    from mercer.onnx.graph import Value
 
 DTYPES = ("float32", "float64")
 DOUBLE = np.dtype(np.float64)
@@ -75,7 +74,7 @@ def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     kind = chosen_dtype(dtype, source.fitted.dtype)
     source.fitted.require_exportable(kind)
     g = Graph(kind)
-    outputs = write(g, source, preparation, INPUT)
+    outputs = write(source, preparation, Value(g, INPUT))
     return _assembled(g, source, preparation, outputs, checked_opset(opset))
 
 
@@ -123,40 +122,30 @@ def checked_opset(opset: int | None) -> int:
 
 
 # ── the graph ───────────────────────────────────────────────────────────────
-def write(g: Graph, source: Source, preparation: Preparation | None, x: Value) -> dict[str, Value]:
-    """The nodes from the input to the named outputs, in the precision of the graph."""
-    double = g.at(DOUBLE)
-    work = double if source.detector is not None else g.at(source.fitted.precision(g.dtype))
-    if preparation is not None:
-        rows = prepared(double, preparation, x if g.is_double else double.cast(x))
-        rows = rows if work.is_double else work.cast(rows)
-    else:
-        rows = x if work.dtype == g.dtype else work.cast(x)
-    if source.detector is not None:
-        columns = statistics(work, source.detector, source.fitted, rows)
-        return {name: _flat(g, name, columns[name]) for name in (*STATISTICS, LABEL)}
-    found = work.op("Add", scores(work, source.fitted, rows), guard(work, rows))
-    found = found if work.dtype == g.dtype else g.cast(found)
-    return {SCORES: nan_where_infinite(g, found)}  # what overflowed, or does now, is not known
+def write(source: Source, preparation: Preparation | None, x: Value) -> dict[str, Value]:
+    """The nodes from the input to the named outputs, in the precision of the input."""
+    own, detector = x.graph.dtype, source.detector
+    rows = x if preparation is None else prepared(preparation, x.at(DOUBLE))
+    if detector is not None:
+        columns = statistics(detector, source.fitted, rows.at(DOUBLE))
+        flat = {name: columns[name].op("Squeeze", np.array([1])) for name in (*STATISTICS, LABEL)}
+        return {name: v if name == LABEL else v.at(own) for name, v in flat.items()}
+    rows = rows.at(source.fitted.precision(own))
+    found = (scores(source.fitted, rows) + guard(rows)).at(own)
+    return {SCORES: nan_where_infinite(found)}  # what overflowed, or does now, is not known
 
 
-def _flat(g: Graph, name: str, column: Value) -> Value:  # (b, 1) -> (b,)
-    flat = g.op("Squeeze", column, np.array([1]))
-    return flat if name == LABEL or g.is_double else g.cast(flat)
-
-
-def prepared(g: Graph, preparation: Preparation, x: Value) -> Value:
+def prepared(preparation: Preparation, x: Value) -> Value:
     """Missing numbers filled, columns scaled: what the fit did, in float64."""
     if preparation.fills is not None:
-        levels = len(preparation.features) - len(
-            preparation.numbers
-        )  # of categories, never missing here
+        # Those of categories are never missing here.
+        levels = len(preparation.features) - len(preparation.numbers)
         fills = np.concatenate([preparation.fills, np.full(levels, np.nan)])
-        x = g.op("Where", g.op("IsNaN", x), fills, x)
+        x = x.unless(x.op("IsNaN"), fills)
     if preparation.center is not None:
-        x = g.op("Sub", x, np.asarray(preparation.center, dtype=np.float64))
+        x = x - np.asarray(preparation.center, dtype=np.float64)
     if preparation.spread is not None:
-        x = g.op("Div", x, np.asarray(preparation.spread, dtype=np.float64))
+        x = x / np.asarray(preparation.spread, dtype=np.float64)
     return x
 
 
@@ -167,7 +156,8 @@ def _assembled(
     onnx = need("onnx", extra="onnx")
     info = onnx.helper.make_tensor_value_info
     for name, value in outputs.items():
-        g.nodes.append(onnx.helper.make_node("Identity", [value], [name], name=f"{name}_out"))
+        node = onnx.helper.make_node("Identity", [value.name], [name], name=f"{name}_out")
+        g.nodes.append(node)
     k = source.fitted.projection.n_components
     shown = [
         info(

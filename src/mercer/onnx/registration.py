@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +10,9 @@ from mercer._core.errors import InputError
 from mercer.data.frames import need
 from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.onnx.export import DOUBLE, LABEL, Source, write
-from mercer.onnx.graph import OPSET, Graph
+from mercer.onnx.graph import OPSET, Graph, Value
 from mercer.onnx.projection import statistics
 from mercer.sklearn import KernelPCA as DropIn
-
-if TYPE_CHECKING:
-    from mercer.onnx.graph import Value
 
 ALIASES = {
     KernelPCA: "MercerKernelPCA",
@@ -75,38 +72,37 @@ def _tensor_type(operator: Any) -> Any:
 
 # ── converters ──────────────────────────────────────────────────────────────
 def _convert_scores(scope: Any, operator: Any, container: Any) -> None:
-    g, source, x = _begun(scope, operator, container)
-    (found,) = write(g, source, None, x).values()
-    _finish(g, {found: operator.outputs[0]}, container)
+    source, x = _begun(scope, operator, container)
+    (found,) = write(source, None, x).values()
+    _finish([found], operator, container)
 
 
 def _convert_labels(scope: Any, operator: Any, container: Any) -> None:
-    g, source, x = _begun(scope, operator, container)
-    double = g.at(DOUBLE)
-    found = statistics(double, source.detector, source.fitted, double.cast(x))
-    offset = float(source.detector.offset_)
-    decision = g.cast(double.op("Sub", double.op("Neg", found["index"]), offset))
-    _finish(g, {found[LABEL]: operator.outputs[0], decision: operator.outputs[1]}, container)
+    source, x = _begun(scope, operator, container)
+    found = statistics(source.detector, source.fitted, x.at(DOUBLE))
+    decision = found["index"].op("Neg") - float(source.detector.offset_)
+    _finish([found[LABEL], decision.at(x.graph.dtype)], operator, container)
 
 
-def _begun(scope: Any, operator: Any, container: Any) -> tuple[Graph, Source, Value]:
+def _begun(scope: Any, operator: Any, container: Any) -> tuple[Source, Value]:
     opset = container.target_opset_any_domain("")
     if opset < OPSET:
         msg = f"target_opset={opset} came, but mercer's graphs need {OPSET} or more."
         raise InputError(msg)
     types = need("skl2onnx.common.data_types", extra="onnx")
-    dtype = np.float64 if _tensor_type(operator) is types.DoubleTensorType else np.float32
+    double = _tensor_type(operator) is types.DoubleTensorType
+    dtype = np.dtype(np.float64 if double else np.float32)
     source = Source.of(operator.raw_operator)
-    source.fitted.require_exportable(np.dtype(dtype))
-    g = Graph(np.dtype(dtype), prefix=scope.get_unique_operator_name("mercer") + "_")
-    return g, source, g.cast(operator.inputs[0].full_name)
+    source.fitted.require_exportable(dtype)
+    g = Graph(dtype, prefix=scope.get_unique_operator_name("mercer") + "_")
+    return source, Value(g, operator.inputs[0].full_name).op("Cast", to=g.element_type)
 
 
-def _finish(g: Graph, outputs: dict[Value, Any], container: Any) -> None:
-    helper = need("onnx.helper", extra="onnx")
-    for value, variable in outputs.items():
+def _finish(outputs: list[Value], operator: Any, container: Any) -> None:
+    helper, g = need("onnx.helper", extra="onnx"), outputs[0].graph
+    for value, variable in zip(outputs, operator.outputs, strict=True):
         name = g.name("out")
-        g.nodes.append(helper.make_node("Identity", [value], [variable.full_name], name=name))
+        g.nodes.append(helper.make_node("Identity", [value.name], [variable.full_name], name=name))
     container.nodes.extend(g.nodes)
     container.initializers.extend(g.tensors)
     container.node_domain_version_pair_sets.add(("", OPSET))

@@ -237,13 +237,13 @@ _WITHOUT_FORMULA = {
     "kernels.custom:GaussianProcess": "kernel: GaussianKernel",
     "kernels.custom:Precomputed": "",
     "kernels.feature_map:ColumnsMap": "d: int; columns: any",
-    "kernels.map_algebra:ComposedMap": "outer: FeatureMap; inner: FeatureMap",
+    "kernels.map_base:ComposedMap": "outer: FeatureMap; inner: FeatureMap",
     "kernels.feature_map:IdentityMap": "d: int",
     "kernels.feature_map:PolynomialMap": "d: int; degree: int; gamma: number; coef0: number",
-    "kernels.map_algebra:ProductMap": "left: FeatureMap; right: FeatureMap",
-    "kernels.map_algebra:ScaledMap": "inner: FeatureMap; factor: number",
-    "kernels.map_algebra:SumMap": "left: FeatureMap; right: FeatureMap",
-    "kernels.map_algebra:UnitMap": "inner: FeatureMap",
+    "kernels.map_base:ProductMap": "left: FeatureMap; right: FeatureMap",
+    "kernels.map_base:ScaledMap": "inner: FeatureMap; factor: number",
+    "kernels.map_base:SumMap": "left: FeatureMap; right: FeatureMap",
+    "kernels.map_base:UnitMap": "inner: FeatureMap",
 }
 
 _GAUSSIAN_PROCESSES = {

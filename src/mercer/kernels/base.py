@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array, Rows
-    from mercer.kernels.feature_map import FeatureMap
+    from mercer.kernels.map_base import FeatureMap
 
 # Kernels by the name of their class: all that have a formula of their own, wherever they are written.
 FORMULAS: dict[str, type[Kernel]] = {}

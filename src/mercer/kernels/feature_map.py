@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from mercer._core.errors import InputError, KernelError
 from mercer._core.params import Number, Whole, require
 from mercer.engine import formula as f
-from mercer.kernels.map_algebra import ComposedMap, ProductMap, ScaledMap, SumMap, UnitMap
-from mercer.kernels.map_base import NOT_NEGATIVE, FeatureMap
+from mercer.kernels.map_base import NOT_NEGATIVE, FeatureMap, ProductMap, SumMap, UnitMap
 from mercer.kernels.monomials import (
     expanded_power,
     exponents_of_degree,
@@ -29,19 +28,6 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Indices
     from mercer.kernels.monomials import Step, Term
-
-__all__ = [
-    "ColumnsMap",
-    "ComposedMap",
-    "FeatureMap",
-    "IdentityMap",
-    "PolynomialMap",
-    "ProductMap",
-    "ScaledMap",
-    "SumMap",
-    "UnitMap",
-    "n_monomials",
-]
 
 # exp(690) ~ 1e299, a little below the largest float64.
 MAX_LOG_COEFFICIENT = 690.0

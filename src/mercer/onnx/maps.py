@@ -8,21 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.kernels.feature_map import (
-    ColumnsMap,
-    ComposedMap,
-    IdentityMap,
-    PolynomialMap,
-    ProductMap,
-    ScaledMap,
-    SumMap,
-    UnitMap,
-)
+from mercer.kernels.feature_map import ColumnsMap, IdentityMap, PolynomialMap
+from mercer.kernels.map_base import ComposedMap, ProductMap, ScaledMap, SumMap, UnitMap
 from mercer.onnx.pairwise import extents, nan_where_lost, unit_rows
 
 if TYPE_CHECKING:
     from mercer.approximations.random_features import FourierSections
-    from mercer.kernels.feature_map import FeatureMap
+    from mercer.kernels.map_base import FeatureMap
     from mercer.onnx.graph import Value
 
 

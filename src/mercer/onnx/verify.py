@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -280,7 +279,7 @@ def _compared_statistics(
     found, asked = {name: values[sure] for name, values in found.items()}, asked[sure]
     detector = source.detector
     floors = {"T2": detector.limits_.t2, "Q": detector.limits_.q, "index": 1.0}
-    with np.errstate(over="ignore", invalid="ignore") if far else nullcontext():
+    with np.errstate(over="ignore", invalid="ignore"):
         table = detector.statistics(asked)
         own = {name: np.asarray(table[name], dtype=np.float64) for name in STATISTICS}
         allowed = _allowed(detector, source.fitted, own, asked)

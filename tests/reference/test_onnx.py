@@ -34,8 +34,13 @@ from mercer.kernels import (
     Sigmoid,
 )
 from mercer.onnx import Agreement, register, to_onnx, verify
-from mercer.onnx.sample import sample_rows
-from mercer.onnx.verify import DisagreementError, _run, _session, require_agreement
+from mercer.onnx.verify import (
+    DisagreementError,
+    _run,
+    _session,
+    require_agreement,
+    sample_rows,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
 

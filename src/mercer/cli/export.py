@@ -110,8 +110,7 @@ def _verified(talk: Talk, opened: Opened, whole: Any, asked: Asked) -> tuple[Any
     import numpy as np
 
     from mercer.onnx import to_onnx, verify
-    from mercer.onnx.sample import sample_rows
-    from mercer.onnx.verify import require_agreement
+    from mercer.onnx.verify import require_agreement, sample_rows
 
     with talk.timed("graph"):
         proto = to_onnx(whole, dtype=asked.reading.dtype, opset=asked.opset)

@@ -56,8 +56,6 @@ class Kernel:
         super().__init_subclass__(**options)
         spelled(cls)
         own = vars(cls)
-        widths = {name: GAMMA if name == "gamma" else LENGTH for name in cls.rules}
-        cls.constraints = {**widths, **cls.constraints}
         if not {"formula", "tile", "tile_diag"}.isdisjoint(own) and "why_valid" not in own:
             # Another function than that of the class above, of which nothing is proved.
             cls.proof = own.get("proof")
@@ -65,9 +63,8 @@ class Kernel:
                 cls.why_valid = Kernel.why_valid  # type: ignore[method-assign]
         if "formula" in own:
             cls._inherited = own["formula"]
-            for name in {"tile", "tile_diag"}.difference(
-                own
-            ):  # those above are of another function
+            # Those of the class above are of another function.
+            for name in {"tile", "tile_diag"}.difference(own):
                 setattr(cls, name, vars(Kernel)[name])
             held = FORMULAS.setdefault(cls.__name__, cls)
             if not held.__module__.startswith("mercer."):  # a name of mercer's own stays that
@@ -87,9 +84,7 @@ class Kernel:
     def _inherited(self) -> Expr:
         """The formula of the class, or of the nearest one above it that has any."""
         name = type(self).__name__
-        msg = (
-            f"{name} has neither a formula nor a tile and a tile_diag. Give {name} one of the two."
-        )
+        msg = f"{name} has neither a formula nor a tile and a tile_diag; it needs one of the two."
         raise NotImplementedError(msg)
 
     def tree(self) -> Expr:
@@ -124,9 +119,8 @@ class Kernel:
         """Whether `tile_slope` is known: k has a derivative in x, but for kinks here and there."""
         return self.shape().differentiable
 
-    def tile_slope(
-        self, x: Rows, y: Rows, weights: Array
-    ) -> Array:  # (n, d), (m, d), (n, m) -> (n, d)
+    # (n, d), (m, d), (n, m) -> (n, d)
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         """Σ_j w_ij ∂k(x_i, y_j)/∂x_i: all that a gradient of sums of kernel values is made of.
 
         Weighted sums rather than the (n, m, d) derivatives: kernels are combined by changing the
@@ -217,10 +211,8 @@ class Kernel:
             return NotImplemented
         if type(self) is not type(other):
             return False
-        return all(
-            same(getattr(self, name), getattr(other, name))
-            for name in constructor_names(type(self))
-        )
+        names = constructor_names(type(self))
+        return all(same(getattr(self, name), getattr(other, name)) for name in names)
 
     def __hash__(self) -> int:
         """That of the class: parameters can be set, and a hash must not change."""
@@ -278,7 +270,8 @@ class Kernel:
     def check_parameters(self) -> None:
         """Raise a `KernelError` when a parameter has an impossible value."""
         own = type(self).__name__
-        for name, constraint in self.constraints.items():
+        for name in (*self.constraints, *self.rules):
+            constraint = self.constraints.get(name, GAMMA if name == "gamma" else LENGTH)
             require(name, getattr(self, name), constraint, of=own, error=KernelError)
         for value in self.get_params(deep=False).values():
             if isinstance(value, Kernel):

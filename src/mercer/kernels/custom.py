@@ -74,9 +74,7 @@ class Custom(Kernel):
         try:
             value = self._on_matrices(left, right)
             shape = np.shape(value) if not sparse.issparse(value) else value.shape
-        except (
-            Exception
-        ):  # a function of points may fail in any way on matrices; on points it is heard
+        except Exception:  # a function of points may fail in any way on matrices
             return "points"
         if shape != (2, height) and len(shape) == 2:
             self._require_points(dense(left), shape, (2, height))

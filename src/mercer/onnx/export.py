@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, KernelError
 from mercer._core.floating import steady
 from mercer._core.params import Whole, require
 from mercer.data.frames import need
-from mercer.estimators.detector import KernelPCADetector
-from mercer.estimators.prepared import Prepared
 from mercer.kernels.text import kernel_text
 from mercer.model.checkpoint import VERSION
 from mercer.onnx.fitted import fitted
@@ -69,34 +65,11 @@ def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     >>> verify(proto, model, X).ok
     True
     """
-    inner, preparation = unwrapped(model)
-    source = Source.of(inner)
-    kind = chosen_dtype(dtype, source.fitted.dtype)
-    source.fitted.require_exportable(kind)
-    g = Graph(kind)
-    outputs = write(source, preparation, Value(g, INPUT))
-    return _assembled(g, source, preparation, outputs, checked_opset(opset))
-
-
-@dataclass(frozen=True)
-class Source:
-    """A fitted model and, where it judges rows, the detector around it."""
-
-    fitted: Fitted
-    detector: Any = None
-
-    @classmethod
-    def of(cls, model: Any) -> Source:
-        """What a graph is written from."""
-        if isinstance(model, KernelPCADetector):
-            check_is_fitted(model)
-            return cls(fitted(model.model_), model)
-        return cls(fitted(model))
-
-
-def unwrapped(model: Any) -> tuple[Any, Preparation | None]:
-    """The estimator, and what is done to rows before it."""
-    return (model.model, model.preparation) if isinstance(model, Prepared) else (model, None)
+    source = fitted(model)
+    g = Graph(chosen_dtype(dtype, source.dtype))
+    source.require_exportable(g.dtype)
+    outputs = write(source, Value(g, INPUT))
+    return _assembled(g, source, outputs, checked_opset(opset))
 
 
 def chosen_dtype(dtype: Any, own: np.dtype[Any]) -> np.dtype[Any]:
@@ -122,16 +95,16 @@ def checked_opset(opset: int | None) -> int:
 
 
 # ── the graph ───────────────────────────────────────────────────────────────
-def write(source: Source, preparation: Preparation | None, x: Value) -> dict[str, Value]:
+def write(model: Fitted, x: Value) -> dict[str, Value]:
     """The nodes from the input to the named outputs, in the precision of the input."""
-    own, detector = x.graph.dtype, source.detector
-    rows = x if preparation is None else prepared(preparation, x.at(DOUBLE))
-    if detector is not None:
-        columns = statistics(detector, source.fitted, rows.at(DOUBLE))
+    own = x.graph.dtype
+    rows = x if model.preparation is None else prepared(model.preparation, x.at(DOUBLE))
+    if model.detector is not None:
+        columns = statistics(model, rows.at(DOUBLE))
         flat = {name: columns[name].op("Squeeze", np.array([1])) for name in (*STATISTICS, LABEL)}
         return {name: v if name == LABEL else v.at(own) for name, v in flat.items()}
-    rows = rows.at(source.fitted.precision(own))
-    found = (scores(source.fitted, rows) + guard(rows)).at(own)
+    rows = rows.at(model.precision(own))
+    found = (scores(model, rows) + guard(rows)).at(own)
     return {SCORES: nan_where_infinite(found)}  # what overflowed, or does now, is not known
 
 
@@ -150,27 +123,19 @@ def prepared(preparation: Preparation, x: Value) -> Value:
 
 
 # ── the model around it ─────────────────────────────────────────────────────
-def _assembled(
-    g: Graph, source: Source, preparation: Preparation | None, outputs: dict[str, Value], opset: int
-) -> Any:
+def _assembled(g: Graph, model: Fitted, outputs: dict[str, Value], opset: int) -> Any:
     onnx = need("onnx", extra="onnx")
     info = onnx.helper.make_tensor_value_info
     for name, value in outputs.items():
         node = onnx.helper.make_node("Identity", [value.name], [name], name=f"{name}_out")
         g.nodes.append(node)
-    k = source.fitted.projection.n_components
-    shown = [
-        info(
-            name,
-            onnx.TensorProto.INT64 if name == LABEL else g.element_type,
-            ["n", k] if name == SCORES else ["n"],
-        )
-        for name in outputs
-    ]
-    rows = info(INPUT, g.element_type, ["n", source.fitted.n_features])
-    facts = _facts(g, source, preparation)
+    shape = ["n", model.projection.n_components] if SCORES in outputs else ["n"]
+    label = onnx.TensorProto.INT64
+    shown = [info(name, label if name == LABEL else g.element_type, shape) for name in outputs]
+    rows = info(INPUT, g.element_type, ["n", model.n_features])
+    facts = _facts(g, model)
     graph = onnx.helper.make_graph(
-        g.nodes, "mercer", [rows], shown, g.tensors, doc_string=_in_words(facts, preparation)
+        g.nodes, "mercer", [rows], shown, g.tensors, doc_string=_in_words(facts, model.preparation)
     )
     proto = onnx.helper.make_model(
         graph,
@@ -188,10 +153,10 @@ def _opset(version: int) -> Any:
     return need("onnx.helper", extra="onnx").make_opsetid("", version)
 
 
-def _facts(g: Graph, source: Source, preparation: Preparation | None) -> dict[str, str]:
+def _facts(g: Graph, model: Fitted) -> dict[str, str]:
     """What is written into the metadata, all of it text."""
-    model, detector = source.fitted, source.detector
-    names = model.names if preparation is None else preparation.features
+    detector = model.detector
+    names = model.names if model.preparation is None else model.preparation.features
     facts = {
         "mercer.version": VERSION,
         "mercer.kernel": _kernel_text(model.kernel),

@@ -50,14 +50,15 @@ def _sections(model: Fitted, x: Value) -> Value:  # (b, d) -> (b, m)
 
 
 # ── the detector ────────────────────────────────────────────────────────────
-def statistics(detector: Any, model: Fitted, x: Value) -> dict[str, Value]:
+def statistics(model: Fitted, x: Value) -> dict[str, Value]:
     """T², Q, the index and the label of each row, (b, 1) each; to be called in float64.
 
     Q is a difference of squared lengths and the default kernel is wide: in float32 nothing would be left.
     """
+    detector: Any = model.detector
     rows = (x - detector.center_) / Scale(detector.center_, detector.spread_).unit
     bad = guard(rows)
-    found, errors = _scores_and_errors(detector, model, rows)
+    found, errors = _scores_and_errors(detector.model_.fit_, model, rows)
     variances = score_variances(detector.model_.fit_)
     t2 = (found * found) @ (1.0 / variances)[:, None]
     # ∞ - ∞ is no number, and a row so far out is anything but normal.
@@ -71,10 +72,9 @@ def statistics(detector: Any, model: Fitted, x: Value) -> dict[str, Value]:
     return {**out, "label": normal.op("Where", np.array(1), np.array(-1))}
 
 
-def _scores_and_errors(detector: Any, model: Fitted, x: Value) -> tuple[Value, Value]:
+def _scores_and_errors(fit: Any, model: Fitted, x: Value) -> tuple[Value, Value]:
     """Scores, and the squared distance of φ(x) from its projection."""
-    fit, sections = detector.model_.fit_, _sections(model, x)
-    coef = fit.projection.coef.astype(np.float64)
+    sections, coef = _sections(model, x), fit.projection.coef.astype(np.float64)
     if model.mean is not None:
         centred = sections - model.mean
         found = centred @ coef

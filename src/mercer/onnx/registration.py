@@ -9,7 +9,8 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer.data.frames import need
 from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
-from mercer.onnx.export import DOUBLE, LABEL, Source, write
+from mercer.onnx.export import DOUBLE, LABEL, write
+from mercer.onnx.fitted import Fitted, fitted
 from mercer.onnx.graph import OPSET, Graph, Value
 from mercer.onnx.projection import statistics
 from mercer.sklearn import KernelPCA as DropIn
@@ -52,7 +53,7 @@ def register() -> None:
 # ── shapes ──────────────────────────────────────────────────────────────────
 def _score_shapes(operator: Any) -> None:
     n = operator.inputs[0].get_first_dimension()
-    k = Source.of(operator.raw_operator).fitted.projection.n_components
+    k = fitted(operator.raw_operator).projection.n_components
     operator.outputs[0].type = _tensor_type(operator)([n, k])
 
 
@@ -73,18 +74,18 @@ def _tensor_type(operator: Any) -> Any:
 # ── converters ──────────────────────────────────────────────────────────────
 def _convert_scores(scope: Any, operator: Any, container: Any) -> None:
     source, x = _begun(scope, operator, container)
-    (found,) = write(source, None, x).values()
+    (found,) = write(source, x).values()
     _finish([found], operator, container)
 
 
 def _convert_labels(scope: Any, operator: Any, container: Any) -> None:
     source, x = _begun(scope, operator, container)
-    found = statistics(source.detector, source.fitted, x.at(DOUBLE))
-    decision = found["index"].op("Neg") - float(source.detector.offset_)
+    found = statistics(source, x.at(DOUBLE))
+    decision = found["index"].op("Neg") - float(operator.raw_operator.offset_)
     _finish([found[LABEL], decision.at(x.graph.dtype)], operator, container)
 
 
-def _begun(scope: Any, operator: Any, container: Any) -> tuple[Source, Value]:
+def _begun(scope: Any, operator: Any, container: Any) -> tuple[Fitted, Value]:
     opset = container.target_opset_any_domain("")
     if opset < OPSET:
         msg = f"target_opset={opset} came, but mercer's graphs need {OPSET} or more."
@@ -92,8 +93,8 @@ def _begun(scope: Any, operator: Any, container: Any) -> tuple[Source, Value]:
     types = need("skl2onnx.common.data_types", extra="onnx")
     double = _tensor_type(operator) is types.DoubleTensorType
     dtype = np.dtype(np.float64 if double else np.float32)
-    source = Source.of(operator.raw_operator)
-    source.fitted.require_exportable(dtype)
+    source = fitted(operator.raw_operator)
+    source.require_exportable(dtype)
     g = Graph(dtype, prefix=scope.get_unique_operator_name("mercer") + "_")
     return source, Value(g, operator.inputs[0].full_name).op("Cast", to=g.element_type)
 

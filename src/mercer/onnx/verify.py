@@ -12,7 +12,9 @@ from mercer._core.floating import steady
 from mercer.approximations.random_features import FourierSections
 from mercer.data.frames import need
 from mercer.data.rows import row_slices
-from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS, Source, unwrapped
+from mercer.engine.pairwise import dense
+from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS
+from mercer.onnx.fitted import fitted
 from mercer.onnx.maps import MOST_PHASE
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 SPREADS = (1e3, 1e7, 1e20)
 SIZES = (1e-10, 1e-30)  # of tiny rows, beside the rows at hand
 ROWS = 20  # of each
+# Rows where none are at hand; how far points are moved, in standard deviations of a column; and the
+# share of the numbers that are left out, where the model fills them.
+SAMPLE_ROWS, JITTER, MISSING = 500, 0.1, 0.05
 
 
 def far_rows(x: Array, fitted: Fitted, asked: Callable[[Array], Array]) -> dict[float, Array]:
@@ -162,23 +167,25 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     session = _session(proto)
     dtype = np.dtype(np.float64 if session.get_inputs()[0].type == "tensor(double)" else np.float32)
     x = _rounded(rows, dtype, session.get_inputs()[0].shape[1])
-    inner, preparation = unwrapped(model)
-    source = Source.of(inner)
-    tolerance = TOLERANCES[min(dtype.itemsize, source.fitted.dtype.itemsize)]
+    source = fitted(model)
+    preparation, tolerance = (
+        source.preparation,
+        TOLERANCES[min(dtype.itemsize, source.dtype.itemsize)],
+    )
 
     def asked(rows: Array) -> Array:
         rows = rows.astype(np.float64)
         return rows if preparation is None else preparation.scaled(preparation.filled(rows))
 
     def compared(rows: Array, *, far: bool) -> Agreement:
-        found, rows = _run(session, rows, source.fitted.projection.sections.width), asked(rows)
+        found, rows = _run(session, rows, source.projection.sections.width), asked(rows)
         if source.detector is not None:
             return _compared_statistics(source, found, rows, tolerance, far=far)
-        own = _scores_or_nan(source.fitted, rows) if far else inner.transform(rows)
+        own = _scores_or_nan(source, rows) if far else source.model.transform(rows)
         own = np.asarray(own, dtype=np.float64)
-        return _compared_scores(source.fitted, found[SCORES], rows, own, tolerance, far=far)
+        return _compared_scores(source, found[SCORES], rows, own, tolerance, far=far)
 
-    groups = far_rows(x, source.fitted, asked)
+    groups = far_rows(x, source, asked)
     near = compared(x, far=False)
     parts = [compared(rows, far=True) for rows in groups.values()]
     reach = f"spread out and shrunk by {min(groups):.0e} to {max(groups):.0e}" if groups else ""
@@ -269,7 +276,7 @@ def _scores_or_nan(fitted: Fitted, asked: Array) -> Array:
 
 
 def _compared_statistics(
-    source: Source, found: dict[str, Array], asked: Array, tolerance: float, *, far: bool
+    source: Fitted, found: dict[str, Array], asked: Array, tolerance: float, *, far: bool
 ) -> Agreement:
     """A graph that can't tell says that a row is infinitely far out, which is an alarm as well."""
     sure = np.isfinite(found["index"]) if far else np.ones(len(asked), dtype=bool)
@@ -277,12 +284,12 @@ def _compared_statistics(
     if unknown == len(asked):
         return Agreement(0.0, 0.0, len(asked), tolerance, 0.0, n_unknown=unknown)
     found, asked = {name: values[sure] for name, values in found.items()}, asked[sure]
-    detector = source.detector
+    detector: Any = source.detector
     floors = {"T2": detector.limits_.t2, "Q": detector.limits_.q, "index": 1.0}
     with np.errstate(over="ignore", invalid="ignore"):
         table = detector.statistics(asked)
         own = {name: np.asarray(table[name], dtype=np.float64) for name in STATISTICS}
-        allowed = _allowed(detector, source.fitted, own, asked)
+        allowed = _allowed(detector, source, own, asked)
         gaps, shares, excesses = [], [], []
         for name, values in own.items():
             same = np.isinf(values) & (values == found[name])
@@ -307,3 +314,47 @@ def _allowed(
     q = AMPLIFIED * detector._gauge.q_rounding(detector._rows(asked))
     index = np.maximum(t2 / detector.limits_.t2, q / detector.limits_.q)
     return {"T2": t2, "Q": q, "index": index}
+
+
+# ── rows to try a graph on when none are at hand ─────────────────────────────
+def sample_rows(model: Any, *, rng: np.random.Generator) -> Array:  # -> (n, d)
+    """Rows as the graph of a model takes them.
+
+    Points of the model and points moved a little. A model of explicit features has none: for PCA rows are
+    drawn with its mean and its components, for others from a normal distribution about the centre that
+    is known.
+    """
+    source = fitted(model)
+    rows, detector, preparation = _prepared_rows(source, rng), source.detector, source.preparation
+    if detector is not None:
+        rows = rows * detector.spread_ + detector.center_
+    if preparation is None:
+        return rows
+    rows = np.array(preparation.unscaled(rows), dtype=np.float64)
+    if preparation.fills is not None:
+        numbers = rows[:, : len(preparation.numbers)]  # they come first
+        numbers[rng.random(numbers.shape) < MISSING] = np.nan
+    return rows
+
+
+def _prepared_rows(model: Fitted, rng: np.random.Generator) -> Array:
+    sections, d = model.projection.sections, model.n_features
+    noise = rng.standard_normal((SAMPLE_ROWS, d))
+    if model.points is not None:
+        points = dense(model.some_points(SAMPLE_ROWS // 2)).astype(np.float64)
+        return _near(points, noise)
+    if isinstance(sections, FourierSections):
+        lengths = np.linalg.norm(sections.frequencies, axis=1)
+        return sections.centre + noise / max(float(np.median(lengths)), 1e-300)
+    if model.mean is not None and len(model.mean) == d:  # PCA
+        scores = rng.standard_normal((SAMPLE_ROWS, len(model.spread))) * model.spread
+        axes = model.projection.coef.astype(np.float64).T
+        return model.mean + scores @ axes + JITTER * float(np.mean(model.spread)) * noise
+    return noise
+
+
+def _near(z: Array, noise: Array) -> Array:
+    """The points, then points that are moved; counts stay counts."""
+    again = z[np.arange(len(noise) - len(z)) % len(z)]
+    moved = again + JITTER * z.std(axis=0) * noise[: len(again)]
+    return np.concatenate([z, np.abs(moved) if np.all(z >= 0) else moved])

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 # Below this share of the largest squared distance in a tile, cancellation has cost four digits.
 NEAR = 1e-4
-SOME_ROWS = 100  # enough for a centre
 NEAR_ENTRIES = 2**20  # differences held at a time
 
 # The most that |scale| (‖x‖² + ‖y‖²) may be: rounding then costs an entry 1e-9, in float32 1e-4.
@@ -273,37 +272,3 @@ def _homogeneous(
         elif scale != 1.0:
             tile *= scale
     return tile
-
-
-def weighted_differences(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
-    """Σ_j w_ij (x_i - y_j), about a centre of the y: far from the origin the two sums would cancel."""
-    x, y = dense(x), dense(y)
-    # The median of some: one row far away must not take the digits of the others.
-    some = y[:: max(1, len(y) // SOME_ROWS)]
-    centre = np.median(some, axis=0) if len(y) else np.zeros(y.shape[1], dtype=y.dtype)
-    # Halves: the difference of two numbers may be beyond the largest, and 0 times that is no number.
-    x, y, centre = 0.5 * x, 0.5 * y, 0.5 * centre
-    return np.asarray(2.0 * (w.sum(axis=1)[:, None] * (x - centre) - w @ (y - centre)))
-
-
-def weighted_signs(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
-    """Σ_j w_ij sign(x_i - y_j), feature by feature: no (n, m, d) array."""
-    x, y = dense(x), dense(y)
-    out = np.empty_like(x)
-    for d, (x_d, y_d) in enumerate(zip(x.T, y.T, strict=True)):
-        out[:, d] = np.einsum("ij,ij->i", w, np.sign(x_d[:, None] - y_d[None, :]))
-    return out
-
-
-def weighted_chi2_slopes(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
-    """Σ_j w_ij ∂/∂x_i (x_i - y_j)²/(x_i + y_j), feature by feature, with 0 where both are 0."""
-    x, y = dense(x), dense(y)
-    out = np.empty_like(x)
-    for d, (x_d, y_d) in enumerate(zip(x.T, y.T, strict=True)):
-        x_d, y_d = 0.25 * x_d, 0.25 * y_d  # noqa: PLW2901  (ratios stay, and no sum overflows)
-        total = x_d[:, None] + y_d[None, :]
-        total[total == 0] = np.inf  # where both are zero
-        slope = (x_d[:, None] - y_d[None, :]) / total
-        slope *= (x_d[:, None] + 3.0 * y_d[None, :]) / total
-        out[:, d] = np.einsum("ij,ij->i", w, slope)
-    return out

@@ -15,7 +15,7 @@ from mercer.kernels.text import kernel_text
 from mercer.model.checkpoint import VERSION
 from mercer.onnx.fitted import fitted
 from mercer.onnx.graph import IR_VERSION, OPSET, Graph, Value
-from mercer.onnx.pairwise import nan_where_infinite
+from mercer.onnx.kernels import nan_where_infinite
 from mercer.onnx.projection import guard, scores, statistics
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from mercer.data.rows import row_slices
 from mercer.engine.pairwise import dense
 from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS
 from mercer.onnx.fitted import fitted
-from mercer.onnx.maps import MOST_PHASE
+from mercer.onnx.projection import MOST_PHASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

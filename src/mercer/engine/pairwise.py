@@ -21,14 +21,9 @@ if TYPE_CHECKING:
 NEAR = 1e-4
 NEAR_ENTRIES = 2**20  # differences held at a time
 
-# The most that |scale| (‖x‖² + ‖y‖²) may be: rounding then costs an entry 1e-9, in float32 1e-4.
-ROUNDING = {
-    np.dtype(np.float64): 1e-9 / float(np.finfo(np.float64).eps),
-    np.dtype(np.float32): 1e-4 / float(np.finfo(np.float32).eps),
-}
-
-
+# What rounding may cost an entry, and so the most that |scale| (‖x‖² + ‖y‖²) may be.
 BLUR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+ROUNDING = {dtype: cost / float(np.finfo(dtype).eps) for dtype, cost in BLUR.items()}
 
 # Squares of numbers between these neither overflow nor lose digits to underflow, summed or not.
 SQUARABLE = {

@@ -190,7 +190,11 @@ def _expanded(
         x_norms, y_norms = squared_norms(x), squared_norms(y)
     else:
         if not isinstance(x, ShiftedRows):
-            shift = Shift(np.add.reduce(y, axis=0, dtype=np.float64) / max(len(y), 1))
+            centre = np.add.reduce(y, axis=0, dtype=np.float64) / max(len(y), 1)
+            # Mostly a bound on the blur is small enough, and the columns need not be looked at.
+            blur = float(np.finfo(x.dtype).eps * np.linalg.norm(centre))
+            small = limit == np.inf or math.sqrt(abs(scale)) * 2.0 * blur <= BLUR[x.dtype]
+            shift = Shift(centre, blur if small else None)
             x, y = shift.apply(x, x.dtype), shift.apply(y, y.dtype)
         x_norms, y_norms = x.norms, y.norms
     # An entry is rounded by about eps · |scale| (‖x‖² + ‖y‖²): the terms that cancel in it.

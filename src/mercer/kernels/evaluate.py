@@ -42,8 +42,9 @@ def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0
     Every operand is fresh, so each node works in place on what the one below has made.
     """
     match expr:
-        case f.Pair():
-            return values(f.Affine(expr), x, y)
+        case f.Exp(of):
+            out = values(of, x, y)
+            return np.exp(out, out=out)
         case f.Affine(f.Pair(kind, unit), scale, shift):
             if y is None:
                 out = _own(kind, x, scale)
@@ -54,13 +55,12 @@ def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0
             if shift:
                 out += shift
             return out
-        case f.Exp(of):
-            out = values(of, x, y)
-            return np.exp(out, out=out)
-        case f.Affine() | f.Joined():
-            return _arithmetic(expr, x, y)
         case f.Pow():
             return _power(expr, x, y)
+        case f.Pair():
+            return values(f.Affine(expr), x, y)
+        case f.Affine() | f.Joined():
+            return _arithmetic(expr, x, y)
         case f.Matern(of, nu):
             out = matern(root(of, x, y, math.sqrt(2.0) * math.sqrt(nu)), nu)
             return out.astype(x.dtype, copy=False)
@@ -132,8 +132,9 @@ def root(expr: f.Expr, x: Rows, y: Rows | None, factor: float) -> Array:
 
 
 def _power(expr: f.Pow, x: Rows, y: Rows | None) -> Array:
-    p = expr.exponent if expr.whole is None else expr.whole
-    if expr.whole is None and isinstance(expr.of, f.Pair) and expr.of.kind == "sqdist":
+    broken = expr.whole is None
+    p = expr.exponent if broken else int(expr.exponent)
+    if broken and isinstance(expr.of, f.Pair) and expr.of.kind == "sqdist":
         return np.power(root(expr.of, x, y, 1.0), 2.0 * p).astype(x.dtype, copy=False)
     base = values(expr.of, x, y)
     if p < 0:
@@ -141,7 +142,7 @@ def _power(expr: f.Pow, x: Rows, y: Rows | None) -> Array:
             out = np.power(root(expr.of, x, y, 1.0), 2.0 * p)
             return out.astype(x.dtype, copy=False)
         return np.power(base, float(p), out=base)
-    if expr.whole is None and np.any(base < 0):
+    if broken and np.any(base < 0):
         msg = (
             f"{expr} is a power of {base.min():.3g} < 0 for some pair of points: not a real number. Use a "
             "whole degree."

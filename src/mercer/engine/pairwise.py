@@ -22,7 +22,7 @@ NEAR = 1e-4
 NEAR_ENTRIES = 2**20  # differences held at a time
 
 # What rounding may cost an entry, and so the most that |scale| (‖x‖² + ‖y‖²) may be.
-BLUR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+BLUR: dict[np.dtype[Any], float] = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 ROUNDING = {dtype: cost / float(np.finfo(dtype).eps) for dtype, cost in BLUR.items()}
 
 # Squares of numbers between these neither overflow nor lose digits to underflow, summed or not.

@@ -86,12 +86,12 @@ def _some(n: int, weights: Array | None, *, rng: np.random.Generator) -> Indices
     ends = None if weights is None else np.cumsum(weights)  # (n,)
     total = n if ends is None else float(ends[-1])
     if weights is not None and (total > WHOLE or np.any(weights != np.rint(weights))):
-        places = total * np.sort(rng.random(MEDIAN_ROWS))
+        places: Array | Indices = total * np.sort(rng.random(MEDIAN_ROWS))
     elif total <= MEDIAN_ROWS:
         places = np.arange(int(total))
     else:
         places = np.sort(rng.choice(int(total), MEDIAN_ROWS, replace=False))
-    return places if ends is None else np.searchsorted(ends, places, side="right")
+    return places.astype(np.intp) if ends is None else np.searchsorted(ends, places, side="right")
 
 
 def variance(x: Rows, weights: Array | None = None) -> float:

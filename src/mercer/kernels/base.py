@@ -62,7 +62,7 @@ class Kernel:
             if cls.proof is None:
                 cls.why_valid = Kernel.why_valid  # type: ignore[method-assign]
         if "formula" in own:
-            cls._inherited = own["formula"]
+            cls._inherited = own["formula"]  # type: ignore[method-assign]
             # Those of the class above are of another function.
             for name in {"tile", "tile_diag"}.difference(own):
                 setattr(cls, name, vars(Kernel)[name])

@@ -288,7 +288,7 @@ def _compared_statistics(
     floors = {"T2": detector.limits_.t2, "Q": detector.limits_.q, "index": 1.0}
     with np.errstate(over="ignore", invalid="ignore"):
         table = detector.statistics(asked)
-        own = {name: np.asarray(table[name], dtype=np.float64) for name in STATISTICS}
+        own: dict[str, Array] = {name: np.asarray(table[name], np.float64) for name in STATISTICS}
         allowed = _allowed(detector, source, own, asked)
         gaps, shares, excesses = [], [], []
         for name, values in own.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -10,7 +11,7 @@ from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.floating import steady
-from mercer._core.params import Constraints, meant, require
+from mercer._core.params import Constraints, is_number, meant, require
 from mercer._core.spelling import spelled
 from mercer.engine.formula import Expr, On, Opaque, Pair
 from mercer.kernels.bandwidth import GAMMA, LENGTH, width_from
@@ -301,10 +302,10 @@ class Kernel:
         from mercer.kernels.feature_map import map_of
 
         self.check_parameters()
-        known = not isinstance(self.shape(), Opaque) and map_of(self.shape(), d) is not None
-        found = map_of(self.tree(), d) if known else None
-        if found is not None:
-            return found
+        if not isinstance(self.shape(), Opaque):
+            with suppress(NoFiniteMapError):
+                map_of(self.shape(), d)  # a width changes nothing about that
+                return map_of(self.tree(), d)
         for child in self.children:
             if child.map_dimension(d) is None:
                 return child.feature_map(d)  # which says why not
@@ -324,12 +325,11 @@ class Kernel:
         """Number of columns of `feature_map(d)`, none of which is made; None when there is no map."""
         from mercer.kernels.feature_map import map_of
 
+        tree = self.shape()
         try:
-            tree = self.shape()
-            found = None if isinstance(tree, Opaque) else map_of(tree, d)
-        except InputError:  # its coefficients are out of range
+            return None if isinstance(tree, Opaque) else map_of(tree, d).dimension
+        except (NoFiniteMapError, InputError):  # none, or its coefficients are out of range
             return None
-        return None if found is None else found.dimension
 
     # ── algebra ─────────────────────────────────────────────────────────────
     def __add__(self, other: Any) -> Kernel:
@@ -371,7 +371,7 @@ class Kernel:
 
 def _made(name: str, *parts: Any, **number: Any) -> Kernel:
     """A new kernel of old ones, which are kernels, names of kernels or numbers."""
-    from mercer.kernels.algebra import is_number, operand
+    from mercer.kernels.algebra import operand
 
     if name == "Product" and any(map(is_number, parts)):  # a number scales a kernel
         other, factor = sorted(parts, key=is_number)

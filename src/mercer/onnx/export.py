@@ -137,20 +137,17 @@ def _assembled(g: Graph, model: Fitted, outputs: dict[str, Value], opset: int) -
     graph = onnx.helper.make_graph(
         g.nodes, "mercer", [rows], shown, g.tensors, doc_string=_in_words(facts, model.preparation)
     )
+    opsets = [onnx.helper.make_opsetid("", opset)]
     proto = onnx.helper.make_model(
         graph,
-        ir_version=max(IR_VERSION, onnx.helper.find_min_ir_version_for([_opset(opset)])),
-        opset_imports=[_opset(opset)],
+        ir_version=max(IR_VERSION, onnx.helper.find_min_ir_version_for(opsets)),
+        opset_imports=opsets,
         producer_name="mercer",
         producer_version=VERSION,
     )
     onnx.helper.set_model_props(proto, facts)
     onnx.checker.check_model(proto)
     return proto
-
-
-def _opset(version: int) -> Any:
-    return need("onnx.helper", extra="onnx").make_opsetid("", version)
 
 
 def _facts(g: Graph, model: Fitted) -> dict[str, str]:
@@ -166,10 +163,9 @@ def _facts(g: Graph, model: Fitted) -> dict[str, str]:
     if names is not None:
         facts["mercer.features"] = json.dumps(list(names))
     if detector is not None:
-        limits = detector.limits_
-        facts["mercer.limits"] = json.dumps(
-            {"T2": limits.t2, "Q": limits.q, "index": -float(detector.offset_)}
-        )
+        t2, q = detector.limits_.t2, detector.limits_.q
+        limits = {"T2": t2, "Q": q, "index": -float(detector.offset_)}
+        facts["mercer.limits"] = json.dumps(limits)
     return facts
 
 
@@ -187,9 +183,8 @@ def _in_words(facts: dict[str, str], preparation: Preparation | None) -> str:
     what = f"Kernel PCA by mercer {version}: {kernel}, {route}."
     if preparation is None:
         return what
-    if not preparation.categories:
-        return f"{what} X has the columns of the file, in the units of the file: {facts['mercer.features']}."
+    levels = ", and one column of 0 and 1 for each level of a category"
     return (
-        f"{what} X has the columns of the file, in the units of the file, and one column of 0 and 1 for each "
-        f"level of a category: {facts['mercer.features']}."
+        f"{what} X has the columns of the file, in the units of the file"
+        f"{levels if preparation.categories else ''}: {facts['mercer.features']}."
     )

@@ -168,10 +168,8 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     dtype = np.dtype(np.float64 if session.get_inputs()[0].type == "tensor(double)" else np.float32)
     x = _rounded(rows, dtype, session.get_inputs()[0].shape[1])
     source = fitted(model)
-    preparation, tolerance = (
-        source.preparation,
-        TOLERANCES[min(dtype.itemsize, source.dtype.itemsize)],
-    )
+    preparation = source.preparation
+    tolerance = TOLERANCES[min(dtype.itemsize, source.dtype.itemsize)]
 
     def asked(rows: Array) -> Array:
         rows = rows.astype(np.float64)
@@ -191,7 +189,7 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     reach = f"spread out and shrunk by {min(groups):.0e} to {max(groups):.0e}" if groups else ""
     return replace(
         near,
-        excess=max([near.excess, *(part.excess for part in parts)]),  # a NaN that is first stays
+        excess=float(np.max([near.excess, *(part.excess for part in parts)])),  # NaN stays
         n_labels=near.n_labels + sum(part.n_labels for part in parts),
         n_far=sum(map(len, groups.values())),
         n_unknown=sum(part.n_unknown for part in parts),

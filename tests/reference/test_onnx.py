@@ -646,6 +646,16 @@ def test_verify_refuses_a_graph_that_is_wrong_far_away_only(cloud, monkeypatch):
     assert not found.ok
 
 
+def test_a_difference_far_away_that_is_no_number_is_no_agreement(cloud, monkeypatch):
+    model = KernelPCA(2, kernel=RBF(0.3)).fit(cloud)
+    found = {
+        far: Agreement(0.0, 0.0, 20, 1e-9, np.nan if far else 0.0, n_unknown=0)
+        for far in (False, True)
+    }
+    monkeypatch.setattr("mercer.onnx.verify._compared_scores", lambda *_, far: found[far])
+    assert not verify(to_onnx(model), model, cloud).ok
+
+
 def test_verify_looks_at_far_rows_of_detectors_and_prepared_models(cloud):
     detector = KernelPCADetector(3, kernel=Polynomial(3).normalised(), random_state=0).fit(cloud)
     found = verify(to_onnx(detector), detector, cloud)

@@ -268,13 +268,13 @@ def map_of(expr: f.Expr, d: int) -> FeatureMap:  # noqa: PLR0911
             return IdentityMap(d)
         case f.Const(value) if value >= 0:
             return PolynomialMap(d, 0, gamma=1.0, coef0=1.0).scaled(value)
-        case f.Pow() if 0 < (expr.whole or 0) <= MOST_DEGREE:
-            of, gamma, coef0 = expr.of, 1.0, 0.0
+        case f.Pow(of) if 0 < (p := expr.whole or 0) <= MOST_DEGREE:
+            gamma, coef0 = 1.0, 0.0
             match of:
                 case f.Affine(f.Pair() as pair, scale, shift) if scale > 0 and shift >= 0:
-                    of, gamma, coef0 = pair, scale, shift  # all in one
+                    of, gamma, coef0 = pair, scale, shift  # (γ x·x' + θ)^p at once
             inner = map_of(of, d)
-            return PolynomialMap(inner.dimension, expr.whole, gamma=gamma, coef0=coef0).after(inner)
+            return PolynomialMap(inner.dimension, p, gamma=gamma, coef0=coef0).after(inner)
         case f.Affine(of, scale, shift) if shift > 0:
             return map_of(f.Add(f.Affine(of, scale), f.Const(shift)), d)
         case f.Affine(of, scale, 0.0) if scale >= 0:

@@ -163,8 +163,13 @@ def require(
     mercer._core.errors.ParameterError: folds must be an integer from 2 to 9; got 1. Give 3, say.
     """
     if not constraint.holds(value):
-        if isinstance(constraint, OneOf):
-            remedy = remedy or close_to(str(value), constraint.names)
+        names = (
+            constraint.names if isinstance(constraint, OneOf) else getattr(constraint, "also", ())
+        )
+        if isinstance(constraint, OneOf) or isinstance(value, str):
+            remedy = remedy or close_to(
+                str(value), [name for name in names if isinstance(name, str)]
+            )
         raise error.about(name, value, must_be=constraint.wanted, of=of, remedy=remedy)
     return value
 

@@ -71,8 +71,7 @@ def _verified(
 
     from mercer.estimators.prepared import Prepared
     from mercer.onnx import to_onnx, verify
-    from mercer.onnx.sample import sample_rows
-    from mercer.onnx.verify import require_agreement
+    from mercer.onnx.verify import require_agreement, sample_rows
 
     known = opened.preparation
     whole = opened.model if known is None else Prepared(known, opened.model)

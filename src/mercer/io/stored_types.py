@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mercer.approximations import APPROXIMATIONS
 from mercer.kernels.base import FORMULAS
+from mercer.kernels.parameters import constructor_names
 from mercer.preimage import PREIMAGES
 from mercer.solvers import SOLVERS
 
@@ -149,7 +150,7 @@ _CLASSES = {
     "estimators.prepared": "Prepared",
     "io.preparation": "Preparation",
     "kernels.feature_map": "ColumnsMap IdentityMap PolynomialMap",
-    "kernels.map_algebra": "ComposedMap ProductMap ScaledMap SumMap UnitMap",
+    "kernels.map_base": "ComposedMap ProductMap ScaledMap SumMap UnitMap",
     "model.certificate": "Certificate StreamCertificate",
     "model.projection": "Projection",
     "model.result": "Fit",
@@ -239,7 +240,7 @@ _PARTS = {"kernel": "Kernel", "left": "Kernel", "right": "Kernel", "columns": "a
 
 def of_formula(kind: type[Kernel], otherwise: str) -> Known:
     """A kernel with a formula: by its class, made from the parameters of its constructor."""
-    fields = {name: _PARTS.get(name, otherwise) for name in kind._param_names()}
+    fields = {name: _PARTS.get(name, otherwise) for name in constructor_names(kind)}
     return Known(f"{kind.__module__}:{kind.__qualname__}", fields, kind=kind)
 
 

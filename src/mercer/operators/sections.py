@@ -15,7 +15,7 @@ from mercer.engine.pairwise import dense, squared_norms
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
-    from mercer.kernels.feature_map import FeatureMap
+    from mercer.kernels.map_base import FeatureMap
 
 
 # Whoever asks for a product has cut the rows into slices for threads already.

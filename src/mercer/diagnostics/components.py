@@ -11,9 +11,8 @@ from scipy import linalg, sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, MercerWarning
-from mercer._core.floating import steady
 from mercer._core.params import Number, OneOf, Whole, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_court import Court
@@ -122,8 +121,7 @@ class Components:
         return f"Components({self.n_components}, method={self.method!r})"
 
 
-@spelled
-@steady
+@public
 def n_components(
     X: Any,
     kernel: Any = "rbf",

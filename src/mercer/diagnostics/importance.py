@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
 from mercer._core.params import Whole, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.table import Printed, Table
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
@@ -33,8 +32,7 @@ MOST_PRINTED = 10  # components
 ONE_WAY = 0.5
 
 
-@spelled
-@steady
+@public
 def gradients(model: Any, X: Any) -> Array:
     """Derivatives of every score with respect to every input variable, at each row.
 
@@ -158,8 +156,7 @@ class Importance(Printed):
         return f"Importance({d} variables for {k} components)"
 
 
-@spelled
-@steady
+@public
 def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Importance:
     """How much of each component every input variable moves, over the rows X.
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.engine.pairwise import dense
 from mercer.estimators.door import new_rows
@@ -39,8 +38,7 @@ class _Outcome:
     reason: str = ""
 
 
-@spelled
-@steady
+@public
 def compare_preimages(
     model: Any,
     X: Any,

@@ -12,10 +12,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from mercer._core.errors import MercerError, MercerWarning, SelectionWarning
-from mercer._core.floating import steady
 from mercer._core.memory import parse_bytes
 from mercer._core.params import require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.data.frames import held
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_agreement import neighbours_of
@@ -89,8 +88,7 @@ class Selection:
         return f"KernelPCA({self.n_components_}, kernel={self.best_kernel_!r})"
 
 
-@spelled
-@steady
+@public
 def select(
     X: Any,
     kernels: Any = None,

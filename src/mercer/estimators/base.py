@@ -14,7 +14,7 @@ from mercer.data.intake import admitted
 from mercer.data.rows import RowSource
 from mercer.estimators.door import check_kernel_rows, check_out, new_rows, require_scores
 from mercer.estimators.form import Form
-from mercer.estimators.progress import CallbackSupport, announced
+from mercer.estimators.progress import CallbackSupport, announced, with_callbacks
 from mercer.estimators.saving import Saving
 from mercer.estimators.validation import require_finite
 from mercer.model.projection import holds
@@ -42,7 +42,7 @@ class Projector(
     # `out` is where scores go, nothing that a pipeline would route.
     __metadata_request__transform: ClassVar[dict[str, str]] = {"out": UNUSED}
 
-    @announced
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to the rows of X.
 
@@ -58,11 +58,11 @@ class Projector(
         -------
         self
         """
-        del y
-        self._fit(X, sample_weight)
+        with announced(self, X, y, sample_weight):
+            self._fit(X, sample_weight)
         return self
 
-    @announced
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit, and give the scores of the training rows.
 
@@ -77,11 +77,11 @@ class Projector(
         -------
         scores : ndarray of shape (n, k)
         """
-        del y
-        fit = self._fit(X, sample_weight)
-        if fit.is_low_rank or has_light_rows(sample_weight):
-            return self.transform(X)
-        return fit.scores.astype(self._scores_dtype, copy=False)
+        with announced(self, X, y, sample_weight):
+            fit = self._fit(X, sample_weight)
+            if fit.is_low_rank or has_light_rows(sample_weight):
+                return self.transform(X)
+            return fit.scores.astype(self._scores_dtype, copy=False)
 
     @property
     def _scores_dtype(self) -> np.dtype[Any]:

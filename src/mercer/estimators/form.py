@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from mercer._core.errors import InputError, UnknownParameterError
-from mercer._core.spelling import spelled, unknown_words
+from mercer._core.public import unknown_words
 from mercer.estimators.preimages import named_approximation, named_preimage
 from mercer.kernels import as_kernel
 from mercer.solvers.names import named_solver
@@ -35,13 +34,6 @@ class Form:
     """Parts by name, and names that don't exist told in words; to be mixed into a `BaseEstimator`."""
 
     _parts: ClassVar[Mapping[str, Callable[[Any], Any]]] = MAKERS
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        spelled(cls)
-        for name, method in vars(cls).copy().items():  # fit(X, sample_weights=w), as well
-            if inspect.isfunction(method) and not name.startswith("_"):
-                setattr(cls, name, spelled(method))
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the parts as ``kernel__gamma`` or ``solver__tol``.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager, suppress
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from mercer._core.memory import format_seconds
 from mercer._core.observer import SILENT
@@ -14,9 +13,17 @@ from mercer._core.params import Whole, require
 from mercer.model.checkpoint import Checkpoint
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin as CallbackSupport
+    from sklearn.callback import with_callbacks
 except ImportError:  # scikit-learn before 1.9
-    CallbackSupportMixin, with_callbacks = None, None
+
+    class CallbackSupport:  # type: ignore[no-redef]
+        """This scikit-learn has no callbacks."""
+
+    def with_callbacks(method: Any) -> Any:
+        """The method itself."""
+        return method
+
 
 if TYPE_CHECKING:
     import os
@@ -24,8 +31,6 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from mercer._core.observer import Observer, State
-
-Result = TypeVar("Result")
 
 # Seconds between two lines: enough to see that it moves.
 GAP = 1.0
@@ -211,32 +216,21 @@ def _spaced(number: int) -> str:
 
 
 # ── scikit-learn's callbacks ────────────────────────────────────────────────
-class _NoCallbacks:
-    """This scikit-learn has no callbacks."""
-
-
-CallbackSupport: Any = CallbackSupportMixin or _NoCallbacks
-
-
-def announced(method: Callable[..., Result]) -> Callable[..., Result]:
-    """``fit(self, X, y=None, sample_weight=None)`` as a task that scikit-learn's callbacks see."""
-    if with_callbacks is None:
-        return method
-
-    @wraps(method)
-    def task(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Result:
-        # Always, callbacks or not: a pipeline hangs this task into its own tree.
-        root = self._init_callback_context(max_subtasks=None)
-        given: dict[str, Any] = {"estimator": self, "X": X, "y": y}
-        if sample_weight is not None:
-            given["metadata"] = {"sample_weight": sample_weight}
-        root.call_on_fit_task_begin(**given)
-        result = method(self, X, y, sample_weight)
-        root.call_on_fit_task_end(**given, reconstruction_attributes={})
-        return result
-
-    managed: Callable[..., Result] = with_callbacks(task)  # tears down, whatever happens
-    return managed
+@contextmanager
+def announced(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[None]:
+    """A task that scikit-learn's callbacks see, inside of a method that is `with_callbacks`."""
+    begun = getattr(estimator, "_init_callback_context", None)
+    if begun is None:
+        yield
+        return
+    # Always, callbacks or not: a pipeline hangs this task into its own tree.
+    root = begun(max_subtasks=None)
+    given: dict[str, Any] = {"estimator": estimator, "X": X, "y": y}
+    if sample_weight is not None:
+        given["metadata"] = {"sample_weight": sample_weight}
+    root.call_on_fit_task_begin(**given)
+    yield
+    root.call_on_fit_task_end(**given, reconstruction_attributes={})
 
 
 class CallbackObserver(ForwardingObserver):

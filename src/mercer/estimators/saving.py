@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.floating import Steady
+from mercer._core.public import Public
 from mercer.io.model_file import save
 
 if TYPE_CHECKING:
     import os
 
 
-class Saving(Steady):
+class Saving(Public):
     """`save`, beside `mercer.load`."""
 
     def save(

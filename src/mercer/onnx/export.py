@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, KernelError
-from mercer._core.floating import steady
 from mercer._core.params import Whole, require
+from mercer._core.public import public
 from mercer.data.frames import need
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.prepared import Prepared
@@ -34,7 +34,7 @@ INPUT = "X"
 SCORES, STATISTICS, LABEL = "scores", ("T2", "Q", "index"), "label"
 
 
-@steady
+@public
 def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     """A fitted model as an ONNX model: rows in, scores out; of a detector T², Q, index and label.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
 from mercer._core.params import Number, require
+from mercer._core.public import public
 from mercer.plots import _axes, _checks
 from mercer.plots._labels import PALETTE
 
@@ -23,7 +23,7 @@ NORMAL, ALARM = PALETTE[0], PALETTE[1]
 WIDE_RANGE = 20.0  # times the limit: beyond, a linear scale squeezes everything normal into a line
 
 
-@steady
+@public
 def control_charts(
     t2: Any,
     q: Any,
@@ -147,7 +147,7 @@ def _chart(ax: Axes, when: Any, values: Array, limit: float | None, marked: Any)
         ax.set_ylim(0.0, 1.06 * max(high, usual) or 1.0)
 
 
-@steady
+@public
 def contribution_bars(
     contributions: Any,
     names: Any = None,

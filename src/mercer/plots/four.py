@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.floating import steady
+from mercer._core.public import public
 from mercer.plots import _axes, _checks, _labels, scatter
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TITLES = ("data", "PCA", "kernel PCA", "back in input space")
 
 
-@steady
+@public
 def panels(
     X: Any,
     pca_scores: Any,

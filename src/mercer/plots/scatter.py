@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
+from mercer._core.public import public
 from mercer.plots import _axes, _checks, _labels
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
 
 
-@steady
+@public
 def scores(
     scores: Any,
     labels: Any = None,

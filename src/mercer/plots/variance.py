@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
+from mercer._core.public import public
 from mercer.plots import _axes, _checks
 from mercer.plots._labels import PALETTE
 
@@ -21,7 +21,7 @@ MANY_BARS = 40  # beyond, gaps between bars are narrower than a pixel and make s
 ROUNDING = 1e-8
 
 
-@steady
+@public
 def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = None) -> Axes:
     """Share λ_i / Σλ of each component, and the cumulative share, on one scale of 0 to 100 %.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.data.rows import row_slices
 from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
@@ -28,7 +28,7 @@ LEFT = 10.0
 SMALL = 1e-8
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class FixedPoint(Search):
     """x ← Σ_i γ_i f'(‖x - z_i‖²) z_i / Σ_i γ_i f'(‖x - z_i‖²), for kernels f(‖x - x'‖²) with a decreasing f.

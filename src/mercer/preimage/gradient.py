@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.engine.pairwise import squared_norms
 from mercer.preimage.search import Search, has_descent, require_suits
 
@@ -20,7 +20,7 @@ ENOUGH = 1e-4  # of the decrease that the slope promises (Armijo)
 SHORTER, LONGER = 0.25, 4.0
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class Gradient(Search):
     """Minimises ‖φ(x) - ψ‖² over x by gradient descent with Barzilai & Borwein's (1988) steps.

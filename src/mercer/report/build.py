@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.floating import steady
+from mercer._core.public import public
 from mercer.report.back import reconstruction
 from mercer.report.data_summary import data
 from mercer.report.evidence import evidence, how_sure, one_line
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mercer.report.subject import Subject
 
 
-@steady
+@public
 def build(
     model: Any,
     X: Any,

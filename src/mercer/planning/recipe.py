@@ -67,23 +67,10 @@ class TileCache:
         return ()
 
     @classmethod
-    def within(
-        cls, free: int, *, n: int, width: int, itemsize: int, packed: bool = False
-    ) -> TileCache:
+    def within(cls, free: int, n: int, width: int, itemsize: int) -> TileCache:
         """As many tiles of so many bytes an entry as fit in `free` bytes."""
         n_tiles, size = Tiling(n, width).n_upper, width * width * itemsize
-        return cls(n_tiles, max(0, min(n_tiles, free // size)), size, packed)
-
-    @classmethod
-    def of_all(cls, free: int, *, n: int, width: int, bounded: bool) -> TileCache | None:
-        """All tiles, in float32 or else in sixteen bits; None where neither fits in `free` bytes.
-
-        Entries of a bounded kernel are of one size, so sixteen bits hold them all.
-        """
-        ways = [cls.within(free, n=n, width=width, itemsize=SINGLE)]
-        if bounded:
-            ways.append(cls.within(free, n=n, width=width, itemsize=PACKED, packed=True))
-        return next((way for way in ways if way.share == 1.0), None)
+        return cls(n_tiles, max(0, min(n_tiles, free // size)), size, itemsize == PACKED)
 
 
 # ── recipes ─────────────────────────────────────────────────────────────────

@@ -140,8 +140,9 @@ def test_a_precomputed_kernel_needs_rows(x):
 @pytest.mark.parametrize("name", ["ridge", "fixed-point", "distances", "gradient"])
 def test_scores_are_checked(name, x):
     model = KernelPCA(2, kernel=RBF(0.5), preimage=name).fit(x)
-    with pytest.raises(ValueError, match="3 components came, but this model has 2"):
+    with pytest.raises(InputError, match="2 components") as caught:
         model.inverse_transform(np.zeros((1, 3)))
+    assert (caught.value.parameter, caught.value.value) == ("X", (1, 3))
     with pytest.raises(ValueError, match="NaN"):
         model.inverse_transform([[np.nan, 0.0]])
 

@@ -15,8 +15,8 @@ from mercer.cli.data import open_model, reading_options
 from mercer.cli.frame import verb
 from mercer.cli.stream import Route, rows_out, send
 from mercer.engine.moments import ColumnMoments
+from mercer.estimators.input import as_generator
 from mercer.estimators.preimages import fit_preimage_later
-from mercer.estimators.validation import as_generator
 from mercer.preimage import PREIMAGES
 
 if TYPE_CHECKING:

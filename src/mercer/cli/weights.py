@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._core.errors import DataError, nearest
 from mercer.data.formats import open_table
-from mercer.estimators.validation import check_weights
+from mercer.estimators.input import check_weights
 
 if TYPE_CHECKING:
     from mercer._core.types import Array

@@ -20,9 +20,8 @@ from mercer.diagnostics.selection_report import within_one_error, without_repeat
 from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.estimators.base import Projector
-from mercer.estimators.door import check_kernel_rows
+from mercer.estimators.input import as_generator, check_kernel_rows
 from mercer.estimators.kernel_pca import KernelPCA
-from mercer.estimators.validation import as_generator
 from mercer.kernels import as_kernel
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from mercer._core.table import Printed, Table
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
 from mercer.engine.passes import fold, map_rows
-from mercer.estimators.base import Projector
-from mercer.estimators.door import check_kernel_rows, new_rows
-from mercer.estimators.validation import require_fitted
+from mercer.estimators.base import Projector, require_fitted
+from mercer.estimators.input import check_kernel_rows, new_rows
 from mercer.model.space import FeatureSpace
 from mercer.planning.bytes import SLICE_BYTES
 

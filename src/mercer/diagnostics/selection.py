@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from mercer._core.errors import MercerError, MercerWarning, SelectionWarning
+from mercer._core.errors import MercerError, MercerWarning, SelectionWarning, users_level
 from mercer._core.memory import parse_bytes
 from mercer._core.params import require
 from mercer._core.public import public
@@ -30,10 +30,10 @@ from mercer.diagnostics.selection_report import (
 from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.selection_weights import merged
 from mercer.diagnostics.symptoms import sample_rows
+from mercer.estimators.input import as_generator, check_weights
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.preimages import named_approximation
 from mercer.estimators.progress import VERBOSE, ConsoleObserver
-from mercer.estimators.validation import as_generator, check_weights, users_level
 from mercer.model.linear import require_different
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.engine.pairwise import scaled_distances, squared_norms
-from mercer.estimators.validation import as_generator
+from mercer.estimators.input import as_generator
 from mercer.kernels import RBF, Kernel, Laplacian, Linear, Matern, Polynomial, as_kernel
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from mercer._core.errors import InputError, KernelError
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer.data.rows import take_rows
-from mercer.estimators.door import check_kernel_rows, training_rows
-from mercer.estimators.validation import as_generator, check_weights
+from mercer.estimators.input import as_generator, check_kernel_rows, check_weights, training_rows
 from mercer.kernels import as_kernel
 
 if TYPE_CHECKING:

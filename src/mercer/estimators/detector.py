@@ -13,11 +13,11 @@ from mercer._core.table import Table
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
+from mercer.estimators.base import Saving
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
-from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
 from mercer.estimators.elsewhere import detector_advice
 from mercer.estimators.form import Form
-from mercer.estimators.saving import Saving
+from mercer.estimators.input import check_kernel_rows, loaded, new_rows, remember, training_rows
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.contributions import Baselines, has_slopes, need_slopes, warn_incomplete

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning
+from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning, users_level
 from mercer._core.memory import format_seconds, parse_bytes
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
 from mercer.engine.resolve import require_runs
-from mercer.estimators.door import check_kernel_rows, training_rows
+from mercer.estimators.input import (
+    as_generator,
+    check_kernel_rows,
+    check_n_components,
+    check_square,
+    refuse_lopsided,
+    training_rows,
+)
 from mercer.estimators.preimages import (
     named_approximation,
     named_preimage,
@@ -22,13 +29,6 @@ from mercer.estimators.preimages import (
     preimage_seconds,
 )
 from mercer.estimators.progress import observing
-from mercer.estimators.validation import (
-    as_generator,
-    check_n_components,
-    check_square,
-    refuse_lopsided,
-    users_level,
-)
 from mercer.kernels import as_kernel
 from mercer.kernels.rows import as_given
 from mercer.model import Plan, Problem, plan_approximation, plan_linear

@@ -11,7 +11,7 @@ import numpy as np
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.observer import SILENT
 from mercer._core.status import Status
-from mercer.estimators.door import remember, training_rows
+from mercer.estimators.base import Projector, tell
 from mercer.estimators.elsewhere import (
     STREAM_WORDS,
     advice,
@@ -21,11 +21,16 @@ from mercer.estimators.elsewhere import (
     of_parts,
     of_preimage,
 )
-from mercer.estimators.inverse import Inverse
+from mercer.estimators.input import (
+    as_generator,
+    check_n_components,
+    check_weights,
+    remember,
+    training_rows,
+)
 from mercer.estimators.preimages import fit_preimage, named_preimage, refuse_stream_preimage
 from mercer.estimators.progress import observing
-from mercer.estimators.streaming import batch_rows, batch_weights, read, stream_rules
-from mercer.estimators.validation import as_generator, check_n_components, tell
+from mercer.estimators.streaming import batch_rows, read, stream_rules
 from mercer.kernels.names import is_positive_only
 from mercer.stream.batch import stream_bytes
 
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from mercer.stream.incremental import Stream
 
 
-class IncrementalKernelPCA(Inverse):
+class IncrementalKernelPCA(Projector):
     """Kernel PCA of a stream: rows are seen once, in batches, and memory does not grow with their number.
 
     A dictionary of at most m = `max_landmarks` rows Z stands for the feature space. Each row is projected
@@ -196,7 +201,7 @@ class IncrementalKernelPCA(Inverse):
         del y
         rules, past = stream_rules(self), self.__dict__.get("stream_")
         rows = batch_rows(self, X, past)
-        weights = batch_weights(sample_weight, int(rows.shape[0]))
+        weights = check_weights(sample_weight, int(rows.shape[0]), least=0)
         stream = read(self, past, rows, weights, rules=rules, observer=SILENT, like=X)
         refuse_stream_preimage(named_preimage(self.preimage), stream)
         self._record(stream, X, rows, None)
@@ -250,7 +255,8 @@ class IncrementalKernelPCA(Inverse):
             back = self._back = (fit, copy(method), found)
         return back[2]
 
-    def _rows_are_sparse(self) -> bool:
+    @property
+    def _sparse(self) -> bool:
         return hasattr(self.landmarks_, "indptr")
 
     def _seen(self, name: str) -> Stream:

@@ -9,7 +9,7 @@ import numpy as np
 from mercer.data.rows import RowSource
 from mercer.engine.resolve import engine_facts, on_threads, resolve_engine
 from mercer.engine.threads import lanes
-from mercer.estimators.door import loaded, remember
+from mercer.estimators.base import Projector, tell
 from mercer.estimators.elsewhere import (
     SKLEARN_KERNEL_PCA,
     advice,
@@ -22,14 +22,13 @@ from mercer.estimators.elsewhere import (
 )
 from mercer.estimators.fit_request import fit_request, warn_if_long, watching_request
 from mercer.estimators.form import MAKERS
-from mercer.estimators.inverse import Inverse
+from mercer.estimators.input import loaded, remember
 from mercer.estimators.preimages import (
     fit_preimage,
     handed_over,
     is_precomputed,
     with_weightless,
 )
-from mercer.estimators.validation import tell
 from mercer.kernels.names import is_positive_only
 from mercer.model import Fit, Plan, fit_kernel_pca
 from mercer.planning.problem import Ownership
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from mercer.estimators.fit_request import FitRequest
 
 
-class KernelPCA(Inverse):
+class KernelPCA(Projector):
     """Kernel PCA: scores(x) = k(x, Z) A - b, with the evidence that A is right. Exact, unless you ask.
 
     Parameters
@@ -239,9 +238,6 @@ class KernelPCA(Inverse):
         if isinstance(request.data.rows, RowSource):
             request.data.rows.check_unchanged()
         return fit, rows
-
-    def _rows_are_sparse(self) -> bool:
-        return self._sparse
 
     @classmethod
     def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:

@@ -13,8 +13,7 @@ from mercer.data.sources import in_memory
 from mercer.engine.moments import weighted_mean
 from mercer.engine.resolve import engine_facts
 from mercer.engine.threads import lanes
-from mercer.estimators.base import Projector
-from mercer.estimators.door import remember, training_rows
+from mercer.estimators.base import Projector, tell
 from mercer.estimators.elsewhere import (
     PCA_WORDS,
     SKLEARN_PCA,
@@ -24,7 +23,12 @@ from mercer.estimators.elsewhere import (
     needless,
     of_solver,
 )
-from mercer.estimators.validation import as_generator, check_n_components, tell
+from mercer.estimators.input import (
+    as_generator,
+    check_n_components,
+    remember,
+    training_rows,
+)
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
@@ -161,20 +165,6 @@ class PCA(Projector):
         """
         scores = self._scores(X).astype(self._dtype, copy=False)
         return np.asarray(scores @ self.components_ + self.mean_)
-
-    def reconstruct(self, X: Any) -> Array:
-        """Each row as the components see it.
-
-        Parameters
-        ----------
-        X : array-like of shape (b, d)
-
-        Returns
-        -------
-        rows : ndarray of shape (b, d)
-            ``inverse_transform(transform(X))``.
-        """
-        return self.inverse_transform(self.transform(X))
 
     @property
     def components_(self) -> Array:

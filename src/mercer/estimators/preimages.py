@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning
+from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning, users_level
 from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.equal_rows import distinct
 from mercer.engine.pairwise import squared_norms
-from mercer.estimators.validation import users_level
 from mercer.kernels.text import named
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections

@@ -14,7 +14,7 @@ from mercer.data.frames import frame_chunk, frame_package, held
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
 from mercer.data.table import Chunk
-from mercer.estimators.saving import Saving
+from mercer.estimators.base import Saving
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,17 +13,9 @@ from mercer._core.params import Whole, require
 from mercer.model.checkpoint import Checkpoint
 
 try:
-    from sklearn.callback import CallbackSupportMixin as CallbackSupport
-    from sklearn.callback import with_callbacks
+    import sklearn.callback as callbacks
 except ImportError:  # scikit-learn before 1.9
-
-    class CallbackSupport:  # type: ignore[no-redef]
-        """This scikit-learn has no callbacks."""
-
-    def with_callbacks(method: Any) -> Any:
-        """The method itself."""
-        return method
-
+    callbacks = None
 
 if TYPE_CHECKING:
     import os
@@ -37,6 +29,9 @@ GAP = 1.0
 # How many products it takes is only known when they are made; all else is counted beforehand.
 GUESSED = "products"
 VERBOSE = Whole(0, also=(True, False))
+# Of scikit-learn, or nothing: a base class and a decorator.
+CallbackSupport: Any = getattr(callbacks, "CallbackSupportMixin", type("NoCallbacks", (), {}))
+with_callbacks: Any = getattr(callbacks, "with_callbacks", lambda method: method)
 
 
 @contextmanager

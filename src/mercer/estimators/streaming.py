@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, MercerWarning
+from mercer._core.errors import InputError, MercerWarning, users_level
 from mercer._core.params import Number, Whole, require
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, row_blocks
 from mercer.data.sources import as_source
 from mercer.engine.resolve import engine_facts, require_runs
-from mercer.estimators.door import check_kernel_rows, new_rows
-from mercer.estimators.validation import (
+from mercer.estimators.input import (
     as_generator,
+    check_kernel_rows,
     check_n_components,
     check_rows,
+    new_rows,
     outweighs,
-    remember_columns,
-    users_level,
+    remember,
 )
 from mercer.kernels import RBF, as_kernel
 from mercer.kernels.rows import as_given
@@ -66,25 +66,8 @@ def batch_rows(model: Any, X: Any, past: Stream | None) -> Rows:
     # The first batch says which columns there are, and is then checked as any other: of one row too.
     twin = copy(model)
     X = admitted(X)
-    remember_columns(twin, X)
+    remember(twin, X, X)
     return check_rows(twin, X, reset=False)
-
-
-def batch_weights(sample_weight: Any, n: int) -> Array | None:
-    """Weights of a batch, in which all rows but one, or all of them, may have none."""
-    if sample_weight is None:
-        return None
-    weights = np.asarray(admitted(sample_weight, what="sample_weight"), dtype=np.float64)
-    if weights.shape != (n,):
-        msg = (
-            f"sample_weight has shape {weights.shape}, but the batch has {n} rows. Give one a row."
-        )
-        raise InputError(msg)
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        i = int(np.argmax(~np.isfinite(weights) | (weights < 0)))
-        msg = f"sample_weight[{i}] is {weights[i]}. Weights are finite and not negative."
-        raise InputError(msg)
-    return weights
 
 
 def read(

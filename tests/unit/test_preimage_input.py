@@ -41,7 +41,11 @@ UNSUITED = {
     ),
     "fixed point of no distance": ("fixed-point", Sigmoid(0.1, 1.0), "Use preimage='ridge'"),
     "no width": (Ridge(gamma=np.inf), RBF(1.0), "gamma must be a number > 0, 0.0 or 'auto'"),
-    "too few rows": (Ridge(rows=np.zeros((79, 2))), RBF(1.0), "79 rows, but .* fitted to 80"),
+    "too few rows": (
+        Ridge(rows=np.zeros((79, 2))),
+        RBF(1.0),
+        "80 rows that the model is fitted to; got 79",
+    ),
     "rows that are none": (Ridge(rows=np.full((80, 2), np.nan)), RBF(1.0), "NaN"),
 }
 

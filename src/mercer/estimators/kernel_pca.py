@@ -36,9 +36,8 @@ from mercer.planning.problem import Ownership
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array
     from mercer.data.training import TrainingData
-    from mercer.engine.base import Engine
     from mercer.estimators.fit_request import FitRequest
 
 
@@ -178,35 +177,40 @@ class KernelPCA(Projector):
         facts = engine.facts()
         with lanes(facts.lanes):
             request = fit_request(self, X, sample_weight, facts)
-            return self._fitted_to(X, sample_weight, request, engine)
+            data = loaded(request.data) if request.ownership is Ownership.LOADED else request.data
+            n = data.n if sample_weight is None else len(sample_weight)  # rows of weight zero too
+            handed = handed_over(request.preimage, data, n)
+            warn_if_long(request)
+            with watching_request(self, request) as observer:
+                fit = fit_kernel_pca(
+                    request.kernel,
+                    data.rows,
+                    request.n_components,
+                    plan=request.plan,
+                    rng=request.rng,
+                    weights=data.weights,
+                    observer=observer,
+                    engine=on_threads(engine, request.plan.n_threads),
+                )
+            return self._completed(fit, X, request, data, handed)
 
-    def _fitted_to(
-        self, X: Any, sample_weight: Any, request: FitRequest, engine: Engine[Any]
+    def _completed(
+        self, fit: Fit, X: Any, request: FitRequest, data: TrainingData, handed: Array | None
     ) -> Fit:
-        method = request.preimage
-        kernel, data = request.kernel, request.data
-        data = loaded(data) if request.ownership is Ownership.LOADED else data
-        if method is not None:
-            # Rows of weight zero are gone from `data`, but their weights were given.
-            given = data.n if data.kept is None else len(sample_weight)
-            handed = handed_over(method, data, given)
-        warn_if_long(request)
-        fit, rows = self._fitted_as_planned(request, data, engine)
+        """The fit with rows of its own and its pre-image; only when all is done does the estimator change."""
+        kernel, method, rows = request.kernel, request.preimage, data.rows
+        if request.ownership is Ownership.BORROWED:
+            rows = rows.copy() if fit.keeps_points or method is not None else rows
+            fit = fit.with_points(rows)
+        if isinstance(request.data.rows, RowSource):
+            request.data.rows.check_unchanged()
         back = None
         if method is not None:
-            back = fit_preimage(
-                method,
-                fit,
-                kernel,
-                rows,
-                weights=data.weights,
-                handed=handed,
-                rng=request.preimage_rng(),
-            )
+            rng, weights = request.start, data.weights
+            back = fit_preimage(method, fit, kernel, rows, weights=weights, handed=handed, rng=rng)
         if kernel.is_precomputed and data.kept is not None:
             fit = with_weightless(fit, data.kept, int(np.shape(X)[0]))
         tell(fit)  # a warning may be an error, and then nothing has happened
-        # Only now, with everything done, does the estimator change.
         remember(self, X, request.data.rows)
         self.kernel_, self.fit_, self.plan_ = kernel, fit, request.plan
         self._dtype, self._sparse = np.dtype(rows.dtype), data.is_sparse
@@ -215,29 +219,6 @@ class KernelPCA(Projector):
         elif hasattr(self, "preimage_"):
             del self.preimage_
         return fit
-
-    def _fitted_as_planned(
-        self, request: FitRequest, data: TrainingData, engine: Engine[Any]
-    ) -> tuple[Fit, Rows]:
-        """The fit on the engine, with the threads of the plan; and the rows that the model may keep."""
-        rows = data.rows
-        with watching_request(self, request) as observer:
-            fit = fit_kernel_pca(
-                request.kernel,
-                rows,
-                request.n_components,
-                plan=request.plan,
-                rng=request.rng,
-                weights=data.weights,
-                observer=observer,
-                engine=on_threads(engine, request.plan.n_threads),
-            )
-        if request.ownership is Ownership.BORROWED:
-            rows = rows.copy() if fit.keeps_points or request.preimage is not None else rows
-            fit = fit.with_points(rows)
-        if isinstance(request.data.rows, RowSource):
-            request.data.rows.check_unchanged()
-        return fit, rows
 
     @classmethod
     def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:

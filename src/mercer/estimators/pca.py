@@ -9,7 +9,6 @@ import numpy as np
 from mercer._core.memory import parse_bytes
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource
-from mercer.data.sources import in_memory
 from mercer.engine.moments import weighted_mean
 from mercer.engine.resolve import engine_facts
 from mercer.engine.threads import lanes
@@ -26,6 +25,7 @@ from mercer.estimators.elsewhere import (
 from mercer.estimators.input import (
     as_generator,
     check_n_components,
+    loaded,
     remember,
     training_rows,
 )
@@ -38,7 +38,6 @@ from mercer.planning.problem import Ownership
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.data.training import TrainingData
-    from mercer.engine.base import Facts
 
 
 class PCA(Projector):
@@ -116,20 +115,17 @@ class PCA(Projector):
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         facts = engine_facts(self.engine)
         with lanes(facts.lanes):
-            return self._fit_on(facts, X, sample_weight)
-
-    def _fit_on(self, facts: Facts, X: Any, sample_weight: Any) -> Fit:
-        data = training_rows(self, X, sample_weight, copy=False)
-        few = min(data.n, data.d)
-        asked = check_n_components(self.n_components, few, "min(n_samples, n_features)")
-        budget = parse_bytes(self.memory, free=facts.free_bytes)
-        owner = Ownership.SEEN if data.in_memory else Ownership.STREAMED
-        problem = Problem.of(
-            data, Linear(), asked, facts=facts, budget=budget, ownership=owner, linear=True
-        )
-        chosen = plan_linear(problem, self.solver)
-        fit = self._fitted_to(data, asked, chosen)
-        mean = weighted_mean(data.rows, data.weights)
+            data = training_rows(self, X, sample_weight, copy=False)
+            few = min(data.n, data.d)
+            asked = check_n_components(self.n_components, few, "min(n_samples, n_features)")
+            budget = parse_bytes(self.memory, free=facts.free_bytes)
+            owner = Ownership.SEEN if data.in_memory else Ownership.STREAMED
+            problem = Problem.of(
+                data, Linear(), asked, facts=facts, budget=budget, ownership=owner, linear=True
+            )
+            chosen = plan_linear(problem, self.solver)
+            fit = self._fitted_to(data, asked, chosen)
+            mean = weighted_mean(data.rows, data.weights)
         if isinstance(data.rows, RowSource):
             data.rows.check_unchanged()
         tell(fit)  # a warning may be an error, and then nothing has happened
@@ -139,18 +135,14 @@ class PCA(Projector):
         return fit
 
     def _fitted_to(self, data: TrainingData, asked: int | float | None, chosen: Plan) -> Fit:
-        rows, weights, rng = data.rows, data.weights, as_generator(self.random_state)
-        if not isinstance(rows, RowSource):
-            return fit_linear_pca(rows, asked, plan=chosen, rng=rng, weights=weights)
-        if chosen.route == "primal":
+        rng, rows, weights = as_generator(self.random_state), data.rows, data.weights
+        if not data.in_memory and chosen.route == "primal":
             sections = FeatureSections(IdentityMap(data.d))
             return fit_streamed(
                 sections, rows, asked, plan=chosen, rng=rng, observer=SILENT, weights=weights
             )
-        rows = in_memory(rows)  # the plan has counted it
-        if weights is not None:  # a row of weight 0 is not there
-            rows, weights = rows[weights > 0], weights[weights > 0]
-        return fit_linear_pca(rows, asked, plan=chosen, rng=rng, weights=weights)
+        read = data if data.in_memory else loaded(data)  # the plan has counted it
+        return fit_linear_pca(read.rows, asked, plan=chosen, rng=rng, weights=read.weights)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows rebuilt from scores: mean + scores @ components_.

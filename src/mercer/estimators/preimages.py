@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning, users_level
+from mercer._core.errors import (
+    InputError,
+    MemoryBudgetError,
+    PreimageWarning,
+    refuse,
+    users_level,
+)
 from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.data.intake import admitted
@@ -33,6 +40,8 @@ from mercer.preimage.search import Search
 from mercer.solvers import Lapack
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.data.training import TrainingData
     from mercer.kernels import Kernel
@@ -40,18 +49,13 @@ if TYPE_CHECKING:
     from mercer.stream.incremental import Stream
 
 
-def named_approximation(given: Any) -> Approximation | None:
-    """None, an approximation, or the one behind a name."""
-    chosen: Approximation | None = named(
-        "approximation", given, Approximation, APPROXIMATIONS, None
-    )
-    return chosen
-
-
-def named_preimage(given: Any) -> Preimage | None:
-    """None, a pre-image method, or the one behind a name."""
-    chosen: Preimage | None = named("pre-image method", given, Preimage, PREIMAGES, None)
-    return chosen
+# None, an object, or the one behind a name.
+named_approximation: Callable[[Any], Approximation | None] = partial(
+    named, "approximation", kind=Approximation, known=APPROXIMATIONS, default=None
+)
+named_preimage: Callable[[Any], Preimage | None] = partial(
+    named, "pre-image method", kind=Preimage, known=PREIMAGES, default=None
+)
 
 
 def is_precomputed(kernel: Any) -> bool:
@@ -69,11 +73,9 @@ def planned_preimage(
     It is learned when the fit's tiles are gone, so the larger of the two counts.
     """
     _refuse_preimage(method, data, kernel, chosen.approximation)
-    handed = getattr(method, "rows", None)
-    d = data.d if handed is None else int(np.shape(handed)[-1])
     n, k = data.n, _most_components(chosen, problem)
     kept = kept_bytes(n=n, k=k, width=_width(chosen, problem), rows_bytes=problem.rows_bytes)
-    needed = kept + method.n_bytes(n, d, k)
+    needed = kept + method.n_bytes(n, _columns(method, data), k)
     if needed > problem.budget_bytes:
         msg = (
             f"The pre-image of {n} rows needs about {format_bytes(needed)}, but `memory` allows "
@@ -107,9 +109,14 @@ def preimage_seconds(
     method: Preimage, kernel: Kernel, data: TrainingData, n_components: int
 ) -> float:
     """How long learning the pre-image will take, from a few timed steps."""
+    cost = method.cost(data.n, _columns(method, data), n_components)
+    return cost.seconds(kernel, data.rows)
+
+
+def _columns(method: Preimage, data: TrainingData) -> int:
+    """Columns of the pre-images: those of the rows, or of others that the method has."""
     handed = getattr(method, "rows", None)
-    d = data.d if handed is None else int(np.shape(handed)[-1])
-    return method.cost(data.n, d, n_components).seconds(kernel, data.rows)
+    return data.d if handed is None else int(np.shape(handed)[-1])
 
 
 def _refuse_preimage(
@@ -146,8 +153,8 @@ def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
     method.check(stream.dictionary.kernel)
 
 
-def handed_over(method: Preimage, data: TrainingData, n: int) -> Array | None:
-    """The rows to come back to, one for each row that counts; None where they are the training rows.
+def handed_over(method: Preimage | None, data: TrainingData, n: int) -> Array | None:
+    """What pre-images are made of, one row for each that counts; None where that is the training rows.
 
     ``n`` is how many rows the fit was given, those of weight zero among them.
     """
@@ -157,11 +164,10 @@ def handed_over(method: Preimage, data: TrainingData, n: int) -> Array | None:
     handed = admitted(handed, what="rows")
     rows = check_array(handed, dtype=[np.float64, np.float32], input_name="rows", estimator=method)
     if len(rows) != n:
-        msg = (
-            f"{method!r} came with {len(rows)} rows, but the model is fitted to {n}. Give one "
-            "for each training row, in their order."
+        remedy = "Give one for each training row, in their order."
+        refuse(
+            "rows", rows.shape, f"the {n} rows that the model is fitted to", f"{len(rows)}", remedy
         )
-        raise InputError(msg)
     return np.asarray(rows if data.kept is None else rows[data.kept])
 
 

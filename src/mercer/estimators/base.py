@@ -265,6 +265,12 @@ class Projector(
         warn_if_far(back, scores, points)
         return points.astype(self._dtype, copy=False)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     def _current(self) -> Fit:
         """The fitted value."""
         return self.fit_

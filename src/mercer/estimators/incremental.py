@@ -281,9 +281,7 @@ class IncrementalKernelPCA(Projector):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.positive_only = is_positive_only(self.kernel)
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

@@ -26,7 +26,6 @@ from mercer.estimators.input import loaded, remember
 from mercer.estimators.preimages import (
     fit_preimage,
     handed_over,
-    is_precomputed,
     with_weightless,
 )
 from mercer.kernels.names import is_positive_only
@@ -178,8 +177,10 @@ class KernelPCA(Projector):
         with lanes(facts.lanes):
             request = fit_request(self, X, sample_weight, facts)
             data = loaded(request.data) if request.ownership is Ownership.LOADED else request.data
-            n = data.n if sample_weight is None else len(sample_weight)  # rows of weight zero too
-            handed = handed_over(request.preimage, data, n)
+            handed = None
+            if request.preimage is not None:  # rows of weight zero are gone from `data`
+                n = data.n if data.kept is None else int(np.shape(sample_weight)[0])
+                handed = handed_over(request.preimage, data, n)
             warn_if_long(request)
             with watching_request(self, request) as observer:
                 fit = fit_kernel_pca(
@@ -242,9 +243,11 @@ class KernelPCA(Projector):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        precomputed = is_precomputed(self.kernel)
+        # A text that is wrong is told at the fit.
+        precomputed = bool(getattr(self.kernel, "is_precomputed", False))
+        if isinstance(self.kernel, str):
+            precomputed = self.kernel.strip(" ()").lower() == "precomputed"
         tags.input_tags.pairwise = precomputed
         tags.input_tags.sparse = not precomputed and self.preimage is None
         tags.input_tags.positive_only = is_positive_only(self.kernel)
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

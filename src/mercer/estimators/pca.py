@@ -168,9 +168,3 @@ class PCA(Projector):
         """Singular values of the centred data."""
         fit = self._fitted("singular_values_")
         return np.sqrt(fit.eigenvalues).astype(self._dtype)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

@@ -58,13 +58,6 @@ named_preimage: Callable[[Any], Preimage | None] = partial(
 )
 
 
-def is_precomputed(kernel: Any) -> bool:
-    """Whether a kernel, or the text of one, takes kernel values for rows. A wrong text is told at the fit."""
-    if isinstance(kernel, str):
-        return kernel.strip(" ()").lower() == "precomputed"
-    return bool(getattr(kernel, "is_precomputed", False))
-
-
 def planned_preimage(
     method: Preimage, chosen: Plan, problem: Problem, data: TrainingData, kernel: Kernel
 ) -> Plan:
@@ -153,7 +146,7 @@ def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
     method.check(stream.dictionary.kernel)
 
 
-def handed_over(method: Preimage | None, data: TrainingData, n: int) -> Array | None:
+def handed_over(method: Preimage, data: TrainingData, n: int) -> Array | None:
     """What pre-images are made of, one row for each that counts; None where that is the training rows.
 
     ``n`` is how many rows the fit was given, those of weight zero among them.

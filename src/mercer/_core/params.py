@@ -103,7 +103,7 @@ class Number(Constraint):
     def _kind(self) -> tuple[str, ...]:
         if self.above == -math.inf:
             return ("a finite number",)
-        left, right = self.ends
+        left, right = self.ends[0], self.ends[1]
         told = f"in {left}{self.above:g}, {self.below:g}{right}"
         if self.below == math.inf:
             told = f"{'>' if left == '(' else '>='} {self.above:g}"
@@ -114,7 +114,7 @@ class Number(Constraint):
     def _is_kind(self, value: Any) -> bool:
         if not is_finite(value):
             return False
-        left, right = self.ends
+        left, right = self.ends[0], self.ends[1]
         at_end = (left == "[" and value == self.above) or (right == "]" and value == self.below)
         return bool(self.above < value < self.below or at_end)
 

@@ -12,15 +12,7 @@ from mercer._core.errors import ZeroVarianceError
 from mercer._core.observer import SILENT
 from mercer._core.status import Status
 from mercer.estimators.base import Projector, tell
-from mercer.estimators.elsewhere import (
-    STREAM_WORDS,
-    advice,
-    fixed,
-    needless,
-    of_kernel,
-    of_parts,
-    of_preimage,
-)
+from mercer.estimators.form import STREAM
 from mercer.estimators.input import (
     as_generator,
     check_n_components,
@@ -126,6 +118,7 @@ class IncrementalKernelPCA(Projector):
     (4, 2)
     """
 
+    _advice = STREAM
     stream_: Stream
     _cached: Fit | None
     _back: tuple[Fit, Preimage, FittedPreimage] | None = None
@@ -154,17 +147,6 @@ class IncrementalKernelPCA(Projector):
         self.engine = engine
         self.verbose = verbose
         self.random_state = random_state
-
-    @classmethod
-    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
-        rules = (
-            fixed(STREAM_WORDS),
-            of_kernel,
-            of_preimage,
-            needless,
-            of_parts("kernel", "preimage"),
-        )
-        return advice(rules, cls._get_param_names(), unknown, given)
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:

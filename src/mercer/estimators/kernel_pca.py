@@ -10,18 +10,8 @@ from mercer.data.rows import RowSource
 from mercer.engine.resolve import engine_facts, on_threads, resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector, tell
-from mercer.estimators.elsewhere import (
-    SKLEARN_KERNEL_PCA,
-    advice,
-    drop_in,
-    needless,
-    of_kernel,
-    of_parts,
-    of_preimage,
-    of_solver,
-)
 from mercer.estimators.fit_request import fit_request, warn_if_long, watching_request
-from mercer.estimators.form import MAKERS
+from mercer.estimators.form import KERNEL_PCA
 from mercer.estimators.input import loaded, remember
 from mercer.estimators.preimages import (
     fit_preimage,
@@ -117,6 +107,8 @@ class KernelPCA(Projector):
     >>> bool(model.residuals_.max() < 1e-10)
     True
     """
+
+    _advice = KERNEL_PCA
 
     def __init__(
         self,
@@ -220,13 +212,6 @@ class KernelPCA(Projector):
         elif hasattr(self, "preimage_"):
             del self.preimage_
         return fit
-
-    @classmethod
-    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
-        rules = (of_kernel, of_preimage, of_solver, needless, of_parts("kernel", *MAKERS))
-        known = cls._get_param_names()
-        said = advice(rules, known, unknown, given)
-        return said + drop_in(unknown, SKLEARN_KERNEL_PCA, "mercer.sklearn.KernelPCA")
 
     # ── what was found ──────────────────────────────────────────────────────
     @property

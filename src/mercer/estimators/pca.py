@@ -13,15 +13,7 @@ from mercer.engine.moments import weighted_mean
 from mercer.engine.resolve import engine_facts
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector, tell
-from mercer.estimators.elsewhere import (
-    PCA_WORDS,
-    SKLEARN_PCA,
-    advice,
-    drop_in,
-    fixed,
-    needless,
-    of_solver,
-)
+from mercer.estimators.form import PCA as PCA_ADVICE
 from mercer.estimators.input import (
     as_generator,
     check_n_components,
@@ -90,6 +82,8 @@ class PCA(Projector):
     True
     """
 
+    _advice = PCA_ADVICE
+
     def __init__(
         self,
         n_components: int | float | None = None,
@@ -104,13 +98,6 @@ class PCA(Projector):
         self.memory = memory
         self.engine = engine
         self.random_state = random_state
-
-    @classmethod
-    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
-        said = advice(
-            (fixed(PCA_WORDS), of_solver, needless), cls._get_param_names(), unknown, given
-        )
-        return said + drop_in(unknown, SKLEARN_PCA, "sklearn.decomposition.PCA")
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         facts = engine_facts(self.engine)

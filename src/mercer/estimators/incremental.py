@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.observer import SILENT
+from mercer._core.public import public
 from mercer._core.status import Status
 from mercer.estimators.base import Projector, tell
 from mercer.estimators.form import STREAM
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from mercer.stream.incremental import Stream
 
 
+@public
+@dataclass(eq=False, repr=False)
 class IncrementalKernelPCA(Projector):
     """Kernel PCA of a stream: rows are seen once, in batches, and memory does not grow with their number.
 
@@ -119,34 +122,17 @@ class IncrementalKernelPCA(Projector):
     """
 
     _advice = STREAM
-    stream_: Stream
-    _cached: Fit | None
-    _back: tuple[Fit, Preimage, FittedPreimage] | None = None
-
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        kernel: Any = "rbf",
-        preimage: Any = None,
-        max_landmarks: int = 500,
-        tol: float = 1e-4,
-        forgetting: float = 1.0,
-        batch_size: int = 1000,
-        engine: Any = "auto",
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.preimage = preimage
-        self.max_landmarks = max_landmarks
-        self.tol = tol
-        self.forgetting = forgetting
-        self.batch_size = batch_size
-        self.engine = engine
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int | float | None = 2
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    preimage: Any = None
+    max_landmarks: int = 500
+    tol: float = 1e-4
+    forgetting: float = 1.0
+    batch_size: int = 1000
+    engine: Any = "auto"
+    verbose: int = 0
+    random_state: Any = None
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
@@ -193,7 +179,8 @@ class IncrementalKernelPCA(Projector):
         """Only now, with everything done, does the estimator change."""
         if fit is not None or "stream_" not in self.__dict__:
             remember(self, X, rows)
-        self.stream_, self._dtype, self._cached = stream, stream.dtype, fit
+        self.stream_, self._dtype = stream, stream.dtype
+        self._cached: Fit | None = fit
 
     # ── what was found ──────────────────────────────────────────────────────
     def _solved(self, stream: Stream) -> Fit:
@@ -204,7 +191,7 @@ class IncrementalKernelPCA(Projector):
 
     def _current(self) -> Fit:
         """The small eigenproblem: solved when somebody asks, and once between two batches."""
-        cached: Fit | None = self._cached
+        cached = self._cached
         if cached is None or not _is_same(cached.asked, self.n_components):
             cached = self._cached = self._solved(self.stream_)
         return cached
@@ -229,7 +216,7 @@ class IncrementalKernelPCA(Projector):
         if method is None:
             msg = "preimage=None: there is no `preimage_`. Set `preimage` first."
             raise AttributeError(msg)
-        back = self._back
+        back: tuple[Fit, Preimage, FittedPreimage] | None = self.__dict__.get("_back")
         if back is None or back[0] is not fit or back[1] != method:
             refuse_stream_preimage(method, self.stream_)
             rng = as_generator(self.random_state)

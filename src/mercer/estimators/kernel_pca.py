@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.public import public
 from mercer.data.rows import RowSource
 from mercer.engine.resolve import engine_facts, on_threads, resolve_engine
 from mercer.engine.threads import lanes
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from mercer.estimators.fit_request import FitRequest
 
 
+@public
+@dataclass(eq=False, repr=False)
 class KernelPCA(Projector):
     """Kernel PCA: scores(x) = k(x, Z) A - b, with the evidence that A is right. Exact, unless you ask.
 
@@ -110,30 +114,17 @@ class KernelPCA(Projector):
 
     _advice = KERNEL_PCA
 
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        kernel: Any = "rbf",
-        solver: Any = "auto",
-        approximation: Any = None,
-        preimage: Any = None,
-        memory: str | float = "auto",
-        engine: Any = "auto",
-        checkpoint: str | Path | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.solver = solver
-        self.approximation = approximation
-        self.preimage = preimage
-        self.memory = memory
-        self.engine = engine
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int | float | None = 2
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    solver: Any = "auto"
+    approximation: Any = None
+    preimage: Any = None
+    memory: str | float = "auto"
+    engine: Any = "auto"
+    checkpoint: str | Path | None = None
+    verbose: int = 0
+    random_state: Any = None
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def plan(self, X: Any, sample_weight: Any = None) -> Plan:

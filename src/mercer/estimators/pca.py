@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.memory import parse_bytes
 from mercer._core.observer import SILENT
+from mercer._core.public import public
 from mercer.data.rows import RowSource
 from mercer.engine.moments import weighted_mean
 from mercer.engine.resolve import engine_facts
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from mercer.data.training import TrainingData
 
 
+@public
+@dataclass(eq=False, repr=False)
 class PCA(Projector):
     """Principal components of the rows: scores = (x - mean) W, with W from the cheaper side.
 
@@ -84,20 +88,12 @@ class PCA(Projector):
 
     _advice = PCA_ADVICE
 
-    def __init__(
-        self,
-        n_components: int | float | None = None,
-        *,
-        solver: Any = "auto",
-        memory: str | float = "auto",
-        engine: Any = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.solver = solver
-        self.memory = memory
-        self.engine = engine
-        self.random_state = random_state
+    n_components: int | float | None = None
+    _: KW_ONLY
+    solver: Any = "auto"
+    memory: str | float = "auto"
+    engine: Any = "auto"
+    random_state: Any = None
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         facts = engine_facts(self.engine)

@@ -66,8 +66,8 @@ def planned_preimage(
     It is learned when the fit's tiles are gone, so the larger of the two counts.
     """
     _refuse_preimage(method, data, kernel, chosen.approximation)
-    n, k = data.n, _most_components(chosen, problem)
-    kept = kept_bytes(n=n, k=k, width=_width(chosen, problem), rows_bytes=problem.rows_bytes)
+    n, (width, k) = data.n, _size(chosen, problem)
+    kept = kept_bytes(n=n, k=k, width=width, rows_bytes=problem.rows_bytes)
     needed = kept + method.n_bytes(n, _columns(method, data), k)
     if needed > problem.budget_bytes:
         msg = (
@@ -80,22 +80,19 @@ def planned_preimage(
     return replace(chosen, n_bytes=n_bytes, preimage=repr(method), preimage_bytes=needed)
 
 
-def _width(chosen: Plan, problem: Problem) -> int:
-    """Points or features that the projection rests on."""
+def _size(chosen: Plan, problem: Problem) -> tuple[int, int]:
+    """Points or features that the projection rests on, and as many components as the fit may find."""
+    n = width = problem.n
     if chosen.approximation is not None and not chosen.approximation.refine:
-        return chosen.approximation.width(problem.n)
-    if chosen.route == "primal":
-        return problem.map_dimension or problem.d
-    return problem.n
-
-
-def _most_components(chosen: Plan, problem: Problem) -> int:
-    """As many as the fit may find, where a share of the variance leaves their number open."""
-    if problem.k is not None:
-        return problem.k
-    most = min(problem.n, _width(chosen, problem))
-    grows = problem.is_share and not isinstance(chosen.solver, Lapack)
-    return min(most, chosen.most_components) if grows else most
+        width = chosen.approximation.width(n)
+    elif chosen.route == "primal":
+        width = problem.map_dimension or problem.d
+    most = min(n, width)
+    if problem.is_share and not isinstance(
+        chosen.solver, Lapack
+    ):  # grows until the share is reached
+        most = min(most, chosen.most_components)
+    return width, most if problem.k is None else problem.k
 
 
 def preimage_seconds(

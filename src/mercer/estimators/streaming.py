@@ -125,19 +125,21 @@ def _require_same_kernel(model: Any, past: Stream) -> None:
             raise InputError(msg)
 
 
-def _start(model: Any, rows: Rows, weights: Array | None, like: Any) -> Stream:
-    kernel = as_kernel(model.kernel)
+def _start(
+    model: Any, rows: Rows, weights: Array | None, like: Any, seed: int | None = None
+) -> Stream:
+    """A stream of no rows yet, with the width that these rows tell."""
+    kernel, rng = as_kernel(model.kernel), as_generator(model.random_state)
     if kernel.is_precomputed:
         msg = (
             "kernel='precomputed' can't be streamed: later rows would need kernel values against "
             "landmarks that are not chosen yet. Use a kernel object, or `KernelPCA`."
         )
         raise InputError(msg)
-    rng = as_generator(model.random_state)
     kernel.check_rows(rows)
     seen = rows if kernel.parallel else as_given(like, rows)
     resolved = kernel.resolve(seen, rng=rng, weights=weights)
-    return Stream.start(resolved, rows, seed=int(rng.integers(2**32)))
+    return Stream.start(resolved, rows, seed=int(rng.integers(2**32)) if seed is None else seed)
 
 
 # The part of the variance that rounding may make up before it is told.
@@ -198,17 +200,14 @@ def _restarted(
     rows = rows.astype(stream.dtype, copy=False)
     pool = _stack(point, rows)
     counts = np.append(past, np.ones(int(rows.shape[0])) if weights is None else weights)
-    kernel, rng = as_kernel(model.kernel), as_generator(model.random_state)
-    kernel.check_rows(rows)
-    seen = pool if kernel.parallel else as_given(like, pool)
-    resolved = kernel.resolve(seen, rng=rng, weights=counts)
-    if pool.shape[0] == 2 and repr(resolved) != repr(stream.dictionary.kernel):
+    began = _start(model, pool, counts, like, stream.seed)
+    if pool.shape[0] == 2 and repr(began.dictionary.kernel) != repr(stream.dictionary.kernel):
         msg = (
-            f"{kernel!r} takes its width from the first rows that differ, and those are two: the width "
-            "is the distance between them. Begin with more rows, or give the width as a number."
+            f"{as_kernel(model.kernel)!r} takes its width from the first rows that differ, and those are "
+            "two: the width is the distance between them. Begin with more rows, or give the width as a "
+            "number."
         )
         warnings.warn(msg, MercerWarning, stacklevel=users_level())
-    began = Stream.start(resolved, pool, seed=stream.seed)
     began = began.absorbed(point, np.array([past]), replace(rules, forgetting=1.0))
     return replace(began, n_rows=stream.n_rows)
 

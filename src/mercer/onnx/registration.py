@@ -17,7 +17,7 @@ from mercer.sklearn import KernelPCA as DropIn
 if TYPE_CHECKING:
     from mercer.onnx.graph import Value
 
-ALIASES = {
+ALIASES: dict[type, str] = {
     KernelPCA: "MercerKernelPCA",
     PCA: "MercerPCA",
     IncrementalKernelPCA: "MercerIncrementalKernelPCA",

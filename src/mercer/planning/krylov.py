@@ -159,39 +159,24 @@ def fit_basis(
     problem: Problem, solver: Solver, k: int, fixed: int
 ) -> tuple[Solver, int, tuple[str, ...]]:
     """The solver with a basis that fits: a shorter one restarts more often, and costs products."""
-    if not isinstance(solver, BlockKrylov):  # the user's own: what it holds is not known
-        return solver, krylov_bytes(problem, solver, k), ()
-    needed = krylov_bytes(problem, solver, k)
-    spare = problem.budget_bytes - fixed
-    if needed <= spare:
+    n, needed, spare = problem.n, krylov_bytes(problem, solver, k), problem.budget_bytes - fixed
+    if needed <= spare or not isinstance(solver, BlockKrylov):  # the user's own has what it has
         return solver, needed, ()
-    shorter = [
-        found
-        for block in _blocks(solver, k, problem.n)
-        if (found := _shorter(problem, solver, k, block, spare))
-    ]
+    # A block that the user has set stays.
+    usual = solver.width(k, n)
+    blocks = [usual, max(usual // 2, 1), max(usual // 4, 1)] if solver.block is None else [usual]
+    shorter = [s for block in blocks if (s := _shorter(problem, solver, k, block, spare))]
     if not shorter:  # the refusal names what the least would take
-        block = _blocks(solver, k, problem.n)[-1]
-        least = replace(solver, block=block, max_basis=k + 2 * block)
+        least = replace(solver, block=blocks[-1], max_basis=k + 2 * blocks[-1])
         return least, krylov_bytes(problem, least, k), ()
     # The widest block of which the basis holds a few; a basis of two blocks hardly converges.
-    enough = [
-        found
-        for found in shorter
-        if found.room(k, problem.n) >= k + FEW_BLOCKS * (found.block or 1)
-    ]
-    short = enough[0] if enough else shorter[-1]
+    enough = (s for s in shorter if s.room(k, n) >= k + FEW_BLOCKS * (s.block or 1))
+    short = next(enough, shorter[-1])
     why = (
         f"the Krylov basis restarts at {short.max_basis} columns, in blocks of {short.block}, to stay within "
         "`memory`"
     )
     return short, krylov_bytes(problem, short, k), (why,)
-
-
-def _blocks(solver: BlockKrylov, k: int, n: int) -> list[int]:
-    """Widths of a block to try, the usual one first; one that the user has set stays."""
-    width = solver.width(k, n)
-    return [width] if solver.block is not None else [width, max(width // 2, 1), max(width // 4, 1)]
 
 
 def _shorter(

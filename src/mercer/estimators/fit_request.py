@@ -111,7 +111,7 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     if method is not None:
         chosen = planned_preimage(method, chosen, problem, data, kernel)
     # Kernel values that are centred were rounded before; rows and explicit maps are not such.
-    if chosen.route != "primal" and not kernel.is_linear:
+    if data.weights is not None and chosen.route != "primal" and not kernel.is_linear:
         refuse_lopsided(data.weights, data.kept)
     return FitRequest(kernel, data, owner, asked, chosen, rng, start, method)
 

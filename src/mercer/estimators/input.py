@@ -304,13 +304,13 @@ def check_weights(sample_weight: Any, n: int, *, least: int = 2) -> Array | None
 LOPSIDED = 1e-4 / float(np.finfo(np.float64).eps)
 
 
-def refuse_lopsided(weights: Array | None, kept: Indices | None) -> None:
+def refuse_lopsided(weights: Array, kept: Indices | None) -> None:
     """Raise where one row outweighs all others by more than a kernel matrix in float64 can tell.
 
     ``kept`` are the places of these weights among those that were given.
     """
-    times = 0.0 if weights is None else outweighs(weights)
-    if weights is not None and times > LOPSIDED:
+    times = outweighs(weights)
+    if times > LOPSIDED:
         i = int(np.argmax(weights))
         got = f"{weights[i]:.3g} for row {i if kept is None else int(kept[i])}, {times:.2g} times as much"
         wanted = (

@@ -39,21 +39,13 @@ def observing(
     estimator: Any,
     *,
     verbose: Any,
-    checkpoint: str | os.PathLike[str] | None,
-    fingerprint: Callable[[], dict[str, Any]],
+    checkpoint: str | os.PathLike[str] | None = None,
+    fingerprint: Callable[[], dict[str, Any]] = dict,
 ) -> Iterator[Observer]:
-    """Everybody who wants to look on while the block runs: nobody, in most fits.
+    """The observers of the block, none in most fits: lines on stderr, callbacks, a checkpoint.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Its name is on the lines, and its callbacks are called (inside a method that is `announced`).
-    verbose : int or bool
-        0: no lines. 1: a line on stderr about once a second.
-    checkpoint : path or None
-        Where the state is kept.
-    fingerprint : callable
-        Gives what the state depends on (see `mercer.model.checkpoint`); asked only with a checkpoint.
+    Callbacks are called inside of `announced`. `fingerprint` gives what the state of a checkpoint depends on
+    (see `mercer.model.checkpoint`).
     """
     require("verbose", verbose, VERBOSE)
     observer: Observer = SILENT if checkpoint is None else Checkpoint(checkpoint, fingerprint())

@@ -87,10 +87,6 @@ class Given:
         """The operator K."""
         return StoredGram(x, n_threads)
 
-    def told(self, n_threads: int) -> str:  # noqa: ARG002
-        """For the line of a plan."""
-        return "K as given"
-
 
 @dataclass(frozen=True)
 class Whole:
@@ -108,10 +104,6 @@ class Whole:
         if minus:
             np.subtract(stored.matrix, minus, out=stored.matrix)
         return replace(stored, minus=minus)
-
-    def told(self, n_threads: int) -> str:  # noqa: ARG002
-        """For the line of a plan."""
-        return "K stored"
 
 
 @dataclass(frozen=True)
@@ -249,7 +241,9 @@ class Plan:
             return "explicit map"
         if self.recipe is None:
             return "K never formed"
-        if isinstance(self.solver, Lapack) and isinstance(self.recipe, Tiles):
+        if not isinstance(self.recipe, Tiles):
+            return "K as given" if isinstance(self.recipe, Given) else "K stored"
+        if isinstance(self.solver, Lapack):
             return "K formed once"
         return self.recipe.told(self.n_threads)
 

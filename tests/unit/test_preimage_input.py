@@ -44,7 +44,7 @@ UNSUITED = {
     "too few rows": (
         Ridge(rows=np.zeros((79, 2))),
         RBF(1.0),
-        "80 rows that the model is fitted to; got 79",
+        "80 rows that the model is fitted to, .*got 79",
     ),
     "rows that are none": (Ridge(rows=np.full((80, 2), np.nan)), RBF(1.0), "NaN"),
 }

@@ -184,23 +184,15 @@ class Projector(
         errors : ndarray of shape (b,)
         """
         rows, kernel = self._asked(X)
-        own = None
+        own, n = None, int(rows.shape[0])
         if diag is not None:
             if kernel is None or not kernel.is_precomputed:
-                refuse(
-                    "diag",
-                    diag,
-                    "None, since only a precomputed kernel does not know k(x, x)",
-                    "an array",
-                )
+                wanted = "None, since only a precomputed kernel does not know k(x, x) itself"
+                refuse("diag", diag, wanted, f"a {type(diag).__name__}")
             own = check_array(admitted(diag, what="diag"), ensure_2d=False, dtype=np.float64)
-            if own.shape != (int(rows.shape[0]),):
-                refuse(
-                    "diag",
-                    own.shape,
-                    f"{rows.shape[0]} numbers, one for each row",
-                    f"shape {own.shape}",
-                )
+            if own.shape != (n,):
+                got = f"an array of shape {own.shape}"
+                refuse("diag", own.shape, f"{n} numbers, one for each row", got)
         errors = FeatureSpace.of(self._current()).errors(rows, own)
         return in_precision(errors, self._dtype)
 

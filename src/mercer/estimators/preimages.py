@@ -87,12 +87,10 @@ def _size(chosen: Plan, problem: Problem) -> tuple[int, int]:
         width = chosen.approximation.width(n)
     elif chosen.route == "primal":
         width = problem.map_dimension or problem.d
-    most = min(n, width)
-    if problem.is_share and not isinstance(
-        chosen.solver, Lapack
-    ):  # grows until the share is reached
-        most = min(most, chosen.most_components)
-    return width, most if problem.k is None else problem.k
+    if problem.k is not None:
+        return width, problem.k
+    grows = problem.is_share and not isinstance(chosen.solver, Lapack)  # until the share is reached
+    return width, min(n, width, chosen.most_components) if grows else min(n, width)
 
 
 def preimage_seconds(
@@ -154,10 +152,8 @@ def handed_over(method: Preimage, data: TrainingData, n: int) -> Array | None:
     handed = admitted(handed, what="rows")
     rows = check_array(handed, dtype=[np.float64, np.float32], input_name="rows", estimator=method)
     if len(rows) != n:
-        remedy = "Give one for each training row, in their order."
-        refuse(
-            "rows", rows.shape, f"the {n} rows that the model is fitted to", f"{len(rows)}", remedy
-        )
+        wanted = f"the {n} rows that the model is fitted to, in their order"
+        refuse("rows", rows.shape, wanted, f"{len(rows)}")
     return np.asarray(rows if data.kept is None else rows[data.kept])
 
 

@@ -303,8 +303,7 @@ MAKERS: Mapping[str, Callable[[Any], Any]] = {
     "approximation": named_approximation,
     "preimage": named_preimage,
 }
-# Texts that stand for a choice made at the fit, not for an object.
-OPEN = ("auto",)
+OPEN = "auto"  # stands for a choice made at the fit, not for an object
 
 
 class Form:
@@ -357,7 +356,7 @@ class Form:
     def _part(self, part: str, value: str | None, name: str) -> Any:
         """The object behind the name of a part, whose knobs are to be set."""
         made = None
-        if value is not None and value not in OPEN and part in self._parts:
+        if value is not None and value != OPEN and part in self._parts:
             made = self._parts[part](value)
         if made is None or not made.get_params():
             self._refuse_knob(part, value, name)
@@ -365,7 +364,7 @@ class Form:
 
     def _refuse_knob(self, part: str, value: Any, name: str) -> NoReturn:
         """Raise: what was given as a part has no knobs."""
-        opened = isinstance(value, str) and value in OPEN
+        opened = isinstance(value, str) and value == OPEN
         why = "is chosen at the fit and has no parameters" if opened else "has no parameters"
         given = f"a {type(value).__name__} as {part}" if callable(value) else f"{part}={value!r}"
         msg = f"{name} can't be set: {given} {why}."

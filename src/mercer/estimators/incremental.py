@@ -137,7 +137,7 @@ class IncrementalKernelPCA(Projector):
     # ── fit ─────────────────────────────────────────────────────────────────
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         rules = stream_rules(self)
-        data = training_rows(self, X, sample_weight, copy=False)
+        data = training_rows(self, X, sample_weight)
         with observing(self, verbose=self.verbose) as observer:
             stream = read(
                 self, None, data.rows, data.weights, rules=rules, observer=observer, like=X

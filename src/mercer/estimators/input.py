@@ -29,37 +29,33 @@ SLICE_NUMBERS = 2**18  # of a kernel matrix that are compared at a time
 
 # ── rows to fit ─────────────────────────────────────────────────────────────
 def training_rows(
-    estimator: Any, X: Any, sample_weight: Any, *, copy: bool, pairwise: bool = False
+    estimator: Any, X: Any, sample_weight: Any, *, copy: bool = False, pairwise: bool = False
 ) -> TrainingData:
     """The rows of X that count, checked. With ``copy`` the caller may change their array later."""
     source = _source(X, pairwise=pairwise)
-    if source is not None and pairwise:
-        remedy = "Read it with np.load(path, mmap_mode='r')[:]."
-        refuse(
-            "X", X, "the kernel matrix as an array, for kernel='precomputed'", repr(source), remedy
-        )
     if source is not None:
+        if pairwise:
+            wanted = "the kernel matrix as an array, for kernel='precomputed'"
+            refuse("X", X, wanted, repr(source), "Read it: np.load(path, mmap_mode='r')[:].")
         if source.shape[0] < 2:
             got = f"{many(int(source.shape[0]), 'row')}, {source!r}"
             refuse("X", source.shape, "at least 2 rows", got)
         return TrainingData(source, check_weights(sample_weight, source.shape[0]))
     rows = check_rows(estimator, X, reset=True, copy=copy)
-    data = TrainingData(rows, check_weights(sample_weight, int(rows.shape[0])))
-    return data if data.weights is None else _without_weightless(data, pairwise=pairwise)
+    weights = check_weights(sample_weight, int(rows.shape[0]))
+    return _without_weightless(TrainingData(rows, weights), pairwise=pairwise)
 
 
 def loaded(data: TrainingData) -> TrainingData:
     """The rows of a source in memory, those of weight zero left out."""
-    read = TrainingData(in_memory(data.rows), data.weights)
-    return read if read.weights is None else _without_weightless(read, pairwise=False)
+    return _without_weightless(TrainingData(in_memory(data.rows), data.weights), pairwise=False)
 
 
 def _without_weightless(data: TrainingData, *, pairwise: bool) -> TrainingData:
     """A row of weight zero is a row that is not there."""
-    assert data.weights is not None  # the caller looked
-    kept = np.flatnonzero(data.weights)
-    if len(kept) == data.n:
+    if data.weights is None or np.all(data.weights):
         return data
+    kept = np.flatnonzero(data.weights)
     rows = data.rows[np.ix_(kept, kept)] if pairwise else data.rows[kept]
     weights = data.weights[kept]
     return replace(data, rows=rows, weights=None if np.all(weights == 1.0) else weights, kept=kept)

@@ -98,7 +98,7 @@ class PCA(Projector):
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         facts = engine_facts(self.engine)
         with lanes(facts.lanes):
-            data = training_rows(self, X, sample_weight, copy=False)
+            data = training_rows(self, X, sample_weight)
             few = min(data.n, data.d)
             asked = check_n_components(self.n_components, few, "min(n_samples, n_features)")
             budget = parse_bytes(self.memory, free=facts.free_bytes)

@@ -45,7 +45,11 @@ def public(thing: Thing) -> Thing:
     names: 'distance', 'gamma'.
     """
     if not isinstance(thing, type):
-        return _entered(thing, thing.__name__)
+        called = (
+            thing.__name__ == "__call__"
+        )  # of a kernel, or a feature map: by the name of its class
+        owner = thing.__qualname__.partition(".")[0] if called else thing.__name__
+        return _entered(thing, owner)
     if "__init__" in vars(thing):
         thing.__init__ = _entered(thing.__init__, thing.__name__, makes=True)  # type: ignore[misc]
     return thing

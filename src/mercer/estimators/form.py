@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,11 @@ from mercer.solvers.names import named_solver
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-Values = dict[str, Any]
+Values: TypeAlias = dict[str, Any]
+Sentences: TypeAlias = "Iterable[tuple[set[str], str]]"  # each with the names that it answers
+Rule: TypeAlias = (
+    "Callable[[Values, Values], Sentences]"  # of those unknown and of all that was given
+)
 
 # What scikit-learn's estimators take; those of the same meaning have the same name here.
 SKLEARN_KERNEL_PCA = (
@@ -95,7 +99,7 @@ DETECTOR_WORDS = {
 }
 
 
-def of_kernel(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
+def of_kernel(unknown: Values, given: Values) -> Sentences:
     """Params of the kernel."""
     asked = given.get("kernel")
     if isinstance(asked, str):
@@ -113,13 +117,9 @@ def of_kernel(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
             yield names, f"Bind {_named(sorted(names))} to the function: {how}."
         return
     if "kernel_params" in unknown:
-        yield (
-            {"kernel_params"},
-            (
-                "It is for functions: bind the values, kernel=functools.partial(function, "
-                f"{_listed(unknown['kernel_params'] or {}) or '…'})."
-            ),
-        )
+        pairs = _listed(unknown["kernel_params"] or {}) or "…"
+        how = f"kernel=functools.partial(function, {pairs})"
+        yield {"kernel_params"}, f"It is for functions: bind the values, {how}."
     wanted = [name for name in unknown if name in KNOWN_FOR]
     if asked is not None and any(name in asked.get_params(deep=False) for name in unknown):
         own, kind = asked.get_params(deep=False), type(asked)
@@ -138,7 +138,7 @@ def of_kernel(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
         yield set(idle), f"{whose} has no {' and no '.join(idle)}: leave {_named(idle)} out."
 
 
-def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Iterable[tuple[set[str], str]]:
+def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Sentences:
     """The kernel with these values, as an object and as text."""
     usual = _parameters(kind)
     values = {**own, **{n: v for n, v in unknown.items() if n in usual}}
@@ -155,9 +155,8 @@ def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Iterable[tuple[
     yield set(names), f"Write {_named(names)} into the kernel: {how}."
 
 
-def of_solver(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
+def of_solver(unknown: Values, _given: Values) -> Sentences:
     """Params of the eigensolver."""
-    del given
     names = {"eigen_solver", "svd_solver", "tol", "max_iter"} & unknown.keys()
     if not names:
         return
@@ -177,28 +176,25 @@ def of_solver(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
         yield names, f"Write solver={name!r}."
 
 
-def of_preimage(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
+def of_preimage(unknown: Values, _given: Values) -> Sentences:
     """Params of the pre-image."""
-    del given
     names = {"fit_inverse_transform", "alpha"} & unknown.keys()
     if not names:
         return
-    if unknown.get("fit_inverse_transform", True):
-        how = f"Ridge({_listed({'alpha': unknown['alpha']})})" if "alpha" in unknown else "'ridge'"
-        where = " of mercer.preimage" if "alpha" in unknown else ""
-        yield names, f"Write preimage={how}{where}."
+    if not unknown.get("fit_inverse_transform", True):
+        why = "without `preimage` there is no inverse_transform"
+        yield names, f"Leave {_named(sorted(names))} out: {why}."
+    elif "alpha" in unknown:
+        how = f"Ridge({_listed({'alpha': unknown['alpha']})}) of mercer.preimage"
+        yield names, f"Write preimage={how}."
     else:
-        yield (
-            names,
-            f"Leave {_named(sorted(names))} out: without `preimage` there is no inverse_transform.",
-        )
+        yield names, "Write preimage='ridge'."
 
 
-def of_parts(*parts: str) -> Callable[[Values, Values], Iterable[tuple[set[str], str]]]:
+def of_parts(*parts: str) -> Rule:
     """Params of other parts, found by their signatures: ``rank=500`` is one of an approximation."""
 
-    def look(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
-        del given
+    def look(unknown: Values, _given: Values) -> Sentences:
         for name, value in unknown.items():
             found = (
                 (part, kind)
@@ -214,13 +210,10 @@ def of_parts(*parts: str) -> Callable[[Values, Values], Iterable[tuple[set[str],
     return look
 
 
-def fixed(
-    sentences: Mapping[str, str],
-) -> Callable[[Values, Values], Iterable[tuple[set[str], str]]]:
+def fixed(sentences: Mapping[str, str]) -> Rule:
     """Sentences by name, with the user's value for ``{}``."""
 
-    def look(unknown: Values, given: Values) -> Iterable[tuple[set[str], str]]:
-        del given
+    def look(unknown: Values, _given: Values) -> Sentences:
         for name, value in unknown.items():
             if name in sentences:
                 yield {name}, sentences[name].format(_shown(value))
@@ -232,7 +225,7 @@ def fixed(
 class Advice:
     """What an estimator knows of parameters that it does not have, and which scikit-learn's own takes."""
 
-    rules: tuple[Callable[[Values, Values], Iterable[tuple[set[str], str]]], ...]
+    rules: tuple[Rule, ...]
     theirs: tuple[str, ...] = ()
     who: str = ""
 

@@ -18,7 +18,6 @@ from mercer.estimators.input import (
     as_generator,
     check_kernel_rows,
     check_n_components,
-    check_square,
     refuse_lopsided,
     training_rows,
 )
@@ -87,7 +86,9 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     approximation, rng = named_approximation(model.approximation), as_generator(model.random_state)
     start = rng if method is None else deepcopy(rng)
     exact = approximation is None or approximation.refine > 0
-    data, copied = _training_data(model, kernel, X, sample_weight, exact=exact)
+    # A function of the user's own might write into the rows that a model keeps.
+    copy = exact and not kernel.is_precomputed and not kernel.parallel
+    data = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
     asked = check_n_components(model.n_components, data.n)
     if approximation is not None:
         approximation = _suited(approximation, model.approximation, kernel, data, asked)
@@ -97,36 +98,23 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     kernel = kernel.resolve(seen, rng=rng, weights=data.weights)
     require_runs(facts, kernel)
     budget = parse_bytes(model.memory, free=facts.free_bytes)
-    owner = Ownership.of(data, kernel, exact=exact, copied=copied, budget=budget)
-    forms_k = approximation is None
+    owner = Ownership.of(data, kernel, exact=exact, budget=budget)
+    full = approximation is None
     problem = Problem.of(
-        data, kernel, asked, facts=facts, budget=budget, ownership=owner, forms_k=forms_k
+        data, kernel, asked, facts=facts, budget=budget, ownership=owner, forms_k=full
     )
     if approximation is not None:
         chosen = plan_approximation(problem, approximation)
+    elif kernel.is_linear:  # the rows themselves are centred and multiplied, on the cheaper side
+        chosen = plan_linear(problem, model.solver)
     else:
-        # The rows themselves are centred and multiplied there, on the cheaper side.
-        choose = plan_linear if kernel.is_linear else plan
-        chosen = choose(problem, model.solver)
+        chosen = plan(problem, model.solver)
     if method is not None:
         chosen = planned_preimage(method, chosen, problem, data, kernel)
     # Kernel values that are centred were rounded before; rows and explicit maps are not such.
     if data.weights is not None and chosen.route != "primal" and not kernel.is_linear:
         refuse_lopsided(data.weights, data.kept)
     return FitRequest(kernel, data, owner, asked, chosen, rng, start, method)
-
-
-def _training_data(
-    model: Any, kernel: Kernel, X: Any, sample_weight: Any, *, exact: bool
-) -> tuple[TrainingData, bool]:
-    """The checked rows, and whether they are a copy already."""
-    # A function of the user's own might write into the rows that a model keeps.
-    copy = exact and not kernel.is_precomputed and not kernel.parallel
-    data = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
-    if not kernel.is_precomputed:
-        return data, copy
-    square = check_square(data.rows)  # a copy of a matrix that is symmetric within rounding only
-    return replace(data, rows=square), square is not data.rows
 
 
 def _suited(

@@ -42,8 +42,12 @@ def training_rows(
             refuse("X", source.shape, "at least 2 rows", got)
         return TrainingData(source, check_weights(sample_weight, source.shape[0]))
     rows = check_rows(estimator, X, reset=True, copy=copy)
-    weights = check_weights(sample_weight, int(rows.shape[0]))
-    return _without_weightless(TrainingData(rows, weights), pairwise=pairwise)
+    data = TrainingData(rows, check_weights(sample_weight, int(rows.shape[0])), copied=copy)
+    data = _without_weightless(data, pairwise=pairwise)
+    if not pairwise:
+        return data
+    square = check_square(data.rows)  # a copy of a matrix that is symmetric within rounding only
+    return replace(data, rows=square, copied=square is not data.rows)
 
 
 def loaded(data: TrainingData) -> TrainingData:

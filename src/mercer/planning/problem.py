@@ -42,21 +42,17 @@ class Ownership(Enum):
     """Whose rows a fit works on, and what becomes of them."""
 
     SEEN = "seen"  # the caller's, in memory, of which the model keeps nothing
-    BORROWED = (
-        "borrowed"  # the caller's: a model that keeps them copies them when its tiles are gone
-    )
+    BORROWED = "borrowed"  # the caller's: a model that keeps them copies them after the fit
     COPIED = "copied"  # our own copy, made before the fit: a user's function might write into them
     LOADED = "loaded"  # read from a source into memory
     STREAMED = "streamed"  # they stay in their source, and are read slice by slice
 
     @classmethod
-    def of(
-        cls, data: TrainingData, kernel: Kernel, *, exact: bool, copied: bool, budget: int
-    ) -> Ownership:
+    def of(cls, data: TrainingData, kernel: Kernel, *, exact: bool, budget: int) -> Ownership:
         """Decided once. An exact model keeps its rows, and the caller may change theirs."""
         if not data.in_memory:
             return cls.LOADED if exact and _loads(kernel, data, budget) else cls.STREAMED
-        if copied:
+        if data.copied:
             return cls.COPIED
         return cls.BORROWED if exact and not kernel.is_precomputed else cls.SEEN
 

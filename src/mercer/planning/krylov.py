@@ -41,12 +41,11 @@ def krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = T
     Each thread has a sum of its own, (n, block), and tiles of its own. In a tight budget they would take the
     room of the basis, whose restarts cost products, or of tiles, which are then made anew.
     """
-    most = problem.n_threads
-    counts = {most, *(2**j for j in range(most.bit_length()))}  # such as 14, 8, 4, 2, 1
-    plans = [
-        _on_threads(replace(problem, n_threads=count), solver, reason, hold=hold)
-        for count in counts
-    ]
+    most = count = problem.n_threads
+    plans = []
+    while count:  # such as 14, 8, 4, 2, 1
+        plans.append(_on_threads(replace(problem, n_threads=count), solver, reason, hold=hold))
+        count = 1 << (count - 1).bit_length() >> 1
 
     def merits(found: Plan) -> tuple[int, int, bool, bool, int]:
         assert found.recipe is not None  # of a dual problem

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
-from mercer._core.observer import SILENT
 from mercer._core.public import public
 from mercer._core.status import Status
 from mercer.estimators.base import Projector, tell
@@ -23,7 +22,7 @@ from mercer.estimators.input import (
 )
 from mercer.estimators.preimages import fit_preimage, named_preimage, refuse_stream_preimage
 from mercer.estimators.progress import observing
-from mercer.estimators.streaming import batch_rows, read, stream_rules
+from mercer.estimators.streaming import batch_rows, read
 from mercer.kernels.names import is_positive_only
 from mercer.stream.batch import stream_bytes
 
@@ -136,13 +135,9 @@ class IncrementalKernelPCA(Projector):
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        rules = stream_rules(self)
         data = training_rows(self, X, sample_weight)
         with observing(self, verbose=self.verbose) as observer:
-            stream = read(
-                self, None, data.rows, data.weights, rules=rules, observer=observer, like=X
-            )
-        refuse_stream_preimage(named_preimage(self.preimage), stream)
+            stream = read(self, None, X, data.rows, data.weights, observer=observer)
         fit = self._solved(stream)
         n = data.n if data.weights is None else int(np.count_nonzero(data.weights))
         if stream.n_rows < n:
@@ -167,11 +162,10 @@ class IncrementalKernelPCA(Projector):
         self
         """
         del y
-        rules, past = stream_rules(self), self.__dict__.get("stream_")
+        past = self.__dict__.get("stream_")
         rows = batch_rows(self, X, past)
         weights = check_weights(sample_weight, int(rows.shape[0]), least=0)
-        stream = read(self, past, rows, weights, rules=rules, observer=SILENT, like=X)
-        refuse_stream_preimage(named_preimage(self.preimage), stream)
+        stream = read(self, past, X, rows, weights)
         self._record(stream, X, rows, None)
         return self
 

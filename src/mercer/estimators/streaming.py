@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, MercerWarning, users_level
+from mercer._core.observer import SILENT
 from mercer._core.params import Number, Whole, require
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, row_blocks
@@ -26,6 +27,7 @@ from mercer.estimators.input import (
     outweighs,
     remember,
 )
+from mercer.estimators.preimages import named_preimage, refuse_stream_preimage
 from mercer.kernels import RBF, as_kernel
 from mercer.kernels.rows import as_given
 from mercer.stream.batch import ROUNDING, row_weights
@@ -73,18 +75,17 @@ def batch_rows(model: Any, X: Any, past: Stream | None) -> Rows:
 def read(
     model: Any,
     past: Stream | None,
+    like: Any,
     x: Rows,
     weights: Array | None,
     *,
-    rules: Rules,
-    observer: Observer,
-    like: Any = None,
+    observer: Observer = SILENT,
 ) -> Stream:
     """The stream after these rows; nothing of the model has changed yet.
 
     ``like`` is what the user handed over: a function as a kernel sees rows of that kind.
     """
-    stream, facts = past, engine_facts(model.engine)
+    stream, facts, rules = past, engine_facts(model.engine), stream_rules(model)
     if past is not None:
         _require_same_kernel(model, past)
     for i, block in row_blocks(x, int(model.batch_size)):
@@ -108,6 +109,7 @@ def read(
         raise InputError(msg)
     if isinstance(x, RowSource):
         x.check_unchanged()
+    refuse_stream_preimage(named_preimage(model.preimage), stream)
     return stream
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 
@@ -38,11 +38,20 @@ SKLEARN_PCA = (
     "copy", "whiten", "svd_solver", "tol", "iterated_power", "n_oversamples", "power_iteration_normalizer",
 )  # fmt: skip
 
-PARTS: dict[str, Mapping[str, type]] = {
-    "kernel": KERNELS,
-    "solver": SOLVERS,
-    "approximation": APPROXIMATIONS,
-    "preimage": PREIMAGES,
+
+class Part(NamedTuple):
+    """A part that has parameters of its own: its kinds by name, what makes one of a text, and such a text."""
+
+    kinds: Mapping[str, type]
+    make: Callable[[Any], Any]
+    example: str
+
+
+PARTS = {
+    "kernel": Part(KERNELS, as_kernel, "rbf"),
+    "solver": Part(SOLVERS, named_solver, "krylov"),
+    "approximation": Part(APPROXIMATIONS, named_approximation, "rpcholesky"),
+    "preimage": Part(PREIMAGES, named_preimage, "ridge"),
 }
 # The kernel that a knob is known for, where the user named none that has it.
 KNOWN_FOR: dict[str, type[Kernel]] = {
@@ -199,7 +208,7 @@ def of_parts(*parts: str) -> Rule:
             found = (
                 (part, kind)
                 for part in parts
-                for kind in PARTS[part].values()
+                for kind in PARTS[part].kinds.values()
                 if name in _parameters(kind)
             )
             part, kind = next(found, (None, None))
@@ -283,26 +292,12 @@ DETECTOR = Advice((fixed(DETECTOR_WORDS), of_kernel, needless, of_parts("kernel"
 
 
 # ── the form ────────────────────────────────────────────────────────────────
-EXAMPLES = {
-    "kernel": "kernel='rbf'",
-    "solver": "solver='krylov'",
-    "approximation": "approximation='rpcholesky'",
-    "preimage": "preimage='ridge'",
-    "model": "model=KernelPCA()",
-}
-MAKERS: Mapping[str, Callable[[Any], Any]] = {
-    "kernel": as_kernel,
-    "solver": named_solver,
-    "approximation": named_approximation,
-    "preimage": named_preimage,
-}
 OPEN = "auto"  # stands for a choice made at the fit, not for an object
 
 
 class Form:
     """Parts by name, and names that don't exist told in words; to be mixed into a `BaseEstimator`."""
 
-    _parts: ClassVar[Mapping[str, Callable[[Any], Any]]] = MAKERS
     _advice: ClassVar[Advice]
 
     @classmethod
@@ -349,8 +344,8 @@ class Form:
     def _part(self, part: str, value: str | None, name: str) -> Any:
         """The object behind the name of a part, whose knobs are to be set."""
         made = None
-        if value is not None and value != OPEN and part in self._parts:
-            made = self._parts[part](value)
+        if value is not None and value != OPEN and part in PARTS:
+            made = PARTS[part].make(value)
         if made is None or not made.get_params():
             self._refuse_knob(part, value, name)
         return made
@@ -361,6 +356,7 @@ class Form:
         why = "is chosen at the fit and has no parameters" if opened else "has no parameters"
         given = f"a {type(value).__name__} as {part}" if callable(value) else f"{part}={value!r}"
         msg = f"{name} can't be set: {given} {why}."
-        if part in EXAMPLES:
-            msg += f" Set the part by name as well, such as {EXAMPLES[part]}, or pass an object."
+        if part in PARTS or part == "model":
+            example = repr(PARTS[part].example) if part in PARTS else "KernelPCA()"
+            msg += f" Set the part by name as well, such as {part}={example}, or pass an object."
         raise InputError(msg)

@@ -121,6 +121,7 @@ class IncrementalKernelPCA(Projector):
     """
 
     _advice = STREAM
+
     n_components: int | float | None = 2
     _: KW_ONLY
     kernel: Any = "rbf"

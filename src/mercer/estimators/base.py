@@ -308,7 +308,7 @@ class Projector(
         check_is_fitted(self)
         X = admitted(X, what="The array of scores")
         scores = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
-        require_finite(scores, None)
+        require_finite(scores)
         m, k = scores.shape[1], self.n_components_
         if m != k:
             refuse("X", scores.shape, f"scores of the {k} components of this model", f"{m} columns")

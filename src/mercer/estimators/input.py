@@ -195,9 +195,8 @@ def _refuse_text(X: Any) -> None:
     array = array if sparse.issparse(array) else np.asarray(array)
     names = getattr(X, "columns", None)
     # Those of the columns of a frame; a series has one dtype, by the same name.
-    for j, dtype in enumerate(
-        X.dtypes if hasattr(X, "dtypes") and array.ndim == 2 else [array.dtype]
-    ):
+    dtypes = X.dtypes if hasattr(X, "dtypes") and array.ndim == 2 else [array.dtype]
+    for j, dtype in enumerate(dtypes):
         # Times of NumPy and pandas, or of polars.
         if getattr(dtype, "kind", "") in ("M", "m") or getattr(dtype, "is_temporal", bool)():
             remedy = "Drop that column, make it the index, or count the seconds from a start."
@@ -218,7 +217,7 @@ def _column(j: int, names: Any) -> str:
     return str(j) if names is None else f"{j} ({names[j]!r})"
 
 
-def require_finite(x: Rows, names: Any, *, what: str = "X") -> None:
+def require_finite(x: Rows, names: Any = None) -> None:
     """Raise with the place of the first NaN or infinity."""
     found = first_bad(x)
     if found is None:
@@ -229,7 +228,7 @@ def require_finite(x: Rows, names: Any, *, what: str = "X") -> None:
         which, fill = "NaN", " (SimpleImputer)"
     got = f"{which}, first in row {row}, column {_column(column, names)}, {many(count, 'such value')} in all"
     remedy = f"Drop those rows, or fill them in{fill}."
-    refuse(what, value, "finite", got, remedy)
+    refuse("X", value, "finite", got, remedy)
 
 
 def check_square(x: Rows) -> Array:
@@ -280,14 +279,14 @@ def check_weights(sample_weight: Any, n: int, *, least: int = 2) -> Array | None
         return None
     sample_weight = admitted(sample_weight, what="sample_weight")
     warn_rounded(sample_weight, what="sample_weight")
+    wanted = f"{n} numbers, one for each row"
     try:
         weights = np.array(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        msg = f"sample_weight must be {n} numbers, one for each row: {error}."
-        raise InputError(msg) from error
+        got = f"a {type(sample_weight).__name__} ({error})"
+        refuse("sample_weight", sample_weight, wanted, got)
     if weights.shape != (n,):
-        got = f"an array of shape {weights.shape}"
-        refuse("sample_weight", weights.shape, f"{n} numbers, one for each row", got)
+        refuse("sample_weight", weights.shape, wanted, f"an array of shape {weights.shape}")
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         i, wanted = int(np.argmax(bad)), "finite and not negative: how often each row counts"

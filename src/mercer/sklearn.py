@@ -31,9 +31,8 @@ from mercer.data.intake import admitted
 from mercer.data.training import TrainingData
 from mercer.engine.resolve import engine_facts
 from mercer.engine.threads import lanes
-from mercer.estimators.base import has_light_rows
-from mercer.estimators.saving import Saving
-from mercer.estimators.validation import as_generator, check_weights
+from mercer.estimators.base import Saving, has_light_rows
+from mercer.estimators.input import as_generator, check_weights
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.rows import as_given, as_rows
 from mercer.model import Plan, Problem, fit_kernel_pca, gram_operator

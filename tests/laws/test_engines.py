@@ -253,8 +253,7 @@ def test_an_engine_says_why_it_does_not_run_a_kernel():
 # ── the same model ──────────────────────────────────────────────────────────
 N, WIDTH = 60, 16
 HELD = {
-    itemsize: TileCache.within(10**6, n=N, width=WIDTH, itemsize=itemsize, packed=itemsize == 2)
-    for itemsize in (8, 4, 2)
+    itemsize: TileCache.within(10**6, n=N, width=WIDTH, itemsize=itemsize) for itemsize in (8, 4, 2)
 }
 RECIPES = {
     "tiles": Tiles(WIDTH, "float64"),

@@ -53,7 +53,7 @@ def gram(kernel, x, *, width=16, n_threads=1, rounding=None, **how):
 
 
 def held_plan(*, packed):
-    store = TileCache.within(10**9, n=N, width=128, itemsize=2 if packed else 4, packed=packed)
+    store = TileCache.within(10**9, n=N, width=128, itemsize=2 if packed else 4)
     return Plan("dual", BlockKrylov(), Tiles(128, "float32", store, Proof(128)), 0)
 
 

@@ -203,8 +203,9 @@ def test_a_run_without_a_complete_row_and_other_questions_are_refused(plant, tmp
     with pytest.raises(InputError, match=r"None of 3 rows can be judged: .* missing in x0 \(3\)"):
         detector.monitor([[np.nan, 0, 0, 0]] * 3)
     for ask in ("predict", "decision_function", "score_samples", "statistics", "contributions"):
-        with pytest.raises(InputError, match="contains NaN"):
+        with pytest.raises(InputError, match="NaN") as caught:
             getattr(detector, ask)([[np.nan, 0, 0, 0]])
+        assert caught.value.parameter == "X"
     (tmp_path / "empty.csv").write_text("flow,heat,level,power\n1,,2,3\n2,,3,1\n")
     result = cli("monitor", plant / "d.mercer", tmp_path / "empty.csv")
     assert result.exit_code == 3

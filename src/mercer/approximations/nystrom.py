@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Constraints, OneOf, Whole, is_whole, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.landmarks import k_means_plus_plus, sample_size, uniform
 from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SAMPLINGS = ("uniform", "k-means++")
 
 
-@spelled
+@public
 @dataclass(eq=False, repr=False)
 class Nystrom(Approximation):
     """K̂ = k(X, Z) k(Z, Z)⁺ k(Z, X), the projection of K onto the span of φ(Z) (Williams & Seeger 2001).

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.params import Constraints, Whole
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.approximations.base import Approximation, LowRank
 from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.pairwise import squared_norms
@@ -163,7 +163,7 @@ def _circle(cosines: Array, sines: Array, radius: float) -> None:
     cosines -= radius
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class RandomFourier(Approximation):
     """Random Fourier features (Rahimi & Recht 2007), orthogonal where the kernel is radial (Yu et al. 2016).

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.params import Constraints, Number, Whole, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.pivots import CANDIDATES, CANDIDATES_A_PIVOT, FLOOR, PivotSearch
 from mercer.approximations.whitening import core_matrix, eigen_whitening
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FIRST_RANK = 64
 
 
-@spelled
+@public
 @dataclass
 class RPCholesky(Approximation):
     """Randomly pivoted Cholesky (Chen, Epperly, Tropp & Webber 2023).

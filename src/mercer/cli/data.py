@@ -159,7 +159,7 @@ def take_weights(call: Call, path: str, column: str | None, how: str) -> Array |
     import numpy as np
 
     from mercer.data.formats import open_table
-    from mercer.estimators.validation import check_weights
+    from mercer.estimators.input import check_weights
 
     if column is None:
         return None

@@ -16,8 +16,8 @@ from mercer.cli.ending import refuse
 from mercer.cli.transform import rows_out, send
 from mercer.cli.verb import Call, verb
 from mercer.engine.moments import ColumnMoments
+from mercer.estimators.input import as_generator
 from mercer.estimators.preimages import fit_preimage_later
-from mercer.estimators.validation import as_generator
 from mercer.preimage import PREIMAGES
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from scipy import linalg, sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, MercerWarning
-from mercer._core.floating import steady
 from mercer._core.params import Number, OneOf, Whole, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_court import Court, within_one_error
@@ -21,9 +20,8 @@ from mercer.diagnostics.selection_report import figures, without_repeats
 from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.estimators.base import Projector
-from mercer.estimators.door import check_kernel_rows
+from mercer.estimators.input import as_generator, check_kernel_rows
 from mercer.estimators.kernel_pca import KernelPCA
-from mercer.estimators.validation import as_generator
 from mercer.kernels import as_kernel
 
 if TYPE_CHECKING:
@@ -74,8 +72,7 @@ class Components:
         return f"Components({self.n_components}, method={self.method!r})"
 
 
-@spelled
-@steady
+@public
 def n_components(
     X: Any,
     kernel: Any = "rbf",

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
 from mercer._core.params import Whole, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.table import Printed, Table
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
 from mercer.engine.passes import fold, map_rows
-from mercer.estimators.base import Projector
-from mercer.estimators.door import check_kernel_rows, new_rows
-from mercer.estimators.validation import require_fitted
+from mercer.estimators.base import Projector, require_fitted
+from mercer.estimators.input import check_kernel_rows, new_rows
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.report import named_columns
 from mercer.planning.bytes import SLICE_BYTES
@@ -34,8 +32,7 @@ MOST_PRINTED = 10  # components
 ONE_WAY = 0.5
 
 
-@spelled
-@steady
+@public
 def gradients(model: Any, X: Any) -> Array:
     """Derivatives of every score with respect to every input variable, at each row.
 
@@ -159,8 +156,7 @@ class Importance(Printed):
         return f"Importance({d} variables for {k} components)"
 
 
-@spelled
-@steady
+@public
 def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Importance:
     """How much of each component every input variable moves, over the rows X.
 

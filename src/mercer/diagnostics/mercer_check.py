@@ -11,8 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, many
-from mercer._core.floating import steady
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.data.intake import admitted
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
 from mercer.kernels import Kernel, as_kernel
@@ -94,8 +93,7 @@ class Verdict:
         return f"Verdict(valid={self.valid}, how={self.how.value!r}{shown})"
 
 
-@spelled
-@steady
+@public
 def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdict:
     """Judge whether k(x, x') = φ(x)·φ(x') for some φ: symmetric, and no negative eigenvalue.
 

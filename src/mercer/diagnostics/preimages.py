@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.engine.pairwise import dense
-from mercer.estimators.door import new_rows
-from mercer.estimators.inverse import Inverse
+from mercer.estimators import IncrementalKernelPCA, KernelPCA
+from mercer.estimators.base import require_fitted
+from mercer.estimators.input import as_generator, new_rows
 from mercer.estimators.preimages import named_preimage, warn_if_unsettled
-from mercer.estimators.validation import as_generator, require_fitted
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import KernelSections
 from mercer.preimage import Examples, Preimage
@@ -29,8 +28,7 @@ METHODS = ("ridge", "fixed-point", "distances", "gradient")
 NOTHING = {"error": np.nan, "residual": np.nan, "seconds": np.nan}  # of a method that is refused
 
 
-@spelled
-@steady
+@public
 def compare_preimages(
     model: Any,
     X: Any,
@@ -78,7 +76,9 @@ def compare_preimages(
     >>> print(table["reason"][1])
     Exact needs the linear kernel or a polynomial of odd degree; got RBF(gamma=...). Use ...
     """
-    require_fitted(model, Inverse, "KernelPCA or mercer.IncrementalKernelPCA")
+    require_fitted(
+        model, (KernelPCA, IncrementalKernelPCA), "KernelPCA or mercer.IncrementalKernelPCA"
+    )
     if isinstance(methods, (str, Preimage)):
         methods = (methods,)
     if model.kernel_.is_precomputed:

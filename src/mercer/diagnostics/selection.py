@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from mercer._core.errors import MercerError, MercerWarning, SelectionWarning
-from mercer._core.floating import steady
+from mercer._core.errors import MercerError, MercerWarning, SelectionWarning, users_level
 from mercer._core.memory import parse_bytes
 from mercer._core.params import require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.data.frames import held
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_court import model_of
@@ -27,9 +26,9 @@ from mercer.diagnostics.selection_report import (
 )
 from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.symptoms import sample_rows
+from mercer.estimators.input import as_generator, check_weights
 from mercer.estimators.preimages import named_approximation
 from mercer.estimators.progress import VERBOSE, ConsoleObserver
-from mercer.estimators.validation import as_generator, check_weights, users_level
 
 if TYPE_CHECKING:
     from mercer._core.table import Table
@@ -84,8 +83,7 @@ class Selection:
         return f"KernelPCA({self.n_components_}, kernel={self.best_kernel_!r})"
 
 
-@spelled
-@steady
+@public
 def select(
     X: Any,
     kernels: Any = None,

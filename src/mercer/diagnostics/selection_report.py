@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, SelectionWarning
+from mercer._core.errors import InputError, SelectionWarning, users_level
 from mercer._core.table import Table
 from mercer.diagnostics.selection_agreement import Contest, agreed_first, contests
 from mercer.diagnostics.selection_court import standard_error, within_one_error
 from mercer.diagnostics.selection_grid import median_gamma, shown
 from mercer.diagnostics.selection_trial import BACK_ROWS
-from mercer.estimators.validation import users_level
 
 if TYPE_CHECKING:
     from mercer.diagnostics.selection_court import Court, Outcome

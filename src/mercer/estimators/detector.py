@@ -14,11 +14,10 @@ from mercer._core.table import Table
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
+from mercer.estimators.base import Saving
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
-from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
-from mercer.estimators.elsewhere import detector_advice
-from mercer.estimators.form import Form
-from mercer.estimators.saving import Saving
+from mercer.estimators.form import DETECTOR, Form
+from mercer.estimators.input import check_kernel_rows, loaded, new_rows, remember, training_rows
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.contributions import Baselines, has_slopes, need_slopes, warn_incomplete
@@ -150,7 +149,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         self.memory, self.engine = memory, engine
         self.random_state = random_state
 
-    _elsewhere = classmethod(detector_advice)
+    _advice = DETECTOR
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,9 +23,9 @@ from mercer._core.errors import (
 from mercer._core.params import Whole, require
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Projector
+from mercer.estimators.input import as_generator
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.preimages import named_approximation
-from mercer.estimators.validation import as_generator
 from mercer.kernels import RBF, Linear
 from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
 from mercer.monitoring.slowness import (

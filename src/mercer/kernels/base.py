@@ -10,9 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
-from mercer._core.floating import steady
 from mercer._core.params import Constraints, is_number, meant, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.engine.formula import Expr, On, Opaque, Pair
 from mercer.kernels.bandwidth import GAMMA, LENGTH, width_from
 from mercer.kernels.evaluate import values
@@ -55,7 +54,7 @@ class Kernel:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        spelled(cls)
+        public(cls)
         own = vars(cls)
         if not {"formula", "tile", "tile_diag"}.isdisjoint(own) and "why_valid" not in own:
             # Another function than that of the class above, of which nothing is proved.
@@ -134,7 +133,7 @@ class Kernel:
         return slope(self.tree(), x, None, np.ones(x.shape[0], dtype=x.dtype))
 
     # ── the door ────────────────────────────────────────────────────────────
-    @steady
+    @public
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """The (n, m) matrix of k(x_i, y_j); ``Y=None`` means X itself.
 
@@ -163,7 +162,7 @@ class Kernel:
             np.fill_diagonal(tile, kernel.tile_diag(x))  # exact, where distances only nearly cancel
         return tile
 
-    @steady
+    @public
     def diag(self, X: Any) -> Array:
         """[k(x_i, x_i)], without the matrix around it."""
         x = as_rows(X)

@@ -18,8 +18,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError
-from mercer._core.floating import steady
 from mercer._core.params import Number, require
+from mercer._core.public import public
 from mercer.data.intake import admitted
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import dense
@@ -69,7 +69,7 @@ class FeatureMap(ABC):
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         """The D columns in writing, when the d features are written as `inputs`."""
 
-    @steady
+    @public
     def __call__(self, X: Any) -> Array:
         """[φ(x_i)], an (n, D) array; X is not changed."""
         X = admitted(X)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
-from mercer._core.floating import steady
 from mercer._core.params import Whole, require
+from mercer._core.public import public
 from mercer.data.frames import need
 from mercer.kernels.text import kernel_text
 from mercer.model.checkpoint import VERSION
@@ -29,7 +29,7 @@ INPUT = "X"
 SCORES, STATISTICS, LABEL = "scores", ("T2", "Q", "index"), "label"
 
 
-@steady
+@public
 def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     """A fitted model as an ONNX model: rows in, scores out; of a detector T², Q, index and label.
 

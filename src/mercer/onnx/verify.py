@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError, MercerError
-from mercer._core.floating import steady
+from mercer._core.public import public
 from mercer.approximations.random_features import FourierSections
 from mercer.data.frames import need
 from mercer.data.rows import row_slices
@@ -137,7 +137,7 @@ def require_agreement(found: Agreement) -> None:
         raise DisagreementError(msg)
 
 
-@steady
+@public
 def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     """Run the graph with onnxruntime on the CPU, and compare with the model.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
 from mercer._core.params import Whole, require
+from mercer._core.public import public
 from mercer.plots import _axes, _checks, _labels, scatter
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ OUTWARD = 0.02  # of the width, from the tip of an arrow to its name
 SHORTEST = 1e-6  # of the longest arrow: below, a variable has no direction
 
 
-@steady
+@public
 def arrows(
     scores: Any,
     slopes: Any,

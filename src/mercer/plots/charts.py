@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
 from mercer._core.params import Number, Whole, require
+from mercer._core.public import public
 from mercer.plots import _axes, _checks
 from mercer.plots._labels import PALETTE
 
@@ -26,7 +26,7 @@ ROUNDING = 1e-8
 WIDE_RANGE = 20.0  # times the limit: beyond, a linear scale squeezes everything normal into a line
 
 
-@steady
+@public
 def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = None) -> Axes:
     """Share λ_i / Σλ of each component, and the cumulative share, on one scale of 0 to 100 %.
 
@@ -116,7 +116,7 @@ def _shares(eigenvalues: Any, total: float | None) -> Array:
     return np.maximum(values, 0) / whole
 
 
-@steady
+@public
 def control_charts(
     t2: Any,
     q: Any,
@@ -240,7 +240,7 @@ def _chart(ax: Axes, when: Any, values: Array, limit: float | None, marked: Any)
         ax.set_ylim(0.0, 1.06 * max(high, usual) or 1.0)
 
 
-@steady
+@public
 def contribution_bars(
     contributions: Any,
     names: Any = None,

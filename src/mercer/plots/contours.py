@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
 from mercer._core.params import Number, Whole, require
+from mercer._core.public import public
 from mercer.plots import _axes, _checks, _labels
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ BLOCK = 2048  # grid points a call: a transform that stores (block, n) kernel va
 MOST_COLUMNS = 3
 
 
-@steady
+@public
 def levels(
     X: Any,
     transform: Callable[[Array], Any],

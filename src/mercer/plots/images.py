@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
 from mercer._core.params import Whole, require
+from mercer._core.public import public
 from mercer.plots import _axes, _checks
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ CELL = 1.15  # inches across one picture
 TEXT = 0.24  # inches for one line under or above it
 
 
-@steady
+@public
 def faces(
     images: Any,
     *,
@@ -88,7 +88,7 @@ def faces(
     return axes
 
 
-@steady
+@public
 def ladder(
     original: Any,
     reconstructions: Any,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
+from mercer._core.public import public
 from mercer.plots import _axes, _checks, _labels
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TITLES = ("data", "PCA", "kernel PCA", "back in input space")
 
 
-@steady
+@public
 def scores(
     scores: Any,
     labels: Any = None,
@@ -127,7 +127,7 @@ def _names(chosen: Sequence[int], ratio: Any) -> list[str]:
     ]
 
 
-@steady
+@public
 def panels(
     X: Any,
     pca_scores: Any,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from mercer._core.params import Constraints, Whole
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import squared_norms
 from mercer.kernels.evaluate import DOT
@@ -28,7 +28,7 @@ LEFT = 2.0
 FLAT = 1e-6
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class Distances(Preimage):
     """Distances from ψ to the images of near rows say how far the pre-image is from those rows.

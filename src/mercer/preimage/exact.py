@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from mercer._core.params import Constraints, Whole
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.data.rows import row_slices
 from mercer.engine.formula import Affine, Exp, Expr, Matern, Pair, Pow
 from mercer.kernels.evaluate import values as evaluated
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 AXES = 2**20  # numbers that a block of axes of input space may hold
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class Exact(Preimage):
     """x_j = f⁻¹(ψ·φ(c e_j))/c for a kernel f(x·x') that can be inverted, e_j the axes of input space.

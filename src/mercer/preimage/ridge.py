@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from mercer._core.params import Constraints, Number, Whole
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Cost, Preimage, Quality, quality_of
@@ -56,7 +56,7 @@ def tuning_sizes(n: int, k: int) -> tuple[int, int]:
     return (first if 2 * first <= second else second), second
 
 
-@spelled
+@public
 @dataclass
 class Ridge(Preimage):
     """x̂(t) = mean + Σ_i a_i κ(t, t_i), with (κ + αI)a = X - mean.

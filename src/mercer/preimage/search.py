@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from mercer._core.params import Constraints, Number, Whole
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.data.rows import row_slices
 from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
@@ -137,7 +137,7 @@ LEFT = 10.0
 SMALL = 1e-8
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class FixedPoint(Search):
     """x ← Σ_i γ_i f'(‖x - z_i‖²) z_i / Σ_i γ_i f'(‖x - z_i‖²), for kernels f(‖x - x'‖²) with a decreasing f.
@@ -226,7 +226,7 @@ ENOUGH = 1e-4  # of the decrease that the slope promises (Armijo)
 SHORTER, LONGER = 0.25, 4.0
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class Gradient(Search):
     """Minimises ‖φ(x) - ψ‖² over x by gradient descent with Barzilai & Borwein's (1988) steps.

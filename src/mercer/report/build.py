@@ -6,7 +6,7 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.floating import steady
+from mercer._core.public import public
 from mercer.model.checkpoint import VERSION
 from mercer.report.components import levels, spectrum
 from mercer.report.evidence import evidence, how_sure, in_short, reproduce
@@ -37,7 +37,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Subject], Sequence[Any]]]] = {
 }
 
 
-@steady
+@public
 def build(
     model: Any,
     X: Any,

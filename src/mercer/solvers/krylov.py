@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.observer import SILENT, Stage
 from mercer._core.params import Constraints, Number, Whole
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.status import Status
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver
@@ -40,7 +40,7 @@ NOISE = 1 / 128
 STIR = 0.01
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class BlockKrylov(Solver):
     """Block Lanczos, full orthogonalisation, thick restart (Wu & Simon 2000), Rayleigh-Ritz.

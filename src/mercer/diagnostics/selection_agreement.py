@@ -23,7 +23,7 @@ from mercer.kernels import RBF
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
-    from mercer.diagnostics.selection_court import Court, Fits, Outcome
+    from mercer.diagnostics.selection_court import Court, Fits, Folds, Outcome
     from mercer.estimators.kernel_pca import KernelPCA
 
 # Held-out rows next to a held-out row, in input space.
@@ -36,7 +36,7 @@ NEAR = 4.0
 
 
 # ── what neighbours share ───────────────────────────────────────────────────
-def neighbours_of(rows: Rows, folds: list[tuple[Indices, Indices]]) -> list[Indices]:
+def neighbours_of(rows: Rows, folds: Folds) -> list[Indices]:
     """For each fold the nearest held-out rows of each held-out row, (b, 5), counted within the fold."""
     smallest = min(len(test) for _, test in folds)
     if smallest < 2:

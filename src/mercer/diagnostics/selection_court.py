@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from mercer.estimators.kernel_pca import KernelPCA
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.kernels import Kernel
+
+    Folds: TypeAlias = list[tuple[Indices, Indices]]  # rows to fit to, and rows held out
 
 # Up to so many rows their kernel matrix is held, 128 MB.
 HELD_ROWS = 4000
@@ -33,7 +35,7 @@ class Court:
     """What all candidates are judged on: the same rows, folds and perturbations."""
 
     rows: Rows  # (n, d)
-    folds: list[tuple[Indices, Indices]]
+    folds: Folds
     criterion: Any
     seed: int
     noise: float | None = None  # standard deviation of what is added to an entry that is held out

@@ -27,7 +27,8 @@ from mercer.engine.equal_rows import distinct
 from mercer.model.linear import require_different
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Rows
+    from mercer.diagnostics.selection_court import Folds
     from mercer.kernels import Kernel
 
 CRITERIA = ("agreement", "denoising", "reconstruction", "variance")
@@ -126,9 +127,7 @@ def _check_scoring(scoring: Any) -> Any:
     raise ParameterError.about(parameter="criterion", value=scoring, must_be=wanted, remedy=known)
 
 
-def check_folds(
-    folds: Any, rows: Rows, *, n: int, y: Array | None, judge: Any, seed: int
-) -> list[tuple[Indices, Indices]]:
+def check_folds(folds: Any, rows: Rows, *, n: int, y: Array | None, judge: Any, seed: int) -> Folds:
     """Positions to fit and to judge on; a number means shuffled folds, with a seed.
 
     `rows` may be a sample of the caller's n: then his own positions mean other rows.
@@ -177,7 +176,7 @@ def _check_classes(y: Array, folds: int) -> None:
         raise InputError(msg)
 
 
-def _check_pairs(pairs: list[Any], m: int, n: int) -> list[tuple[Indices, Indices]]:
+def _check_pairs(pairs: list[Any], m: int, n: int) -> Folds:
     """Positions of rows of X, some to fit and some to judge on."""
     if m < n:
         msg = (

@@ -30,7 +30,8 @@ from mercer.preimage import Exact, Ridge
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mercer._core.types import Array, Indices
+    from mercer._core.types import Array
+    from mercer.diagnostics.selection_court import Folds
     from mercer.estimators.kernel_pca import KernelPCA
     from mercer.kernels import Kernel
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 WRITTEN_OUT = 20_000
 
 
-def judged_on(court: Court) -> tuple[list[tuple[Indices, Indices]], Array | None]:
+def judged_on(court: Court) -> tuple[Folds, Array | None]:
     """Folds with each row as often as it counts; or as they are, and weights that have to be handed on."""
     if court.weights is None:
         return court.folds, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
+
+    Learned: TypeAlias = tuple["Preimage", "Back", "Quality | None"]
 
 # Examples that a mean length or a quality is taken from.
 FEW = 200
@@ -250,9 +252,7 @@ class Preimage(Params, ABC):
         return FittedPreimage(chosen, back, quality, space, reach, length, centre, radius)
 
     @abstractmethod
-    def _learn(
-        self, examples: Examples, *, rng: np.random.Generator
-    ) -> tuple[Preimage, Back, Quality | None]:
+    def _learn(self, examples: Examples, *, rng: np.random.Generator) -> Learned:
         """The method with every knob a number, the way back, and its quality where it is known."""
 
     def check(self, kernel: Kernel) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
-    from mercer.preimage.base import Back, Examples, Quality
+    from mercer.preimage.base import Examples, Learned
 
 # A point this many times as far from the mean as any row has left the data.
 LEFT = 2.0
@@ -84,9 +84,7 @@ class Distances(Preimage):
             entries=n * (m * min(q + 2.0, d + 2.0) + n), flops=m * (2.0 * n * k + 50.0 * small)
         )
 
-    def _learn(
-        self, examples: Examples, *, rng: np.random.Generator
-    ) -> tuple[Preimage, Back, Quality | None]:
+    def _learn(self, examples: Examples, *, rng: np.random.Generator) -> Learned:
         kernel, space = examples.kernel, examples.space
         assert space is not None  # `check` has seen to it
         near = Neighbours(examples.scores, examples.rows)

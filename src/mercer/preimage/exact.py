@@ -18,7 +18,7 @@ from mercer.preimage.base import FEW, Cost, Preimage, quality_without
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
     from mercer.kernels.base import Kernel
-    from mercer.preimage.base import Back, Examples, Quality
+    from mercer.preimage.base import Examples, Learned
 
 AXES = 2**20  # numbers that a block of axes of input space may hold
 
@@ -63,9 +63,7 @@ class Exact(Preimage):
         """The axes against all points, and the rows that the quality is taken from."""
         return Cost(entries=n * (d + 2.0 * FEW), flops=2.0 * n * (k + 1) * (d + FEW))
 
-    def _learn(
-        self, examples: Examples, *, rng: np.random.Generator
-    ) -> tuple[Preimage, Back, Quality | None]:
+    def _learn(self, examples: Examples, *, rng: np.random.Generator) -> Learned:
         space, kernel = examples.space, examples.kernel
         assert space is not None  # `check` has seen to it
         rows = examples.rows

@@ -11,7 +11,7 @@ from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
-from mercer.preimage.base import FEW, Cost, Preimage, Quality, quality_of
+from mercer.preimage.base import FEW, Cost, Preimage, quality_of
 from mercer.preimage.regression import Spectrum, solved
 from mercer.preimage.tuning import (
     LINEAR,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Indices
     from mercer.kernels import Kernel
-    from mercer.preimage.base import Back, Examples
+    from mercer.preimage.base import Examples, Learned
 
 # The width and the penalty are chosen with ROWS[0] n**ROWS[1] k**ROWS[2] of n rows, but with all of so many
 # and no more than so many; a first look at a few widths takes a third of them, or FIRST_ROWS. The map itself
@@ -125,9 +125,7 @@ class Ridge(Preimage):
             squares += looks * m**2
         return Cost(exponentials=squares, flops=flops)
 
-    def _learn(
-        self, examples: Examples, *, rng: np.random.Generator
-    ) -> tuple[Preimage, Back, Quality | None]:
+    def _learn(self, examples: Examples, *, rng: np.random.Generator) -> Learned:
         scores, x, weights = examples.scores, examples.rows.astype(np.float64), examples.counts
         mean = examples.mean
         x -= mean

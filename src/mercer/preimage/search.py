@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
-    from mercer.preimage.base import Back, Examples, Quality
+    from mercer.preimage.base import Examples, Learned
+
+    Improved: TypeAlias = tuple[Array, Array, Flags]  # points, their distances, who has settled
 
 # Numbers that a slice of targets may hold against all points, and how many such arrays there are.
 SLICE_NUMBERS = 2**20
@@ -67,9 +69,7 @@ class Search(Preimage):
     }
 
     @abstractmethod
-    def improve(
-        self, space: FeatureSpace, x: Array, t: Array, *, radius: float
-    ) -> tuple[Array, Array, Flags]:
+    def improve(self, space: FeatureSpace, x: Array, t: Array, *, radius: float) -> Improved:
         """From starts x, (p, d), towards targets t, (p, k): the best points, their distances, settled."""
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
@@ -84,9 +84,7 @@ class Search(Preimage):
         steps = min(self.max_iter, ROUNDS)
         return Cost(entries=2.0 * steps * m * n, flops=4.0 * steps * m * n * (k + d))
 
-    def _learn(
-        self, examples: Examples, *, rng: np.random.Generator
-    ) -> tuple[Preimage, Back, Quality | None]:
+    def _learn(self, examples: Examples, *, rng: np.random.Generator) -> Learned:
         assert examples.space is not None  # `check` has seen to it
         near = Neighbours(examples.scores, examples.rows)
         back = SearchBack(self, examples.space, near, examples.spread)
@@ -174,9 +172,7 @@ class FixedPoint(Search):
         known = "(RBF, Matern, RationalQuadratic, their sums and products)"
         return f"a kernel that decreases with the distance {known}"
 
-    def improve(
-        self, space: FeatureSpace, x: Array, t: Array, *, radius: float
-    ) -> tuple[Array, Array, Flags]:
+    def improve(self, space: FeatureSpace, x: Array, t: Array, *, radius: float) -> Improved:
         """All searches side by side; those that have settled or left the data drop out."""
         home, x = x, x.copy()
         best, least = x.copy(), space.distances(x, t)
@@ -260,9 +256,7 @@ class Gradient(Search):
         # A squared distance below zero has no least value to look for.
         return "" if has_descent(kernel) else "a kernel that is known to be positive semi-definite"
 
-    def improve(
-        self, space: FeatureSpace, x: Array, t: Array, *, radius: float
-    ) -> tuple[Array, Array, Flags]:
+    def improve(self, space: FeatureSpace, x: Array, t: Array, *, radius: float) -> Improved:
         """Descent from every start at once; those that have settled drop out."""
         x, value = x.copy(), space.distances(x, t)
         slope = space.distance_slopes(x, t)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, nearest
@@ -44,15 +43,6 @@ def resolve_engine(engine: Any) -> Engine[Any]:
 def engine_facts(engine: Any) -> Facts:
     """What a planner may ask of the engine; raises where there is none of that name."""
     return resolve_engine(engine).facts()
-
-
-def on_threads(engine: Engine[Any], n_threads: int) -> Engine[Any]:
-    """The engine with the threads of a plan; one that is not made of threads as it is."""
-    if not isinstance(engine, NumpyEngine):
-        return engine
-    found = copy(engine)  # a class of a user's own may have another constructor
-    object.__setattr__(found, "n_threads", n_threads)
-    return found
 
 
 def require_runs(facts: Facts, kernel: Any) -> None:

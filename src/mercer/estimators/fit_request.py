@@ -13,7 +13,7 @@ from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning
 from mercer._core.memory import format_seconds, parse_bytes
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
-from mercer.engine.resolve import require_runs
+from mercer.engine.resolve import require_runs, resolve_engine
 from mercer.estimators.door import check_kernel_rows, training_rows
 from mercer.estimators.preimages import (
     named_approximation,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer.approximations import Approximation
     from mercer.data.training import TrainingData
-    from mercer.engine.base import Facts
+    from mercer.engine.base import Engine, Facts
     from mercer.kernels import Kernel
     from mercer.preimage import Preimage
 
@@ -66,7 +66,8 @@ class FitRequest:
     plan: Plan
     rng: np.random.Generator
     start: np.random.Generator  # as it was before anything was drawn, where there is a pre-image
-    preimage: Preimage | None = None
+    preimage: Preimage | None
+    engine: Engine[Any]
 
     @property
     def components(self) -> int:
@@ -83,7 +84,7 @@ class FitRequest:
 
     def forecast(self) -> Plan:
         """The plan, with the products and seconds to expect."""
-        found = forecast(self.plan, self.kernel, self.data.rows, self.components)
+        found = forecast(self.plan, self.kernel, self.data.rows, self.components, self.engine)
         if self.preimage is None or found.seconds is None:
             return found
         later = preimage_seconds(self.preimage, self.kernel, self.data, self.components)
@@ -125,7 +126,8 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
         chosen = planned_preimage(method, chosen, problem, data, kernel)
     if _forms_matrix(chosen, kernel):
         refuse_lopsided(data.weights, data.kept)
-    return FitRequest(kernel, data, owner, asked, chosen, rng, start, method)
+    engine = resolve_engine(model.engine)
+    return FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
 
 
 def _training_data(

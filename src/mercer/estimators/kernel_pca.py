@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data.rows import RowSource
-from mercer.engine.resolve import engine_facts, on_threads, resolve_engine
+from mercer.engine.resolve import engine_facts
 from mercer.engine.threads import lanes
 from mercer.estimators.door import loaded, remember
 from mercer.estimators.elsewhere import (
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.data.training import TrainingData
-    from mercer.engine.base import Engine
     from mercer.estimators.fit_request import FitRequest
 
 
@@ -175,15 +174,11 @@ class KernelPCA(Inverse):
             return fit_request(self, X, sample_weight, facts).forecast()
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        engine = resolve_engine(self.engine)
-        facts = engine.facts()
+        facts = engine_facts(self.engine)
         with lanes(facts.lanes):
-            request = fit_request(self, X, sample_weight, facts)
-            return self._fitted_to(X, sample_weight, request, engine)
+            return self._fitted_to(X, sample_weight, fit_request(self, X, sample_weight, facts))
 
-    def _fitted_to(
-        self, X: Any, sample_weight: Any, request: FitRequest, engine: Engine[Any]
-    ) -> Fit:
+    def _fitted_to(self, X: Any, sample_weight: Any, request: FitRequest) -> Fit:
         method = request.preimage
         kernel, data = request.kernel, request.data
         data = loaded(data) if request.ownership is Ownership.LOADED else data
@@ -192,7 +187,7 @@ class KernelPCA(Inverse):
             given = data.n if data.kept is None else len(sample_weight)
             handed = handed_over(method, data, given)
         warn_if_long(request)
-        fit, rows = self._fitted_as_planned(request, data, engine)
+        fit, rows = self._fitted_as_planned(request, data)
         back = None
         if method is not None:
             back = fit_preimage(
@@ -217,10 +212,8 @@ class KernelPCA(Inverse):
             del self.preimage_
         return fit
 
-    def _fitted_as_planned(
-        self, request: FitRequest, data: TrainingData, engine: Engine[Any]
-    ) -> tuple[Fit, Rows]:
-        """The fit on the engine, with the threads of the plan; and the rows that the model may keep."""
+    def _fitted_as_planned(self, request: FitRequest, data: TrainingData) -> tuple[Fit, Rows]:
+        """The fit on the engine, and the rows that the model may keep."""
         rows = data.rows
         with watching_request(self, request) as observer:
             fit = fit_kernel_pca(
@@ -231,7 +224,7 @@ class KernelPCA(Inverse):
                 rng=request.rng,
                 weights=data.weights,
                 observer=observer,
-                engine=on_threads(engine, request.plan.n_threads),
+                engine=request.engine,
             )
         if request.ownership is Ownership.BORROWED:
             rows = rows.copy() if fit.keeps_points or request.preimage is not None else rows

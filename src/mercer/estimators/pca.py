@@ -11,7 +11,7 @@ from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import weighted_mean
-from mercer.engine.resolve import engine_facts
+from mercer.engine.resolve import engine_facts, resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector
 from mercer.estimators.door import remember, training_rows
@@ -137,16 +137,20 @@ class PCA(Projector):
     def _fitted_to(self, data: TrainingData, asked: int | float | None, chosen: Plan) -> Fit:
         rows, weights, rng = data.rows, data.weights, as_generator(self.random_state)
         if not isinstance(rows, RowSource):
-            return fit_linear_pca(rows, asked, plan=chosen, rng=rng, weights=weights)
+            return fit_linear_pca(
+                rows, asked, plan=chosen, rng=rng, weights=weights, engine=self.engine
+            )
         if chosen.route == "primal":
-            sections = FeatureSections(IdentityMap(data.d))
+            sections = FeatureSections(IdentityMap(data.d), engine=resolve_engine(self.engine))
             return fit_streamed(
                 sections, rows, asked, plan=chosen, rng=rng, observer=SILENT, weights=weights
             )
         rows = in_memory(rows)  # the plan has counted it
         if weights is not None:  # a row of weight 0 is not there
             rows, weights = rows[weights > 0], weights[weights > 0]
-        return fit_linear_pca(rows, asked, plan=chosen, rng=rng, weights=weights)
+        return fit_linear_pca(
+            rows, asked, plan=chosen, rng=rng, weights=weights, engine=self.engine
+        )
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows rebuilt from scores: mean + scores @ components_.

@@ -16,7 +16,7 @@ from mercer._core.params import Number, Whole, require
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, row_blocks
 from mercer.data.sources import as_source
-from mercer.engine.resolve import engine_facts, require_runs
+from mercer.engine.resolve import require_runs, resolve_engine
 from mercer.estimators.door import check_kernel_rows, new_rows
 from mercer.estimators.validation import (
     as_generator,
@@ -101,7 +101,8 @@ def read(
 
     ``like`` is what the user handed over: a function as a kernel sees rows of that kind.
     """
-    stream, facts = past, engine_facts(model.engine)
+    engine = resolve_engine(model.engine)
+    stream = None if past is None else past.on(engine)
     if past is not None:
         _require_same_kernel(model, past)
     for i, block in row_blocks(x, int(model.batch_size)):
@@ -110,8 +111,8 @@ def read(
             block, w = block[np.flatnonzero(w)], w[w > 0]  # noqa: PLW2901
         if block.shape[0]:
             if stream is None:
-                stream = _start(model, block, w, like)
-                require_runs(facts, stream.dictionary.kernel)
+                stream = _start(model, block, w, like).on(engine)
+                require_runs(engine.facts(), stream.dictionary.kernel)
             elif _waits(model, stream):
                 stream = _restarted(model, stream, block, w, rules=rules, like=like)
             check_kernel_rows(stream.dictionary.kernel, block)
@@ -225,7 +226,7 @@ def _restarted(
             "is the distance between them. Begin with more rows, or give the width as a number."
         )
         warnings.warn(msg, MercerWarning, stacklevel=users_level())
-    began = Stream.start(resolved, pool, seed=stream.seed)
+    began = Stream.start(resolved, pool, seed=stream.seed).on(stream.dictionary.engine)
     began = began.absorbed(point, np.array([past]), replace(rules, forgetting=1.0))
     return replace(began, n_rows=stream.n_rows)
 

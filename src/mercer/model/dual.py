@@ -10,7 +10,6 @@ import numpy as np
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.observer import Stage
 from mercer._core.status import Status
-from mercer.engine.numpy import NumpyEngine
 from mercer.model.linear import require_finite, require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
+    from mercer.operators.sections import Sections
     from mercer.planning.recipe import Plan
 
 
@@ -39,7 +39,7 @@ def fit_dual(
     rng: np.random.Generator,
     weights: Array | None,
     observer: Observer,
-    engine: Engine[Any] | None = None,
+    engine: Engine[Any],
 ) -> Fit:
     """One product K̃U proves the pairs and, with Kw/Σw riding along, gives offset and trace."""
     unit = 1.0 if weights is None else _in_units(weights)
@@ -48,7 +48,9 @@ def fit_dual(
     diag = operator.gram.diag()
     require_finite(diag)
     pairs, total = _solve(operator, asked, plan=plan, rng=rng, observer=observer)
-    fit = dual_fit(kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng)
+    fit = dual_fit(
+        kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng, engine=engine
+    )
     return _times(fit, unit)
 
 
@@ -62,6 +64,7 @@ def dual_fit(
     total: float,
     plan: Plan,
     rng: np.random.Generator,
+    engine: Engine[Any],
 ) -> Fit:
     """The fitted value of eigenpairs of the centred kernel matrix: A = S U Λ^(-1/2), Z = X."""
     rounding = MatrixRounding.of(operator, kernel, x)
@@ -74,7 +77,10 @@ def dual_fit(
     pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
     coef = operator.scaled(operator.project(pairs.vectors / np.sqrt(pairs.values)))  # (n, k)
     offset = operator.row_means @ coef  # (k,)
-    sections = GivenSections(operator.n) if kernel.is_precomputed else KernelSections(kernel, x)
+    if kernel.is_precomputed:
+        sections: Sections = GivenSections(operator.n, engine=engine)
+    else:
+        sections = KernelSections(kernel, x, engine=engine)
     spread = np.sqrt(pairs.values / operator.weight)  # of the scores
     terms = largest * np.linalg.norm(coef, axis=0) + np.abs(offset)
     dtype = projection_dtype(
@@ -137,11 +143,10 @@ def gram_operator(
     plan: Plan,
     weights: Array | None = None,
     *,
-    engine: Engine[Any] | None = None,
+    engine: Engine[Any],
 ) -> Centred:
-    """HKH by the plan's recipe, with a rough copy where it has one; on NumPy where no engine is given."""
+    """HKH by the plan's recipe, with a rough copy where it has one."""
     assert plan.recipe is not None  # of a dual problem
-    engine = NumpyEngine(plan.n_threads) if engine is None else engine
     return Centred(plan.recipe.gram(engine, kernel, x, plan.n_threads), weights)
 
 

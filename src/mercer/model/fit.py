@@ -9,7 +9,8 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, take_rows
-from mercer.engine.threads import single_threaded_blas
+from mercer.engine.resolve import AUTO, resolve_engine
+from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.model.dual import dual_fit, fit_dual, gram_operator
 from mercer.model.linear import fit_features, fit_linear_pca, require_different
 from mercer.model.lowrank import fit_low_rank
@@ -35,24 +36,39 @@ def fit_kernel_pca(
     rng: np.random.Generator,
     weights: Array | None = None,
     observer: Observer = SILENT,
-    engine: Engine[Any] | None = None,
+    engine: Any = AUTO,
 ) -> Fit:
-    """Kernel PCA of the rows x with a resolved kernel, as planned, on an engine: NumPy if none is given."""
+    """Kernel PCA of the rows x with a resolved kernel, as planned: on an engine, with the plan's threads."""
     require_different(x)
     if not kernel.parallel:
         _probe_symmetry(kernel, x)
     if plan.approximation is not None:
-        return fit_approximation(
+        route = fit_approximation
+    elif kernel.is_linear and not isinstance(x, RowSource):
+        route = _fit_linear
+    else:
+        route = _fit_primal if plan.route == "primal" else fit_dual
+    engine = resolve_engine(engine)
+    with lanes(plan.n_threads):
+        return route(
             kernel, x, asked, plan=plan, rng=rng, weights=weights, observer=observer, engine=engine
         )
-    if kernel.is_linear and not isinstance(x, RowSource):
-        # The rows themselves can be centred, on either side: exact also far from the origin.
-        return fit_linear_pca(x, asked, plan=plan, rng=rng, weights=weights)
-    if plan.route == "primal":
-        return _fit_primal(kernel, x, asked, plan=plan, rng=rng, weights=weights, observer=observer)
-    return fit_dual(
-        kernel, x, asked, plan=plan, rng=rng, weights=weights, observer=observer, engine=engine
-    )
+
+
+def _fit_linear(
+    kernel: Kernel,
+    x: Rows,
+    asked: int | float | None,
+    *,
+    plan: Plan,
+    rng: np.random.Generator,
+    weights: Array | None,
+    observer: Observer,
+    engine: Engine[Any],
+) -> Fit:
+    """PCA of the rows themselves, which can be centred, on either side: exact also far from the origin."""
+    del kernel, observer
+    return fit_linear_pca(x, asked, plan=plan, rng=rng, weights=weights, engine=engine)
 
 
 def _fit_primal(
@@ -64,9 +80,10 @@ def _fit_primal(
     rng: np.random.Generator,
     weights: Array | None,
     observer: Observer,
+    engine: Engine[Any],
 ) -> Fit:
     """PCA of φ(x): the same non-zero eigenvalues, on the m x m side."""
-    sections = FeatureSections(kernel.feature_map(int(x.shape[1])))
+    sections = FeatureSections(kernel.feature_map(int(x.shape[1])), engine=engine)
     if isinstance(x, RowSource):
         return fit_streamed(
             sections, x, asked, plan=plan, weights=weights, rng=rng, observer=observer
@@ -107,12 +124,12 @@ def fit_approximation(
     rng: np.random.Generator,
     weights: Array | None,
     observer: Observer,
-    engine: Engine[Any] | None = None,
+    engine: Engine[Any],
 ) -> Fit:
     """A factor chosen by the approximation, PCA of its features, and exact passes if it is refined."""
     approximation = plan.approximation
     assert approximation is not None  # the plan says so
-    low_rank = approximation(kernel, x, weights=weights, rng=rng, observer=observer)
+    low_rank = approximation(kernel, x, weights=weights, rng=rng, observer=observer, engine=engine)
     if not approximation.refine:
         return fit_low_rank(
             kernel, x, asked, low_rank, plan=plan, weights=weights, rng=rng, observer=observer
@@ -124,9 +141,11 @@ def fit_approximation(
         kernel, x, wide, low_rank, plan=plan, weights=weights, rng=rng, observer=observer
     )
     operator = gram_operator(kernel, x, plan, weights, engine=engine)
-    scores = rough.projection(x, n_threads=plan.n_threads)
-    start = operator.scaled(scores.astype(np.float64))
+    start = operator.scaled(rough.projection(x).astype(np.float64))
     k = min(asked, start.shape[1]) if isinstance(asked, int) else start.shape[1]
     with single_threaded_blas():
         pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng, observer=observer)
-    return dual_fit(kernel, x, operator, pairs, asked, total=operator.trace(), plan=plan, rng=rng)
+    total = operator.trace()
+    return dual_fit(
+        kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng, engine=engine
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer.engine.equal_rows import are_alike
+from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model.centred_features import EPS, CentredRows
 from mercer.model.projection import Projection, projection_dtype
@@ -34,10 +35,11 @@ def fit_linear_pca(
     plan: Plan,
     rng: np.random.Generator,
     weights: Array | None = None,
+    engine: Any = AUTO,
 ) -> Fit:
     """PCA of the rows themselves; its axes are the columns of the projection's coefficients."""
     require_different(x)
-    sections = FeatureSections(IdentityMap(int(x.shape[1])))
+    sections = FeatureSections(IdentityMap(int(x.shape[1])), engine=resolve_engine(engine))
     return fit_features(x, sections, asked, plan=plan, rng=rng, weights=weights, unit=0.0)
 
 

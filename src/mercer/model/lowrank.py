@@ -11,7 +11,6 @@ from mercer._core.errors import InputError, KernelError
 from mercer.approximations.landmarks import require_lengths
 from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
 from mercer.engine.moments import Moments
-from mercer.engine.passes import fold_features
 from mercer.model.certificate import (
     estimated_certificate,
     proved_certificate,
@@ -215,7 +214,7 @@ def _look(
     slack = float(np.sqrt(entry_error(kernel, _points(low_rank)))) if in_doubt else None
     look, sections = Look(kernel, low_rank.rounded(dtype), dtype, weights, slack), low_rank.sections
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        seen = fold_features(
+        seen = sections.engine.fold(
             x, look, width=sections.width, parallel=sections.parallel, observer=observer
         )
     require_finite(np.diagonal(seen.moments.scatter))

@@ -91,7 +91,7 @@ def _paying(problem: Problem) -> Problem:
 
 def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
     """PCA itself: the d x d covariance or the n x n dot products, whichever is smaller."""
-    problem = replace(_paying(problem), engine=Plan.engine)  # the rows themselves are multiplied
+    problem = _paying(problem)
     n, d, m = problem.n, problem.d, min(problem.n, problem.d)
     chosen = named_solver(solver) or _small_solver(problem, m)
     k = problem.k or m
@@ -199,8 +199,9 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
             f"{_remedies(chosen, problem)}"
         )
         raise MemoryBudgetError(msg)
-    # Explicit maps and low-rank factors are NumPy's, whatever the engine.
-    return replace(chosen, engine=Plan.engine if chosen.recipe is None else problem.engine)
+    # Features and rows in memory are centred and multiplied on the host, whatever the engine.
+    host = not problem.from_source and (problem.linear or chosen.route == "primal")
+    return replace(chosen, engine=Plan.engine if host else problem.engine)
 
 
 def _remedies(chosen: Plan, problem: Problem) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.data.rows import take_rows
-from mercer.planning.bytes import FLOAT, SLICE_BYTES, SMALL
+from mercer.engine.passes import SLICE_BYTES
+from mercer.planning.bytes import FLOAT, SMALL
 from mercer.planning.forecast import least_seconds
 
 if TYPE_CHECKING:

@@ -38,7 +38,6 @@ from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed,
 from mercer.kernels.rows import as_given, as_rows
 from mercer.model import Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
-from mercer.operators import minus_mean
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.plan import plan
 from mercer.solvers import BlockKrylov, Lapack
@@ -375,7 +374,7 @@ def _average(rows: Rows, weights: Array | None) -> Array:
 def _centred(vectors: Array, weights: Array | None) -> Array:
     """W(I - 1wᵀ/Σw)v: coefficients that sum to zero."""
     if weights is None:
-        return minus_mean(vectors)
+        return vectors - vectors.mean(axis=0)
     return ((vectors - _average(vectors, weights)) * weights[:, None]).astype(vectors.dtype)
 
 

@@ -290,7 +290,6 @@ def test_a_fit_is_the_same_on_every_engine(engine, plan, placed, model, cloud):
         operator,
         pairs,
         4,
-        total=operator.trace(),
         plan=PLANS[plan],
         rng=np.random.default_rng(0),
         engine=engine,

@@ -131,8 +131,8 @@ class Step(Protocol[S_co]):
 class RowStep(Protocol):
     """Work on one block of rows for `Engine.map`."""
 
-    def __call__(self, rows: Rows, /, *beside: Any) -> Any:
-        """One result per row, (b, …), or a tuple of them; `beside` belong to the same rows."""
+    def __call__(self, rows: Rows, /, *beside: Any) -> Array:
+        """One result per row, (b, …); `beside` belong to the same rows."""
         ...
 
 
@@ -211,7 +211,7 @@ class Engine(Protocol[R]):
         width: int | None = None,
         parallel: bool = True,
         dtype: Any = None,
-    ) -> Any:  # (n, …), or a tuple of such arrays
+    ) -> Array:  # (n, …)
         """The results of ``step(rows, *beside)`` on blocks of rows, in the order of the rows.
 
         ``beside`` are arrays with a row for each row of x (or None, for none), cut at the same places.

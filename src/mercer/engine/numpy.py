@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -135,30 +135,23 @@ class NumpyEngine(Engine[HostRows]):
         """k(X, Z) @ V on threads: over slices of X or, where a few rows meet many tiles of them, of Z."""
         if x.centre is not z.centre:  # rows that were loaded apart have no centre in common
             x, z = x.plain(), z.plain()
+        n_threads = self._threads(kernel)
         if z.width is not None and x.n <= min(z.n, POINTS):
-            few = x[slice(0, x.n)]
-
-            def across(slices: Iterable[slice]) -> Array:
-                return _against(few, kernel, z, v, slices)
-
-            parts = parallel_map(across, row_slices(z.n, z.width), n_threads=self._threads(kernel))
-            product = reduce(_added, parts)
+            across = partial(_against, x[slice(0, x.n)], kernel, z, v)
+            parts = parallel_map(across, row_slices(z.n, z.width), n_threads=n_threads)
+            product = _sum(parts, v.dtype)
         else:
-            down = partial(_against, kernel=kernel, z=z, v=v, slices=[*row_slices(z.n, POINTS)])
-            n_threads, height = self._slices(kernel, x, z.n, v.itemsize)
+            height, points = x.width, [*row_slices(z.n, POINTS)]
+            if height is None:
+                held = min(z.n, POINTS) * v.itemsize
+                n_threads, height = map_shape(x.n, z.n, held, n_threads)
+            down = partial(_against, kernel=kernel, z=z, v=v, slices=points)
             # A source is read in order; slices of rows in memory are made ready one by one.
             rows, dtype = (x.rows, x.dtype) if isinstance(x.rows, RowSource) else (x, None)
             product = map_rows(rows, down, height=height, n_threads=n_threads, dtype=dtype)
         x.forget()
         z.forget()
         return product
-
-    def _slices(self, kernel: TileKernel, x: HostRows, m: int, itemsize: int) -> tuple[int, int]:
-        """Threads, and rows of a slice, for the products of X with m points."""
-        n_threads = self._threads(kernel)
-        if x.width is not None:
-            return n_threads, x.width
-        return map_shape(x.n, m, min(m, POINTS) * itemsize, n_threads)
 
     def gram_times(
         self,
@@ -188,7 +181,7 @@ class NumpyEngine(Engine[HostRows]):
         indices = upper_tiles(x.n, kept.width)
         parts = parallel_map(work, indices, n_threads=self._threads(kernel))
         x.forget(all_kept=kept.complete)
-        return reduce(_added, [part.astype(v.dtype, copy=False) for part in parts])
+        return _sum(parts, v.dtype)
 
     def gram(self, kernel: TileKernel, x: HostRows, store: TileStore | None = None) -> Array:
         """k(X, X) as a new array, each tile written to both sides of the diagonal."""
@@ -239,7 +232,7 @@ class NumpyEngine(Engine[HostRows]):
         width: int | None = None,
         parallel: bool = True,
         dtype: Any = None,
-    ) -> Any:
+    ) -> Array:
         """Blocks on threads, put together in the order of the rows."""
         most = self.lanes if parallel else 1
         if width is None:
@@ -280,14 +273,20 @@ def _against(
     total: Array | None = None
     for j in slices:
         part = kernel.tile(rows, z[j]) @ v[j]
-        total = part if total is None else _added(total, part)
+        if total is None:
+            total = part
+        else:
+            total += part
     assert total is not None  # there are points
     return total
 
 
-def _added(left: Array, right: Array) -> Array:
-    left += right
-    return left
+def _sum(parts: list[Array], dtype: Any) -> Array:
+    """The sums of the threads, added in this precision."""
+    total = parts[0].astype(dtype, copy=False)
+    for part in parts[1:]:
+        total += part
+    return total
 
 
 def _runs_every_kernel(kernel: Any) -> str | None:

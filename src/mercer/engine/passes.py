@@ -72,53 +72,32 @@ def map_rows(
     height: int,
     n_threads: int = 1,
     dtype: Any = None,
-) -> Any:
-    """``step(rows, *beside)`` of all rows: an array of n rows, or as many as a step has results.
+) -> Array:
+    """``step(rows, *beside)`` of all rows, an array of n rows.
 
     `beside` are arrays with a row for each row of x (or None, for none), cut at the same places. The threads
     share ``n_threads * height`` rows of a source evenly; of rows in memory each has its own slices, and waits
     for no other.
     """
     n, lock = int(x.shape[0]), threading.Lock()
-    out: list[Any] = []
+    out: list[Array] = []
     in_memory = not isinstance(x, RowSource)
-
-    def found(block: Rows, i: slice, place: slice) -> Any:
-        rows = block[i] if dtype is None else block[i].astype(dtype, copy=False)
-        return step(rows, *[None if each is None else each[place] for each in beside])
-
-    if in_memory and n <= height and n_threads == 1:
-        return found(x, slice(0, n), slice(0, n))
     for i, block in [(slice(0, n), x)] if in_memory else row_blocks(x, height * n_threads):
 
         def fill(slices: Iterable[slice], start: int = i.start, block: Rows = block) -> None:
             for j in slices:
                 place = slice(start + j.start, start + j.stop)
-                values = found(block, j, place)
+                rows = block[j] if dtype is None else block[j].astype(dtype, copy=False)
+                values = step(rows, *[None if each is None else each[place] for each in beside])
                 with lock:
                     if not out:  # the first values show what all are like
-                        out.append(_room(values, n))
-                _put(out[0], place, values)
+                        out.append(np.empty((n, *values.shape[1:]), dtype=values.dtype))
+                out[0][place] = values
 
         b = int(block.shape[0])
         width = max(1, min(height, -(-b // n_threads)))
-        parallel_map(fill, row_slices(b, width), n_threads=n_threads)
+        parallel_map(fill, [*row_slices(b, width)] or [slice(0, 0)], n_threads=n_threads)
     return out[0]
-
-
-def _room(values: Any, n: int) -> Any:
-    """Empty arrays of n rows like these."""
-    if isinstance(values, tuple):
-        return tuple([_room(one, n) for one in values])
-    return np.empty((n, *values.shape[1:]), dtype=values.dtype)
-
-
-def _put(out: Any, place: slice, values: Any) -> None:
-    if isinstance(values, tuple):
-        for to, one in zip(out, values, strict=True):
-            to[place] = one
-    else:
-        out[place] = values
 
 
 # ── how high a block of features is ─────────────────────────────────────────

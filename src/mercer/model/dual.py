@@ -47,11 +47,13 @@ def fit_dual(
     operator = gram_operator(kernel, x, plan, scaled, engine=engine)
     diag = operator.gram.diag()
     require_finite(diag)
-    pairs, total = _solve(operator, asked, plan=plan, rng=rng, observer=observer)
-    fit = dual_fit(
-        kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng, engine=engine
-    )
-    return _times(fit, unit)
+    if isinstance(asked, float) and not isinstance(plan.solver, Lapack):
+        pairs = _grow(operator, asked, plan=plan, rng=rng, observer=observer)
+    else:
+        k = asked if isinstance(asked, int) else operator.n
+        pairs = plan.solver(operator, k, rng=rng, observer=observer)
+    fit = dual_fit(kernel, x, operator, pairs, asked, plan=plan, rng=rng, engine=engine)
+    return fit if unit == 1.0 else _times(fit, unit)
 
 
 def dual_fit(
@@ -61,12 +63,12 @@ def dual_fit(
     pairs: EigenPairs,
     asked: int | float | None,
     *,
-    total: float,
     plan: Plan,
     rng: np.random.Generator,
     engine: Engine[Any],
 ) -> Fit:
     """The fitted value of eigenpairs of the centred kernel matrix: A = S U Λ^(-1/2), Z = X."""
+    total = operator.trace()
     rounding = MatrixRounding.of(operator, kernel, x)
     largest, top = rounding.largest, float(np.max(pairs.values, initial=0.0))
     cut = rounding_cut(pairs.values, rounding, operator.eps)
@@ -111,8 +113,7 @@ def _in_units(weights: Array) -> float:
 
 def _times(fit: Fit, unit: float) -> Fit:
     """The fit to weights that are `unit` times as large."""
-    if unit == 1.0 or fit.roots is None:
-        return fit
+    assert fit.roots is not None  # there are weights
     pairs = fit.pairs
     spectrum = None if pairs.spectrum is None else pairs.spectrum * unit
     pairs = replace(
@@ -150,21 +151,6 @@ def gram_operator(
     return Centred(plan.recipe.gram(engine, kernel, x, plan.n_threads), weights)
 
 
-def _solve(
-    operator: Centred,
-    asked: int | float | None,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    observer: Observer,
-) -> tuple[EigenPairs, float]:
-    if isinstance(asked, float) and not isinstance(plan.solver, Lapack):
-        return _grow(operator, asked, plan=plan, rng=rng, observer=observer)
-    k = asked if isinstance(asked, int) else operator.n
-    pairs = plan.solver(operator, k, rng=rng, observer=observer)
-    return pairs, operator.trace()
-
-
 def _grow(
     operator: Centred,
     share: float,
@@ -172,7 +158,7 @@ def _grow(
     plan: Plan,
     rng: np.random.Generator,
     observer: Observer,
-) -> tuple[EigenPairs, float]:
+) -> EigenPairs:
     """Let k grow until the share of the variance is reached; go to LAPACK when it nears n."""
     n, spent = operator.n, 0
     most = max(1, min(n // lapack_share(n), plan.most_components))
@@ -184,9 +170,9 @@ def _grow(
         total = operator.trace()
         if pairs.values.sum() >= share * total:
             count = first_reaching(pairs.values, share * total)
-            return replace(pairs.first(count), n_products=spent), total
+            return replace(pairs.first(count), n_products=spent)
         if stage.stop:
-            return replace(pairs, n_products=spent, status=Status.STOPPED), total
+            return replace(pairs, n_products=spent, status=Status.STOPPED)
         expected = _expected(pairs.values, share * total, n)
         if k == most or (plan.lapack_fits and expected is not None and expected > most):
             break
@@ -201,7 +187,7 @@ def _grow(
         )
         raise MemoryBudgetError(msg)
     pairs = Lapack()(operator, n, rng=rng)
-    return replace(pairs, n_products=spent + pairs.n_products), operator.trace()
+    return replace(pairs, n_products=spent + pairs.n_products)
 
 
 def _expected(values: Array, goal: float, n: int) -> int | None:

@@ -145,7 +145,4 @@ def fit_approximation(
     k = min(asked, start.shape[1]) if isinstance(asked, int) else start.shape[1]
     with single_threaded_blas():
         pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng, observer=observer)
-    total = operator.trace()
-    return dual_fit(
-        kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng, engine=engine
-    )
+    return dual_fit(kernel, x, operator, pairs, asked, plan=plan, rng=rng, engine=engine)

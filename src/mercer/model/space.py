@@ -58,7 +58,8 @@ class FeatureSpace:
         ``diag`` is k(x, x), for a precomputed kernel. Rounding never makes a distance negative.
         """
         if self._explicit:
-            return self._mapped(x, self._seen)
+            both = self._mapped(x, self._seen)
+            return both[:, :-1], both[:, -1]
         coef, offset = self.projection.coef, self.projection.offset
         both = self.projection.sections.times(x, np.column_stack([coef, self.mean.coef]))
         scores = both[:, :-1] - offset
@@ -72,7 +73,7 @@ class FeatureSpace:
     def lengths(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖², at least zero."""
         if self._explicit:
-            return np.asarray(self._mapped(x, self._centred_lengths))
+            return self._mapped(x, self._centred_lengths)
         return np.maximum(self._lengths(x, self.mean_products(x), diag), 0.0)
 
     def mean_products(self, x: Rows) -> Array:  # (b, d) -> (b,)
@@ -92,15 +93,15 @@ class FeatureSpace:
     def _centred_lengths(self, x: Rows) -> Array:
         return squared_norms(self.projection.sections(x) - self.mean.coef)
 
-    def _seen(self, x: Rows) -> tuple[Array, Array]:
+    def _seen(self, x: Rows) -> Array:  # (b, k + 1)
         """Features can be centred, and the axes taken off them: nothing cancels."""
         coef, centred = self.projection.coef, self.projection.sections(x) - self.mean.coef
         scores = centred @ coef
-        return scores, squared_norms(centred - scores @ coef.T)
+        return np.column_stack([scores, squared_norms(centred - scores @ coef.T)])
 
     def _mapped(
         self, x: Rows, step: Callable[..., Any], *beside: Array | None, width: int | None = None
-    ) -> Any:
+    ) -> Array:
         """Rows in float64, as many at a time as leave room for the sections of each."""
         sections = self.projection.sections
         return sections.engine.map(
@@ -132,7 +133,7 @@ class FeatureSpace:
     # ── slopes ──────────────────────────────────────────────────────────────
     def distance_slopes(self, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """The gradient of `distances` in x."""
-        return np.asarray(self._mapped(x, self._distance_slope, t))
+        return self._mapped(x, self._distance_slope, t)
 
     def _distance_slope(self, x: Rows, t: Array) -> Array:
         sections = self.projection.sections
@@ -147,14 +148,14 @@ class FeatureSpace:
 
     def score_slope(self, x: Rows, pull: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """Σ_j p_ij ∂score_j/∂x_i."""
-        return np.asarray(self._mapped(x, self._score_slope, pull))
+        return self._mapped(x, self._score_slope, pull)
 
     def _score_slope(self, x: Rows, pull: Array) -> Array:
         return self.projection.sections.slope(x, pull @ self.projection.coef.T)
 
     def score_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, k, d)
         """∂score_j/∂x of each row."""
-        return np.asarray(self._mapped(x, self._score_slopes))
+        return self._mapped(x, self._score_slopes)
 
     def _score_slopes(self, x: Rows) -> Array:
         coef, b = self.projection.coef, int(x.shape[0])

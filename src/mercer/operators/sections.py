@@ -90,8 +90,7 @@ class Explicit(OnEngine):
     def times(self: Sections, x: Rows, coef: Array) -> Array:
         """sections(x) @ coef."""
         step = partial(_product, self, coef)
-        found = self.engine.map(x, step, width=self.width, parallel=self.parallel, dtype=coef.dtype)
-        return np.asarray(found)
+        return self.engine.map(x, step, width=self.width, parallel=self.parallel, dtype=coef.dtype)
 
     def diag(self, x: Rows) -> Array:
         """The squared length of the features."""

@@ -153,7 +153,8 @@ class BlockKrylov(Solver):
         tol = max(0.5 * tol, ROUGH_TOL) if filled else tol  # the rest is room for rounding
         state = observer.resume()
         if state is None:
-            run = self._begun(work, k, tol, rng=rng, start=start)
+            first = self._start(work, k, rng=rng, start=start)
+            run = self._begun(first, k, tol, rng=rng)
             run.basis.multiply(operator if filled else work)
             run.basis.n_exact = run.basis.size if filled else 0
         else:
@@ -174,22 +175,15 @@ class BlockKrylov(Solver):
         )
         return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
-    def check(self) -> None:
-        """Raise when a knob has an impossible value."""
-        self.check_params()
-
     def _begun(
         self,
-        operator: SymmetricOperator,
+        first: Array,  # (n, b)
         k: int,
         tol: float,
         *,
         rng: np.random.Generator,
-        start: Array | None,
     ) -> KrylovRun:
-        n = operator.n
-        block = self.width(k, n)
-        first = self._start(operator, block, rng=rng, start=start)
+        n, block = len(first), self.width(k, len(first))
         width = max(block, first.shape[1])  # wider than a block when many start vectors were given
         room = min(n, max(self.room(k, n), k + 2 * width))
         basis = KrylovBasis(n, room + width)
@@ -253,12 +247,12 @@ class BlockKrylov(Solver):
     def _start(
         self,
         operator: SymmetricOperator,
-        block: int,
+        k: int,
         *,
         rng: np.random.Generator,
         start: Array | None,
     ) -> Array:
-        n = operator.n
+        n, block = operator.n, self.width(k, operator.n)
         random = rng.standard_normal((n, block))
         if start is not None:
             fresh = random[:, : max(block - start.shape[1], 2)]

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.data.rows import take_rows
+from mercer.operators.centred import require_finite
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
@@ -30,12 +31,7 @@ def checked_diagonal(kernel: Kernel, x: Rows, engine: Engine[Any]) -> Array:  # 
 
 def require_lengths(diagonal: Array) -> None:
     """Raise unless k(x, x), a squared length in feature space, is finite and not negative."""
-    if not np.all(np.isfinite(diagonal)):
-        msg = (
-            "The kernel overflows on these data: k(x, x) is not finite for some row. Scale the columns "
-            "(StandardScaler), lower gamma or the degree, or fit in float64."
-        )
-        raise KernelError(msg)
+    require_finite(diagonal)
     if np.any(diagonal < 0):
         msg = (
             f"The kernel is not positive semi-definite: k(x, x) = {diagonal.min():.3g} < 0 for some row, "

@@ -35,17 +35,14 @@ class KeptTiles:
         n_exact = store.keep_bytes // (width**2 * x.dtype.itemsize)
         self._exact: list[Array | None] = [None] * min(n_exact, n_tiles)
         self._rounded: list[Array | PackedTile | None] = []
+        self.room = 0  # float32 entries that a thread needs to unpack a tile
         if self.rounding is not None:
             self._rounded = [None] * n_tiles
+            self.room = width**2 if self.rounding.packed else 0
             # One array for all tiles: were each its own, the heap would keep the holes between them.
             entry = np.uint16 if self.rounding.packed else FLOAT32
             self._pool = np.empty((n_tiles, width**2), dtype=entry)
         self.complete = self.rounding is not None or len(self._exact) == n_tiles
-
-    def room(self) -> Array:
-        """A thread's own room to unpack tiles."""
-        packed = self.rounding is not None and self.rounding.packed
-        return np.empty(self.width**2 if packed else 0, dtype=FLOAT32)
 
     def exact(self, index: TileIndex, room: Array | None = None) -> Array:
         """A tile in full precision. To change it, copy it."""

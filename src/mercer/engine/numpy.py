@@ -170,7 +170,7 @@ class NumpyEngine(Engine[HostRows]):
         def work(indices: Iterable[TileIndex]) -> Array:
             # In the precision of the tiles: adding float32 products to a float64 sum would take a
             # sixth of the time, and the products themselves are no better than float32.
-            out, room = np.zeros(v.shape, dtype=dtype), kept.room()
+            out, room = np.zeros(v.shape, dtype=dtype), np.empty(kept.room, dtype=FLOAT32)
             for index in indices:
                 tile, (_, i, j) = read(index, room), index
                 out[i] += tile @ rounded[j]

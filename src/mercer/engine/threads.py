@@ -105,8 +105,11 @@ def lanes(n_threads: int) -> Iterator[None]:
 
 
 def _blas_threads() -> int:
-    counts = [lib.num_threads for lib in _controller().lib_controllers if lib.user_api == "blas"]
-    return max(1, min(cpu_count(), max(counts, default=cpu_count())))
+    most, cores = 0, cpu_count()
+    for library in _controller().lib_controllers:
+        if library.user_api == "blas":
+            most = max(most, library.num_threads)
+    return max(1, min(cores, most or cores))
 
 
 class _Stopped(Exception):

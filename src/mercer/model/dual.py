@@ -10,12 +10,13 @@ import numpy as np
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.observer import Stage
 from mercer._core.status import Status
-from mercer.model.linear import require_finite, require_variance, score_signs
+from mercer.model.linear import require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
 from mercer.model.rounding import MatrixRounding, handed_out
 from mercer.model.space import FeatureMean
 from mercer.operators import Centred
+from mercer.operators.centred import require_finite
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.problem import lapack_share
 from mercer.solvers import EigenPairs, Lapack

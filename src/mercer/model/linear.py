@@ -16,6 +16,7 @@ from mercer.model.result import Fit, keep
 from mercer.model.rounding import UNITS, handed_out
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
+from mercer.operators.centred import require_finite
 from mercer.operators.sections import FeatureSections
 from mercer.solvers import EigenPairs
 from mercer.solvers.base import fixed_signs
@@ -145,16 +146,6 @@ def solve_small(
     rounding = cut(pairs.values)
     require_variance(pairs.values, rounding, nothing=nothing)
     return keep(pairs, asked, total=total, cut=rounding), total
-
-
-def require_finite(values: Array) -> None:
-    """Raise when k(x, x), the largest entry of its row for a kernel, has overflowed."""
-    if not np.all(np.isfinite(values)):
-        msg = (
-            "The kernel overflows on these data: k(x, x) is not finite for some row. Scale the columns "
-            "(StandardScaler), lower gamma or the degree, or fit in float64."
-        )
-        raise KernelError(msg)
 
 
 def require_variance(values: Array, cut: float, *, nothing: float = 0.0) -> None:

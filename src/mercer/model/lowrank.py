@@ -17,11 +17,12 @@ from mercer.model.certificate import (
     rounding_errors,
     rounding_moves,
 )
-from mercer.model.linear import require_finite, require_variance
+from mercer.model.linear import require_variance
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
+from mercer.operators.centred import require_finite
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import EigenPairs, fixed_signs
 from mercer.solvers.negative_part import NegativePart

@@ -41,7 +41,8 @@ def holds(dtype: Any, *sizes: float) -> bool:
     """Whether a precision has room for numbers of these sizes, and for some 10⁴ times as large or small."""
     limits = np.finfo(dtype)
     low, high = float(limits.tiny) / SCORE_ROUNDING, float(limits.max) * SCORE_ROUNDING
-    return all(low <= size <= high for size in sizes if size > 0.0)
+    found = np.array(sizes)
+    return bool(np.all((found <= 0.0) | ((low <= found) & (found <= high))))
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,11 +10,12 @@ import numpy as np
 from mercer.engine.moments import Moments
 from mercer.engine.passes import SLICE_BYTES
 from mercer.model.certificate import Certificate
-from mercer.model.linear import require_finite, solve_small
+from mercer.model.linear import solve_small
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
+from mercer.operators.centred import require_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable

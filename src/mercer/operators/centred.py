@@ -13,13 +13,15 @@ from mercer.operators.dense import StoredGram
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
 
+ROW = "row {} of K is not finite"
 
-def _require_finite(row_means: Array) -> None:
-    if not np.all(np.isfinite(row_means)):
+
+def require_finite(values: Array, what: str = "k(x, x) is not finite for some row") -> None:
+    """Raise when an entry of each row of K, the largest for a kernel, or its mean has overflowed."""
+    if not np.all(np.isfinite(values)):
         msg = (
-            f"The kernel overflows on these data: row {int(np.argmin(np.isfinite(row_means)))} of K is "
-            "not finite. Scale the columns (StandardScaler), lower gamma or the degree, or fit in "
-            "float64."
+            f"The kernel overflows on these data: {what.format(int(np.argmin(np.isfinite(values))))}. Scale "
+            "the columns (StandardScaler), lower gamma or the degree, or fit in float64."
         )
         raise KernelError(msg)
 
@@ -102,7 +104,7 @@ class Centred(SymmetricOperator):
             shares = self.shares.astype(v.dtype, copy=False)[:, None]
             product = self.gram.matmat(np.concatenate([v, shares], axis=1))
             self._row_means = product[:, -1].copy()
-            _require_finite(self._row_means)
+            require_finite(self._row_means, ROW)
             product = product[:, :-1]
         else:
             product = self.gram.matmat(v)
@@ -150,7 +152,7 @@ class Centred(SymmetricOperator):
         for _ in range(2):
             means = matrix.mean(axis=0) if self.weights is None else shares @ matrix
             mean = means.mean() if self.weights is None else shares @ means
-            _require_finite(means)
+            require_finite(means, ROW)
             matrix -= means[None, :]
             matrix -= means[:, None]
             matrix += mean

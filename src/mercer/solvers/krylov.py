@@ -229,7 +229,7 @@ class BlockKrylov(Solver):
         if basis.size < k and basis.is_spent(schedule.tol):
             # Fewer than k have an eigenvalue to speak of: any vectors will do for the others.
             basis.inject(block, rng=rng)
-        elif basis.size >= k and (exhausted or schedule.is_due(product)):
+        elif basis.size >= k and (exhausted or product >= schedule.due):
             values = basis.ritz(k)[0]
             worst = schedule.tol * basis.excess(k, schedule.tol, floor)
             schedule.saw(product, worst)

@@ -25,35 +25,32 @@ class ConvergenceSchedule:
         self.tol = tol
         self.worst: float | None = None  # the last residual seen
         self.expected = expected  # products until the tolerance is met, by the pace so far
-        self._due = max(2, int(-0.4 * np.log10(tol)))  # a product gains two digits or so at best
+        # The product to look after; one gains two digits or so at best.
+        self.due = max(2, int(-0.4 * np.log10(tol)))
         self._last: tuple[int, float] | None = None
-
-    def is_due(self, product: int) -> bool:
-        """Whether this is a product to look after."""
-        return product >= self._due
 
     def wait(self, product: int, n_products: int) -> None:
         """Look again after so many products."""
-        self._due, self._last = product + n_products, None
+        self.due, self._last = product + n_products, None
 
     def saw(self, product: int, worst: float) -> None:
         """The largest residual after a product: when to look next, and how many are still to come."""
-        self.worst, self._due = worst, product + 1
+        self.worst, self.due = worst, product + 1
         if self._last is not None and 0.0 < worst < self._last[1]:
             rate = np.log(self._last[1] / worst) / (product - self._last[0])
             left = max(0.0, np.log(worst / self.tol) / rate)
             self.expected = product + int(np.ceil(left))
-            self._due = product + max(1, min(int(0.8 * left), 2))
+            self.due = product + max(1, min(int(0.8 * left), 2))
         self._last = product, worst
 
     def state(self) -> State:
         """All there is to know, as plain numbers."""
         last = None if self._last is None else list(self._last)
-        return {"worst": self.worst, "expected": self.expected, "due": self._due, "last": last}
+        return {"worst": self.worst, "expected": self.expected, "due": self.due, "last": last}
 
     def restore(self, state: State) -> None:
         """Go on from such a state."""
-        self.worst, self.expected, self._due = state["worst"], state["expected"], state["due"]
+        self.worst, self.expected, self.due = state["worst"], state["expected"], state["due"]
         self._last = None if state["last"] is None else (state["last"][0], state["last"][1])
 
 

@@ -12,12 +12,12 @@ from mercer._core.errors import ZeroVarianceError
 from mercer.approximations.whitening import entry_error
 from mercer.engine.moments import Moments
 from mercer.model.certificate import StreamCertificate
-from mercer.model.linear import require_finite
 from mercer.model.projection import Projection
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
+from mercer.operators.centred import require_finite
 from mercer.planning.recipe import Plan
 from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs

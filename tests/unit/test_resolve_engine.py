@@ -109,8 +109,27 @@ def test_the_engine_is_a_parameter_of_which_a_file_has_the_name(kind, engine, tm
     np.testing.assert_array_equal(getattr(kept, measure)(X), getattr(plain, measure)(X))
 
 
-def test_the_plan_says_its_engine():
-    assert KernelPCA(2).fit(X).plan_.engine == "numpy"
+PLANNED = {
+    "exact": (KernelPCA(2, kernel="rbf"), X, "dense"),
+    "low rank": (KernelPCA(2, kernel="rbf", approximation="fourier"), X, "dense"),
+    "explicit map": (KernelPCA(2, kernel="poly"), X, "numpy"),
+    "linear": (KernelPCA(2, kernel="linear"), X, "numpy"),
+    "wide linear": (KernelPCA(2, kernel="linear"), X[:, :1] * np.ones(50) + np.eye(50)[0], "numpy"),
+    "pca": (PCA(2), X, "numpy"),
+    "pca of a file": (PCA(2), "file", "dense"),
+    "stream": (IncrementalKernelPCA(2), X, "dense"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PLANNED))
+def test_the_plan_says_which_engine_runs(name, tmp_path):
+    """The rows and features that are multiplied in memory are NumPy's."""
+    model, x, expected = PLANNED[name]
+    if isinstance(x, str):
+        np.save(tmp_path / "x.npy", X)
+        x = tmp_path / "x.npy"
+    fitted = clone(model).set_params(engine=DenseEngine()).fit(x)
+    assert fitted.fit_.plan.engine == expected
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -93,6 +93,8 @@ def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
     """PCA itself: the d x d covariance or the n x n dot products, whichever is smaller."""
     problem = _paying(problem)
     n, d, m = problem.n, problem.d, min(problem.n, problem.d)
+    if d > n:  # the rows themselves are multiplied, in memory
+        problem = replace(problem, engine=Plan.engine)
     chosen = named_solver(solver) or _small_solver(problem, m)
     k = problem.k or m
     n_bytes = problem.itemsize * n * d + FLOAT * (5 * m * m + 3 * d * k + 4 * n * k) + SMALL
@@ -199,8 +201,8 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
             f"{_remedies(chosen, problem)}"
         )
         raise MemoryBudgetError(msg)
-    # Features and rows in memory are centred and multiplied on the host, whatever the engine.
-    host = not problem.from_source and (problem.linear or chosen.route == "primal")
+    # Features of rows in memory are centred and multiplied on the host, whatever the engine.
+    host = chosen.route == "primal" and not problem.from_source
     return replace(chosen, engine=Plan.engine if host else problem.engine)
 
 

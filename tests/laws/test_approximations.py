@@ -19,6 +19,7 @@ from mercer.engine import passes
 from mercer.engine.threads import lanes
 from mercer.kernels import RBF, Chi2, Linear, Polynomial, Precomputed, RationalQuadratic
 from mercer.model.lowrank import fit_low_rank
+from mercer.model.task import Task
 from mercer.operators import Centred, StoredGram
 from mercer.planning.plan import Problem, plan_approximation
 from mercer.solvers.refine import ritz_pairs
@@ -45,9 +46,7 @@ def fitted(approximation, kernel, x, *, asked=None, weights=None, seed=0, observ
     plan = plan_approximation(Problem(*x.shape, asked, x.dtype.itemsize), approximation)
     factor = factored(approximation, kernel, x, weights=weights, seed=seed, observer=observer)
     rng = np.random.default_rng(seed)
-    return fit_low_rank(
-        kernel, x, asked, factor, plan=plan, weights=weights, rng=rng, observer=observer
-    )
+    return fit_low_rank(Task(kernel, x, asked, plan, rng, weights, observer), factor)
 
 
 def products(factor, x):

@@ -17,6 +17,7 @@ from mercer.engine.numpy import NumpyEngine
 from mercer.kernels import RBF, Custom, Polynomial
 from mercer.model import Plan, gram_operator
 from mercer.model.dual import dual_fit
+from mercer.model.task import Task
 from mercer.operators import Centred, Gram
 from mercer.planning.recipe import Proof, TileCache, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
@@ -284,16 +285,9 @@ def test_a_fit_is_the_same_on_every_engine(engine, plan, placed, model, cloud):
     (kernel, weights), x = MODELS[model], placed(cloud)
     operator = gram_operator(kernel, x, PLANS[plan], weights, engine=engine)
     pairs = PLANS[plan].solver(operator, 4, rng=np.random.default_rng(0))
-    fit = dual_fit(
-        kernel,
-        x,
-        operator,
-        pairs,
-        4,
-        plan=PLANS[plan],
-        rng=np.random.default_rng(0),
-        engine=engine,
-    )
+    rng = np.random.default_rng(0)
+    task = Task(kernel, x, 4, PLANS[plan], rng, weights, engine=engine)
+    fit = dual_fit(task, operator, pairs)
     # The centred matrix itself, formed here.
     dense = in_memory(x)
     w = np.ones(60) if weights is None else weights

@@ -23,59 +23,40 @@ from mercer.solvers import EigenPairs, Lapack
 from mercer.solvers.negative_part import NegativePart, negative_part
 
 if TYPE_CHECKING:
-    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
     from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
+    from mercer.model.task import Task
     from mercer.operators.sections import Sections
     from mercer.planning.recipe import Plan
 
 
-def fit_dual(
-    kernel: Kernel,
-    x: Rows,
-    asked: int | float | None,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    weights: Array | None,
-    observer: Observer,
-    engine: Engine[Any],
-) -> Fit:
+def fit_dual(task: Task) -> Fit:
     """One product K̃U proves the pairs and, with Kw/Σw riding along, gives offset and trace."""
+    asked, plan, weights = task.asked, task.plan, task.weights
     unit = 1.0 if weights is None else _in_units(weights)
     scaled = None if weights is None else weights / unit
-    operator = gram_operator(kernel, x, plan, scaled, engine=engine)
-    diag = operator.gram.diag()
-    require_finite(diag)
+    operator = gram_operator(task.kernel, task.x, plan, scaled, engine=task.engine)
+    require_finite(operator.gram.diag())
     if isinstance(asked, float) and not isinstance(plan.solver, Lapack):
-        pairs = _grow(operator, asked, plan=plan, rng=rng, observer=observer)
+        pairs = _grow(operator, asked, task)
     else:
         k = asked if isinstance(asked, int) else operator.n
-        pairs = plan.solver(operator, k, rng=rng, observer=observer)
-    fit = dual_fit(kernel, x, operator, pairs, asked, plan=plan, rng=rng, engine=engine)
+        pairs = plan.solver(operator, k, rng=task.rng, observer=task.observer)
+    fit = dual_fit(task, operator, pairs)
     return fit if unit == 1.0 else _times(fit, unit)
 
 
-def dual_fit(
-    kernel: Kernel,
-    x: Rows,
-    operator: Centred,
-    pairs: EigenPairs,
-    asked: int | float | None,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    engine: Engine[Any],
-) -> Fit:
+def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     """The fitted value of eigenpairs of the centred kernel matrix: A = S U Λ^(-1/2), Z = X."""
+    kernel, x, asked, engine = task.kernel, task.x, task.asked, task.engine
     total = operator.trace()
     rounding = MatrixRounding.of(operator, kernel, x)
     largest, top = rounding.largest, float(np.max(pairs.values, initial=0.0))
     cut = rounding_cut(pairs.values, rounding, operator.eps)
     spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum
     require_variance(spectrum, cut, nothing=rounding.nothing)
-    seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=rng)
+    seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=task.rng)
     pairs = keep(pairs, asked, total=total, cut=cut)
     pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
     coef = operator.scaled(operator.project(pairs.vectors / np.sqrt(pairs.values)))  # (n, k)
@@ -96,7 +77,7 @@ def dual_fit(
         handed_out(pairs, x.dtype, moved=rounding.moved(top), lowest=lowest),
         total,
         operator.n - 1,
-        plan,
+        task.plan,
         cut,
         seen,
         asked,
@@ -152,20 +133,13 @@ def gram_operator(
     return Centred(plan.recipe.gram(engine, kernel, x, plan.n_threads), weights)
 
 
-def _grow(
-    operator: Centred,
-    share: float,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    observer: Observer,
-) -> EigenPairs:
+def _grow(operator: Centred, share: float, task: Task) -> EigenPairs:
     """Let k grow until the share of the variance is reached; go to LAPACK when it nears n."""
-    n, spent = operator.n, 0
+    n, spent, plan, rng = operator.n, 0, task.plan, task.rng
     most = max(1, min(n // lapack_share(n), plan.most_components))
     k, twice_before = min(16, most), 1
     while True:  # each time anew: vectors to start from would make blocks as wide as they are many
-        stage = Stage(observer, spent)
+        stage = Stage(task.observer, spent)
         pairs = plan.solver(operator, k, rng=rng, observer=stage)
         spent += pairs.n_products
         total = operator.trace()

@@ -208,7 +208,7 @@ class Engine(Protocol[R]):
         x: Rows | R,
         step: RowStep,
         *beside: Array | None,
-        width: int | None = None,
+        width: int = 1,
         parallel: bool = True,
         dtype: Any = None,
     ) -> Array:  # (n, …)
@@ -216,6 +216,6 @@ class Engine(Protocol[R]):
 
         ``beside`` are arrays with a row for each row of x (or None, for none), cut at the same places.
         ``dtype`` is the precision that steps get the rows in, by default their own; the rest is advice, as
-        in `fold`.
+        in `fold`: ``width`` numbers are made of a row.
         """
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from mercer._core.errors import ParameterError
 from mercer._core.memory import available_bytes
 from mercer._core.observer import SILENT
-from mercer.data.rows import RowSource, row_slices, take_rows
+from mercer.data.rows import RowSource, row_blocks, row_slices, take_rows
 from mercer.engine.base import FLOAT32, Engine, Facts, Mergeable, TileStore
 from mercer.engine.kept import KeptTiles
 from mercer.engine.passes import (
@@ -123,9 +123,8 @@ class NumpyEngine(Engine[HostRows]):
         sliced: bool = False,
     ) -> HostRows:
         """The rows; those to be cut into tiles shifted to a common centre, with norms for distances."""
-        if width is not None and not isinstance(
-            x, ShiftedRows
-        ):  # those were taken from loaded ones
+        # Shifted rows were taken from loaded ones.
+        if width is not None and not isinstance(x, ShiftedRows):
             x = ready_rows(x, np.dtype(dtype), shift=kernel.shift_invariant, sliced=sliced)
         return HostRows(x, dtype, width)
 
@@ -135,20 +134,28 @@ class NumpyEngine(Engine[HostRows]):
         """k(X, Z) @ V on threads: over slices of X or, where a few rows meet many tiles of them, of Z."""
         if x.centre is not z.centre:  # rows that were loaded apart have no centre in common
             x, z = x.plain(), z.plain()
-        n_threads = self._threads(kernel)
+        n_threads, height = self._threads(kernel), x.width
         if z.width is not None and x.n <= min(z.n, POINTS):
             across = partial(_against, x[slice(0, x.n)], kernel, z, v)
             parts = parallel_map(across, row_slices(z.n, z.width), n_threads=n_threads)
-            product = _sum(parts, v.dtype)
+            product = reduce(np.add, parts)
         else:
-            height, points = x.width, [*row_slices(z.n, POINTS)]
             if height is None:
                 held = min(z.n, POINTS) * v.itemsize
                 n_threads, height = map_shape(x.n, z.n, held, n_threads)
-            down = partial(_against, kernel=kernel, z=z, v=v, slices=points)
-            # A source is read in order; slices of rows in memory are made ready one by one.
-            rows, dtype = (x.rows, x.dtype) if isinstance(x.rows, RowSource) else (x, None)
-            product = map_rows(rows, down, height=height, n_threads=n_threads, dtype=dtype)
+            product = np.empty((x.n, v.shape[1]), dtype=np.result_type(x.dtype, v))
+            points = [*row_slices(z.n, POINTS)]
+
+            def down(slices: Iterable[slice]) -> None:
+                for i in slices:
+                    product[i] = _against(x[i], kernel, z, v, points)
+
+            if isinstance(x.rows, RowSource):  # read in order, and shared by the threads
+                for i, rows in row_blocks(x.rows, n_threads * height):
+                    product[i] = self.times(kernel, HostRows(rows, x.dtype), z, v)
+            else:
+                height = max(1, min(height, -(-x.n // n_threads)))
+                parallel_map(down, row_slices(x.n, height), n_threads=n_threads)
         x.forget()
         z.forget()
         return product
@@ -181,7 +188,10 @@ class NumpyEngine(Engine[HostRows]):
         indices = upper_tiles(x.n, kept.width)
         parts = parallel_map(work, indices, n_threads=self._threads(kernel))
         x.forget(all_kept=kept.complete)
-        return _sum(parts, v.dtype)
+        product = parts[0].astype(v.dtype, copy=False)
+        for part in parts[1:]:
+            product += part
+        return product
 
     def gram(self, kernel: TileKernel, x: HostRows, store: TileStore | None = None) -> Array:
         """k(X, X) as a new array, each tile written to both sides of the diagonal."""
@@ -212,7 +222,9 @@ class NumpyEngine(Engine[HostRows]):
     ) -> S:
         """Blocks on threads, merged in the order of the rows whatever the number of threads."""
         if width is None:
-            n_threads, usual = self._pass(x)
+            n, d = int(x.shape[0]), int(x.shape[1])
+            usual = max(1, min(PASS_ROWS, PASS_ENTRIES // d))
+            n_threads = min(self.lanes, -(-n * d // PASS_ENTRIES))
         else:
             n_threads, usual = pass_shape(numbers_a_row(x), width, x.dtype.itemsize, self.lanes)
         return fold(
@@ -229,29 +241,20 @@ class NumpyEngine(Engine[HostRows]):
         x: Rows,
         step: RowStep,
         *beside: Array | None,
-        width: int | None = None,
+        width: int = 1,
         parallel: bool = True,
         dtype: Any = None,
     ) -> Array:
         """Blocks on threads, put together in the order of the rows."""
+        n, itemsize = int(x.shape[0]), np.dtype(dtype or x.dtype).itemsize
         most = self.lanes if parallel else 1
-        if width is None:
-            n_threads, height = self._pass(x)
-        else:
-            itemsize = np.dtype(dtype or x.dtype).itemsize
-            n_threads, height = map_shape(int(x.shape[0]), width, width * itemsize, most)
-        n_threads = min(n_threads, most)
+        n_threads, height = map_shape(n, width, width * itemsize, most)
+        if isinstance(x, HostRows):
+            height = min(height, x.width or height)
         out = map_rows(x, step, *beside, height=height, n_threads=n_threads, dtype=dtype)
         if isinstance(x, HostRows):
             x.forget()
         return out
-
-    def _pass(self, x: Rows) -> tuple[int, int]:
-        """Threads of a pass over the rows, and the height of its blocks."""
-        n, d = int(x.shape[0]), int(x.shape[1])
-        own = x.width if isinstance(x, HostRows) else None
-        height = own or max(1, min(PASS_ROWS, PASS_ENTRIES // d))
-        return min(self.lanes, -(-n * d // PASS_ENTRIES)), height
 
     def _threads(self, kernel: TileKernel) -> int:
         return self.lanes if kernel.parallel else 1
@@ -278,14 +281,6 @@ def _against(
         else:
             total += part
     assert total is not None  # there are points
-    return total
-
-
-def _sum(parts: list[Array], dtype: Any) -> Array:
-    """The sums of the threads, added in this precision."""
-    total = parts[0].astype(dtype, copy=False)
-    for part in parts[1:]:
-        total += part
     return total
 
 

@@ -149,7 +149,7 @@ class Fit(Printed):
             self._indefinite(),
             self._flat(),
         )
-        return [found for found in checks if found is not None]
+        return list(filter(None, checks))
 
     def _unconverged(self) -> tuple[type[MercerWarning], str] | None:
         if self.pairs.status.ok:

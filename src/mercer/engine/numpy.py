@@ -246,11 +246,11 @@ class NumpyEngine(Engine[HostRows]):
         dtype: Any = None,
     ) -> Array:
         """Blocks on threads, put together in the order of the rows."""
-        n, itemsize = int(x.shape[0]), np.dtype(dtype or x.dtype).itemsize
+        rows, tiled = (x.rows, x.width) if isinstance(x, HostRows) else (x, None)
+        row_bytes = max(width, numbers_a_row(rows)) * np.dtype(dtype or x.dtype).itemsize
         most = self.lanes if parallel else 1
-        n_threads, height = map_shape(n, width, width * itemsize, most)
-        if isinstance(x, HostRows):
-            height = min(height, x.width or height)
+        n_threads, height = map_shape(int(x.shape[0]), width, row_bytes, most)
+        height = min(height, tiled or height)
         out = map_rows(x, step, *beside, height=height, n_threads=n_threads, dtype=dtype)
         if isinstance(x, HostRows):
             x.forget()

@@ -18,7 +18,7 @@ from mercer.operators import Centred, Gram
 from mercer.planning.recipe import Proof, TileCache, Tiles
 from mercer.solvers import BlockKrylov
 from mercer.solvers.basis import KrylovBasis
-from mercer.solvers.spot import spot_checked
+from mercer.solvers.refine import spot_checked
 
 N = 900
 

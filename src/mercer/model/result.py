@@ -20,7 +20,7 @@ from mercer._core.status import Status
 from mercer._core.table import Printed
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import largest_size
-from mercer.solvers.spot import ROWS as SPOT_ROWS
+from mercer.solvers.refine import SPOT_ROWS
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows

@@ -13,10 +13,8 @@ from mercer._core.spelling import spelled
 from mercer._core.status import Status
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver
-from mercer.solvers.basis import KrylovBasis
-from mercer.solvers.refine import MAX_REFINEMENTS, refine
-from mercer.solvers.run import ConvergenceSchedule, KrylovRun
-from mercer.solvers.spot import spot_checked
+from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis, KrylovRun
+from mercer.solvers.refine import MAX_REFINEMENTS, refine, spot_checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -474,7 +474,7 @@ def test_one_pass_tells_how_far_it_is(monkeypatch):
     monkeypatch.setattr(streamed, "SLICE_ROWS", 25)
     observer, x = Counting(), points((60, 4))
     sections = FeatureSections(IdentityMap(4))
-    streamed.stream_moments(sections, Cut(x), weights=None, observer=observer, n_threads=1)
+    streamed.stream_moments(sections, Cut(x), weights=None, observer=observer)
     assert observer.seen == ((25, 60, "rows"), (50, 60, "rows"), (60, 60, "rows"))
 
 

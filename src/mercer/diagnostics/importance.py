@@ -14,12 +14,11 @@ from mercer._core.public import public
 from mercer._core.table import Printed, Table
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
-from mercer.engine.passes import fold, map_rows
+from mercer.engine.passes import SLICE_BYTES
 from mercer.estimators.base import Projector, require_fitted
 from mercer.estimators.input import check_kernel_rows, new_rows
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.report import named_columns
-from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,10 +67,9 @@ def gradients(model: Any, X: Any) -> Array:
     True
     """
     space, rows = _opened(model, X)
-    k, dtype = space.projection.n_components, model.eigenvalues_.dtype
-    out = np.empty((int(rows.shape[0]), k, int(rows.shape[1])), dtype=dtype)
-    map_rows(rows, partial(_slopes, space), out, height=_height(space, rows))
-    return out
+    engine, width = space.projection.sections.engine, _width(space, rows)
+    found = engine.map(rows, partial(_slopes, space), width=width, parallel=False)
+    return np.asarray(found, dtype=model.eigenvalues_.dtype)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -206,7 +204,9 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     known = getattr(model, "feature_names_in_", getattr(X, "columns", None))
     called = tuple(named_columns(names, known, int(rows.shape[1])))
     first = np.asarray(dense(rows[0:1]), dtype=np.float64)[0]
-    sums = fold(rows, partial(_sums, space, first), height=_height(space, rows))
+    height = max(1, min(1024, SLICE_BYTES // (8 * _width(space, rows))))
+    engine = space.projection.sections.engine
+    sums = engine.fold(rows, partial(_sums, space, first), height=height, parallel=False)
     n, spread = int(rows.shape[0]), sums.columns.spread()[:, None]  # (d, 1)
     if n < 2 or not np.any(spread > 0):
         msg = (
@@ -248,10 +248,9 @@ def _opened(model: Any, X: Any) -> tuple[FeatureSpace, Rows]:
     return FeatureSpace.of(model.fit_), rows
 
 
-def _height(space: FeatureSpace, rows: Rows) -> int:
-    """Rows whose slopes, and kernel values, are made at a time."""
-    k, d = space.projection.n_components, int(rows.shape[1])
-    return max(1, min(1024, SLICE_BYTES // (8 * max(space.projection.sections.width, k * d))))
+def _width(space: FeatureSpace, rows: Rows) -> int:
+    """Slopes, or kernel values, that are made of a row."""
+    return max(space.projection.sections.width, space.projection.n_components * int(rows.shape[1]))
 
 
 def _slopes(space: FeatureSpace, rows: Rows) -> Array:  # (b, d) -> (b, k, d)

@@ -13,7 +13,7 @@ from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse, users
 from mercer._core.memory import format_seconds, parse_bytes
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
-from mercer.engine.resolve import require_runs
+from mercer.engine.resolve import require_runs, resolve_engine
 from mercer.estimators.input import (
     as_generator,
     check_kernel_rows,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer.approximations import Approximation
     from mercer.data.training import TrainingData
-    from mercer.engine.base import Facts
+    from mercer.engine.base import Engine, Facts
     from mercer.kernels import Kernel
     from mercer.preimage import Preimage
 
@@ -66,14 +66,15 @@ class FitRequest:
     rng: np.random.Generator
     # As it was before anything was drawn, where there is a pre-image: weighted rows draw other numbers.
     start: np.random.Generator
-    preimage: Preimage | None = None
+    preimage: Preimage | None
+    engine: Engine[Any]
 
     def forecast(self) -> Plan:
         """The plan, with the products and seconds to expect."""
         # A share of the variance leaves the number of components open.
         most = SHARE_COMPONENTS if isinstance(self.n_components, float) else self.data.n
         k = self.n_components if isinstance(self.n_components, int) else min(most, self.data.n)
-        found = forecast(self.plan, self.kernel, self.data.rows, k)
+        found = forecast(self.plan, self.kernel, self.data.rows, k, self.engine)
         if self.preimage is None or found.seconds is None:
             return found
         later = preimage_seconds(self.preimage, self.kernel, self.data, k)
@@ -114,7 +115,8 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     # Kernel values that are centred were rounded before; rows and explicit maps are not such.
     if data.weights is not None and chosen.route != "primal" and not kernel.is_linear:
         refuse_lopsided(data.weights, data.kept)
-    return FitRequest(kernel, data, owner, asked, chosen, rng, start, method)
+    engine = resolve_engine(model.engine)
+    return FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
 
 
 def _suited(

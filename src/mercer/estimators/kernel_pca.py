@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.public import public
 from mercer.data.rows import RowSource
-from mercer.engine.resolve import engine_facts, on_threads, resolve_engine
+from mercer.engine.resolve import engine_facts
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector, tell
 from mercer.estimators.fit_request import fit_request, warn_if_long, watching_request
@@ -62,8 +62,9 @@ class KernelPCA(Projector):
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
         share of what is free.
     engine : str or Engine, default="auto"
-        Where kernel values are computed: ``"auto"`` chooses one, ``"numpy"`` is the reference, which runs
-        every kernel; or an object such as ``mercer.engine.numpy.NumpyEngine(n_threads=2)``.
+        Where kernel values are computed, in `fit` and in `transform`: ``"auto"`` chooses one, ``"numpy"`` is
+        the reference, which runs every kernel; or an object such as
+        ``mercer.engine.numpy.NumpyEngine(n_threads=2)``, which a model file keeps as ``"auto"``.
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
         goes on from there after a kill, with the same result; any other fit refuses the file, so a
@@ -155,8 +156,7 @@ class KernelPCA(Projector):
             return fit_request(self, X, sample_weight, facts).forecast()
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        engine = resolve_engine(self.engine)
-        facts = engine.facts()
+        facts = engine_facts(self.engine)
         with lanes(facts.lanes):
             request = fit_request(self, X, sample_weight, facts)
             data = loaded(request.data) if request.ownership is Ownership.LOADED else request.data
@@ -174,7 +174,7 @@ class KernelPCA(Projector):
                     rng=request.rng,
                     weights=data.weights,
                     observer=observer,
-                    engine=on_threads(engine, request.plan.n_threads),
+                    engine=request.engine,
                 )
             return self._completed(fit, X, request, data, handed)
 

@@ -12,7 +12,7 @@ from mercer._core.observer import SILENT
 from mercer._core.public import public
 from mercer.data.rows import RowSource
 from mercer.engine.moments import weighted_mean
-from mercer.engine.resolve import engine_facts
+from mercer.engine.resolve import engine_facts, resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector, tell
 from mercer.estimators.form import PCA as PCA_ADVICE
@@ -119,13 +119,16 @@ class PCA(Projector):
 
     def _fitted_to(self, data: TrainingData, asked: int | float | None, chosen: Plan) -> Fit:
         rng, rows, weights = as_generator(self.random_state), data.rows, data.weights
+        engine = resolve_engine(self.engine)
         if not data.in_memory and chosen.route == "primal":
-            sections = FeatureSections(IdentityMap(data.d))
+            sections = FeatureSections(IdentityMap(data.d), engine=engine)
             return fit_streamed(
                 sections, rows, asked, plan=chosen, rng=rng, observer=SILENT, weights=weights
             )
         read = data if data.in_memory else loaded(data)  # the plan has counted it
-        return fit_linear_pca(read.rows, asked, plan=chosen, rng=rng, weights=read.weights)
+        return fit_linear_pca(
+            read.rows, asked, plan=chosen, rng=rng, weights=read.weights, engine=engine
+        )
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows rebuilt from scores: mean + scores @ components_.

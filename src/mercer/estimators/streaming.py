@@ -17,7 +17,7 @@ from mercer._core.params import Number, Whole, require
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, row_blocks
 from mercer.data.sources import as_source
-from mercer.engine.resolve import engine_facts, require_runs
+from mercer.engine.resolve import require_runs, resolve_engine
 from mercer.estimators.input import (
     as_generator,
     check_kernel_rows,
@@ -85,7 +85,8 @@ def read(
 
     ``like`` is what the user handed over: a function as a kernel sees rows of that kind.
     """
-    stream, facts, rules = past, engine_facts(model.engine), stream_rules(model)
+    engine, rules = resolve_engine(model.engine), stream_rules(model)
+    stream = None if past is None else past.on(engine)
     if past is not None:
         _require_same_kernel(model, past)
     for i, block in row_blocks(x, int(model.batch_size)):
@@ -94,8 +95,8 @@ def read(
             block, w = block[np.flatnonzero(w)], w[w > 0]  # noqa: PLW2901
         if block.shape[0]:
             if stream is None:
-                stream = _start(model, block, w, like)
-                require_runs(facts, stream.dictionary.kernel)
+                stream = _start(model, block, w, like).on(engine)
+                require_runs(engine.facts(), stream.dictionary.kernel)
             elif _waits(model, stream):
                 stream = _restarted(model, stream, block, w, rules=rules, like=like)
             check_kernel_rows(stream.dictionary.kernel, block)
@@ -202,7 +203,7 @@ def _restarted(
     rows = rows.astype(stream.dtype, copy=False)
     pool = _stack(point, rows)
     counts = np.append(past, np.ones(int(rows.shape[0])) if weights is None else weights)
-    began = _start(model, pool, counts, like, stream.seed)
+    began = _start(model, pool, counts, like, stream.seed).on(stream.dictionary.engine)
     if pool.shape[0] == 2 and repr(began.dictionary.kernel) != repr(stream.dictionary.kernel):
         msg = (
             f"{as_kernel(model.kernel)!r} takes its width from the first rows that differ, and those are "

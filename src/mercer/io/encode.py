@@ -152,6 +152,8 @@ class Encoder:
             raise ModelFileError(msg)
         if "_metadata_request" in learned:
             learned["_metadata_request"] = learned["_metadata_request"]._serialize()
+        if not isinstance(params.get("engine", ""), str):
+            params["engine"] = "auto"  # an object may be a process, a device: not for another day
         trees = {"fields": self._trees(params, where), "learned": self._trees(learned, where)}
         check_parameters(name, params)
         if learned:

@@ -99,6 +99,7 @@ class Annotated(Known):
         return {
             field.name: "|".join(self._kind(field.name, one) for one in field.type.split(" | "))
             for field in fields(self.type)
+            if field.compare  # an engine belongs to a process, not to a model
         }
 
     def _kind(self, name: str, annotation: str) -> str:

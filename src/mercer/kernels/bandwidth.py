@@ -68,8 +68,7 @@ def median_distance(
 
 def _with_unlike(x: Rows, point: Rows, weights: Array | None, *, rng: np.random.Generator) -> Rows:
     """A point, and at most `MEDIAN_ROWS` seeded rows that are not it; a row of weight w counts w times."""
-    flags = np.empty(int(x.shape[0]), dtype=bool)
-    places = np.flatnonzero(map_rows(x, partial(unlike, point=point), flags, height=_height(x)))
+    places = np.flatnonzero(map_rows(x, partial(unlike, point=point), height=_height(x)))
     if weights is not None:
         places = places[weights[places] > 0]
     if not len(places):

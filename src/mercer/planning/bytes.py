@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.shifted import RECENT
-from mercer.engine.tiles import cached_width, is_roomy, square_tiling
+from mercer.engine.tiles import cached_width, fitting_width, is_roomy
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 FLOAT, SINGLE = 8, 4  # vectors and small problems are float64 on every route, rough tiles float32
 TILES_A_THREAD = 3  # a tile, one temporary of its size, and the rows it is made of
-# Sections of one slice of rows: large enough for the product to run at speed, small beside the model.
-SLICE_BYTES = 32 * 2**20
 TILES_SHARE = 4  # live tiles take at most this part of the budget
 SMALL = 2 * 2**20  # what Python and small arrays take on the way
 
@@ -73,14 +72,14 @@ def tiles_budget(problem: Problem) -> int:
 
 def tile_width(problem: Problem, itemsize: int) -> int:
     """The width of tiles of `itemsize` bytes an entry."""
-    width = square_tiling(
+    width = fitting_width(
         problem.n,
         itemsize=itemsize,
         budget_bytes=tiles_budget(problem),
         n_threads=problem.n_threads,
         d=0 if problem.precomputed else problem.d,
         cache_bytes=problem.cache_bytes,
-    ).width
+    )
     # Tiles on the diagonal are made whole: in narrow ones few pairs are computed twice.
     return min(width, max(16, -(-problem.n // 8))) if problem.costly else width
 

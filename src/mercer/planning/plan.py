@@ -91,8 +91,10 @@ def _paying(problem: Problem) -> Problem:
 
 def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
     """PCA itself: the d x d covariance or the n x n dot products, whichever is smaller."""
-    problem = replace(_paying(problem), engine=Plan.engine)  # the rows themselves are multiplied
+    problem = _paying(problem)
     n, d, m = problem.n, problem.d, min(problem.n, problem.d)
+    if d > n:  # the rows themselves are multiplied, in memory
+        problem = replace(problem, engine=Plan.engine)
     chosen = named_solver(solver) or _small_solver(problem, m)
     k = problem.k or m
     n_bytes = problem.itemsize * n * d + FLOAT * (5 * m * m + 3 * d * k + 4 * n * k) + SMALL
@@ -196,8 +198,9 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
             f"{_remedies(chosen, problem)}"
         )
         raise MemoryBudgetError(msg)
-    # Explicit maps and low-rank factors are NumPy's, whatever the engine.
-    return replace(chosen, engine=Plan.engine if chosen.recipe is None else problem.engine)
+    # Features of rows in memory are centred and multiplied on the host, whatever the engine.
+    host = chosen.route == "primal" and not problem.from_source
+    return replace(chosen, engine=Plan.engine if host else problem.engine)
 
 
 def _remedies(chosen: Plan, problem: Problem) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer._core.memory import format_bytes, format_seconds
 from mercer.engine.base import Rounding, TileStore
-from mercer.engine.tiles import PACKED, SINGLE, Tiling
+from mercer.engine.tiles import PACKED, SINGLE, n_upper
 from mercer.operators import Gram, StoredGram
 from mercer.planning.problem import PROBE_ROWS, probe_rows, spread_over
 from mercer.solvers import Lapack
@@ -69,7 +69,7 @@ class TileCache:
     @classmethod
     def within(cls, free: int, n: int, width: int, itemsize: int) -> TileCache:
         """As many tiles of so many bytes an entry as fit in `free` bytes."""
-        n_tiles, size = Tiling(n, width).n_upper, width * width * itemsize
+        n_tiles, size = n_upper(n, width), width * width * itemsize
         return cls(n_tiles, max(0, min(n_tiles, free // size)), size, itemsize == PACKED)
 
 

@@ -14,8 +14,9 @@ from mercer._core.params import Params
 from mercer.data.rows import row_slices, take_rows
 from mercer.engine.moments import weighted_median
 from mercer.engine.pairwise import squared_norms
+from mercer.engine.passes import SLICE_BYTES
 from mercer.operators.sections import KernelSections
-from mercer.planning.bytes import FLOAT, SLICE_BYTES, SMALL
+from mercer.planning.bytes import FLOAT, SMALL
 from mercer.planning.forecast import least_seconds
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from pathlib import Path
 
 from mercer._core.errors import ParameterError
 from mercer._core.params import is_finite
@@ -77,18 +76,24 @@ def format_seconds(seconds: float) -> str:
 def available_bytes() -> int:
     """Memory that can be taken now: the system's, or the container's where that is less."""
     try:
-        found = re.search(r"MemAvailable:\s*(\d+)", Path("/proc/meminfo").read_text())
+        found = re.search(rb"MemAvailable:\s*(\d+)", _told("/proc/meminfo"))
         free = int(found[1]) * 1024 if found else _physical_bytes() // 2
     except OSError:  # a system that does not tell what is free
         free = _physical_bytes() // 2
     for folder, limit, used in (
-        ("/sys/fs/cgroup", "memory.max", "memory.current"),
-        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ("/sys/fs/cgroup/", "memory.max", "memory.current"),
+        ("/sys/fs/cgroup/memory/", "memory.limit_in_bytes", "memory.usage_in_bytes"),
     ):
         with suppress(OSError, ValueError):  # no such file, or "max": no limit is set here
-            allowed = int(Path(folder, limit).read_text()) - int(Path(folder, used).read_text())
+            allowed = int(_told(folder + limit)) - int(_told(folder + used))
             return min(free, max(allowed, 0))
     return free
+
+
+def _told(path: str) -> bytes:
+    """The start of a file of the system's. Every fit asks; buffers and paths take longer than the file."""
+    with open(path, "rb", buffering=0) as file:
+        return file.read(4096)
 
 
 def _physical_bytes() -> int:

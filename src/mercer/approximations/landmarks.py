@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # than that the landmarks are spread over a seeded sample of them.
 ROWS_A_LANDMARK = 20
 SAMPLE_ROWS = 10_000
+SLICE_ROWS = 2048  # of the sample at a time
 
 
 def checked_diagonal(kernel: Kernel, x: Rows, engine: Engine[Any]) -> Array:  # (n,)
@@ -73,13 +74,15 @@ def k_means_plus_plus(
     # In a sample drawn in proportion to the weights each row counts alike.
     mass = weights[sample] if weights is not None and len(sample) == n else np.ones(len(sample))
     lengths = checked_diagonal(kernel, rows, engine)
-    resident, one = engine.load(rows, kernel, x.dtype), np.ones((1, 1), dtype=x.dtype)
+    # As rows that are cut into tiles: they are made ready for distances once, not for each landmark.
+    resident = engine.load(rows, kernel, x.dtype, width=SLICE_ROWS)
+    one = np.ones((1, 1), dtype=x.dtype)
     rounding = 10.0 * float(np.finfo(x.dtype).eps) * lengths
     distances = np.ones(len(sample))
     chosen: list[int] = []
     while len(chosen) < m and np.any(distances > 0):
         j = _draw(mass * distances, rng=rng)
-        landmark = engine.load(rows[j : j + 1], kernel, x.dtype)
+        landmark = engine.load(resident.take(np.array([j])), kernel, x.dtype)
         towards = engine.times(kernel, resident, landmark, one)[:, 0]
         found = lengths + lengths[j] - 2.0 * towards
         found[found <= rounding + rounding[j]] = 0.0

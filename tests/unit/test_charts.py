@@ -15,6 +15,7 @@ from mercer._core.errors import InputError
 
 @pytest.fixture(autouse=True)
 def _closed_figures():
+    plt.close("all")  # what another test of this process has left
     yield
     plt.close("all")
 

@@ -27,6 +27,7 @@ MODEL = KernelPCA(3, kernel=RBF(0.3)).fit(X)
 
 @pytest.fixture(autouse=True)
 def _closed_figures():
+    plt.close("all")  # what another test of this process has left
     yield
     plt.close("all")
 

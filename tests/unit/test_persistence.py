@@ -17,7 +17,9 @@ from sklearn.preprocessing import StandardScaler
 import mercer
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.approximations import RandomFourier, RPCholesky
+from mercer.data.sources import as_source
 from mercer.kernels import RBF, Linear, Polynomial
+from mercer.operators.sections import KernelSections
 from mercer.preimage import PREIMAGES
 from mercer.solvers import BlockKrylov
 from mercer.solvers.base import Status
@@ -98,6 +100,12 @@ def test_the_published_types_are_there_and_hold_no_code():
         module, _, kind = name.rpartition(".")
         assert isinstance(getattr(importlib.import_module(module), kind), type), name
     assert not any("function" in name.lower() for name in mercer.SKOPS_TRUSTED)
+
+
+def test_rows_that_stayed_in_a_file_go_through_skops(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    sections = KernelSections(RBF(0.3), as_source(tmp_path / "x.npy"))
+    np.testing.assert_array_equal(through_skops(sections)(NEW), sections(NEW))
 
 
 def test_a_function_is_kept_by_cloudpickle_and_not_trusted_by_the_list():

@@ -3,6 +3,10 @@
 Only tiles of K are large; vectors are (n, block). So solvers, small eigenproblems and evidence stay in NumPy
 on the host, whatever the engine, and an engine does no more than multiply by kernel matrices that are never
 formed, and pass over rows. `NumpyEngine` is the reference: every other engine is held against it.
+
+Also on the host: matrices that are stored whole (a few thousand rows), explicit maps of rows in memory, the
+small matrices of landmarks among themselves, and slopes, of which gradients, `importance` and the pre-images
+that search make many. The steps of `fold` and `map` get rows on the host.
 """
 
 from __future__ import annotations

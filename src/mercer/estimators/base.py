@@ -246,10 +246,7 @@ class Projector(
         if back is None:
             model: Any = self  # an estimator with a `preimage` has a kernel
             ways = preimages_for(model.kernel_, self._current(), sparse=model._sparse)
-            msg = (
-                "inverse_transform was called, but this model was fitted with preimage=None and knows no "
-                f"pre-images. Fit it with {ways}."
-            )
+            msg = f"This model was fitted with preimage=None and knows no pre-images. Fit it with {ways}."
             raise InputError(msg)
         scores = self._scores(X)
         points, settled = back.found(scores)

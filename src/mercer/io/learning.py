@@ -222,7 +222,7 @@ def require_features(table: TableFile, *, one_hot: bool) -> None:
         msg = (
             f"{table.source}: column {quoted(first.name)} holds words{why}, and a kernel needs "
             f"numbers.{others} Say --label or --id with its name to keep it beside the rows, --columns with "
-            "the columns to use, or --one-hot to make a column of 0 and 1 of each word."
+            "the columns to use, or --one-hot (without a name) to make a column of 0 and 1 of each word."
         )
         raise DataError(msg)
 

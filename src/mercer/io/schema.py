@@ -154,6 +154,8 @@ _PARTS = (
     "mercer.kernels.monomials.Symbol",
     "mercer.kernels.monomials.Term",
     "numpy.dtype",
+    "pathlib.PosixPath",
+    "pathlib.WindowsPath",
     "scipy.sparse._csr.csr_array",
 )
 

@@ -93,8 +93,8 @@ class ColumnsMap(_OfFeatures):
         columns = tuple(int(c) for c in self.columns)
         if not columns or not all(-self.d <= c < self.d for c in columns):
             msg = (
-                f"Columns {list(columns)} were asked for, but there are {self.d} columns (0 to "
-                f"{self.d - 1}). Name at least one of those."
+                f"The columns must be from 0 to {self.d - 1}, one of them at least; got {list(columns)} for "
+                f"{self.d} columns."
             )
             raise InputError(msg)
         object.__setattr__(self, "columns", tuple(c % self.d for c in columns))

@@ -119,8 +119,8 @@ def picked(x: Rows, columns: Any) -> Rows:
     outside = [c for c in chosen if not -d <= c < d]
     if outside or not chosen:
         msg = (
-            f"A kernel on columns {chosen} was asked for, but the data have {d} columns "
-            f"(0 to {d - 1}). Name at least one of those."
+            f"The columns of a kernel must be from 0 to {d - 1}, one of them at least; got {chosen} for data "
+            f"with {d} columns."
         )
         raise InputError(msg)
     return SomeColumns(x, chosen) if isinstance(x, RowSource) else x[:, chosen]

@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+NATIVE := hatch_build.py $(wildcard src/mercer/engine/native/*.[ch]pp src/mercer/engine/native/build.py)
 FLOORS := .venv-floors
 EXTRAS := cli,hdf5,images,onnx,parquet,plot,skops,zarr
 
@@ -12,7 +13,7 @@ EXTRAS := cli,hdf5,images,onnx,parquet,plot,skops,zarr
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable ".[plot]" --group dev
@@ -39,7 +40,7 @@ test: lint  ## lint, then the whole test suite
 elsewhere: $(STAMP)  ## laws, references and documents as on another processor
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/other_processor.py $(PYTEST) tests/laws tests/reference tests/e2e/test_docs.py
 
-$(FLOORS)/.installed: pyproject.toml
+$(FLOORS)/.installed: pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv --clear $(FLOORS)
 	$(FLOORS)/bin/python -m pip install --quiet uv
 	$(FLOORS)/bin/uv pip install --quiet --python $(FLOORS)/bin/python --resolution lowest-direct --editable ".[$(EXTRAS)]" --group dev

@@ -211,3 +211,11 @@ def _blur(low: Array, high: Array, centre: Array, dtype: np.dtype[Any]) -> float
     exact = (low >= 0.5 * np.abs(centre)) & (high <= 2.0 * np.abs(centre))
     with np.errstate(over="ignore"):  # infinite: no distance is then taken of shifted rows
         return float(np.finfo(dtype).eps * np.linalg.norm(np.where(exact, 0.0, centre)))
+
+
+centre_of = _centre
+
+
+def blur_of(x: Array, centre: Array, dtype: np.dtype[Any]) -> float:
+    """How far a shift to the centre may move a row."""
+    return _blur(*_ends(x), centre, dtype)

@@ -1,0 +1,314 @@
+"""The engine of compiled tiles. What it can't do it leaves to the NumPy engine, whose rows it extends."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from mercer._core.memory import available_bytes
+from mercer.data.rows import RowSource, take_rows
+from mercer.engine.base import FLOAT32, FLOAT64, Facts, TileStore
+from mercer.engine.native import library as lib
+from mercer.engine.native.library import Job, Library, aligned, library
+from mercer.engine.native.program import Leaf, NotCompiledError, Program
+from mercer.engine.numpy import HostRows, NumpyEngine
+from mercer.engine.pairwise import BLUR
+from mercer.engine.shifted import blur_of, centre_of
+from mercer.engine.threads import TURN_SECONDS
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.base import TileKernel
+
+BLOCK = 192  # rows of a tile, about: its entries, and a second tile of them, stay in a core's own cache
+TICKETS = 16  # tiles that a thread draws at a time: between two such draws Python looks at signals
+# Groups of columns that few rows are multiplied with side by side: a number that depends on sizes alone, so
+# that no sum depends on the number of threads.
+ROW_BLOCKS, GROUP = 32, 16
+# Squares, and sums of them, neither overflow nor lose digits.
+RANGE = {FLOAT64: (2.0**-200, 2.0**200), FLOAT32: (2.0**-30, 2.0**40)}
+
+
+@lru_cache(maxsize=64)
+def _program(tree: Any) -> Program | str:
+    try:
+        return Program.of(tree)
+    except NotCompiledError as error:
+        return str(error)
+
+
+def program_of(kernel: TileKernel) -> Program | str:
+    """The operations of a kernel, or why there are none."""
+    try:
+        return _program(kernel.tree())
+    except TypeError:  # holds something that has no hash: a kernel of the user's own
+        return "it has no formula"
+
+
+class NativeRows(HostRows):
+    """Dense rows in memory, packed into panels for each quantity that a formula takes of them."""
+
+    def __init__(self, rows: Array, dtype: Any, width: int, program: Program, native: Library) -> None:
+        super().__init__(rows, dtype, width)
+        self.program, self.native = program, native
+        self.panel = native.panel[self.dtype]
+        centre, blur = centre_of(rows), 0.0
+        if program.sharpest:
+            blur = blur_of(rows, centre, np.result_type(rows.dtype, self.dtype))
+        # A shift to the middle saves the digits of distances, unless it moves the rows by more than it saves.
+        blurred = math.sqrt(program.sharpest) * 2.0 * blur > BLUR[self.dtype]
+        self.origin = np.zeros_like(centre) if blurred else centre
+        self._packed: dict[tuple[Leaf, int], tuple[Array, Array]] = {}
+
+    @property
+    def panels(self) -> int:
+        """The number of panels."""
+        return -(-self.n // self.panel)
+
+    def packed(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
+        """[panel][column][row], and squared norms, of rows counted from `origin` where distances are taken."""
+        key = leaf, id(origin) if leaf.kind == "sqdist" else 0
+        if key not in self._packed:
+            self._packed[key] = self._pack(leaf, origin)
+        return self._packed[key]
+
+    def _pack(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
+        x, width = self.rows, self.panel
+        if leaf.columns is not None:
+            chosen = np.asarray(leaf.columns)
+            x, origin = x[:, chosen], origin[chosen]
+        if leaf.unit_rows:
+            x = x / np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64))[:, None]
+        n, d = x.shape
+        out = aligned((self.panels, d, width), self.dtype)
+        whole = n // width
+        shift = origin[:, None] if leaf.kind == "sqdist" else np.zeros((1, 1))
+        # Each float32 is a float64: shifted in the better precision.
+        np.subtract(x[: whole * width].reshape(whole, width, d).transpose(0, 2, 1), shift, out=out[:whole], casting="same_kind")
+        if whole < self.panels:
+            rest = n - whole * width
+            out[whole, :, rest:] = 0.0
+            np.subtract(x[whole * width :].T, shift, out=out[whole, :, :rest], casting="same_kind")
+        norms = aligned((self.panels, width), self.dtype)
+        np.einsum("pcr,pcr->pr", out, out, out=norms)
+        return out, norms
+
+
+@dataclass(frozen=True)
+class NativeEngine(NumpyEngine):
+    """Tiles by the compiled library; sparse rows, rows in files and kernels without a formula by NumPy.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        By default as many as BLAS may use.
+    """
+
+    def facts(self) -> Facts:
+        """What it is, how wide, and which kernels it runs."""
+        return Facts("native", self.lanes, available_bytes(), _why_not, cache_bytes=BLOCK * BLOCK * 8)
+
+    def load(self, x: Rows, kernel: TileKernel, dtype: Any, *, width: int | None = None, sliced: bool = False) -> HostRows:
+        """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
+        native, program, dtype = library(), program_of(kernel), np.dtype(dtype)
+        plain = isinstance(x, np.ndarray) and x.ndim == 2 and not sliced
+        if native is None or isinstance(program, str) or not plain or not _in_range(x, program, dtype):
+            return super().load(x, kernel, dtype, width=width, sliced=sliced)
+        return NativeRows(x, dtype, width or BLOCK, program, native)
+
+    def times(self, kernel: TileKernel, x: HostRows, z: HostRows, v: Array) -> Array:
+        """k(X, Z) @ V."""
+        if not (isinstance(x, NativeRows) and isinstance(z, NativeRows)) or x.dtype != z.dtype:
+            return super().times(kernel, x, z, v)
+        product = _Rectangle(x, z, v).run(self._threads(kernel))
+        if not np.isfinite(product).all():  # values out of range, which NumPy knows how to reach
+            return super().times(kernel, x, z, v)
+        return product
+
+    def gram_times(self, kernel: TileKernel, x: HostRows, v: Array, store: TileStore | None = None, *, rough: bool = False) -> Array:
+        """k(X, X) @ V, each tile used for both sides of the diagonal."""
+        if not isinstance(x, NativeRows):
+            return super().gram_times(kernel, x, v, store, rough=rough)
+        store = TileStore() if store is None else store
+        return _Symmetric(x, store).times(v, self._threads(kernel), rough=rough)
+
+    def gram(self, kernel: TileKernel, x: HostRows, store: TileStore | None = None) -> Array:
+        """k(X, X) as a new array."""
+        if not isinstance(x, NativeRows):
+            return super().gram(kernel, x, store)
+        matrix = _Symmetric(x, TileStore(minus=0.0 if store is None else store.minus)).matrix(self._threads(kernel))
+        return matrix
+
+
+def _why_not(kernel: Any) -> str | None:
+    if library() is None:
+        return "the compiled library is not there; install mercer where there is a C++ compiler"
+    program = program_of(kernel)
+    return program if isinstance(program, str) else None
+
+
+def _in_range(x: Array, program: Program, dtype: np.dtype[Any]) -> bool:
+    low, high = RANGE[dtype]
+    most = float(max(x.max(initial=0.0), -x.min(initial=0.0)))
+    return x.size > 0 and low < most < high and program.sharpest < 1.0 / low
+
+
+# ── passes ──────────────────────────────────────────────────────────────────
+class _Pass:
+    """A job of the library, and the arrays that it points to."""
+
+    def __init__(self, x: NativeRows, z: NativeRows, *, minus: float = 0.0) -> None:
+        self.x, self.z, self.native = x, z, x.native
+        self.dtype, self.panel = x.dtype, x.panel
+        program = x.program
+        self._alive: list[Any] = []
+        leaves = (lib.Leaf * len(program.leaves))()
+        for to, leaf in zip(leaves, program.leaves, strict=True):
+            (left, left_norms), (right, right_norms) = x.packed(leaf, z.origin), z.packed(leaf, z.origin)
+            to.kind, to.columns = lib.KINDS[leaf.kind], left.shape[1]
+            to.left, to.left_norms = self._address(left), self._address(left_norms)
+            to.right, to.right_norms = self._address(right), self._address(right_norms)
+        steps = [(s.code, s.number, s.a, s.b, s.coefficients) for s in program.steps]
+        if minus:
+            steps.append((lib.AFFINE, 0, 1.0, -minus, None))
+        ops = (lib.Op * len(steps))()
+        for op, (code, number, a, b, coefficients) in zip(ops, steps, strict=True):
+            op.code, op.number, op.a, op.b = code, number, a, b
+            if coefficients is not None:
+                op.left = self._address(coefficients)
+        block = min(x.width, BLOCK * 8 // self.dtype.itemsize)
+        panels = max(1, min(block // self.panel, max(x.panels, z.panels)))
+        self.job = Job(leaves=leaves, ops=ops, n_ops=len(steps), depth=program.depth, rows=x.n, columns=z.n, panels=panels)
+        self.side = panels * self.panel  # rows of a tile
+        self.blocks = -(-x.panels // panels), -(-z.panels // panels)
+
+    def _address(self, array: Array) -> int:
+        self._alive.append(array)
+        return int(array.ctypes.data)
+
+    def _right_side(self, v: Array, dtype: np.dtype[Any]) -> int:
+        """V in panels of whole vectors, zeros beyond it; the number of vectors of a row."""
+        width = self.native.vector_bytes // dtype.itemsize
+        vectors = -(-v.shape[1] // width)
+        padded = aligned((self.blocks[1] * self.side, vectors * width), dtype, zero=True)
+        padded[: len(v), : v.shape[1]] = v
+        self.job.v, self.job.vectors = self._address(padded), vectors
+        return vectors * width
+
+    def _drawn(self, n_threads: int) -> None:
+        """All tickets, on so many threads."""
+        job, run = self.job, self.native.run[self.dtype]
+
+        def draw() -> None:
+            scratch = aligned((job.depth, self.side, self.side), self.dtype)
+            while run(ctypes.byref(job), scratch.ctypes.data, TICKETS) == TICKETS:
+                pass
+
+        n_threads = min(n_threads, job.n_tickets)
+        if n_threads <= 1:
+            return draw()
+        with ThreadPoolExecutor(n_threads) as pool:
+            try:
+                futures = [pool.submit(draw) for _ in range(n_threads)]
+                while wait(futures, timeout=TURN_SECONDS).not_done:
+                    pass
+            except BaseException:
+                job.stop = 1
+                raise
+        for done in futures:
+            done.result()
+        return None
+
+
+class _Rectangle(_Pass):
+    """k(X, Z) @ V."""
+
+    def __init__(self, x: NativeRows, z: NativeRows, v: Array) -> None:
+        super().__init__(x, z)
+        self.dtype_out = np.result_type(x.dtype, v)
+        self.k = v.shape[1]
+        below, beside = self.blocks
+        group = beside if below >= ROW_BLOCKS else min(beside, GROUP)
+        groups = -(-beside // group)
+        width = self._right_side(v, self.dtype)
+        self.sums = aligned((groups, below * self.side, width), np.float64, zero=True)
+        self.job.sums, self.job.group = self._address(self.sums), group
+        self.job.n_tickets = below * groups
+
+    def run(self, n_threads: int) -> Array:
+        """The product."""
+        self._drawn(n_threads)
+        found = self.sums[0]
+        for part in self.sums[1:]:
+            found += part
+        return found[: self.x.n, : self.k].astype(self.dtype_out)
+
+
+class _Kept:
+    """What is kept of the tiles of one matrix between products."""
+
+    def __init__(self, work: _Pass, store: TileStore) -> None:
+        entries, n = work.side**2, work.job.n_tickets
+        self.made = np.zeros(n, dtype=np.uint8)
+        self.n_exact = min(n, store.keep_bytes // (entries * work.dtype.itemsize))
+        self.exact = aligned((self.n_exact, entries), work.dtype)
+        rounding = store.rounding
+        self.rounded = self.codes = self.scales = self.diagonals = None
+        if rounding is not None and rounding.packed:
+            self.codes = aligned((n, entries), np.uint16)
+            self.scales, self.diagonals = np.zeros((n, 2), dtype=np.float32), np.zeros(work.x.n, dtype=np.float32)
+        elif rounding is not None:
+            self.rounded = aligned((n, entries), np.float32)
+
+
+class _Symmetric(_Pass):
+    """k(X, X): each pair of blocks once."""
+
+    def __init__(self, x: NativeRows, store: TileStore) -> None:
+        super().__init__(x, x, minus=store.minus)
+        blocks = self.blocks[0]
+        job, self.store = self.job, store
+        job.symmetric, job.n_tickets = 1, blocks * (blocks + 1) // 2
+        done = np.zeros((blocks, 2), dtype=np.int64)
+        job.done = self._address(done)
+
+    def times(self, v: Array, n_threads: int, *, rough: bool) -> Array:
+        """K @ V in the dtype of V."""
+        job, store = self.job, self.store
+        if store.keep_bytes or store.rounding is not None:
+            if store.tiles is None:
+                store.tiles = _Kept(self, store)
+            self._keep(store.tiles)
+        job.from_rounded = int(rough)
+        width = self._right_side(v, FLOAT32 if rough else self.dtype)
+        rows = self.blocks[0] * self.side
+        sums, others = (aligned((rows, width), np.float64, zero=True) for _ in range(2))
+        job.sums, job.other_sums = self._address(sums), self._address(others)
+        self._drawn(n_threads)
+        sums += others
+        return sums[: self.x.n, : v.shape[1]].astype(v.dtype)
+
+    def matrix(self, n_threads: int) -> Array:
+        """K."""
+        matrix = np.empty((self.x.n, self.x.n), dtype=self.dtype)
+        self.job.matrix, self.job.stride = self._address(matrix), self.x.n
+        self._drawn(n_threads)
+        return matrix
+
+    def _keep(self, kept: _Kept) -> None:
+        job, rounding = self.job, self.store.rounding
+        job.made = self._address(kept.made)
+        job.exact, job.n_exact = self._address(kept.exact), kept.n_exact
+        if rounding is not None:
+            job.minus = rounding.minus
+        for name in ("rounded", "codes", "scales", "diagonals"):
+            array = getattr(kept, name)
+            if array is not None:
+                setattr(job, name, self._address(array))

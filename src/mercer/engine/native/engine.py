@@ -16,7 +16,7 @@ from mercer._core.memory import available_bytes
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.base import FLOAT32, FLOAT64, Facts, TileStore
 from mercer.engine.native import library as lib
-from mercer.engine.native.library import Job, Library, aligned, library
+from mercer.engine.native.library import Job, Library, aligned, compiled
 from mercer.engine.native.program import Leaf, NotCompiledError, Program
 from mercer.engine.numpy import HostRows, NumpyEngine
 from mercer.engine.pairwise import BLUR
@@ -117,7 +117,7 @@ class NativeEngine(NumpyEngine):
 
     def load(self, x: Rows, kernel: TileKernel, dtype: Any, *, width: int | None = None, sliced: bool = False) -> HostRows:
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
-        native, program, dtype = library(), program_of(kernel), np.dtype(dtype)
+        native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)
         plain = isinstance(x, np.ndarray) and x.ndim == 2 and not sliced
         if native is None or isinstance(program, str) or not plain or not _in_range(x, program, dtype):
             return super().load(x, kernel, dtype, width=width, sliced=sliced)
@@ -148,7 +148,7 @@ class NativeEngine(NumpyEngine):
 
 
 def _why_not(kernel: Any) -> str | None:
-    if library() is None:
+    if compiled() is None:
         return "the compiled library is not there; install mercer where there is a C++ compiler"
     program = program_of(kernel)
     return program if isinstance(program, str) else None

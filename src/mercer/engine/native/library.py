@@ -122,7 +122,7 @@ def aligned(shape: tuple[int, ...], dtype: Any, *, zero: bool = False) -> Any:
 
 
 @lru_cache(maxsize=1)
-def library() -> Library | None:
+def compiled() -> Library | None:
     """The library on the best instruction set of this processor; None where there is none."""
     wanted = os.environ.get(CHOICE, "").strip().lower()
     path = Path(__file__).with_name(NAME)

@@ -17,7 +17,7 @@ from mercer.data.rows import RowSource, take_rows
 from mercer.engine.base import FLOAT32, FLOAT64, Facts, TileStore
 from mercer.engine.native import library as lib
 from mercer.engine.native.library import Job, Library, aligned, compiled
-from mercer.engine.native.program import Leaf, NotCompiledError, Program
+from mercer.engine.native.program import Leaf, NotCompiledError, Program, Step, own_values
 from mercer.engine.numpy import HostRows, NumpyEngine
 from mercer.engine.pairwise import BLUR
 from mercer.engine.shifted import blur_of, centre_of
@@ -78,6 +78,17 @@ class NativeRows(HostRows):
         if key not in self._packed:
             self._packed[key] = self._pack(leaf, origin)
         return self._packed[key]
+
+    def inverse_lengths(self, leaf: Leaf) -> Array:
+        """1/√u(x, x) of each row, and 0 where that is zero."""
+        key = leaf, 0
+        if key not in self._packed:
+            x = self.rows if leaf.columns is None else self.rows[:, np.asarray(leaf.columns)]
+            own = np.sqrt(own_values(leaf.of, x.astype(np.float64, copy=False)))
+            out = aligned((self.panels * self.panel,), self.dtype, zero=True)
+            np.divide(1.0, own, out=out[: self.n], where=own > 0, casting="same_kind")
+            self._packed[key] = out, out
+        return self._packed[key][0]
 
     def _pack(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
         x, width = self.rows, self.panel
@@ -175,14 +186,15 @@ class _Pass:
             to.kind, to.columns = lib.KINDS[leaf.kind], left.shape[1]
             to.left, to.left_norms = self._address(left), self._address(left_norms)
             to.right, to.right_norms = self._address(right), self._address(right_norms)
-        steps = [(s.code, s.number, s.a, s.b, s.coefficients) for s in program.steps]
-        if minus:
-            steps.append((lib.AFFINE, 0, 1.0, -minus, None))
+        steps = [*program.steps, Step(lib.AFFINE, b=-minus)] if minus else program.steps
         ops = (lib.Op * len(steps))()
-        for op, (code, number, a, b, coefficients) in zip(ops, steps, strict=True):
-            op.code, op.number, op.a, op.b = code, number, a, b
-            if coefficients is not None:
-                op.left = self._address(coefficients)
+        for op, step in zip(ops, steps, strict=True):
+            op.code, op.number, op.a, op.b = step.code, step.number, step.a, step.b
+            if step.coefficients is not None:
+                op.left = self._address(step.coefficients)
+            if step.lengths is not None:
+                op.left = self._address(x.inverse_lengths(step.lengths))
+                op.right = self._address(z.inverse_lengths(step.lengths))
         block = min(x.width, BLOCK * 8 // self.dtype.itemsize)
         panels = max(1, min(block // self.panel, max(x.panels, z.panels)))
         self.job = Job(leaves=leaves, ops=ops, n_ops=len(steps), depth=program.depth, rows=x.n, columns=z.n, panels=panels)

@@ -29,6 +29,7 @@ class Leaf:
     kind: str
     columns: tuple[int, ...] | tuple[bool, ...] | None = None
     unit_rows: bool = False
+    of: f.Expr | None = None  # of lengths in feature space: the formula
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,7 @@ class Step:
     a: float = 1.0
     b: float = 0.0
     coefficients: Array | None = None
+    lengths: Leaf | None = None  # of OUTER: what the tile is divided by
 
 
 @dataclass
@@ -95,6 +97,9 @@ class Program:
                 self.steps.append(Step(lib.ADD if isinstance(expr, f.Add) else lib.MULTIPLY))
             case f.Unit(f.Pair(kind="dot")):
                 self._pair(Leaf("dot", columns, unit_rows=True), 1.0, 0.0)
+            case f.Unit(of):
+                self._write(of, columns, under)
+                self.steps.append(Step(lib.OUTER, lengths=Leaf("length", columns, of=of)))
             case f.On(of) if columns is None:
                 self._write(of, expr.columns, under)
             case _:
@@ -140,3 +145,32 @@ class Program:
             Step(lib.ROOT),
             Step(lib.POLY_EXP, number=p, coefficients=c),
         ]
+
+
+def own_values(expr: f.Expr, x: Array) -> Array:  # (n, d) -> (n,)
+    """u(x, x) of each row."""
+    match expr:
+        case f.Pair(kind="dot"):
+            return np.einsum("ij,ij->i", x, x)
+        case f.Pair():
+            return np.zeros(len(x))
+        case f.Const(value):
+            return np.full(len(x), value)
+        case f.Affine(of, scale, shift):
+            return scale * own_values(of, x) + shift
+        case f.Exp(of):
+            return np.exp(own_values(of, x))
+        case f.Tanh(of):
+            return np.tanh(own_values(of, x))
+        case f.Pow(of, exponent):
+            return own_values(of, x) ** exponent
+        case f.Add(left, right):
+            return own_values(left, x) + own_values(right, x)
+        case f.Mul(left, right):
+            return own_values(left, x) * own_values(right, x)
+        case f.Unit(of):
+            return (own_values(of, x) > 0).astype(np.float64)
+        case f.Matern(of) if not np.any(own_values(of, x)):
+            return np.ones(len(x))
+    msg = f"lengths of {expr} have no compiled form"
+    raise NotCompiledError(msg)

@@ -66,6 +66,8 @@ class NativeRows(HostRows):
         blurred = math.sqrt(program.sharpest) * 2.0 * blur > BLUR[self.dtype]
         self.origin = np.zeros_like(centre) if blurred else centre
         self._packed: dict[tuple[Leaf, int], tuple[Array, Array]] = {}
+        self._rooms: dict[str, Array] = {}
+        self.host: HostRows | None = None  # the same rows for NumPy, where values are out of range
 
     @property
     def panels(self) -> int:
@@ -78,6 +80,14 @@ class NativeRows(HostRows):
         if key not in self._packed:
             self._packed[key] = self._pack(leaf, origin)
         return self._packed[key]
+
+    def room(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Zeros, in memory that is used again: fresh pages would be faulted in by all threads at once."""
+        found = self._rooms.get(name)
+        if found is None or found.shape != shape or found.dtype != dtype:
+            found = self._rooms[name] = aligned(shape, dtype)
+        found.fill(0)
+        return found
 
     def inverse_lengths(self, leaf: Leaf) -> Array:
         """1/√u(x, x) of each row, and 0 where that is zero."""
@@ -139,23 +149,30 @@ class NativeEngine(NumpyEngine):
         if not (isinstance(x, NativeRows) and isinstance(z, NativeRows)) or x.dtype != z.dtype:
             return super().times(kernel, x, z, v)
         product = _Rectangle(x, z, v).run(self._threads(kernel))
-        if not np.isfinite(product).all():  # values out of range, which NumPy knows how to reach
-            return super().times(kernel, x, z, v)
-        return product
+        # Values out of range, which NumPy knows how to reach, or to refuse in words.
+        return product if np.isfinite(product).all() else super().times(kernel, x, z, v)
 
     def gram_times(self, kernel: TileKernel, x: HostRows, v: Array, store: TileStore | None = None, *, rough: bool = False) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
-        if not isinstance(x, NativeRows):
-            return super().gram_times(kernel, x, v, store, rough=rough)
-        store = TileStore() if store is None else store
-        return _Symmetric(x, store).times(v, self._threads(kernel), rough=rough)
+        if isinstance(x, NativeRows) and x.host is None:
+            store = TileStore() if store is None else store
+            product = _Symmetric(x, store).times(v, self._threads(kernel), rough=rough)
+            if np.isfinite(product).all():
+                return product
+            x.host = super().load(x.rows, kernel, x.dtype, width=x.width)
+            store.tiles = None
+        rows = x.host if isinstance(x, NativeRows) else x
+        return super().gram_times(kernel, rows, v, store, rough=rough)
 
     def gram(self, kernel: TileKernel, x: HostRows, store: TileStore | None = None) -> Array:
         """k(X, X) as a new array."""
-        if not isinstance(x, NativeRows):
-            return super().gram(kernel, x, store)
-        matrix = _Symmetric(x, TileStore(minus=0.0 if store is None else store.minus)).matrix(self._threads(kernel))
-        return matrix
+        if isinstance(x, NativeRows) and x.host is None:
+            plain = TileStore(minus=0.0 if store is None else store.minus)
+            matrix = _Symmetric(x, plain).matrix(self._threads(kernel))
+            if np.isfinite(matrix).all():
+                return matrix
+            x.host = super().load(x.rows, kernel, x.dtype, width=x.width)
+        return super().gram(kernel, x.host if isinstance(x, NativeRows) else x, store)
 
 
 def _why_not(kernel: Any) -> str | None:
@@ -209,7 +226,7 @@ class _Pass:
         """V in panels of whole vectors, zeros beyond it; the number of vectors of a row."""
         width = self.native.vector_bytes // dtype.itemsize
         vectors = -(-v.shape[1] // width)
-        padded = aligned((self.blocks[1] * self.side, vectors * width), dtype, zero=True)
+        padded = self.x.room("v", (self.blocks[1] * self.side, vectors * width), dtype)
         padded[: len(v), : v.shape[1]] = v
         self.job.v, self.job.vectors = self._address(padded), vectors
         return vectors * width
@@ -250,17 +267,15 @@ class _Rectangle(_Pass):
         group = beside if below >= ROW_BLOCKS else min(beside, GROUP)
         groups = -(-beside // group)
         width = self._right_side(v, self.dtype)
-        self.sums = aligned((groups, below * self.side, width), np.float64, zero=True)
+        self.sums = x.room("sums", (groups, below * self.side, width), np.float64)
         self.job.sums, self.job.group = self._address(self.sums), group
         self.job.n_tickets = below * groups
 
     def run(self, n_threads: int) -> Array:
         """The product."""
         self._drawn(n_threads)
-        found = self.sums[0]
-        for part in self.sums[1:]:
-            found += part
-        return found[: self.x.n, : self.k].astype(self.dtype_out)
+        parts = self.sums[:, : self.x.n, : self.k]
+        return np.add.reduce(parts, axis=0).astype(self.dtype_out, copy=False)
 
 
 class _Kept:
@@ -301,11 +316,12 @@ class _Symmetric(_Pass):
         job.from_rounded = int(rough)
         width = self._right_side(v, FLOAT32 if rough else self.dtype)
         rows = self.blocks[0] * self.side
-        sums, others = (aligned((rows, width), np.float64, zero=True) for _ in range(2))
-        job.sums, job.other_sums = self._address(sums), self._address(others)
+        sums = self.x.room("sums", (2, rows, width), np.float64)
+        job.sums, job.other_sums = self._address(sums[0]), self._address(sums[1])
         self._drawn(n_threads)
-        sums += others
-        return sums[: self.x.n, : v.shape[1]].astype(v.dtype)
+        product = np.empty(v.shape, dtype=v.dtype)
+        inside = slice(0, self.x.n), slice(0, v.shape[1])
+        return np.add(sums[0][inside], sums[1][inside], out=product, casting="same_kind")
 
     def matrix(self, n_threads: int) -> Array:
         """K."""

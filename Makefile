@@ -8,7 +8,7 @@ FLOORS := .venv-floors
 EXTRAS := cli,hdf5,images,onnx,parquet,plot,skops,zarr
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test elsewhere floors bench scale lint fmt clean
+.PHONY: help demo test elsewhere floors sanitize bench scale lint fmt clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -48,6 +48,9 @@ $(FLOORS)/.installed: pyproject.toml $(NATIVE)
 
 floors: $(FLOORS)/.installed  ## the whole suite on the lowest versions allowed (PYTHON=python3.11)
 	$(ONE_BLAS_THREAD) $(FLOORS)/bin/python $(PYTEST)
+
+sanitize: $(STAMP)  ## the compiled tiles under the sanitizers of GCC
+	$(BIN)/python tests/sanitized.py
 
 bench: $(STAMP)  ## speed, memory and residual against scikit-learn (ARGS="--quick" for a taste)
 	$(BIN)/python -m benchmarks.run $(ARGS)

@@ -25,7 +25,9 @@ class CompiledTiles(BuildHookInterface):
         try:
             library = module.build()
         except module.BuildError as error:
-            self.app.display_warning(f"mercer runs on NumPy alone, without compiled tiles: {error}.")
+            self.app.display_warning(
+                f"mercer runs on NumPy alone, without compiled tiles: {error}."
+            )
             return
         build_data["artifacts"].append(f"{NATIVE}/{library.name}")
         build_data["pure_python"] = False

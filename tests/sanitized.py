@@ -1,7 +1,7 @@
 """The compiled tiles under sanitizers, over a copy of the sources: ``python tests/sanitized.py``.
 
-AddressSanitizer and UndefinedBehaviorSanitizer over all of its laws, ThreadSanitizer over those of threads. They want
-GCC, whose libraries are loaded before everything else.
+AddressSanitizer and UndefinedBehaviorSanitizer over all of its laws, ThreadSanitizer over those of threads.
+They want GCC, whose libraries are loaded before everything else.
 """
 
 import os
@@ -44,7 +44,17 @@ def main():
             ]
             env = {**os.environ, **options, "LD_PRELOAD": " ".join(first)}
             env |= {"PYTHONPATH": str(src), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", LAWS, "-k", chosen]
+            command = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                LAWS,
+                "-k",
+                chosen,
+            ]
             subprocess.run(command, cwd=ROOT, env=env, check=True)
 
 

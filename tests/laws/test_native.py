@@ -1,17 +1,17 @@
-"""Laws of the compiled tiles: functions to two units, formulas as NumPy has them, the same bits on any threads."""
+"""Laws of the compiled tiles: functions to two units, formulas as in NumPy, the same bits on any threads."""
 
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 
 import mpmath
 import numpy as np
 import pytest
 
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
+from mercer._core.errors import InputError
 from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native import library as native
@@ -79,7 +79,9 @@ def test_functions_are_off_by_two_units_at_most(name, dtype, rng):
         ]
     ).astype(dtype)
     with mpmath.workprec(200):
-        off = [units_off(a, exact(signed(b)), dtype) for a, b in zip(applied(code, x), x, strict=True)]
+        off = [
+            units_off(a, exact(signed(b)), dtype) for a, b in zip(applied(code, x), x, strict=True)
+        ]
     assert max(off) <= 2.0
 
 
@@ -124,16 +126,17 @@ def test_tiles_are_those_of_numpy(name, shape, dtype, rng):
     """To rounding: sums of d terms, a formula of a few steps, whose slope in the pair is at most about 10."""
     kernel = KERNELS[name]
     engine, reference = NativeEngine(2), NumpyEngine(1)
-    if engine.facts().runs(kernel) is not None or max(kernel.map_columns() if hasattr(kernel, "map_columns") else [0]) >= shape[1]:
+    if engine.facts().runs(kernel) is not None:
         pytest.skip("not compiled")
     x = rows_of(kernel, *shape, rng)
     try:
         kernel.check_rows(x)
-        exact = kernel(x.astype(np.float64))
-    except Exception:
+    except InputError:
         pytest.skip("the kernel is not defined on so few columns")
     rows = engine.load(x.astype(dtype), kernel, dtype)
-    exact = reference.gram(kernel, reference.load(x.astype(dtype).astype(np.float64), kernel, FLOAT64))
+    exact = reference.gram(
+        kernel, reference.load(x.astype(dtype).astype(np.float64), kernel, FLOAT64)
+    )
     room = 200.0 * float(np.finfo(dtype).eps) * shape[1] * np.abs(exact).max()
     np.testing.assert_allclose(engine.gram(kernel, rows), exact, rtol=0, atol=room)
 
@@ -142,7 +145,9 @@ LAYOUTS = {
     "fortran": np.asfortranarray,
     "reversed": lambda x: x[::-1, ::-1],
     "strided": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
-    "unaligned": lambda x: np.frombuffer(b"\0" + x.tobytes(), dtype=np.uint8)[1:].view(x.dtype).reshape(x.shape),
+    "unaligned": lambda x: (
+        np.frombuffer(b"\0" + x.tobytes(), dtype=np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    ),
     "read-only": lambda x: np.frombuffer(x.tobytes(), dtype=x.dtype).reshape(x.shape),
 }
 
@@ -204,7 +209,7 @@ def test_sizes_beyond_squares_are_left_to_numpy(size, rng):
 
 
 # ── a guest in a process ────────────────────────────────────────────────────
-def test_a_child_may_use_it_after_its_parent_has(rng):
+def test_a_child_may_use_it_after_its_parent_has():
     """No thread outlives a pass, so a process that is forked afterwards finds nothing half done."""
     if not hasattr(os, "fork"):
         pytest.skip("no fork here")
@@ -234,10 +239,8 @@ def test_ctrl_c_ends_a_pass(n_threads, rng):
     main = threading.get_ident()
     killer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
     killer.start()
-    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         engine.gram_times(kernel, rows, np.ones((60_000, 8), dtype=np.float32))
-        pytest.fail(f"the pass took {time.monotonic() - began:.1f} s and was not interrupted")
 
 
 def test_it_can_be_switched_off():
@@ -251,7 +254,12 @@ def test_it_can_be_switched_off():
     )
     env = {**os.environ, "MERCER_NATIVE": "off"}
     run = subprocess.run(
-        [sys.executable, "-c", script], env=env, check=True, timeout=120, capture_output=True, text=True
+        [sys.executable, "-c", script],
+        env=env,
+        check=True,
+        timeout=120,
+        capture_output=True,
+        text=True,
     )
     assert run.stdout.strip() == "numpy"
 
@@ -273,7 +281,12 @@ def test_every_instruction_set_gives_the_same_to_rounding(isa):
     )
     env = {**os.environ, "MERCER_NATIVE": isa}
     run = subprocess.run(
-        [sys.executable, "-c", script], env=env, check=False, timeout=120, capture_output=True, text=True
+        [sys.executable, "-c", script],
+        env=env,
+        check=False,
+        timeout=120,
+        capture_output=True,
+        text=True,
     )
     if run.returncode and "has no attribute" in run.stderr:
         pytest.skip("this processor does not have it")

@@ -21,7 +21,16 @@ HERE = Path(__file__).resolve().parent
 NAME = "_tiles.so"  # under this name on every system: it is loaded by its path
 SOURCE = "tiles.cpp"
 
-FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra"]
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-Wall",
+    "-Wextra",
+]
 # Products and sums in one rounding where the processor has it, and no more freedom than that: no -ffast-math.
 ARITHMETIC = ["-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
 QUIET = ["-Wno-psabi", "-Wno-unknown-warning-option", "-Wno-unused-function", "-Wno-pass-failed"]
@@ -90,6 +99,6 @@ def _run(command: list[str]) -> None:
 
 if __name__ == "__main__":
     try:
-        print(build(HERE, *sys.argv[1:]))
+        sys.stdout.write(f"{build(HERE, *sys.argv[1:])}\n")
     except BuildError as error:
         sys.exit(f"No compiled tiles: {error}.")

@@ -10,10 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from mercer._core.memory import available_bytes
-from mercer.data.rows import RowSource, take_rows
 from mercer.engine.base import FLOAT32, FLOAT64, Facts, TileStore
 from mercer.engine.native import library as lib
 from mercer.engine.native.library import Job, Library, aligned, compiled
@@ -24,10 +22,12 @@ from mercer.engine.shifted import blur_of, centre_of
 from mercer.engine.threads import TURN_SECONDS
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Rows
     from mercer.engine.base import TileKernel
 
-BLOCK = 192  # rows of a tile, about: its entries, and a second tile of them, stay in a core's own cache
+BLOCK = (
+    192  # rows of a tile, about: its entries, and a second tile of them, stay in a core's own cache
+)
 TICKETS = 16  # tiles that a thread draws at a time: between two such draws Python looks at signals
 # Groups of columns that few rows are multiplied with side by side: a number that depends on sizes alone, so
 # that no sum depends on the number of threads.
@@ -55,7 +55,9 @@ def program_of(kernel: TileKernel) -> Program | str:
 class NativeRows(HostRows):
     """Dense rows in memory, packed into panels for each quantity that a formula takes of them."""
 
-    def __init__(self, rows: Array, dtype: Any, width: int, program: Program, native: Library) -> None:
+    def __init__(
+        self, rows: Array, dtype: Any, width: int, program: Program, native: Library
+    ) -> None:
         super().__init__(rows, dtype, width)
         self.program, self.native = program, native
         self.panel = native.panel[self.dtype]
@@ -75,7 +77,7 @@ class NativeRows(HostRows):
         return -(-self.n // self.panel)
 
     def packed(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
-        """[panel][column][row], and squared norms, of rows counted from `origin` where distances are taken."""
+        """[panel][column][row] and squared norms; counted from `origin` where distances are taken."""
         key = leaf, id(origin) if leaf.kind == "sqdist" else 0
         if key not in self._packed:
             self._packed[key] = self._pack(leaf, origin)
@@ -94,6 +96,7 @@ class NativeRows(HostRows):
         key = leaf, 0
         if key not in self._packed:
             x = self.rows if leaf.columns is None else self.rows[:, np.asarray(leaf.columns)]
+            assert leaf.of is not None
             own = np.sqrt(own_values(leaf.of, x.astype(np.float64, copy=False)))
             out = aligned((self.panels * self.panel,), self.dtype, zero=True)
             np.divide(1.0, own, out=out[: self.n], where=own > 0, casting="same_kind")
@@ -112,7 +115,12 @@ class NativeRows(HostRows):
         whole = n // width
         shift = origin[:, None] if leaf.kind == "sqdist" else np.zeros((1, 1))
         # Each float32 is a float64: shifted in the better precision.
-        np.subtract(x[: whole * width].reshape(whole, width, d).transpose(0, 2, 1), shift, out=out[:whole], casting="same_kind")
+        np.subtract(
+            x[: whole * width].reshape(whole, width, d).transpose(0, 2, 1),
+            shift,
+            out=out[:whole],
+            casting="same_kind",
+        )
         if whole < self.panels:
             rest = n - whole * width
             out[whole, :, rest:] = 0.0
@@ -134,13 +142,28 @@ class NativeEngine(NumpyEngine):
 
     def facts(self) -> Facts:
         """What it is, how wide, and which kernels it runs."""
-        return Facts("native", self.lanes, available_bytes(), _why_not, cache_bytes=BLOCK * BLOCK * 8)
+        return Facts(
+            "native", self.lanes, available_bytes(), _why_not, cache_bytes=BLOCK * BLOCK * 8
+        )
 
-    def load(self, x: Rows, kernel: TileKernel, dtype: Any, *, width: int | None = None, sliced: bool = False) -> HostRows:
+    def load(
+        self,
+        x: Rows,
+        kernel: TileKernel,
+        dtype: Any,
+        *,
+        width: int | None = None,
+        sliced: bool = False,
+    ) -> HostRows:
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
         native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)
         plain = isinstance(x, np.ndarray) and x.ndim == 2 and not sliced
-        if native is None or isinstance(program, str) or not plain or not _in_range(x, program, dtype):
+        if (
+            native is None
+            or isinstance(program, str)
+            or not plain
+            or not _in_range(x, program, dtype)
+        ):
             return super().load(x, kernel, dtype, width=width, sliced=sliced)
         return NativeRows(x, dtype, width or BLOCK, program, native)
 
@@ -152,7 +175,15 @@ class NativeEngine(NumpyEngine):
         # Values out of range, which NumPy knows how to reach, or to refuse in words.
         return product if np.isfinite(product).all() else super().times(kernel, x, z, v)
 
-    def gram_times(self, kernel: TileKernel, x: HostRows, v: Array, store: TileStore | None = None, *, rough: bool = False) -> Array:
+    def gram_times(
+        self,
+        kernel: TileKernel,
+        x: HostRows,
+        v: Array,
+        store: TileStore | None = None,
+        *,
+        rough: bool = False,
+    ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
         if isinstance(x, NativeRows) and x.host is None:
             store = TileStore() if store is None else store
@@ -161,8 +192,7 @@ class NativeEngine(NumpyEngine):
                 return product
             x.host = super().load(x.rows, kernel, x.dtype, width=x.width)
             store.tiles = None
-        rows = x.host if isinstance(x, NativeRows) else x
-        return super().gram_times(kernel, rows, v, store, rough=rough)
+        return super().gram_times(kernel, _on_host(x), v, store, rough=rough)
 
     def gram(self, kernel: TileKernel, x: HostRows, store: TileStore | None = None) -> Array:
         """k(X, X) as a new array."""
@@ -172,7 +202,11 @@ class NativeEngine(NumpyEngine):
             if np.isfinite(matrix).all():
                 return matrix
             x.host = super().load(x.rows, kernel, x.dtype, width=x.width)
-        return super().gram(kernel, x.host if isinstance(x, NativeRows) else x, store)
+        return super().gram(kernel, _on_host(x), store)
+
+
+def _on_host(x: HostRows) -> HostRows:
+    return x.host if isinstance(x, NativeRows) and x.host is not None else x
 
 
 def _why_not(kernel: Any) -> str | None:
@@ -199,7 +233,10 @@ class _Pass:
         self._alive: list[Any] = []
         leaves = (lib.Leaf * len(program.leaves))()
         for to, leaf in zip(leaves, program.leaves, strict=True):
-            (left, left_norms), (right, right_norms) = x.packed(leaf, z.origin), z.packed(leaf, z.origin)
+            (left, left_norms), (right, right_norms) = (
+                x.packed(leaf, z.origin),
+                z.packed(leaf, z.origin),
+            )
             to.kind, to.columns = lib.KINDS[leaf.kind], left.shape[1]
             to.left, to.left_norms = self._address(left), self._address(left_norms)
             to.right, to.right_norms = self._address(right), self._address(right_norms)
@@ -214,7 +251,15 @@ class _Pass:
                 op.right = self._address(z.inverse_lengths(step.lengths))
         block = min(x.width, BLOCK * 8 // self.dtype.itemsize)
         panels = max(1, min(block // self.panel, max(x.panels, z.panels)))
-        self.job = Job(leaves=leaves, ops=ops, n_ops=len(steps), depth=program.depth, rows=x.n, columns=z.n, panels=panels)
+        self.job = Job(
+            leaves=leaves,
+            ops=ops,
+            n_ops=len(steps),
+            depth=program.depth,
+            rows=x.n,
+            columns=z.n,
+            panels=panels,
+        )
         self.side = panels * self.panel  # rows of a tile
         self.blocks = -(-x.panels // panels), -(-z.panels // panels)
 
@@ -290,7 +335,10 @@ class _Kept:
         self.rounded = self.codes = self.scales = self.diagonals = None
         if rounding is not None and rounding.packed:
             self.codes = aligned((n, entries), np.uint16)
-            self.scales, self.diagonals = np.zeros((n, 2), dtype=np.float32), np.zeros(work.x.n, dtype=np.float32)
+            self.scales, self.diagonals = (
+                np.zeros((n, 2), dtype=np.float32),
+                np.zeros(work.x.n, dtype=np.float32),
+            )
         elif rounding is not None:
             self.rounded = aligned((n, entries), np.float32)
 

@@ -1,4 +1,4 @@
-"""The compiled library: where it is, which instruction set it runs on, and the layout of what it is handed."""
+"""The compiled library: where it is, which instruction set it runs on, the layout of what it is handed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ ALIGNMENT = 64  # bytes, those of the widest vector
 _int, _double, _pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 # Operations, as tiles.cpp counts them.
-PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT = range(12)
+PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT = range(
+    12
+)
 KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3}
 
 

@@ -14,6 +14,8 @@ from mercer.engine.native import library as lib
 if TYPE_CHECKING:
     from mercer._core.types import Array
 
+    Columns = tuple[int, ...] | tuple[bool, ...] | None  # all, where none are said
+
 MOST_TILES = 4  # of the stack: each is as large as the tile that is made
 HALVES = 7  # Matérn kernels of ν = 1/2, 3/2, …, beyond which their sums cancel
 
@@ -27,7 +29,7 @@ class Leaf:
     """A quantity of two rows, on some columns, of rows as they are or of length one."""
 
     kind: str
-    columns: tuple[int, ...] | tuple[bool, ...] | None = None
+    columns: Columns = None
     unit_rows: bool = False
     of: f.Expr | None = None  # of lengths in feature space: the formula
 
@@ -63,7 +65,7 @@ class Program:
             raise NotCompiledError(msg)
         return program
 
-    def _write(self, expr: f.Expr, columns: tuple[int, ...] | tuple[bool, ...] | None, under: int) -> None:
+    def _write(self, expr: f.Expr, columns: Columns, under: int) -> None:  # noqa: PLR0912  (a case, a rule)
         """The steps of a part, whose result is the tile above `under` others."""
         self.depth = max(self.depth, under + 1)
         match expr:
@@ -134,7 +136,7 @@ class Program:
         """e^-s Σ (p + i)!/(i! (p - i)!) (2s)^(p - i) · p!/(2p)! with s = √(2νu), for ν = p + 1/2."""
         p = round(nu - 0.5)
         if p + 0.5 != nu or not 0 <= p <= HALVES:
-            msg = f"a Matérn kernel of nu={nu:g}, which is not 1/2, 3/2, …, {HALVES}.5, needs Bessel functions"
+            msg = f"a Matérn kernel of nu={nu:g}, none of 1/2, 3/2, …, {HALVES}.5, needs Bessel functions"
             raise NotCompiledError(msg)
         c = np.zeros(p + 1)
         for i in range(p + 1):
@@ -147,7 +149,7 @@ class Program:
         ]
 
 
-def own_values(expr: f.Expr, x: Array) -> Array:  # (n, d) -> (n,)
+def own_values(expr: f.Expr, x: Array) -> Array:  # noqa: PLR0911  (n, d) -> (n,)
     """u(x, x) of each row."""
     match expr:
         case f.Pair(kind="dot"):

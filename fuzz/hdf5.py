@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import tempfile
 from functools import cache, partial
 from pathlib import Path
@@ -109,6 +110,29 @@ def _strange(group: Any, name: str) -> None:
 STAYING = (_plain, _plain, _soft, _empty_promise, _strange)
 
 
+# ── heaps ───────────────────────────────────────────────────────────────────
+HEAP_HEADER = struct.Struct(
+    "<HHIQ"
+)  # index, references, reserved, size; a collection begins with 16 bytes, too
+# Objects by which a walk over a collection gets no further: free space (index 0) that is smaller than its own
+# header, and a size that is rounded up beyond 64 bits.
+NO_STEP = {"of no size": (0, 0), "of half a header": (0, 8), "of 2**64 bytes": (1, 2**64 - 16)}
+
+
+def _endless(data: bytes, index: int, size: int) -> bytes:
+    """A file whose heap of variable-length values has an object like this as its first."""
+    altered = bytearray(data)
+    HEAP_HEADER.pack_into(altered, data.index(b"GCOL") + 16, index, 0, 0, size)
+    return bytes(altered)
+
+
+def _many_dimensions(data: bytes) -> bytes:
+    """A file whose virtual data set is one of 2**30 dimensions, for which HDF5 writes beyond its stack."""
+    selection = struct.pack("<II", 24, 2)  # bytes, dimensions
+    place = data.index(selection, data.index(b"GCOL"))
+    return data[:place] + struct.pack("<II", 0, 2**30) + data[place + 8 :]
+
+
 # ── files ───────────────────────────────────────────────────────────────────
 def _file(build: Callable[[Any], None]) -> bytes:
     import h5py
@@ -164,8 +188,11 @@ def table_built(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
 
 @cache
 def table_named() -> dict[str, bytes]:
-    """Each way out of a file."""
-    return {name: _file(partial(way, name="x")) for name, way in WAYS_OUT.items()}
+    """Each way out of a file, and layouts of virtual data sets over which HDF5 dies, or never ends."""
+    named = {name: _file(partial(way, name="x")) for name, way in WAYS_OUT.items()}
+    virtual = named["a virtual data set"]
+    named["a virtual data set of 2**30 dimensions"] = _many_dimensions(virtual)
+    return named | {f"an object {name}": _endless(virtual, *pair) for name, pair in NO_STEP.items()}
 
 
 def cells_seeds() -> list[bytes]:
@@ -185,13 +212,15 @@ def cells_built(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
 
 @cache
 def cells_named() -> dict[str, bytes]:
-    """Each part behind each way out."""
-    return {
+    """Each part behind each way out, and texts in heaps that never end."""
+    named = {
         f"{path} behind {name}": _file(partial(_cells, parts={path: way}, rng=None))
         for path in PATHS
         for name, way in WAYS_OUT.items()
         if way is not _circle
     }
+    (honest,) = cells_seeds()
+    return named | {f"an object {name}": _endless(honest, *pair) for name, pair in NO_STEP.items()}
 
 
 def enter_hdf5(path: Path) -> None:

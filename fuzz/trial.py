@@ -16,7 +16,7 @@ from mercer.errors import MercerError
 if TYPE_CHECKING:
     from fuzz.doors import Door
 
-SECONDS = 10  # longer is a hang
+SECONDS = 10  # of the processor, however busy the machine is; longer is a hang
 ROOM = 1_500_000_000  # bytes that an input may make us ask for, beyond what the process has
 
 
@@ -73,8 +73,8 @@ def verdict(door: Door, data: bytes, folder: Path) -> tuple[str, str | None, byt
     """What became of an input, what was found if anything, and the input."""
     path = folder / f"input{door.suffix}"
     path.write_bytes(data)
-    signal.signal(signal.SIGALRM, _too_long)
-    signal.alarm(SECONDS)
+    signal.signal(signal.SIGPROF, _too_long)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -89,7 +89,7 @@ def verdict(door: Door, data: bytes, folder: Path) -> tuple[str, str | None, byt
     except BaseException as error:
         return f"FOUND {type(error).__name__}", f"{type(error).__name__}: {error}", data
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     name = next((name for name, case in door.named().items() if case == data), None)
     if name is not None:
         return "FOUND let in", f"let in, where a refusal was due: {name}", data

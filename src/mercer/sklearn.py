@@ -29,16 +29,14 @@ from mercer._core.errors import ZeroVarianceError
 from mercer._core.memory import parse_bytes
 from mercer.data.intake import admitted
 from mercer.data.training import TrainingData
-from mercer.engine.resolve import engine_facts
+from mercer.engine.resolve import AUTO, engine_facts, resolve_engine
 from mercer.engine.threads import lanes
-from mercer.estimators.base import has_light_rows
-from mercer.estimators.saving import Saving
-from mercer.estimators.validation import as_generator, check_weights
+from mercer.estimators.base import Saving, has_light_rows
+from mercer.estimators.input import as_generator, check_weights
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.rows import as_given, as_rows
 from mercer.model import Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
-from mercer.operators import minus_mean
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.plan import plan
 from mercer.solvers import BlockKrylov, Lapack
@@ -183,7 +181,9 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         if self.plan_.route == "primal":
             values, vectors, means = self._primal_pairs(kernel, x, k, rng, weights)
         else:
-            values, vectors, means = self._dual_pairs(kernel, x, k, rng, weights, budget=budget)
+            with lanes(self.plan_.n_threads):
+                found = self._dual_pairs(kernel, x, k, rng, weights, budget=budget)
+            values, vectors, means = found
         if kernel.is_precomputed:
             x, means = given, np.average(given, axis=0, weights=weights)
         self._finish(kernel, x, values, vectors, means=means, weights=weights)
@@ -198,7 +198,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         *,
         budget: int,
     ) -> tuple[Array, Array, Array]:
-        operator = gram_operator(kernel, x, self.plan_, weights)
+        operator = gram_operator(kernel, x, self.plan_, weights, engine=resolve_engine(AUTO))
         pairs = self.plan_.solver(operator, k, rng=rng)
         pairs = pairs if pairs.status.ok else self._rescued(operator, pairs, k, rng, budget)
         if self.eigen_solver == "randomized" and kernel.why_valid() is None:
@@ -373,7 +373,7 @@ def _average(rows: Rows, weights: Array | None) -> Array:
 def _centred(vectors: Array, weights: Array | None) -> Array:
     """W(I - 1wᵀ/Σw)v: coefficients that sum to zero."""
     if weights is None:
-        return minus_mean(vectors)
+        return vectors - vectors.mean(axis=0)
     return ((vectors - _average(vectors, weights)) * weights[:, None]).astype(vectors.dtype)
 
 

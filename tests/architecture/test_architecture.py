@@ -118,7 +118,9 @@ def messages(tree):
         if isinstance(node, ast.Assign):
             target = node.targets[0]
             value = node.value if isinstance(target, ast.Name) and target.id == "msg" else None
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("warn", "Error")):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            ("warn", "Error", "refuse")
+        ):
             value = node
         if value is not None:
             parts = (part.value for part in ast.walk(value) if isinstance(part, ast.Constant))

@@ -6,16 +6,12 @@ import subprocess
 import sys
 
 import pytest
-from click.testing import CliRunner
 
+from markets.commands import run
 from mercer import __version__
-from mercer.cli.main import VERBS, main
+from mercer.cli.main import VERBS
 
 HEAVY = {"numpy", "scipy", "sklearn", "matplotlib"}
-
-
-def run(*args):
-    return CliRunner().invoke(main, args)
 
 
 def one_line(text):

@@ -5,40 +5,18 @@ from dataclasses import asdict, fields
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel, sigmoid_kernel
 from sklearn.preprocessing import StandardScaler
 
+from markets.commands import good, refused, results, run, write_csv
 from mercer import KernelPCA
 from mercer._core.errors import MemoryBudgetError
 from mercer.approximations import RPCholesky
 from mercer.cli.check import facts, told
-from mercer.cli.main import main
 from mercer.diagnostics.mercer_check import How, Verdict
 from mercer.kernels import RBF
 
 SIGMOID = "sigmoid(gamma=2, coef0=-1)"
-
-
-def run(*args, **options):
-    return CliRunner().invoke(main, [str(arg) for arg in args], **options)
-
-
-def results(*args, code=0, **options):
-    done = run(*args, "--json", **options)
-    assert done.exit_code == code, done.output
-    document = json.loads(done.stdout)
-    assert document["schema_version"] == 1
-    return document["results"]
-
-
-def refused(*args, code):
-    """One line on stderr, nothing on stdout, no traceback."""
-    done = run(*args)
-    assert done.exit_code == code, done.output
-    assert done.stdout == ""
-    assert done.exception is None or isinstance(done.exception, SystemExit)
-    return done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +27,9 @@ def rows():
 @pytest.fixture(scope="module")
 def data(rows, tmp_path_factory):
     """A file with names, numbers and labels, as people have them."""
-    path = tmp_path_factory.mktemp("check") / "data.csv"
-    lines = [f"r{i},{a!r},{b!r},{c!r},{'uv'[i % 2]}" for i, (a, b, c) in enumerate(rows.tolist())]
-    path.write_text("\n".join(["id,a,b,c,label", *lines, ""]))
-    return path
+    columns = dict(zip("abc", rows.T, strict=True))
+    named = {"id": [f"r{i}" for i in range(60)], **columns, "label": "uv" * 30}
+    return write_csv(tmp_path_factory.mktemp("check") / "data.csv", named)
 
 
 @pytest.fixture
@@ -124,8 +101,7 @@ def test_rows_beyond_the_memory_are_drawn_and_that_is_said(tmp_path):
         "--scale",
         "none",
     )
-    done = run(*args)
-    assert done.exit_code == 0
+    done = good(*args)
     assert "125 of 3000 rows" in done.stderr
     assert results(*args)["n_points"] == 125
 
@@ -150,8 +126,7 @@ def test_no_witness_and_no_proof_is_told_as_that():
 
 
 def test_without_data_a_proof_is_told():
-    answer = run("check", "--kernel", "rbf()")
-    assert answer.exit_code == 0
+    answer = good("check", "--kernel", "rbf()")
     assert "Bochner" in answer.stdout
 
 
@@ -170,8 +145,7 @@ def test_a_kernel_matrix_passes(rows, tmp_path):
     assert found["smallest_eigenvalue"] == pytest.approx(lowest, abs=1e-12)
     assert found["smallest_eigenvalue"] > -found["rounding"] * 60
     np.savetxt(tmp_path / "K.csv", K, delimiter=",")
-    answer = run("check", tmp_path / "K.csv", "--kernel", "precomputed")
-    assert answer.exit_code == 0, answer.output
+    answer = good("check", tmp_path / "K.csv", "--kernel", "precomputed")
     assert "It is symmetric." in answer.stdout
 
 
@@ -233,8 +207,7 @@ def test_the_example_of_the_help_works(verb, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = run(verb, "--help").stdout.split("Example:")[1].strip().splitlines()
     for line in lines:
-        done = run(*shlex.split(line)[1:])
-        assert done.exit_code == 0, done.output
+        good(*shlex.split(line)[1:])
 
 
 # ── plan ────────────────────────────────────────────────────────────────────
@@ -257,8 +230,7 @@ def test_a_plan_of_a_csv_and_of_an_approximation(data):
     found = results(*args, "--approximation", "rpcholesky(rank=20)", "--refine", "1")
     assert found["plan"]["approximation"] == repr(RPCholesky(rank=20, refine=1))
     assert (found["n"], found["d"], found["components"]) == (60, 3, 3)
-    answer = run(*args)
-    assert answer.exit_code == 0
+    answer = good(*args)
     assert "60 rows x 3 features" in answer.stdout
     assert "expected" in answer.stdout
 

@@ -5,21 +5,16 @@ import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.datasets import make_circles, make_moons
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
+from markets.commands import good, run
 from mercer import KernelPCADetector
 from mercer.cli.demo import FAULT_AT, SENSORS
-from mercer.cli.main import main
 
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def run(*args):
-    return CliRunner().invoke(main, args)
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +120,7 @@ def test_without_matplotlib_the_table_comes_and_then_the_install_command(tmp_pat
 # ── the files ───────────────────────────────────────────────────────────────
 def test_the_circles_read_back_to_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = run("demo", "--csv", "circles.csv")
-    assert result.exit_code == 0
+    result = good("demo", "--csv", "circles.csv")
     assert result.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["circles.csv"]  # nothing was drawn
     lines = [line.split(",") for line in (tmp_path / "circles.csv").read_text().splitlines()]

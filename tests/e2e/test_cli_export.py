@@ -6,21 +6,14 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from click.testing import CliRunner
 
 import mercer
+from markets.commands import good, results, run, write_csv
 from mercer import KernelPCA, KernelPCADetector
-from mercer.cli.main import main
 from mercer.kernels import RBF
 from mercer.onnx.verify import Agreement
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
-
-GAPS = "id,x,y,colour\n"
-
-
-def run(*args, **options):
-    return CliRunner().invoke(main, [str(arg) for arg in args], **options)
 
 
 def scores(path, x):
@@ -35,16 +28,17 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("export")
     rng = np.random.default_rng(0)
     x = rng.standard_normal((80, 2)) * [1.0, 100.0] + [0.0, 1e3]
-    rows = [
-        f"r{i},{'' if i % 9 == 0 else a},{b},{'red' if a > 0 else 'blue'}"
-        for i, (a, b) in enumerate(x)
-    ]
-    (folder / "data.csv").write_text(GAPS + "\n".join(rows) + "\n")
-    fitted = run(
+    columns = {
+        "id": [f"r{i}" for i in range(80)],
+        "x": ["" if i % 9 == 0 else a for i, a in enumerate(x[:, 0])],
+        "y": x[:, 1],
+        "colour": np.where(x[:, 0] > 0, "red", "blue"),
+    }
+    write_csv(folder / "data.csv", columns)
+    good(
         "fit", folder / "data.csv", "--id", "id", "--kernel", "rbf(gamma=0.5)", "--impute", "mean",
         "--one-hot", "-o", folder / "model.mercer",
     )  # fmt: skip
-    assert fitted.exit_code == 0, fitted.stderr
     KernelPCADetector().fit(x).save(folder / "detector.mercer")
     return folder
 
@@ -54,9 +48,7 @@ def folder(tmp_path_factory):
 def test_a_file_that_onnxruntime_reads(folder, tmp_path, dtype, data):
     out = tmp_path / "model.onnx"
     more = ["--data", folder / "data.csv", "--id", "id"] if data else []
-    result = run("export", folder / "model.mercer", out, "--dtype", dtype, "--json", *more)
-    assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)["results"]
+    found = results("export", folder / "model.mercer", out, "--dtype", dtype, *more)
     assert found["bytes"] == out.stat().st_size
     assert found["opset"] == onnx.load(out).opset_import[0].version == 13
     assert found["agreement"]["max_rel"] <= {"float32": 1e-5, "float64": 1e-12}[dtype]
@@ -67,12 +59,9 @@ def test_a_file_that_onnxruntime_reads(folder, tmp_path, dtype, data):
 
 def test_the_graph_gives_the_numbers_of_transform(folder, tmp_path):
     """Raw numbers in, a gap among them: filled and scaled inside, as at the command line."""
-    assert run("export", folder / "model.mercer", tmp_path / "m.onnx").exit_code == 0
-    (tmp_path / "new.csv").write_text(GAPS + "a,0.5,1100,red\nb,,900,blue\n")
-    written = run(
-        "transform", folder / "model.mercer", tmp_path / "new.csv", "-o", tmp_path / "s.csv"
-    )
-    assert written.exit_code == 0, written.stderr
+    good("export", folder / "model.mercer", tmp_path / "m.onnx")
+    (tmp_path / "new.csv").write_text("id,x,y,colour\na,0.5,1100,red\nb,,900,blue\n")
+    good("transform", folder / "model.mercer", tmp_path / "new.csv", "-o", tmp_path / "s.csv")
     expected = np.loadtxt(tmp_path / "s.csv", delimiter=",", skiprows=1, usecols=(1, 2))
     asked = [[0.5, 1100.0, 0.0, 1.0], [np.nan, 900.0, 1.0, 0.0]]
     found = scores(tmp_path / "m.onnx", asked)[0]
@@ -83,8 +72,7 @@ def test_the_graph_gives_the_numbers_of_transform(folder, tmp_path):
 
 
 def test_a_detector_is_exported_with_its_limits(folder, tmp_path):
-    result = run("export", folder / "detector.mercer", tmp_path / "d.onnx")
-    assert result.exit_code == 0, result.stderr
+    result = good("export", folder / "detector.mercer", tmp_path / "d.onnx")
     assert "X gives T2, Q, index, label" in result.stderr
     detector = mercer.load(folder / "detector.mercer")
     asked = np.array([[0.0, 1000.0], [5.0, 400.0]])
@@ -99,8 +87,7 @@ def test_people_are_told_what_was_checked(folder, tmp_path):
 
 
 def test_a_pipe_gets_the_graph_and_nothing_else(folder):
-    result = run("export", folder / "model.mercer", "-")
-    assert result.exit_code == 0
+    result = good("export", folder / "model.mercer", "-")
     onnx.checker.check_model(onnx.load_from_string(result.stdout_bytes))
     assert "verified" in result.stderr
     assert run("export", folder / "model.mercer", "-", "--json").exit_code == 2
@@ -144,6 +131,5 @@ def test_a_missing_package_is_named_with_its_command(folder, tmp_path, monkeypat
 def test_components_that_are_rounding_are_told(tmp_path):
     x = np.random.default_rng(1).standard_normal((60, 4))
     KernelPCA(None, kernel=RBF(1e-3)).fit(x).save(tmp_path / "all.mercer")
-    result = run("export", tmp_path / "all.mercer", tmp_path / "all.onnx")
-    assert result.exit_code == 0
+    result = good("export", tmp_path / "all.mercer", tmp_path / "all.onnx")
     assert "warning: Some components vary so little" in result.stderr

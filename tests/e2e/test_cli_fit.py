@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
 from sklearn.decomposition import KernelPCA as TheirKernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
 import mercer
+from markets.commands import document, good, read_csv, results, run, write_csv
 from mercer import IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.approximations import RPCholesky
 from mercer.cli.main import main
@@ -31,29 +31,10 @@ IDS = [f"r{i}" for i in range(N)]
 FIT = ["fit", "data.csv", "--id", "id", "--label", "group", "-o", "m.mercer", "-q"]
 
 
-def run(*args, **options):
-    return CliRunner().invoke(main, [str(arg) for arg in args], **options)
-
-
-def good(*args, **options):
-    result = run(*args, **options)
-    assert result.exit_code == 0, result.stderr
-    return result
-
-
-def write_csv(path, rows, ids=IDS, labels=LABELS, weights=None):
-    head = ["id", "u", "v", "w", "group", *(["n"] if weights is not None else [])]
-    lines = [",".join(head)]
-    for i, row in enumerate(rows):
-        more = [str(weights[i])] if weights is not None else []
-        lines.append(",".join([ids[i], *map(repr, row.tolist()), labels[i], *more]))
-    Path(path).write_text("\n".join(lines) + "\n")
-
-
-def read_csv(path):
-    """Name → column, as text: a reader that is not ours."""
-    lines = [line.split(",") for line in Path(path).read_text().splitlines()]
-    return {name: [line[j] for line in lines[1:]] for j, name in enumerate(lines[0])}
+def write_data(path, weights=None):
+    """The rows with ids and labels, and with weights where there are some."""
+    columns = {"id": IDS, **dict(zip("uvw", X.T, strict=True)), "group": LABELS}
+    write_csv(path, columns if weights is None else {**columns, "n": weights})
 
 
 def numbers(path, prefix):
@@ -64,7 +45,7 @@ def numbers(path, prefix):
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_csv("data.csv", X)
+    write_data("data.csv")
     np.save("data.npy", X)
     return tmp_path
 
@@ -205,7 +186,7 @@ def test_a_detector_scales_by_itself_as_in_python():
 
 def test_a_column_of_weights_counts_rows_and_is_no_feature():
     weights = np.arange(N) % 3
-    write_csv("w.csv", X, weights=weights)
+    write_data("w.csv", weights)
     args = ["--weights", "n", "--scale", "none", "--kernel", "rbf(gamma=0.1)", "-k", "2"]
     good("fit", "w.csv", *FIT[2:], *args)
     kept = mercer.load("m.mercer")
@@ -219,7 +200,7 @@ def test_a_column_of_weights_counts_rows_and_is_no_feature():
 
 def test_weights_of_a_detector():
     weights = np.arange(N) % 3
-    write_csv("w.csv", X, weights=weights)
+    write_data("w.csv", weights)
     args = ["--model", "detector", "--contamination", "0.1", "--weights", "n", "-k", "2"]
     good("fit", "w.csv", *FIT[2:], *args)
     mine = KernelPCADetector(2, contamination=0.1).fit(X, sample_weight=weights)
@@ -266,18 +247,17 @@ def test_evidence_is_on_stdout_talk_on_stderr_and_all_of_it_in_json():
     assert "residuals" in people.stdout
     again = good(*args, "-k", "2", "--json")
     assert "replaced m.mercer" in again.stderr
-    results = json.loads(again.stdout)["results"]
+    found = json.loads(again.stdout)["results"]
     model = mercer.load("m.mercer").model
-    assert results["eigenvalues"] == model.eigenvalues_.tolist()
-    assert results["features"] == ["u", "v", "w"]
-    assert results["model"]["bytes"] == Path("m.mercer").stat().st_size
+    assert found["eigenvalues"] == model.eigenvalues_.tolist()
+    assert found["features"] == ["u", "v", "w"]
+    assert found["model"]["bytes"] == Path("m.mercer").stat().st_size
     unkept = good("fit", "data.npy", "-k", "2")
     assert "nothing was written" in unkept.stderr
 
 
 def test_a_dry_run_plans_and_writes_nothing(folder):
-    result = good(*FIT, "--dry-run", "--json")
-    found = json.loads(result.stdout)["results"]
+    found = results(*FIT, "--dry-run")
     mine = KernelPCA(2).plan(X)
     assert (found["route"], found["bytes"]) == (mine.route, mine.n_bytes)
     for kind in ("pca", "detector", "incremental"):
@@ -292,7 +272,7 @@ def test_info_tells_the_header():
     people = good("info", "m.mercer").stdout
     for said in ("RBF(gamma=0.1)", "u, v, w", "80 rows x 3", "mercer fit data.csv", "standardised"):
         assert said in people
-    header = json.loads(good("info", "m.mercer", "--json").stdout)["results"]["header"]
+    header = results("info", "m.mercer")["header"]
     assert header["about"]["options"]["kernel"] == "rbf(gamma=0.1)"
     assert header["data"]["n"] == N
 
@@ -316,7 +296,7 @@ def test_info_shows_a_strangers_control_characters_as_text():
 # ── back again ──────────────────────────────────────────────────────────────
 def test_rows_come_back_in_their_units_with_the_error_beside_that_of_the_mean():
     good(*FIT, "--kernel", "linear", "-k", "2")
-    result = good("reconstruct", "m.mercer", "data.csv", "-o", "back.csv", "--json")
+    found = results("reconstruct", "m.mercer", "data.csv", "-o", "back.csv")
     columns = read_csv("back.csv")
     assert list(columns) == ["id", "group", "u", "v", "w"]
     back = np.array([columns[name] for name in "uvw"], dtype=float).T
@@ -324,23 +304,19 @@ def test_rows_come_back_in_their_units_with_the_error_beside_that_of_the_mean():
     scaled = scaler.transform(X)
     axes = np.linalg.svd(scaled, full_matrices=False)[2][:2]
     np.testing.assert_allclose(back, scaler.inverse_transform(scaled @ axes.T @ axes), rtol=1e-9)
-    results = json.loads(result.stdout)["results"]
-    assert results["mean_squared_error"] == pytest.approx(
-        np.mean((scaled @ axes.T @ axes - scaled) ** 2)
-    )
-    assert results["error_of_mean"] == pytest.approx(1.0)
+    error = np.mean((scaled @ axes.T @ axes - scaled) ** 2)
+    assert found["mean_squared_error"] == pytest.approx(error)
+    assert found["error_of_mean"] == pytest.approx(1.0)
 
 
 def test_reconstruct_in_chunks_has_the_same_errors():
     good(*FIT, "--kernel", "rbf(gamma=0.1)", "-k", "5", "--preimage", "ridge")
     errors = [
-        json.loads(
-            good("reconstruct", "m.mercer", "data.csv", "-o", "b.npy", "--json", *more).stdout
-        )
+        results("reconstruct", "m.mercer", "data.csv", "-o", "b.npy", *more)
         for more in ([], ["--memory", "10kB"])
     ]
     for name in ("mean_squared_error", "error_of_mean"):
-        whole, parts = (found["results"][name] for found in errors)
+        whole, parts = (found[name] for found in errors)
         assert parts == pytest.approx(whole, rel=1e-9)
 
 
@@ -359,10 +335,9 @@ def test_a_model_without_a_way_back_learns_the_one_that_its_fit_would_have():
 )
 def test_landmarks_lead_back_too(how):
     good(*FIT, "-k", "3", *how)
-    result = good("reconstruct", "m.mercer", "data.csv", "-o", "back.csv", "--json")
-    document = json.loads(result.stdout)
-    assert "gradient was learned" in document["notes"][0]
-    assert document["results"]["mean_squared_error"] < document["results"]["error_of_mean"]
+    told = document("reconstruct", "m.mercer", "data.csv", "-o", "back.csv")
+    assert "gradient was learned" in told["notes"][0]
+    assert told["results"]["mean_squared_error"] < told["results"]["error_of_mean"]
 
 
 def test_a_way_back_that_does_not_fit_is_refused():

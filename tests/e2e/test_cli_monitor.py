@@ -2,23 +2,17 @@
 
 import csv
 import io
-import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from markets.commands import good, results, run
 from mercer import KernelPCADetector
-from mercer.cli import monitor_run
+from mercer.cli import monitor
 from mercer.cli.demo import FAULT_AT, SENSORS
-from mercer.cli.main import main
-from mercer.cli.monitor_run import axis_times
+from mercer.cli.monitor import axis_times
 
 NUMBERS = ["T2", "T2_limit", "Q", "Q_limit", "index", "index_limit"]
-
-
-def run(*args, **options):
-    return CliRunner().invoke(main, [str(arg) for arg in args], **options)
 
 
 def readings(path):
@@ -34,11 +28,10 @@ def plant(tmp_path_factory):
     """Two files of a process, and a detector of the first."""
     folder = tmp_path_factory.mktemp("plant")
     normal, faulty = folder / "normal.csv", folder / "faulty.csv"
-    assert run("demo", "--process", normal, faulty).exit_code == 0
+    good("demo", "--process", normal, faulty)
     lines = faulty.read_text().splitlines()
     (folder / "before.csv").write_text("\n".join(lines[: FAULT_AT + 1]) + "\n")
-    made = run("fit", normal, "--id", "time", "--model", "detector", "-o", folder / "d.mercer")
-    assert made.exit_code == 0, made.stderr
+    good("fit", normal, "--id", "time", "--model", "detector", "-o", folder / "d.mercer")
     return folder
 
 
@@ -65,9 +58,7 @@ def test_the_table_is_pythons_to_the_last_bit(plant, seen):
 
 
 def test_json_is_the_table_with_the_variables_taken_apart(plant, seen):
-    result = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--json", "--top", "2")
-    assert result.exit_code == 4
-    found = json.loads(result.stdout)["results"]
+    found = results("monitor", plant / "d.mercer", plant / "faulty.csv", "--top", "2", code=4)
     where = np.flatnonzero(seen.table["alarm"])
     assert found["n"] == 300
     assert found["alarms"]["count"] == len(where)
@@ -92,16 +83,14 @@ def test_names_with_per_cent_in_them_are_variables_like_any_other(plant, tmp_pat
         (tmp_path / f"{name}.csv").write_text("\n".join(named))
     model = tmp_path / "d.mercer"
     args = ("--id", "time", "--model", "detector", "-o", model)
-    assert run("fit", tmp_path / "normal.csv", *args).exit_code == 0
-    result = run("monitor", model, tmp_path / "faulty.csv", "--json", "--top", "2")
-    alarms = json.loads(result.stdout)["results"]["alarms"]["rows"]
+    good("fit", tmp_path / "normal.csv", *args)
+    found = results("monitor", model, tmp_path / "faulty.csv", "--top", "2", code=4)
+    alarms = found["alarms"]["rows"]
     assert max(len(row["top"]) for row in alarms) == 2
 
 
 def test_a_process_in_order_ends_with_0(plant):
-    result = run("monitor", plant / "d.mercer", plant / "before.csv", "--json")
-    assert result.exit_code == 0
-    alarms = json.loads(result.stdout)["results"]["alarms"]
+    alarms = results("monitor", plant / "d.mercer", plant / "before.csv")["alarms"]
     assert alarms == {"count": 0, "share": 0, "first": None, "runs": [], "rows": []}
 
 
@@ -114,10 +103,10 @@ def test_stdin_is_a_file_like_any_other(plant):
 
 
 def test_many_rows_go_through_in_blocks(plant, monkeypatch):
-    whole = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--json")
-    monkeypatch.setattr(monitor_run, "BLOCK", 7)
-    parts = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--json")
-    one, other = (json.loads(result.stdout)["results"] for result in (whole, parts))
+    asked = ("monitor", plant / "d.mercer", plant / "faulty.csv")
+    one = results(*asked, code=4)
+    monkeypatch.setattr(monitor, "BLOCK", 7)
+    other = results(*asked, code=4)
     assert [row["row"] for row in one["alarms"]["rows"]] == [
         row["row"] for row in other["alarms"]["rows"]
     ]
@@ -171,7 +160,7 @@ def test_times_are_numbers_or_dates_or_nothing(names, kind):
 # ── what is refused ─────────────────────────────────────────────────────────
 def test_a_model_that_is_no_detector_is_answered_with_the_command_that_makes_one(plant, tmp_path):
     path = tmp_path / "kpca.mercer"
-    assert run("fit", plant / "normal.csv", "--id", "time", "-o", path).exit_code == 0
+    good("fit", plant / "normal.csv", "--id", "time", "-o", path)
     result = run("monitor", path, plant / "faulty.csv")
     assert result.exit_code == 2
     assert "holds a KernelPCA" in result.stderr

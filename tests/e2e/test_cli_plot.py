@@ -1,21 +1,18 @@
 """`mercer plot`: what is drawn is what the model says, and what can't be drawn is answered with a hint."""
 
-import json
 import shlex
 import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from matplotlib.image import imread
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.preprocessing import StandardScaler
 
+from markets.commands import good, results, run
 from mercer.cli.demo import circles, process
-from mercer.cli.main import main
 from mercer.cli.plot import KINDS
-from mercer.cli.plot_asked import label_values
-from mercer.cli.plot_kinds import DRAW
+from mercer.cli.plot_kinds import DRAW, label_values
 
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 SHAPE = (8, 6)
@@ -28,10 +25,6 @@ CALLS = {
     "faces": ("faces.mercer", "--image-size", "8x6"),
     "chart": ("detector.mercer", "faulty.csv", "--time", "time"),
 }
-
-
-def run(*args):
-    return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
 def offsets(group):
@@ -57,8 +50,7 @@ def shelf(tmp_path_factory):
             ("fit", "faces.npy", "--model", "pca", "--components", "4", "--scale", "none", "-o",
              "faces.mercer"),
         ):  # fmt: skip
-            result = run(*line)
-            assert result.exit_code == 0, result.stderr
+            good(*line)
     return folder
 
 
@@ -78,8 +70,7 @@ def drawn(shelf, tmp_path, monkeypatch):
         kept = []
         monkeypatch.setattr("mercer.cli.plot.save", lambda figure, *_, **__: kept.append(figure))
         monkeypatch.setattr("mercer.cli.plot.told_file", lambda *_, **__: "")
-        result = run("plot", kind, *args, "-o", tmp_path / "x.png")
-        assert result.exit_code == 0, result.stderr
+        good("plot", kind, *args, "-o", tmp_path / "x.png")
         return kept[0]
 
     return call
@@ -94,9 +85,7 @@ def test_every_kind_has_a_case():
 @pytest.mark.parametrize("kind", CALLS)
 def test_each_kind_is_a_picture(tmp_path, kind):
     path = tmp_path / "a.png"
-    result = run("plot", kind, *CALLS[kind], "-o", path, "--json", "--dpi", "60")
-    assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["results"]["kind"] == kind
+    assert results("plot", kind, *CALLS[kind], "-o", path, "--dpi", "60")["kind"] == kind
     assert path.read_bytes().startswith(MAGIC["png"])
     assert imread(path)[..., :3].std() > 0.05  # not a blank sheet
 
@@ -105,7 +94,7 @@ def test_each_kind_is_a_picture(tmp_path, kind):
 @pytest.mark.parametrize("suffix", MAGIC)
 def test_the_same_picture_is_the_same_file(tmp_path, suffix):
     path = tmp_path / f"a.{suffix}"
-    assert run("plot", "spectrum", "circles.mercer", "-o", path).exit_code == 0
+    good("plot", "spectrum", "circles.mercer", "-o", path)
     first = path.read_bytes()
     assert first.startswith(MAGIC[suffix])
     again = run("plot", "spectrum", "circles.mercer", "-o", path)
@@ -117,7 +106,7 @@ def test_the_same_picture_is_the_same_file(tmp_path, suffix):
 def test_size_title_and_dpi(tmp_path):
     path = tmp_path / "a.png"
     args = ("--size", "5x4", "--dpi", "50", "--title", "a title")
-    assert run("plot", "spectrum", "circles.mercer", "-o", path, *args).exit_code == 0
+    good("plot", "spectrum", "circles.mercer", "-o", path, *args)
     assert imread(path).shape[:2] == (200, 250)
 
 
@@ -197,8 +186,7 @@ def test_labels_and_names_are_shown_as_they_are(here, drawn):
     lines = ["id,$x_{,_y,label"]
     lines += [f"{i},{i % 7},{i % 5},{labels[i % 4]}" for i in range(40)]
     (here / "odd.csv").write_text("\n".join(lines))
-    fitted = run("fit", "odd.csv", "--id", "id", "--label", "label", "-o", "odd.mercer")
-    assert fitted.exit_code == 0, fitted.stderr
+    good("fit", "odd.csv", "--id", "id", "--label", "label", "-o", "odd.mercer")
     figure = drawn("scores", "odd.mercer", "odd.csv", "--title", "$\\frac")
     figure.canvas.draw()  # a formula that is none would raise
     texts = [
@@ -210,10 +198,10 @@ def test_labels_and_names_are_shown_as_they_are(here, drawn):
 
 def test_a_hint_with_names_of_several_words_can_be_pasted(here):
     (here / "words.csv").write_text("a (cm),b c,d's\n1,2,4\n3,5,1\n9,2,6\n")
-    assert run("fit", "words.csv", "-o", "words.mercer").exit_code == 0
+    good("fit", "words.csv", "-o", "words.mercer")
     call = ["plot", "levels", "words.mercer", "words.csv", "-o", "words.png"]
     hint = run(*call).stderr.split("move: ")[1]
-    assert run(*call, *shlex.split(hint)).exit_code == 0
+    good(*call, *shlex.split(hint))
 
 
 # ── what can't be drawn ─────────────────────────────────────────────────────

@@ -1,6 +1,5 @@
 """The reference page is what the commands say, every example of the help runs, and bench measures."""
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -8,24 +7,19 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
-from mercer.cli.bench import verdict
-from mercer.cli.bench_run import Outcome, methods, residual
-from mercer.cli.frame import Verb
+from markets.commands import document, good, results, run
+from mercer.cli.bench import Outcome, methods, residual, verdict
 from mercer.cli.main import VERBS, main
 from mercer.cli.reference import command_of, example_lines, page
+from mercer.cli.verb import Verb
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
 CONTEXT = click.Context(main, info_name="mercer")
 ENDS = re.compile(r"\s+# exit code (\d+)$")
-
-
-def run(*args):
-    return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
 # ── the page ────────────────────────────────────────────────────────────────
@@ -100,9 +94,7 @@ def test_the_example_of_the_help_works_when_pasted(verb, desk, monkeypatch):
 
 # ── bench ───────────────────────────────────────────────────────────────────
 def test_bench_measures_all_by_one_ruler():
-    result = run("bench", "--rows", 120, "--columns", 3, "--components", 4, "--repeat", 2, "--json")
-    assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)["results"]
+    found = results("bench", "--rows", 120, "--columns", 3, "--components", 4, "--repeat", 2)
     assert (found["n"], found["d"], found["components"]) == (120, 3, 4)
     names = [method["name"] for method in found["methods"]]
     assert names == ["mercer", *(f"scikit-learn {s}" for s in ("arpack", "randomized", "dense"))]
@@ -147,10 +139,9 @@ def test_the_verdict_is_honest(ours, theirs, words):
 
 def test_bench_of_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run("demo", "--csv", "circles.csv").exit_code == 0
+    good("demo", "--csv", "circles.csv")
     args = ("--data", "circles.csv", "--id", "id", "--label", "label", "--repeat", 1)
-    result = run("bench", *args, "--components", 2)
-    assert result.exit_code == 0, result.stderr
+    result = good("bench", *args, "--components", 2)
     assert "400 x 2 rows of circles.csv" in result.stderr
     assert max(map(len, result.stdout.splitlines()[:-1])) <= 80
 
@@ -176,8 +167,7 @@ def test_a_file_of_options_for_fit_does_not_reach_plot_and_bench(tmp_path, monke
     Path("mercer.toml").write_text('components = 7\nlabel = "label"\ntime = "t"\ncolumns = ["a"]\n')
     monkeypatch.setenv("MERCER_COMPONENTS", "7")
     monkeypatch.setenv("MERCER_COLUMNS", "a,b")
-    shown = run("plot", "spectrum", "m", "-o", "a.png", "--show-config", "--json")
-    assert json.loads(shown.stdout)["params"]["components"] is None
-    result = run("bench", "--rows", "60", "--repeat", "1", "--json")
-    assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["params"]["columns"] is None
+    shown = document("plot", "spectrum", "m", "-o", "a.png", "--show-config")
+    assert shown["params"]["components"] is None
+    raced = document("bench", "--rows", "60", "--repeat", "1")
+    assert raced["params"]["columns"] is None

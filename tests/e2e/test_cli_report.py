@@ -5,9 +5,8 @@ import json
 import re
 
 import pytest
-from click.testing import CliRunner
 
-from mercer.cli.main import main
+from markets.commands import good, results, run, write_csv
 
 EVIL = "<script>alert(1)</script>"
 
@@ -16,39 +15,26 @@ EVIL = "<script>alert(1)</script>"
 def folder(tmp_path_factory):
     """A CSV file with missing values and a label that is markup, and a model of it."""
     where = tmp_path_factory.mktemp("report")
-    rows = ["id,a,b,kind"] + [
-        f"r{i},{i % 7},{(3 * i) % 11},{EVIL if i % 2 else 'plain'}" for i in range(40)
-    ]
-    rows[3] = "r2,,6,plain"
-    (where / "data.csv").write_text("\n".join(rows) + "\n")
-    fit = [
-        "fit",
-        f"{where}/data.csv",
-        "--id",
-        "id",
-        "--label",
-        "kind",
-        "--components",
-        "2",
-        "--impute",
-        "mean",
-    ]
-    done = CliRunner().invoke(main, [*fit, "-o", f"{where}/model.mercer"])
-    assert done.exit_code == 0, done.output
+    columns = {
+        "id": [f"r{i}" for i in range(40)],
+        "a": ["" if i == 2 else i % 7 for i in range(40)],
+        "b": [(3 * i) % 11 for i in range(40)],
+        "kind": [EVIL if i % 2 else "plain" for i in range(40)],
+    }
+    data = write_csv(where / "data.csv", columns)
+    how = ("--id", "id", "--label", "kind", "--components", "2", "--impute", "mean")
+    good("fit", data, *how, "-o", where / "model.mercer")
     return where
 
 
 def ran(folder, *args, **more):
-    return CliRunner().invoke(
-        main, ["report", f"{folder}/model.mercer", f"{folder}/data.csv", *args], **more
-    )
+    return run("report", folder / "model.mercer", folder / "data.csv", *args, **more)
 
 
 def test_the_verb_writes_the_page(folder, tmp_path):
     out = tmp_path / "report.html"
-    done = ran(folder, "-o", str(out), "--json")
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["results"]["bytes"] == out.stat().st_size
+    found = results("report", folder / "model.mercer", folder / "data.csv", "-o", out)
+    assert found["bytes"] == out.stat().st_size
     page = out.read_text("utf-8")
     assert "These are the rows that the model was fitted to" in page
     (cells,) = re.findall(r"<tr><td>a</td>(.*?)</tr>", page)
@@ -72,9 +58,7 @@ def test_the_commands_are_those_that_were_typed(folder):
 
 def test_rows_of_a_pipe_are_a_pipe_in_the_commands_too(folder):
     rows = (folder / "data.csv").read_bytes()
-    done = CliRunner().invoke(
-        main, ["report", f"{folder}/model.mercer", "-", "-q", "-o", "-"], input=rows
-    )
+    done = run("report", folder / "model.mercer", "-", "-q", "-o", "-", input=rows)
     assert "rows of 2 columns in standard input" in done.stdout.replace("\N{NO-BREAK SPACE}", " ")
     told = re.search(r'<pre class="commands"[^>]*>(.*?)</pre>', done.stdout, re.DOTALL)[1]
     assert f"mercer transform {folder}/model.mercer - -o scores.csv" in told
@@ -108,7 +92,7 @@ def test_a_large_page_is_told(folder, tmp_path, monkeypatch):
 )
 def test_what_goes_wrong_is_one_line_and_a_code(folder, args, code):
     before = (folder / "data.csv").read_bytes()
-    done = CliRunner().invoke(main, ["report", *(a.format(d=folder) for a in args)])
+    done = run("report", *(a.format(d=folder) for a in args))
     assert done.exit_code == code, done.output
     assert "Traceback" not in done.output
     assert (folder / "data.csv").read_bytes() == before

@@ -1,30 +1,18 @@
 """`mercer select`: the choice that Python makes, the winner in a file that says how it was chosen."""
 
-import json
 import shlex
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.datasets import make_circles
 from sklearn.preprocessing import StandardScaler
 
 import mercer
-from mercer.cli.main import main
+from markets.commands import document, good, results, run, write_csv
 from mercer.io.model_file import read_header
 from mercer.kernels import RBF, Linear
 
 NAMED = ("--id", "id", "--label", "label")
-
-
-def run(*args, **options):
-    return CliRunner().invoke(main, [str(arg) for arg in args], **options)
-
-
-def results(*args, code=0, **options):
-    done = run(*args, "--json", **options)
-    assert done.exit_code == code, done.output
-    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +22,14 @@ def circles():
 
 @pytest.fixture(scope="module")
 def data(circles, tmp_path_factory):
-    path = tmp_path_factory.mktemp("select") / "circles.csv"
-    lines = [
-        f"{i},{a!r},{b!r},{'io'[y]}"
-        for i, ((a, b), y) in enumerate(zip(circles[0].tolist(), circles[1], strict=True))
-    ]
-    path.write_text("\n".join(["id,x,y,label", *lines, ""]))
-    return path
+    points, which = circles
+    columns = {
+        "id": range(90),
+        "x": points[:, 0],
+        "y": points[:, 1],
+        "label": ["io"[y] for y in which],
+    }
+    return write_csv(tmp_path_factory.mktemp("select") / "circles.csv", columns)
 
 
 def plain(table):
@@ -52,7 +41,7 @@ def plain(table):
 
 def test_the_choice_is_the_one_that_python_makes(data, circles):
     args = ("select", data, *NAMED, "--kernel", "linear()", "--kernels", "rbf(gamma=2) ; rbf()")
-    document = results(*args, "--components", "2,4", "--folds", 2, "--seed", 3)
+    told = document(*args, "--components", "2,4", "--folds", 2, "--seed", 3)
     x = StandardScaler().fit_transform(circles[0])
     wanted = mercer.select(
         x,
@@ -62,7 +51,7 @@ def test_the_choice_is_the_one_that_python_makes(data, circles):
         refit=False,
         random_state=3,
     )
-    found = document["results"]
+    found = told["results"]
     assert found["winner"]["components"] == wanted.n_components_
     assert found["winner"]["kernel"] == repr(wanted.best_kernel_)
     assert [row["kernel"] for row in found["table"]] == list(wanted.table_["kernel"])
@@ -70,13 +59,13 @@ def test_the_choice_is_the_one_that_python_makes(data, circles):
     shared = [row["shared"] for row in found["table"]]
     np.testing.assert_allclose(shared, wanted.table_["shared"], rtol=1e-6)
     assert len(found["reasons"]) == len(wanted.reasons_)
-    assert document["params"]["components"] == [2, 4]
+    assert told["params"]["components"] == [2, 4]
 
 
 def test_the_winner_is_kept_with_the_reasons(data, circles, tmp_path):
     path = tmp_path / "winner.mercer"
     args = ("select", data, *NAMED, "--kernels", "rbf(2); rbf(500)", "-k", "4", "-o", path)
-    found = results(*args, "--preimage", "ridge")["results"]
+    found = results(*args, "--preimage", "ridge")
     chosen = read_header(path)["about"]["selection"]
     assert chosen["winner"] == found["winner"] == {"kernel": "RBF(gamma=2)", "components": 4}
     assert chosen["table"] == found["table"]
@@ -95,7 +84,7 @@ def test_rows_count_as_often_as_a_column_says(circles, tmp_path):
     rows = np.column_stack([circles[0], counts])
     np.savetxt(path, rows, delimiter=",", header="x,y,times", comments="", fmt="%.17g")
     args = ("select", path, "--kernels", "rbf(2); rbf(1)", "-k", "4", "--scale", "none")
-    found = results(*args, "--weights", "times", "-o", model)["results"]
+    found = results(*args, "--weights", "times", "-o", model)
     wanted = mercer.select(
         circles[0], [RBF(2), RBF(1)], n_components=4, sample_weight=counts, random_state=0
     )
@@ -116,7 +105,7 @@ def test_labels_decide_when_asked(data, circles):
         "-k",
         "4",
     )
-    found = results(*args)["results"]
+    found = results(*args)
     x = StandardScaler().fit_transform(circles[0])
     y = np.array(["i", "o"])[circles[1]]
     wanted = mercer.select(
@@ -128,12 +117,10 @@ def test_labels_decide_when_asked(data, circles):
 
 def test_people_read_the_table_the_reasons_and_what_to_do_next(data):
     args = ("select", data, *NAMED, "--kernels", "linear(); rbf(gamma=2)", "-k", "2")
-    done = run(*args)
-    assert done.exit_code == 0
+    done = good(*args)
     assert done.stdout.startswith("kept  Linear() with 2 components\n  - criterion agreement")
     assert "no criterion can tell" in done.stdout
-    done = run(*args, "--criterion", "denoising")
-    assert done.exit_code == 0
+    done = good(*args, "--criterion", "denoising")
     assert done.stdout.startswith("best  Linear() with 2 components\n  - criterion denoising")
     assert "RBF     gamma=2" in done.stdout
     assert "-o model.mercer" in done.stderr
@@ -143,14 +130,14 @@ def test_a_sample_is_said(data):
     args = ("select", data, *NAMED, "--kernels", "linear(); rbf", "-k", "2", "--max-rows", "60")
     done = run(*args)
     assert "60 of 90 rows" in done.stderr
-    document = results(*args)
-    assert document["results"]["n_judged"] == 60
-    assert any("60 of 90 rows" in note for note in document["notes"])
+    told = document(*args)
+    assert told["results"]["n_judged"] == 60
+    assert any("60 of 90 rows" in note for note in told["notes"])
 
 
 def test_candidates_from_the_environment_are_split_at_semicolons(data):
     env = {"MERCER_SELECT_KERNEL": "rbf(gamma=2) + 0.1 * linear();linear()"}
-    found = results("select", data, *NAMED, "-k", "2", env=env)["results"]
+    found = results("select", data, *NAMED, "-k", "2", env=env)
     assert {row["kernel"] for row in found["table"]} == {
         "RBF(gamma=2.0) + 0.1 * Linear()",
         "Linear",
@@ -161,10 +148,10 @@ def test_a_winner_that_can_not_be_fitted_is_still_told(data, tmp_path):
     path = tmp_path / "winner.mercer"
     path.write_bytes(b"what was there")
     args = ("select", data, *NAMED, "--kernel", "rbf(gamma=2)", "-k", "4", "-o", path)
-    document = results(*args, "--approximation", "rpcholesky(rank=2)", code=1)
-    assert document["results"]["model"] is None
-    assert document["results"]["table"]
-    assert any("not fitted" in line for line in document["warnings"])
+    told = document(*args, "--approximation", "rpcholesky(rank=2)", code=1)
+    assert told["results"]["model"] is None
+    assert told["results"]["table"]
+    assert any("not fitted" in line for line in told["warnings"])
     assert path.read_bytes() == b"what was there"
 
 
@@ -203,5 +190,4 @@ def test_the_output_is_never_the_data(data):
 def test_the_example_of_the_help_works(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for line in run("select", "--help").stdout.split("Example:")[1].strip().splitlines():
-        done = run(*shlex.split(line)[1:])
-        assert done.exit_code == 0, done.output
+        good(*shlex.split(line)[1:])

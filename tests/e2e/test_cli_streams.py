@@ -6,9 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from mercer.cli.main import main
+from markets.commands import good, run
 
 
 def without(stream, *args):
@@ -27,7 +26,7 @@ def without(stream, *args):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("data.npy", np.random.default_rng(0).standard_normal((20, 2)))
-    assert CliRunner().invoke(main, ["fit", "data.npy", "-o", "m.mercer"]).exit_code == 0
+    good("fit", "data.npy", "-o", "m.mercer")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +57,7 @@ def test_a_stream_that_was_never_there_is_told_in_one_line(stream, args, code, s
     ],
 )
 def test_what_is_wrong_is_told_in_one_line_that_ends_once(args, code):
-    result = CliRunner().invoke(main, args)
+    result = run(*args)
     assert result.exit_code == code
     assert result.stderr.count("\n") == 1
     assert ".." not in result.stderr
@@ -76,31 +75,30 @@ def test_what_is_wrong_is_told_in_one_line_that_ends_once(args, code):
     ],
 )
 def test_the_library_is_told_in_the_words_of_the_command_line(args, said):
-    told = " ".join(CliRunner().invoke(main, ["fit", "data.npy", *args]).stderr.split())
+    told = " ".join(run("fit", "data.npy", *args).stderr.split())
     assert said in told
     for python in ("n_components", "n_samples", "`memory`", "preimage=", "approximation="):
         assert python not in told
 
 
 def test_a_name_of_two_lines_is_told_in_one():
-    result = CliRunner().invoke(main, ["fit", "data.npy", "-o", "two\nlines.mercer"])
+    result = run("fit", "data.npy", "-o", "two\nlines.mercer")
     assert "wrote 'two\\nlines.mercer'" in result.stderr
 
 
 def test_a_name_that_is_too_long_for_a_file_is_bad_input():
-    result = CliRunner().invoke(main, ["info", "x" * 5000])
+    result = run("info", "x" * 5000)
     assert result.exit_code == 3
     assert result.stderr.count("\n") == 1
 
 
 def test_one_component_keeps_and_two_keep():
     for k, said in (("1", "1 component keeps "), ("2", "2 components keep ")):
-        assert said in CliRunner().invoke(main, ["fit", "data.npy", "-k", k]).stdout
+        assert said in run("fit", "data.npy", "-k", k).stdout
 
 
 def test_a_sound_model_of_the_wrong_kind_is_wrong_usage_in_every_verb():
-    args = ["fit", "data.npy", "--model", "detector", "-k", "1", "-o", "d.mercer"]
-    assert CliRunner().invoke(main, args).exit_code == 0
+    good("fit", "data.npy", "--model", "detector", "-k", "1", "-o", "d.mercer")
     for words in (
         "transform d.mercer data.npy",
         "reconstruct d.mercer data.npy",
@@ -108,6 +106,6 @@ def test_a_sound_model_of_the_wrong_kind_is_wrong_usage_in_every_verb():
         "monitor m.mercer data.npy",
         "plot chart m.mercer data.npy -o c.png",
     ):
-        result = CliRunner().invoke(main, words.split())
+        result = run(*words.split())
         assert result.exit_code == 2, (words, result.stderr)
         assert result.stderr.count("\n") == 1

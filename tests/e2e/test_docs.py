@@ -6,9 +6,8 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
-from click.testing import CliRunner
 
-from mercer.cli.main import main
+from markets.commands import run
 
 mpl.use("Agg")
 ROOT = Path(__file__).parents[2]
@@ -47,7 +46,7 @@ def pasted(line):
     ends = ENDS.search(line)
     name, *args = shlex.split(line, comments=True)
     assert name == "mercer", line
-    result = CliRunner().invoke(main, args)
+    result = run(*args)
     assert result.exit_code == int(ends[1] if ends else 0), f"{line}\n{result.output}"
     return result.stdout
 

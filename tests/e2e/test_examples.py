@@ -109,7 +109,11 @@ def test_eigenfaces_tell_a_face_from_a_flower(tmp_path, capsys):
     assert all((np.diff(row) < 0).all() for row in errors.values())
     assert (errors["no face"] > 2 * errors["stranger"]).all()
     assert figures["errors_of_stranger"].max() < errors["no face"][0]
-    assert figures["errors_of_stranger"][0] == errors["stranger"][0]
+    # The same picture in two blocks of rows, whose products sum in two orders. A score is a sum of d pixels,
+    # off by at most dε‖x‖, k of them by √k times that, and relative errors are in units of ‖x‖: twice that.
+    d, k = 56 * 46, figures["steps"][0]
+    gap = figures["errors_of_stranger"][0] - errors["stranger"][0]
+    assert abs(gap) <= 2 * d * np.sqrt(k) * np.finfo(np.float64).eps
     assert_pictures(tmp_path, "eigenfaces.png", "ladder.png")
 
 

@@ -14,9 +14,12 @@ from mercer._core.errors import InputError, KernelError, ZeroVarianceError
 from mercer._core.observer import SILENT, NullObserver
 from mercer.approximations import APPROXIMATIONS, Nystrom, RPCholesky, pivots
 from mercer.data.rows import RowSource
+from mercer.engine import numpy as numpy_engine
 from mercer.engine import passes
+from mercer.engine.threads import lanes
 from mercer.kernels import RBF, Chi2, Linear, Polynomial, Precomputed, RationalQuadratic
 from mercer.model.lowrank import fit_low_rank
+from mercer.model.task import Task
 from mercer.operators import Centred, StoredGram
 from mercer.planning.plan import Problem, plan_approximation
 from mercer.solvers.refine import ritz_pairs
@@ -43,9 +46,7 @@ def fitted(approximation, kernel, x, *, asked=None, weights=None, seed=0, observ
     plan = plan_approximation(Problem(*x.shape, asked, x.dtype.itemsize), approximation)
     factor = factored(approximation, kernel, x, weights=weights, seed=seed, observer=observer)
     rng = np.random.default_rng(seed)
-    return fit_low_rank(
-        kernel, x, asked, factor, plan=plan, weights=weights, rng=rng, observer=observer
-    )
+    return fit_low_rank(Task(kernel, x, asked, plan, rng, weights, observer), factor)
 
 
 def products(factor, x):
@@ -328,8 +329,8 @@ def test_two_runs_agree_to_the_last_bit_and_threads_change_nothing(method, monke
     monkeypatch.setattr(passes, "pass_height", lambda *_: 128)
     fits = []
     for n_threads in (2, 2, 1):
-        monkeypatch.setattr(passes, "n_blas_threads", lambda n_threads=n_threads: n_threads)
-        fits.append(fitted(method(30), RBF(0.2), x, asked=3))
+        with lanes(n_threads):
+            fits.append(fitted(method(30), RBF(0.2), x, asked=3))
     np.testing.assert_array_equal(fits[0].projection.coef, fits[1].projection.coef)
     np.testing.assert_allclose(fits[2].eigenvalues, fits[0].eigenvalues, rtol=1e-12)
 
@@ -393,7 +394,7 @@ class Looker(NullObserver):
 
 
 def test_a_pass_tells_how_far_it_is(method, monkeypatch, cloud):
-    monkeypatch.setattr(passes, "pass_shape", lambda *_: (1, 4))
+    monkeypatch.setattr(numpy_engine, "pass_shape", lambda *_: (1, 4))
     looker = Looker()
     fitted(method(10), RBF(0.3), cloud, observer=looker)
     done = [step[0] for step in looker.steps]

@@ -11,6 +11,7 @@ from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.kernels import RBF, Custom, Linear
 from mercer.model import certificate as certificates
 from mercer.model.lowrank import fit_low_rank
+from mercer.model.task import Task
 from mercer.planning.plan import Problem, plan_approximation
 
 DTYPES = {"float32": np.float32, "float64": np.float64}
@@ -23,9 +24,7 @@ def fitted(approximation, kernel, x, *, asked=None, weights=None, seed=0):
     rng = np.random.default_rng(seed)
     plan = plan_approximation(Problem(*x.shape, asked, x.dtype.itemsize), approximation)
     factor = approximation(kernel, x, weights=weights, rng=rng, observer=SILENT)
-    return fit_low_rank(
-        kernel, x, asked, factor, plan=plan, weights=weights, rng=rng, observer=SILENT
-    )
+    return fit_low_rank(Task(kernel, x, asked, plan, rng, weights, SILENT), factor)
 
 
 def dense_eigenvalues(kernel, x, weights):

@@ -73,7 +73,7 @@ def test_relations_between_columns_survive_stretching():
     z = np.column_stack([z, z[:, 0] - 2.0 * z[:, 3]])
     found = Slowness.of(z, 0.01)
     assert found.any
-    far = found.strayed(z)
+    far = found.moved(z, found.stray)
     np.testing.assert_allclose(far[:, -1], far[:, 0] - 2.0 * far[:, 3], atol=1e-10)
     assert far.std(axis=0).sum() > 1.05 * z.std(axis=0).sum()
 

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from markets.engines import ENGINES, SOURCES, DenseEngine, in_memory
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
+from mercer import IncrementalKernelPCA, KernelPCA, KernelPCADetector, load
+from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.numpy import NumpyEngine
 from mercer.kernels import RBF, Custom, Polynomial
 from mercer.model import Plan, gram_operator
 from mercer.model.dual import dual_fit
+from mercer.model.task import Task
 from mercer.operators import Centred, Gram
 from mercer.planning.recipe import Proof, TileCache, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
@@ -253,8 +257,7 @@ def test_an_engine_says_why_it_does_not_run_a_kernel():
 # ── the same model ──────────────────────────────────────────────────────────
 N, WIDTH = 60, 16
 HELD = {
-    itemsize: TileCache.within(10**6, n=N, width=WIDTH, itemsize=itemsize, packed=itemsize == 2)
-    for itemsize in (8, 4, 2)
+    itemsize: TileCache.within(10**6, n=N, width=WIDTH, itemsize=itemsize) for itemsize in (8, 4, 2)
 }
 RECIPES = {
     "tiles": Tiles(WIDTH, "float64"),
@@ -281,16 +284,9 @@ def test_a_fit_is_the_same_on_every_engine(engine, plan, placed, model, cloud):
     (kernel, weights), x = MODELS[model], placed(cloud)
     operator = gram_operator(kernel, x, PLANS[plan], weights, engine=engine)
     pairs = PLANS[plan].solver(operator, 4, rng=np.random.default_rng(0))
-    fit = dual_fit(
-        kernel,
-        x,
-        operator,
-        pairs,
-        4,
-        total=operator.trace(),
-        plan=PLANS[plan],
-        rng=np.random.default_rng(0),
-    )
+    rng = np.random.default_rng(0)
+    task = Task(kernel, x, 4, PLANS[plan], rng, weights, engine=engine)
+    fit = dual_fit(task, operator, pairs)
     # The centred matrix itself, formed here.
     dense = in_memory(x)
     w = np.ones(60) if weights is None else weights
@@ -310,3 +306,144 @@ def test_solvers_reach_the_matrix_by_products_of_the_engine_alone(cloud, rng):
     operator = Centred(Gram(engine, RBF(0.3), cloud))
     pairs = BlockKrylov(landmarks=0)(operator, 3, rng=rng)
     assert engine.products == pairs.n_products
+
+
+# ── every route of a model ──────────────────────────────────────────────────
+class Watched(RBF):
+    """A kernel that notes who asks for its tiles: an engine that multiplies, or anyone else."""
+
+    within, beside = [], []
+    multiplying = 0
+
+    def tile(self, x, y):
+        (Watched.within if Watched.multiplying else Watched.beside).append(
+            (int(x.shape[0]), int(y.shape[0]))
+        )
+        return super().tile(x, y)
+
+
+def multiplying(verb):
+    def noted(self, *args, **kwargs):
+        Watched.multiplying += 1
+        try:
+            return verb(self, *args, **kwargs)
+        finally:
+            Watched.multiplying -= 1
+
+    return noted
+
+
+class Counting(NumpyEngine):
+    """NumPy on one thread, so that what is asked for while it multiplies is asked for by it."""
+
+    times, gram_times, gram = (
+        multiplying(verb) for verb in (NumpyEngine.times, NumpyEngine.gram_times, NumpyEngine.gram)
+    )
+
+
+class CountingDense(DenseEngine):
+    times, gram_times, gram = (
+        multiplying(verb) for verb in (DenseEngine.times, DenseEngine.gram_times, DenseEngine.gram)
+    )
+
+
+COUNTING = {"numpy": lambda: Counting(1), "dense": CountingDense}
+WATCHED = Watched(0.3)
+ROUTED = {
+    "krylov": KernelPCA(3, kernel=WATCHED, solver="krylov"),
+    "lapack": KernelPCA(3, kernel=WATCHED, solver="lapack"),
+    "rpcholesky": KernelPCA(3, kernel=WATCHED, approximation=RPCholesky(20)),
+    "rpcholesky-auto": KernelPCA(3, kernel=WATCHED, approximation=RPCholesky("auto", tol=0.2)),
+    "nystrom": KernelPCA(3, kernel=WATCHED, approximation=Nystrom(20)),
+    "k-means++": KernelPCA(3, kernel=WATCHED, approximation=Nystrom(20, sampling="k-means++")),
+    "refined": KernelPCA(3, kernel=WATCHED, approximation=Nystrom(20, refine=2)),
+    "stream": IncrementalKernelPCA(3, kernel=WATCHED, batch_size=400, max_landmarks=30),
+    "detector": KernelPCADetector(3, kernel=WATCHED, approximation=RPCholesky(20)),
+}
+# Landmarks, candidates and probes among themselves are small problems of the host; rows are 1200.
+FEW, MANY = 300, 1200
+
+
+@pytest.fixture
+def many(rng):
+    return rng.standard_normal((MANY, 3)) / [1.0, 2.0, 3.0]
+
+
+@pytest.fixture(params=sorted(ROUTED))
+def routed(request):
+    return request.param
+
+
+@pytest.fixture(params=sorted(COUNTING))
+def counting(request):
+    Watched.within.clear()
+    Watched.beside.clear()
+    return COUNTING[request.param]()
+
+
+def fitted_on(engine, name, x):
+    """A model of that route, and what it says of rows."""
+    model = clone(ROUTED[name]).set_params(engine=engine).fit(x)
+    return model, model.decision_function if name == "detector" else model.transform
+
+
+def test_every_tile_of_rows_is_made_by_the_engine(counting, routed, many):
+    model, measure = fitted_on(counting, routed, many)
+    assert sum(n * m for n, m in Watched.within) >= MANY * 10
+    Watched.within.clear()
+    measure(many)
+    if routed != "detector":
+        points = model.fit_.projection.sections.width
+        assert sum(n * m for n, m in Watched.within) == MANY * points
+        model.reconstruction_error(many)
+    assert max(max(shape) for shape in [(0, 0), *Watched.beside]) <= FEW
+
+
+def test_a_model_is_the_same_on_every_engine(counting, routed, many):
+    """To rounding; a low-rank fit draws the same landmarks, because rounding moves no die."""
+    (_, measure), (_, reference) = (fitted_on(e, routed, many) for e in (counting, NumpyEngine(2)))
+    expected = reference(many)
+    np.testing.assert_allclose(measure(many), expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("made_by", sorted(ENGINES))
+@pytest.mark.parametrize("name", ["krylov", "nystrom", "stream"])
+def test_a_projection_of_one_engine_is_applied_by_another(engine, made_by, name, placed, many):
+    model, _ = fitted_on(ENGINES[made_by](), name, many)
+    own, x = model.fit_.projection, placed(many)
+    dense = in_memory(x)
+    exact = WATCHED(dense, own.sections.points) @ own.coef - own.offset
+    bound = 100 * EPS * (np.abs(own.coef).sum(axis=0) + np.abs(own.offset))  # k(x, z) is at most 1
+    assert np.all(np.abs(own.on(engine)(x) - exact) <= bound)
+
+
+@pytest.mark.parametrize("name", ["krylov", "fourier", "stream", "detector"])
+def test_a_model_of_an_engine_is_saved_without_it(name, many, tmp_path):
+    """The file has no engine; a pickle has what pickles."""
+    models = ROUTED | {"fourier": KernelPCA(3, kernel=RBF(0.3), approximation=RandomFourier(50))}
+    model = clone(models[name]).set_params(engine=DenseEngine())
+    if name != "fourier":
+        model.set_params(kernel=RBF(0.3))  # a file knows the kernels of mercer
+    model.fit(many)
+    model.save(tmp_path / "model.mercer")
+    kept, pickled = load(tmp_path / "model.mercer"), pickle.loads(pickle.dumps(model))
+    assert kept.engine == "auto"
+    assert isinstance(pickled.engine, DenseEngine)
+    measure = "decision_function" if name == "detector" else "transform"
+    expected = getattr(model, measure)(many)
+    for again in (kept, pickled):
+        found = getattr(again, measure)(many)
+        np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+    if name != "detector":
+        assert kept.fit_.projection.sections.engine == NumpyEngine()
+        assert isinstance(pickled.fit_.projection.sections.engine, DenseEngine)
+        assert model.fit_.plan.engine == "dense"
+
+
+@pytest.mark.parametrize("params", [{"solver": "krylov"}, {"approximation": "nystrom"}])
+def test_a_forecast_times_the_engine(params, many):
+    engine = DenseEngine()
+    plan = KernelPCA(3, kernel=RBF(0.3), engine=engine, **params).plan(many)
+    assert plan.engine == "dense"
+    assert plan.seconds > 0.0
+    assert engine.products > 0

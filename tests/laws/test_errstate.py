@@ -9,7 +9,7 @@ from scipy import sparse
 import mercer
 import mercer.sklearn as drop_in
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
-from mercer._core.floating import Steady, steady
+from mercer._core.public import Public, public
 from mercer.diagnostics import gradients, n_components, symptoms
 from mercer.kernels import RBF, Custom
 
@@ -52,7 +52,7 @@ def approximated(name):
     )
 
 
-@steady
+@public
 def single(x):
     return x.astype(np.float32)
 
@@ -155,7 +155,7 @@ def test_what_the_caller_ignores_stays_ignored(x):
 
 
 def test_a_class_is_steady_with_all_that_is_public():
-    class Example(Steady):
+    class Example(Public):
         def far(self):
             return np.exp(-np.float64(1e4))
 

@@ -10,7 +10,7 @@ from markets.exact import squares
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer import KernelPCA
 from mercer.engine.formula import Add, Affine, Exp, Mul, Opaque, Pair, Pow, Unit
-from mercer.errors import IndefiniteKernelWarning, KernelError, ModelFileError
+from mercer.errors import IndefiniteKernelWarning, InputError, KernelError, ModelFileError
 from mercer.kernels import (
     RBF,
     Chi2,
@@ -24,6 +24,7 @@ from mercer.kernels import (
     Polynomial,
     RationalQuadratic,
     Sigmoid,
+    Sum,
     as_kernel,
 )
 from mercer.kernels.base import FORMULAS
@@ -186,7 +187,7 @@ WITHOUT = ["gp", "matrices", "points"]
 @pytest.mark.parametrize("name", [name for name in ALL if name not in WITHOUT])
 def test_a_tile_is_its_formula(name, cloud, histograms):
     kernel, x = ALL[name], histograms if name in HISTOGRAM else cloud
-    assert kernel.formula().opaque == []
+    assert not kernel.formula().has("opaque")
     np.testing.assert_array_equal(values(kernel.formula(), x[:9], x), kernel.tile(x[:9], x))
     np.testing.assert_array_equal(values(kernel.formula(), x), kernel.tile_diag(x))
 
@@ -211,6 +212,26 @@ def test_a_class_of_its_own_needs_no_formula(cloud):
     np.testing.assert_allclose((kernel + 1.0)(cloud), RBF(0.3)(cloud) + 1.0, rtol=1e-12)
     with pytest.raises(KernelError, match="no derivative"):
         kernel.tile_slope(cloud, cloud, np.ones((len(cloud), len(cloud))))
+
+
+def test_a_leaf_without_a_formula_asks_the_kernels_that_it_is_made_of(cloud, histograms):
+    class Mean(Sum):
+        def tile(self, x, y):
+            return 0.5 * (self.left.tile(x, y) + self.right.tile(x, y))
+
+        def tile_diag(self, x):
+            return 0.5 * (self.left.tile_diag(x) + self.right.tile_diag(x))
+
+    mean = Mean(Chi2(), RBF(0.3))
+    for kernel in (mean, mean + RBF(1.0), 2.0 * mean):
+        assert kernel.positive_only
+        assert kernel.looks_at_rows
+        assert not kernel.shift_invariant
+        assert not kernel.differentiable
+        kernel.check_rows(histograms)
+        with pytest.raises(InputError, match="Negative values in data"):
+            kernel.check_rows(cloud)
+    assert not Mean(Laplacian(1.0), RBF(0.3)).looks_at_rows
 
 
 class Squared(Linear):

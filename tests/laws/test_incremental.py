@@ -615,8 +615,8 @@ BAD = {
     "wide": (np.ones((5, 4)), None, "4 features"),
     "text": (np.array([["a", "b", "c"]]), None, "text"),
     "empty": (np.ones((0, 3)), None, "0 sample"),
-    "negative weight": (np.ones((2, 3)), [1.0, -1.0], "sample_weight.1. is -1.0"),
-    "weights": (np.ones((2, 3)), [1.0, 1.0, 1.0], "2 rows"),
+    "negative weight": (np.ones((2, 3)), [1.0, -1.0], "sample_weight must be .*got -1.0 for row 1"),
+    "weights": (np.ones((2, 3)), [1.0, 1.0, 1.0], "2 numbers"),
 }
 
 

@@ -36,7 +36,7 @@ N, WIDTH = 150, 16
 def rounded(*, packed):
     """All tiles held rounded, and checked in float64."""
     itemsize = 2 if packed else 4
-    store = TileCache.within(10**6, n=N, width=WIDTH, itemsize=itemsize, packed=packed)
+    store = TileCache.within(10**6, n=N, width=WIDTH, itemsize=itemsize)
     return Tiles(WIDTH, "float32", store, Proof(WIDTH, sliced=packed))
 
 

@@ -321,6 +321,8 @@ def test_copies_of_one_row_have_a_width_of_one_and_not_of_rounding(as_rows, rng)
         (RBF(0.0), "gamma must be a number > 0"),
         (RBF(np.nan), "gamma must be a number > 0"),
         (RBF("medain"), "Did you mean 'median'"),
+        (Matern(1.5, "medain"), "Did you mean 'median'"),
+        (Polynomial(2, gamma="scael"), "Did you mean 'scale'"),
         (RBF(1.0, sigma=2.0), "Leave one out"),
         (RBF(sigma=0.0), "sigma must be a number > 0"),
         (Laplacian(-2), "gamma must be a number > 0"),

@@ -12,7 +12,7 @@ from sklearn.gaussian_process import kernels as gp
 
 from markets.exact import exact
 from mercer._core.errors import InputError, KernelError
-from mercer.diagnostics import Verdict, Witness, check_kernel, mercer_check, search
+from mercer.diagnostics import Verdict, Witness, check_kernel, mercer_check
 from mercer.diagnostics.mercer_check import How
 from mercer.diagnostics.rounding import value_error
 from mercer.diagnostics.witness import MatrixValues, find_negative
@@ -253,7 +253,7 @@ def test_climbing_finds_what_no_ready_made_data_set_holds(monkeypatch):
     assert verdict.valid is False
     assert abs(verdict.witness.points[0, 0] - 3.37) < 1e-3
     assert_negative(verdict.witness, recomputed(pit, verdict.witness.points))
-    monkeypatch.setattr(search, "CLIMB_STEPS", 0)
+    monkeypatch.setattr(mercer_check, "CLIMB_STEPS", 0)
     assert check_kernel(pit).valid is None
 
 

@@ -9,7 +9,7 @@ from mercer.engine import tall
 from mercer.engine.base import Rounding, TileStore
 from mercer.engine.kept import PackedTile
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.tiles import paying_threads, square_tiling
+from mercer.engine.tiles import fitting_width, n_upper, paying_threads, upper_tiles
 from mercer.kernels import Custom
 from mercer.operators import Centred, Gram, StoredGram
 
@@ -132,12 +132,13 @@ def test_the_caller_keeps_his_matrix(cloud):
 @pytest.mark.parametrize("n_threads", [1, 4])
 @pytest.mark.parametrize("budget", [1000, 10**6, 10**9])
 def test_tiles_fit_their_budget_and_cover_the_triangle_once(n, itemsize, n_threads, budget):
-    tiling = square_tiling(n, itemsize=itemsize, budget_bytes=budget, n_threads=n_threads)
-    assert 2 * itemsize * n_threads * tiling.width**2 <= budget
+    width = fitting_width(n, itemsize=itemsize, budget_bytes=budget, n_threads=n_threads)
+    assert 2 * itemsize * n_threads * width**2 <= budget
     if n > 1000:
         return
     seen = np.zeros((n, n), dtype=int)
-    for i, j in tiling.upper():
+    for place, (index, i, j) in enumerate(upper_tiles(n, width)):
+        assert index == place < n_upper(n, width)
         seen[i, j] += 1
         if i != j:
             seen[j, i] += 1
@@ -146,7 +147,7 @@ def test_tiles_fit_their_budget_and_cover_the_triangle_once(n, itemsize, n_threa
 
 def test_a_budget_below_one_entry_is_refused():
     with pytest.raises(MemoryBudgetError, match="Raise `memory`"):
-        square_tiling(10, itemsize=8, budget_bytes=15)
+        fitting_width(10, itemsize=8, budget_bytes=15)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -286,16 +287,16 @@ def test_weights_centre_at_the_weighted_mean(make, kernel, cloud, rng):
 def test_no_tile_is_so_narrow_that_threads_wait_for_the_interpreter(n, cores, itemsize):
     """Work on a tile, w², has to grow with the queue of T threads; and each of them needs tiles."""
     n_threads = paying_threads(n, cores)
-    tiling = square_tiling(n, itemsize=itemsize, budget_bytes=10**10, n_threads=n_threads)
+    width = fitting_width(n, itemsize=itemsize, budget_bytes=10**10, n_threads=n_threads)
     assert 1 <= n_threads <= cores
-    assert n_threads == 1 or tiling.width**2 * itemsize >= 190**2 * 8 * n_threads
-    assert n_threads == 1 or tiling.n_upper >= 1.5 * n_threads
+    assert n_threads == 1 or width**2 * itemsize >= 190**2 * 8 * n_threads
+    assert n_threads == 1 or n_upper(n, width) >= 1.5 * n_threads
 
 
 @pytest.mark.parametrize("budget", [10**6, 10**8, 10**9])
 def test_a_small_budget_has_fewer_threads_rather_than_narrow_tiles(budget):
     n_threads = paying_threads(10**6, 64, budget_bytes=budget)
-    width = square_tiling(10**6, itemsize=8, budget_bytes=budget, n_threads=n_threads).width
+    width = fitting_width(10**6, itemsize=8, budget_bytes=budget, n_threads=n_threads)
     assert n_threads <= 2 or width >= 190 * np.sqrt(n_threads)
     assert paying_threads(10**6, 64, budget_bytes=4 * budget) >= n_threads
 

@@ -149,7 +149,7 @@ def test_a_circle_keeps_both_variances_and_is_told():
 
 def test_wrong_scores_are_refused(x):
     model = mercer.PCA(3).fit(x)
-    with pytest.raises(InputError, match="2 components came, but this model has 3"):
+    with pytest.raises(InputError, match="scores of the 3 components"):
         model.inverse_transform(np.zeros((4, 2)))
     with pytest.raises(InputError, match=f"from 1 to {min(x.shape)}"):
         mercer.PCA(min(x.shape) + 1).fit(x)

@@ -10,6 +10,7 @@ from markets.kernels import VALID
 from mercer import KernelPCA
 from mercer.engine.base import Rounding, TileStore
 from mercer.engine.numpy import NumpyEngine
+from mercer.engine.tiles import n_upper
 from mercer.errors import RankWarning
 from mercer.kernels import RBF
 from mercer.model import Plan, fit_kernel_pca
@@ -17,7 +18,7 @@ from mercer.operators import Centred, Gram
 from mercer.planning.recipe import Proof, TileCache, Tiles
 from mercer.solvers import BlockKrylov
 from mercer.solvers.basis import KrylovBasis
-from mercer.solvers.spot import spot_checked
+from mercer.solvers.refine import spot_checked
 
 N = 900
 
@@ -53,7 +54,7 @@ def gram(kernel, x, *, width=16, n_threads=1, rounding=None, **how):
 
 
 def held_plan(*, packed):
-    store = TileCache.within(10**9, n=N, width=128, itemsize=2 if packed else 4, packed=packed)
+    store = TileCache.within(10**9, n=N, width=128, itemsize=2 if packed else 4)
     return Plan("dual", BlockKrylov(), Tiles(128, "float32", store, Proof(128)), 0)
 
 
@@ -147,10 +148,10 @@ def test_tiles_are_made_once(cloud, rng, monkeypatch):
     exact = gram(RBF(0.3), cloud, rounding=Rounding())
     v = rng.standard_normal((len(cloud), 2))
     exact.matmat(v)
-    assert len(made) == exact.x.tiling.n_upper
+    assert len(made) == n_upper(len(cloud), exact.x.width)
     exact.rough.matmat(v)
     exact.rough.matmat(v)
-    assert len(made) == exact.x.tiling.n_upper
+    assert len(made) == n_upper(len(cloud), exact.x.width)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -173,7 +174,7 @@ def test_a_rough_operator_that_lies_is_found_out_where_it_matters(size, is_found
     x = rng.standard_normal((N, 3))
     exact = gram(RBF(0.2), x, width=128, rounding=Rounding())
     exact.rough.matmat(np.ones((N, 1)))
-    kept = exact.store.tiles.rounded.tiles
+    kept = exact.store.tiles._rounded
     for place, tile in enumerate(kept):
         kept[place] = (tile + size * rng.standard_normal(tile.shape)).astype(np.float32)
     pairs = BlockKrylov()(Centred(exact), 6, rng=rng)

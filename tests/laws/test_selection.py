@@ -15,7 +15,7 @@ import mercer
 from conftest import frozen
 from mercer import PCA, KernelPCA
 from mercer.diagnostics import n_components, select, symptoms, widths
-from mercer.diagnostics.selection_court import Candidate, Court, affinity
+from mercer.diagnostics.selection_court import Candidate, Court, overlaps
 from mercer.diagnostics.selection_trial import tried
 from mercer.errors import SelectionWarning
 from mercer.kernels import RBF, Chi2, Linear, Matern, Polynomial
@@ -304,6 +304,10 @@ def test_one_row_that_is_held_out_is_enough_to_compare():
 
 
 # ── stability ───────────────────────────────────────────────────────────────
+def affinity(a, b):
+    return float(np.mean(overlaps(a, b)))
+
+
 def test_affinity_is_one_for_one_space_and_nothing_for_chance(rng):
     a = rng.standard_normal((400, 5))
     turned = 3.0 * a @ rng.standard_normal((5, 5)) + 7.0

@@ -10,7 +10,7 @@ from mercer.kernels import Matern, RationalQuadratic
 from mercer.kernels.slopes import radial_slope
 from mercer.kernels.stationary import RBF
 from mercer.operators.sections import FeatureSections, KernelSections
-from mercer.preimage.invert import of_distance, of_dot_product, undone
+from mercer.preimage.exact import of_distance, of_dot_product, undone
 
 UNKNOWN = ["gp", "matrices", "points"]
 SMOOTH = {name: k for name, k in (VALID | INDEFINITE).items() if name not in UNKNOWN}

@@ -68,11 +68,14 @@ class DenseEngine(Engine[Loaded]):
         np.fill_diagonal(matrix, kernel.tile_diag(x.rows))
         return matrix - (0.0 if store is None else store.minus)
 
-    def fold(self, x, step):
+    def fold(self, x, step, **advice):
+        del advice
         return step(self._rows(x), slice(0, x.n if isinstance(x, Loaded) else x.shape[0]))
 
-    def map(self, x, step):
-        return step(self._rows(x))
+    def map(self, x, step, *beside, dtype=None, **advice):
+        del advice
+        rows = self._rows(x)
+        return step(rows if dtype is None else rows.astype(dtype), *beside)
 
     def _rows(self, x):
         return x.rows if isinstance(x, Loaded) else self.load(x, None, None).rows

@@ -347,8 +347,9 @@ def test_weights_travel_through_a_pipeline_and_by_routing(rng):
     piped = make_pipeline(KernelPCA(2, kernel="rbf")).fit(x, kernelpca__sample_weight=weights)[0]
     for model in (routed, piped):
         np.testing.assert_array_equal(model.eigenvalues_, alone.eigenvalues_)
-    with pytest.raises(ValueError, match=r"sample_weight has shape \(3,\), but X has 30 rows"):
+    with pytest.raises(ValueError, match="30 numbers") as caught:
         KernelPCA(2).fit(x, sample_weight=[1, 2, 3])
+    assert (caught.value.parameter, caught.value.value) == ("sample_weight", (3,))
 
 
 @pytest.mark.parametrize("weights", [np.ones(30), None])

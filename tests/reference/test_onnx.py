@@ -1,6 +1,7 @@
 """Graphs against models, against scikit-learn's own through skl2onnx, and in a second runtime."""
 
 import json
+import sys
 
 import numpy as np
 import onnx
@@ -34,8 +35,13 @@ from mercer.kernels import (
     Sigmoid,
 )
 from mercer.onnx import Agreement, register, to_onnx, verify
-from mercer.onnx.sample import sample_rows
-from mercer.onnx.verify import DisagreementError, _run, _session, require_agreement
+from mercer.onnx.verify import (
+    DisagreementError,
+    _run,
+    _session,
+    require_agreement,
+    sample_rows,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
 
@@ -627,12 +633,10 @@ def test_verify_refuses_a_graph_that_is_wrong_far_away_only(cloud, monkeypatch):
     model = KernelPCA(2, kernel=Cosine() + 1e-9 * RBF(1e-3)).fit(cloud)
     assert verify(to_onnx(model, dtype="float32"), model, cloud).ok
 
-    def naive(g, of, x, z):
-        del of
-        unit = g.op("Div", x, g.op("Sqrt", g.squared_norms(x)))
-        return g.op(
-            "MatMul", unit, np.ascontiguousarray((z / np.linalg.norm(z, axis=1)[:, None]).T)
-        )
+    def naive(of, x, z, d):
+        del of, d
+        unit = x / x.squared_norms().op("Sqrt")
+        return unit @ np.ascontiguousarray((z / np.linalg.norm(z, axis=1)[:, None]).T)
 
     monkeypatch.setattr("mercer.onnx.kernels._unit", naive)
     far = (1e20 * cloud).astype(np.float32)
@@ -641,6 +645,17 @@ def test_verify_refuses_a_graph_that_is_wrong_far_away_only(cloud, monkeypatch):
     found = verify(to_onnx(model, dtype="float32"), model, cloud)
     assert found.max_rel < found.tolerance
     assert not found.ok
+
+
+def test_a_difference_far_away_that_is_no_number_is_no_agreement(cloud, monkeypatch):
+    model = KernelPCA(2, kernel=RBF(0.3)).fit(cloud)
+    found = {
+        far: Agreement(0.0, 0.0, 20, 1e-9, np.nan if far else 0.0, n_unknown=0)
+        for far in (False, True)
+    }
+    module = sys.modules["mercer.onnx.verify"]  # whose name in the package is a function
+    monkeypatch.setattr(module, "_compared_scores", lambda *_, far: found[far])
+    assert not verify(to_onnx(model), model, cloud).ok
 
 
 def test_verify_looks_at_far_rows_of_detectors_and_prepared_models(cloud):

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 import warnings
 
@@ -13,13 +12,13 @@ mpl.use("Agg")
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from matplotlib.figure import Figure
 
+from markets.commands import good, results
+from markets.commands import run as cli
 from mercer import PCA, KernelPCADetector, Prepared
 from mercer._core.errors import InputError
-from mercer.cli import monitor_run
-from mercer.cli.main import main
+from mercer.cli import monitor
 from mercer.io.preparation import Preparation
 from mercer.kernels import Polynomial
 from mercer.monitoring.alarms import alarm_runs, shares
@@ -55,13 +54,8 @@ def plant(tmp_path_factory):
     run[[30, 80, 81], [0, 3, 3]] = np.nan
     for name, rows in (("normal", process(300)), ("run", run)):
         pd.DataFrame(rows, columns=NAMES).to_csv(folder / f"{name}.csv", index=False)
-    made = cli("fit", folder / "normal.csv", "--model", "detector", "-o", folder / "d.mercer")
-    assert made.exit_code == 0, made.stderr
+    good("fit", folder / "normal.csv", "--model", "detector", "-o", folder / "d.mercer")
     return folder
-
-
-def cli(*args):
-    return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
 def frame(path):
@@ -72,9 +66,7 @@ def frame(path):
 def test_table_chart_json_csv_page_and_limits_have_one_limit(plant):
     detector = KernelPCADetector().fit(frame(plant / "normal.csv"))
     seen = detector.monitor(frame(plant / "run.csv"), names=NAMES)
-    told = json.loads(cli("monitor", plant / "d.mercer", plant / "run.csv", "--json").stdout)[
-        "results"
-    ]
+    told = results("monitor", plant / "d.mercer", plant / "run.csv", code=4)
     rows = list(
         csv.DictReader(io.StringIO(cli("monitor", plant / "d.mercer", plant / "run.csv").stdout))
     )
@@ -211,8 +203,9 @@ def test_a_run_without_a_complete_row_and_other_questions_are_refused(plant, tmp
     with pytest.raises(InputError, match=r"None of 3 rows can be judged: .* missing in x0 \(3\)"):
         detector.monitor([[np.nan, 0, 0, 0]] * 3)
     for ask in ("predict", "decision_function", "score_samples", "statistics", "contributions"):
-        with pytest.raises(InputError, match="contains NaN"):
+        with pytest.raises(InputError, match="NaN") as caught:
             getattr(detector, ask)([[np.nan, 0, 0, 0]])
+        assert caught.value.parameter == "X"
     (tmp_path / "empty.csv").write_text("flow,heat,level,power\n1,,2,3\n2,,3,1\n")
     result = cli("monitor", plant / "d.mercer", tmp_path / "empty.csv")
     assert result.exit_code == 3
@@ -223,7 +216,7 @@ def test_a_run_without_a_complete_row_and_other_questions_are_refused(plant, tmp
 
 @pytest.mark.parametrize("block", [20_000, 7, 1])
 def test_the_command_marks_counts_and_names_gaps(plant, monkeypatch, block):
-    monkeypatch.setattr(monitor_run, "BLOCK", block)
+    monkeypatch.setattr(monitor, "BLOCK", block)
     result = cli("monitor", plant / "d.mercer", plant / "run.csv")
     assert result.exit_code == 4
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
@@ -234,11 +227,11 @@ def test_the_command_marks_counts_and_names_gaps(plant, monkeypatch, block):
         "3 of 120 rows could not be judged: cells are missing in power (2), flow (1)."
         in result.stderr
     )
-    found = json.loads(cli("monitor", plant / "d.mercer", plant / "run.csv", "--json").stdout)
-    told = found["results"]["not_judged"]
+    found = results("monitor", plant / "d.mercer", plant / "run.csv", code=4)
+    told = found["not_judged"]
     assert [row["row"] for row in told["rows"]] == gone
     assert told["missing_cells"] == {"flow": 1, "power": 2}
-    runs = found["results"]["alarms"]["runs"]
+    runs = found["alarms"]["runs"]
     (wild,) = [one for one in runs if one["first"] <= 20 <= one["last"]]
     broken = runs[-1]
     assert wild["began_with"][0]["variable"] == "heat"

@@ -27,20 +27,20 @@ def rows(n=120, d=3, seed=0):
 X = rows()
 
 REFUSED = {
-    "contamination of 0": ({"contamination": 0.0}, "contamination=0.0 .* between 0 and 0.5"),
+    "contamination of 0": ({"contamination": 0.0}, "contamination must be .* between 0 and 0.5"),
     "contamination of a half": ({"contamination": 0.5}, "between 0 and 0.5"),
-    "contamination auto": ({"contamination": "auto"}, "contamination='auto'"),
-    "false alarm of 0": ({"false_alarm": 0}, "false_alarm=0 .* between 0 and 1"),
+    "contamination auto": ({"contamination": "auto"}, "contamination must be .* got 'auto'"),
+    "false alarm of 0": ({"false_alarm": 0}, "false_alarm must be .* between 0 and 1"),
     "false alarm of 1": ({"false_alarm": 1.0}, "between 0 and 1"),
     "both rates": ({"false_alarm": 0.01, "contamination": 0.1}, "Leave one out"),
-    "statistic": ({"statistic": "SPE"}, "statistic='SPE'"),
+    "statistic": ({"statistic": "SPE"}, "statistic must be .* got 'SPE'"),
     "limits": ({"limits": "aproximate"}, "Did you mean 'approximate'"),
     "folds": ({"folds": 1}, "from 2 to the number of rows"),
     "more folds than rows": ({"folds": 121}, "from 2 to 120"),
     "folds that are not used": ({"folds": "five", "contamination": 0.1}, "splitter"),
     "folds of labels": ({"folds": StratifiedKFold(3)}, "without labels or groups"),
     "folds of groups": ({"folds": GroupKFold(3)}, "without labels or groups"),
-    "scale in words": ({"scale": "no"}, "scale=True or scale=False"),
+    "scale in words": ({"scale": "no"}, "scale must be True or False"),
     "contamination and a distribution": (
         {"contamination": 0.1, "limits": "approximate"},
         "limits='approximate' came",
@@ -229,8 +229,8 @@ def test_names_and_times(detector, faulty):
         ({"names": 5}, "names=5 came, but a list of 3"),
         ({"names": "abc"}, "names='abc' came"),
         ({"time": [1, 2]}, "one entry a row, 30"),
-        ({"top": -1}, "top=-1"),
-        ({"explain": "some"}, "explain='some'"),
+        ({"top": -1}, "top must be an integer >= 0; got -1"),
+        ({"explain": "some"}, "explain must be 'alarms' or 'all'; got 'some'"),
     ],
 )
 def test_monitor_refuses(knobs, words, detector, faulty):
@@ -239,7 +239,7 @@ def test_monitor_refuses(knobs, words, detector, faulty):
 
 
 def test_contributions_refuse_an_unknown_statistic(detector, faulty):
-    with pytest.raises(InputError, match="statistic='SPE'"):
+    with pytest.raises(InputError, match=r"statistic must be .* got 'SPE'"):
         detector.contributions(faulty, "SPE")
 
 

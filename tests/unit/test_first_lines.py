@@ -167,6 +167,23 @@ def test_a_subclass_may_hand_on_what_it_does_not_know(x):
     assert Named(2, width=3.0).fit(x).kernel_.gamma == pytest.approx(1 / 18)
 
 
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda x: mercer.plots.scores(x, lables=x), "scores has no .* 'lables'. Did you mean"),
+        (lambda x: mercer.report.build(KernelPCA(), x, titel=""), "Did you mean 'title'"),
+        (lambda x: mercer.onnx.to_onnx(KernelPCA(), X_new=x), "to_onnx has no parameter 'X_new'"),
+        (lambda x: RBF(1.0)(x, z=x), "Kernel has no parameter 'z'"),
+        (lambda x: KernelPCA().transform(x, owt=x), "Did you mean 'out'"),
+        (lambda x: mercer.Prepared(None, None).transform(x, x), "takes 'X' by position"),
+    ],
+    ids=["plot", "report", "onnx", "kernel", "method", "prepared"],
+)
+def test_functions_and_methods_tell_wrong_arguments_too(ask, says, x):
+    with pytest.raises(UnknownParameterError, match=says):
+        ask(x)
+
+
 # ── parts by name ────────────────────────────────────────────────────────────
 @pytest.mark.parametrize(
     ("model", "params", "part"),

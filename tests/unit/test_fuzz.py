@@ -16,8 +16,10 @@ INPUTS = 120
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
-def test_nothing_but_a_clear_refusal_comes_of_a_spoilt_input(door, tmp_path):
-    outcome = tried(door, INPUTS, 1, tmp_path)
+def test_nothing_but_a_clear_refusal_comes_of_a_spoilt_input(door):
+    """In a process of its own: what some of the named cases did before was to end it, or to hang."""
+    outcome = survived(door, range(INPUTS), 1, multiprocessing.get_context("spawn"))
+    assert len(door.named()) < INPUTS  # all of them are among these
     assert [finding for _, finding in outcome.findings] == []
     assert outcome.counts.total() == INPUTS
     refused = sum(n for what, n in outcome.counts.items() if what.startswith("refused"))
@@ -48,16 +50,6 @@ def test_a_forged_file_has_right_checksums(tmp_path):
     path = tmp_path / "again.mercer"
     path.write_bytes(sealed(*opened(random.Random(0).choice(model.seeds()))))
     model.enter(path)
-
-
-@pytest.mark.parametrize("door", [d for d in DOORS if d.named()], ids=lambda door: door.name)
-def test_named_cases_are_refused_in_words(door):
-    """In a process of its own: what these did before was to end it."""
-    numbers = range(len(door.named()))
-    outcome = survived(door, numbers, 0, multiprocessing.get_context("spawn"))
-    assert outcome.findings == []
-    assert {what.partition(",")[0] for what in outcome.counts} == {"refused"}
-    assert outcome.counts.total() == len(numbers)
 
 
 def test_a_process_that_an_input_kills_is_a_finding_and_the_next_goes_on():

@@ -102,7 +102,7 @@ def test_masked_values_over_a_memory_map_are_refused(tmp_path):
 
 
 def test_a_frame_of_masked_values_has_gaps():
-    with pytest.raises(InputError, match="NaN: first in row 7"):
+    with pytest.raises(InputError, match="NaN, first in row 7"):
         model().fit(pd.DataFrame(masked(), columns=NAMES))
 
 

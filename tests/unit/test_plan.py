@@ -242,11 +242,10 @@ def test_more_memory_takes_no_way_out(itemsize):
     assert fits.index(True) == 1 + int((lapack - 600e6) // 5e6)
 
 
-@pytest.mark.parametrize("lacking", [{"fits_single": False}, {"has_single": False}], ids=str)
 @pytest.mark.parametrize("n_components", [20, None])
-def test_nothing_is_made_in_float32_where_that_can_not_be(lacking, n_components):
+def test_nothing_is_made_in_float32_where_that_can_not_be(n_components):
     """Neither on LAPACK's route: K of float32 rows would overflow, or the engine has no such tiles."""
-    found = plan(Problem(5000, 50, n_components, itemsize=4, **lacking))
+    found = plan(Problem(5000, 50, n_components, itemsize=4, single=False))
     assert (found.recipe.dtype, found.recipe.proof) == ("float64", None)
 
 
@@ -254,7 +253,7 @@ def test_nothing_is_made_in_float32_where_that_can_not_be(lacking, n_components)
 def test_values_beyond_float32_are_held_in_float64(itemsize):
     """Whether float32 holds the kernel's values is known before planning: the plan is what runs."""
     problem = Problem(
-        5000, 50, 20, itemsize=itemsize, n_threads=2, shift_invariant=True, fits_single=False
+        5000, 50, 20, itemsize=itemsize, n_threads=2, shift_invariant=True, single=False
     )
     found = plan(problem)
     assert found.recipe.proof is None

@@ -328,6 +328,17 @@ def test_levels_see_the_data_with_a_margin_and_call_in_blocks(points):
     assert not [c for c in ax.collections if c.get_gid() == "zero"]
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e17])
+@pytest.mark.parametrize("points", [X, [[1.0, 2.0]], [[0.0, 1.0], [5.0, 1.0]]])
+def test_levels_show_the_same_in_every_unit_even_where_a_variable_does_not_vary(points, unit):
+    def ends(X, transform):
+        ax = plots.levels(X, transform, resolution=9)
+        return np.array([*ax.get_xlim(), *ax.get_ylim()])
+
+    other = ends(unit * np.asarray(points), lambda p: p / unit)
+    np.testing.assert_allclose(other / unit, ends(points, lambda p: p), rtol=1e-9, atol=1e-9)
+
+
 # Images
 
 

@@ -134,8 +134,9 @@ def test_many_columns_are_read_off_in_little_memory(rng):
 
 def test_a_diagonal_is_for_precomputed_kernels(x):
     model = KernelPCA(2, kernel=RBF(0.5)).fit(x)
-    with pytest.raises(InputError, match="only a precomputed kernel needs it"):
+    with pytest.raises(InputError, match="only a precomputed kernel") as caught:
         model.reconstruction_error(x, diag=np.ones(len(x)))
+    assert caught.value.parameter == "diag"
     given = KernelPCA(2, kernel="precomputed").fit(RBF(0.5)(x))
     found = given.reconstruction_error(RBF(0.5)(x), diag=np.ones(len(x)))
     np.testing.assert_allclose(found, model.reconstruction_error(x), atol=1e-12)

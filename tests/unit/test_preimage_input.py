@@ -41,7 +41,11 @@ UNSUITED = {
     ),
     "fixed point of no distance": ("fixed-point", Sigmoid(0.1, 1.0), "Use preimage='ridge'"),
     "no width": (Ridge(gamma=np.inf), RBF(1.0), "gamma must be a number > 0, 0.0 or 'auto'"),
-    "too few rows": (Ridge(rows=np.zeros((79, 2))), RBF(1.0), "79 rows, but .* fitted to 80"),
+    "too few rows": (
+        Ridge(rows=np.zeros((79, 2))),
+        RBF(1.0),
+        "80 rows that the model is fitted to, .*got 79",
+    ),
     "rows that are none": (Ridge(rows=np.full((80, 2), np.nan)), RBF(1.0), "NaN"),
 }
 
@@ -140,8 +144,9 @@ def test_a_precomputed_kernel_needs_rows(x):
 @pytest.mark.parametrize("name", ["ridge", "fixed-point", "distances", "gradient"])
 def test_scores_are_checked(name, x):
     model = KernelPCA(2, kernel=RBF(0.5), preimage=name).fit(x)
-    with pytest.raises(ValueError, match="3 components came, but this model has 2"):
+    with pytest.raises(InputError, match="2 components") as caught:
         model.inverse_transform(np.zeros((1, 3)))
+    assert (caught.value.parameter, caught.value.value) == ("X", (1, 3))
     with pytest.raises(ValueError, match="NaN"):
         model.inverse_transform([[np.nan, 0.0]])
 

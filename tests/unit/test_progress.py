@@ -19,7 +19,13 @@ from mercer._core.observer import SILENT
 from mercer._core.status import Status
 from mercer.errors import InputError, UnconvergedWarning
 from mercer.estimators import progress
-from mercer.estimators.progress import CallbackSupport, ConsoleObserver, announced, observing
+from mercer.estimators.progress import (
+    CallbackSupport,
+    ConsoleObserver,
+    announced,
+    observing,
+    with_callbacks,
+)
 from mercer.kernels import RBF
 from mercer.model.checkpoint import Checkpoint
 
@@ -192,17 +198,19 @@ class Toy(CallbackSupport, TransformerMixin, BaseEstimator):
         self.checkpoint = checkpoint
         self.fail = fail
 
-    @announced
+    @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
         """Fit."""
-        self._fit(X)
+        with announced(self, X, y, sample_weight):
+            self._fit(X)
         return self
 
-    @announced
+    @with_callbacks
     def fit_transform(self, X, y=None, sample_weight=None):
         """Fit, and give the rows back."""
-        self._fit(X)
-        return X
+        with announced(self, X, y, sample_weight):
+            self._fit(X)
+            return X
 
     def transform(self, X):
         return X
@@ -406,9 +414,12 @@ def test_an_older_scikit_learn_has_no_callbacks_and_needs_none(monkeypatch, clou
     spec.loader.exec_module(older)
 
     class Older(older.CallbackSupport, TransformerMixin, BaseEstimator):
-        @older.announced
+        @older.with_callbacks
         def fit(self, X, y=None, sample_weight=None):
-            with older.observing(self, verbose=1, checkpoint=None, fingerprint=dict) as observer:
+            with (
+                older.announced(self, X, y, sample_weight),
+                older.observing(self, verbose=1, checkpoint=None, fingerprint=dict) as observer,
+            ):
                 observer.step(1, 1, "products", 0.1)
             return self
 

@@ -1,8 +1,11 @@
 """Files of rows: what is read is what others read, and what can't be read is refused in one sentence."""
 
 import io
+import mmap
 import os
 import re
+import struct
+import subprocess
 import sys
 import threading
 import zipfile
@@ -17,12 +20,13 @@ from PIL import Image
 from scipy import sparse
 
 from mercer._core.errors import DataError, InputError, MercerError
-from mercer.cli import data as cli_data
+from mercer.cli import options
 from mercer.data import formats, npz
 from mercer.data.csv import blocks as csv_blocks
 from mercer.data.csv import table as csv_table
 from mercer.data.csv.numbers import numbers
 from mercer.data.formats import open_table
+from mercer.data.hdf5_bytes import Bytes
 from mercer.data.table import Reading
 
 # Written by people: the text, how it is to be read, and what pandas needs to be told to read the same.
@@ -459,7 +463,7 @@ BAD_FILES = {
     "parquet too large for float32": (
         "t.parquet",
         lambda p: pd.DataFrame({"a": [1.0, 1e300]}).to_parquet(p),
-        r"infinity in row 1 .*, column 'a' \(too large for --dtype float32",
+        r"1e\+300 is too large for float32 in row 1 .*, column 'a'\. Leave --dtype out",
     ),
     "npy of noise": ("t.npy", lambda p: p.write_bytes(b"noise"), "np.save"),
     "npy with infinity": (
@@ -470,7 +474,17 @@ BAD_FILES = {
     "npy too large for float32": (
         "t.npy",
         lambda p: np.save(p, [[1.0, 1e300]]),
-        "infinity in row 0",
+        r"1e\+300 is too large for float32 in row 0 .*, column 'x1'\. Leave --dtype out",
+    ),
+    "csv too large for float32": (
+        "t.csv",
+        lambda p: p.write_text("a,b\n1,2\n3,1e300\n"),
+        r"1e\+300 is too large for float32 in line 3, column 'b'\. Leave --dtype out",
+    ),
+    "csv of words too large for float32": (
+        "t.csv",
+        lambda p: p.write_text("w,b\nyes,2\nno,1e300\n"),
+        r"1e\+300 is too large for float32 in line 3, column 'b'\. Leave --dtype out",
     ),
     "parquet of noise": ("t.parquet", lambda p: p.write_bytes(b"noise"), "can't be read"),
     "arrow of noise": ("t.arrow", lambda p: p.write_bytes(b"noise"), "can't be read"),
@@ -626,6 +640,105 @@ def test_soft_links_inside_a_file_are_followed(tmp_path):
     np.testing.assert_array_equal(chunk.numbers, np.arange(12.0).reshape(6, 2))
 
 
+@pytest.mark.parametrize("attributes", [0, 60])  # those of many stand in further blocks of a header
+@pytest.mark.parametrize("userblock", [0, 512])
+@pytest.mark.parametrize("form", ["earliest", "latest"])
+def test_a_virtual_data_set_is_known_by_its_bytes(form, userblock, attributes, tmp_path):
+    """As h5py knows it, for which HDF5 has to read its layout, and may die over it."""
+    path, things = tmp_path / "rows.h5", []
+    with h5py.File(path, "w", libver=form, userblock_size=userblock, track_order=True) as file:
+        file["plain"], file["group/chunked"] = np.eye(3), np.eye(2)
+        file.create_dataset("group/packed", data=np.eye(4), chunks=True, compression="gzip")
+        virtual(file, tmp_path)
+        for j in range(attributes):
+            file["x"].attrs[f"attribute {j}"] = "text " * 20
+    with (
+        h5py.File(path) as file,
+        path.open("rb") as plain,
+        mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        found = Bytes(data, userblock, *file.id.get_create_plist().get_sizes())
+        file.visititems(lambda _, thing: things.append(thing))
+        assert len(things) == 5
+        for thing in things:
+            known = getattr(thing, "is_virtual", False)
+            assert found.is_virtual(h5py.h5o.get_info(thing.id).addr) == known, thing
+
+
+def test_a_header_that_is_none_is_left_to_hdf5(tmp_path):
+    """Wherever it is said to be, and whatever it promises."""
+    endless = struct.pack("<HHIQ", 0x10, 16, 0, 0) + struct.pack("<Q", 2**32)  # goes on at itself
+    (tmp_path / "t.h5").write_bytes(b"OHDR" + bytes(16) + endless + b"\xff" * 64 + b"OHDR")
+    with (tmp_path / "t.h5").open("rb") as plain:
+        data = mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ)
+    with data:
+        for address in (*range(len(data) + 2), 2**63, 2**64 - 1):
+            assert not Bytes(data, 0, 8, 8).is_virtual(address)
+
+
+def test_other_data_sets_of_a_file_with_a_virtual_one_are_read(tmp_path):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        virtual(file, tmp_path)
+        file["plain"], file["group/self"] = np.eye(3), h5py.SoftLink("/x")
+        file["group/again"] = file["group"]
+    (chunk,) = open_table(tmp_path / "rows.h5").chunks(10)
+    np.testing.assert_array_equal(chunk.numbers, np.eye(3))
+    with pytest.raises(DataError, match="'/x' is a virtual data set"):
+        open_table(tmp_path / "rows.h5", Reading(array="group/self"))
+
+
+# ── heaps of variable-length values ─────────────────────────────────────────
+def has_endless_heap(path):
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return Bytes(data, 0, 8, 8).has_endless_heap()
+
+
+def spoil_heap(path, index, size):
+    """Alter the first object of the first collection of a file."""
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<HHIQ", data, data.index(b"GCOL") + 16, index, 0, 0, size)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csr", "dense"])
+def test_a_heap_over_which_hdf5_hangs_is_refused(kind, cells, tmp_path):
+    """Whether an attribute or a data set would be the first to be read; `fuzz` has the objects that hang."""
+    path = spoil_heap(h5ad(tmp_path / "t.h5ad", cells, kind), 0, 0)
+    code = f"from mercer.data import formats; formats.open_table({str(path)!r})"
+    run = subprocess.run(  # it hangs where no alarm reaches
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "object of no size, over which HDF5 never ends. The file is damaged" in run.stderr
+
+
+def test_heaps_are_found_wherever_they_lie(cells, tmp_path):
+    """Files of the newest form may have them at any byte."""
+    good = h5ad(tmp_path / "t.h5ad", cells)
+    for before in range(9):
+        (tmp_path / "t.h5").write_bytes(bytes(before) + good.read_bytes())
+        assert not has_endless_heap(tmp_path / "t.h5")
+        assert has_endless_heap(spoil_heap(tmp_path / "t.h5", 0, 0))
+
+
+def test_plain_data_that_look_like_a_heap_are_read(cells, tmp_path):
+    inner = h5ad(tmp_path / "inner.h5ad", cells).read_bytes()  # a whole file, as a value of another
+    signature = b"GCOL\x01".ljust(16, b"\0")
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file["inner"], file["x"] = np.void(inner), np.eye(3)
+        file["texts"] = np.array([signature] * 500)
+        file["cut"] = np.void(inner[: inner.index(b"GCOL") + 2000])
+    read(open_table(tmp_path / "t.h5"))
+
+
+def test_collections_that_overlap_are_not_walked_over_and_over(tmp_path):
+    """Each of 60 000 would be walked to the end of the file: some 10⁹ steps."""
+    n = 60_000
+    pieces = (struct.pack("<4sB3xQHHIQ", b"GCOL", 1, 32 * (n - i), 1, 0, 0, 16) for i in range(n))
+    (tmp_path / "t.h5").write_bytes(b"".join(pieces))
+    assert has_endless_heap(tmp_path / "t.h5")
+
+
 @pytest.mark.parametrize("form", ["EPS", "GIF", "JPEG"])
 def test_an_image_is_what_its_ending_promises(form, tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png", form)
@@ -641,7 +754,7 @@ def test_a_sparse_archive_is_named_as_such(tmp_path):
 
 def test_the_command_line_offers_every_format():
     """Its own list: the help of a command must not import NumPy."""
-    assert tuple(cli_data.FORMATS) == tuple(formats.FORMATS)
+    assert tuple(options.FORMATS) == tuple(formats.FORMATS)
 
 
 @pytest.mark.parametrize("ending", ["arrow", "parquet"])

@@ -22,8 +22,7 @@ from mercer.data.table import Reading
 from mercer.errors import InputError
 from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
-from mercer.report import build, levels, looks, scatter, svg
-from mercer.report import png as pictures
+from mercer.report import build, components, drawing, looks, scatter
 from mercer.report.shown import number
 
 EVIL = "<script>alert(1)</script>"
@@ -475,7 +474,9 @@ def test_labels_of_every_kind_have_a_look_and_none_is_lost():
 
 def test_no_two_classes_look_alike():
     look = looks.looks(np.arange(20), 20)
-    assert len({(look.colour(c), looks.shape(c)) for c in range(20)}) == 20
+    middle = np.zeros(1)
+    drawn = {drawing.points(middle, middle, c, 1.0, class_=look.colour(c)) for c in range(20)}
+    assert len(drawn) == 20
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (4, 7, 4)])
@@ -483,7 +484,7 @@ def test_pictures_are_read_back_by_pillow(shape):
     Image = pytest.importorskip("PIL.Image")
     pixels = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
     np.testing.assert_array_equal(
-        np.asarray(Image.open(io.BytesIO(pictures.encoded(pixels)))), pixels
+        np.asarray(Image.open(io.BytesIO(drawing.encoded(pixels)))), pixels
     )
 
 
@@ -493,7 +494,7 @@ def test_the_zero_line_of_a_disc_is_its_circle():
     found = np.array(
         [
             [float(v) for v in part]
-            for part in re.findall(r"M(\S+) (\S+)L(\S+) (\S+?)(?=M|$)", levels._contour(values))
+            for part in re.findall(r"M(\S+) (\S+)L(\S+) (\S+?)(?=M|$)", components._contour(values))
         ]
     )
     ends = (found.reshape(-1, 2) - 40.5) / 40  # in pixels of the picture, whose middle is 40.5
@@ -506,7 +507,7 @@ def test_the_zero_line_of_a_disc_is_its_circle():
     "ends", [(0.0, 1.0), (-3e-9, 2e-9), (1e6, 1.00001e6), (-5.0, 1e12), (0.13, 0.131)]
 )
 def test_ticks_are_round_few_and_inside(ends):
-    ticks = svg.nice(*ends)
+    ticks = drawing.nice(*ends)
     step = np.diff(ticks)
     assert 2 <= len(ticks) <= 6
     assert ticks[0] >= ends[0] - 1e-9 * step[0]

@@ -9,7 +9,8 @@ from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, load
 from mercer._core.errors import InputError, ParameterError
 from mercer.engine.base import Facts
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.resolve import on_threads, resolve_engine
+from mercer.engine.resolve import resolve_engine
+from mercer.engine.threads import lanes
 from mercer.kernels import RBF
 from mercer.planning import krylov, plan, problem
 
@@ -51,8 +52,9 @@ class Two(NumpyEngine):
 def test_a_subclass_runs_on_the_threads_of_the_plan():
     found = KernelPCA(2, engine=Two(), random_state=0).fit(X)
     assert found.plan_.n_threads == 1
-    assert isinstance(on_threads(Two(), 1), Two)
-    assert on_threads(Two(), 1).lanes == 1
+    assert Two().lanes == 2
+    with lanes(1):
+        assert Two().lanes == 1
     np.testing.assert_array_equal(
         found.eigenvalues_, KernelPCA(2, random_state=0).fit(X).eigenvalues_
     )
@@ -95,19 +97,39 @@ def test_an_engine_that_can_not_run_a_kernel_names_one_that_can(kind):
 
 @pytest.mark.parametrize("engine", ["auto", "numpy", NumpyEngine(1)], ids=str)
 @pytest.mark.parametrize("kind", sorted(ESTIMATORS))
-def test_the_engine_is_a_parameter_like_any_other(kind, engine, tmp_path):
+def test_the_engine_is_a_parameter_of_which_a_file_has_the_name(kind, engine, tmp_path):
+    """An object may be a device or a cluster: a model that is loaded is on "auto" again."""
     model = clone(ESTIMATORS[kind]).set_params(engine=engine)
     assert clone(model).get_params()["engine"] == engine
     model.fit(X)
     kept = load(model.save(tmp_path / "m.mercer") or tmp_path / "m.mercer")
-    assert kept.engine == engine
+    assert kept.engine == (engine if isinstance(engine, str) else "auto")
     plain = clone(ESTIMATORS[kind]).fit(X)
     measure = "decision_function" if kind == "detector" else "transform"
     np.testing.assert_array_equal(getattr(kept, measure)(X), getattr(plain, measure)(X))
 
 
-def test_the_plan_says_its_engine():
-    assert KernelPCA(2).fit(X).plan_.engine == "numpy"
+PLANNED = {
+    "exact": (KernelPCA(2, kernel="rbf"), X, "dense"),
+    "low rank": (KernelPCA(2, kernel="rbf", approximation="fourier"), X, "dense"),
+    "explicit map": (KernelPCA(2, kernel="poly"), X, "numpy"),
+    "linear": (KernelPCA(2, kernel="linear"), X, "numpy"),
+    "wide linear": (KernelPCA(2, kernel="linear"), X[:, :1] * np.ones(50) + np.eye(50)[0], "numpy"),
+    "pca": (PCA(2), X, "numpy"),
+    "pca of a file": (PCA(2), "file", "dense"),
+    "stream": (IncrementalKernelPCA(2), X, "dense"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PLANNED))
+def test_the_plan_says_which_engine_runs(name, tmp_path):
+    """The rows and features that are multiplied in memory are NumPy's."""
+    model, x, expected = PLANNED[name]
+    if isinstance(x, str):
+        np.save(tmp_path / "x.npy", X)
+        x = tmp_path / "x.npy"
+    fitted = clone(model).set_params(engine=DenseEngine()).fit(x)
+    assert fitted.fit_.plan.engine == expected
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

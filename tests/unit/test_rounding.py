@@ -1,6 +1,5 @@
 """Numbers that float64 does not hold are told of, once, in Python and files and at the command line."""
 
-import json
 import warnings
 from decimal import Decimal
 from fractions import Fraction
@@ -12,13 +11,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from pyarrow import feather
 from scipy import sparse
 
 import mercer
 import mercer.sklearn as drop_in
-from mercer.cli.main import main
+from markets.commands import document
 from mercer.data.formats import open_table
 from mercer.errors import RoundingWarning
 from mercer.kernels import RBF
@@ -194,7 +192,5 @@ def test_a_path_tells_in_python_too(kind, tmp_path):
 
 def test_the_command_line_tells(tmp_path):
     csv(tmp_path / "x.csv", LONG)
-    asked = ["fit", str(tmp_path / "x.csv"), "-k", "1", "-o", str(tmp_path / "m.mercer"), "--json"]
-    result = CliRunner().invoke(main, asked)
-    assert result.exit_code == 0
-    assert str(LONG) in " ".join(json.loads(result.stdout)["warnings"])
+    told = document("fit", tmp_path / "x.csv", "-k", "1", "-o", tmp_path / "m.mercer")
+    assert str(LONG) in " ".join(told["warnings"])

@@ -42,16 +42,16 @@ CALLS = {
         lambda: select(X, "rbf", folds=[(range(39), [39])], n_components=2),
         "a fold holds out 1 row",
     ),
-    "short weights": (lambda: select(X, "rbf", sample_weight=[1.0, 2.0]), r"\(2,\), but X has 40"),
+    "short weights": (lambda: select(X, "rbf", sample_weight=[1.0, 2.0]), r"40 numbers.*\(2,\)"),
     "negative weights": (
         lambda: select(X, "rbf", sample_weight=np.full(40, -1.0)),
-        r"sample_weight\[0\] is -1",
+        "sample_weight must be .*got -1.0 for row 0",
     ),
     "a judge without weights": (
         lambda: select(X, "rbf", y=Y, judge=KNeighborsClassifier(), sample_weight=np.full(40, 0.5)),
         "takes no sample_weight",
     ),
-    "NaN": (lambda: select(np.full((9, 2), np.nan), "rbf"), "contains NaN"),
+    "NaN": (lambda: select(np.full((9, 2), np.nan), "rbf"), "must be finite; got NaN"),
     "all fail": (lambda: select(X, [Chi2()]), "None of the .* could be fitted"),
     "precomputed": (lambda: select(X, ["precomputed"]), "has no rows to hold out"),
     "positions in a sample": (

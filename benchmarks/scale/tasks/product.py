@@ -72,14 +72,14 @@ class Product:
 
 def a_product(x: np.ndarray, gamma: float, n_threads: int) -> Product:
     from mercer.engine.numpy import NumpyEngine
-    from mercer.engine.tiles import square_tiling
+    from mercer.engine.tiles import fitting_width
     from mercer.kernels import RBF
     from mercer.operators import Gram
 
-    tiling = square_tiling(
+    width = fitting_width(
         len(x), itemsize=x.itemsize, budget_bytes=TILES_BYTES, n_threads=n_threads
     )
-    gram = Gram(NumpyEngine(n_threads), RBF(gamma), x, width=tiling.width)
+    gram = Gram(NumpyEngine(n_threads), RBF(gamma), x, width=width)
     v = np.random.default_rng(0).standard_normal((len(x), COLUMNS)).astype(x.dtype)
     return Product(gram, v)
 

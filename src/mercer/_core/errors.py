@@ -3,7 +3,7 @@
 import difflib
 import sys
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 LONGEST = 60  # letters of a text that a message quotes
 
@@ -14,9 +14,9 @@ class MercerError(Exception):
     Attributes
     ----------
     parameter : str or None
-        The parameter that the error is about, where it is about one.
+        The parameter that the error is about, where it is about one; rows are ``"X"``.
     value : object
-        What it was.
+        What it was: of rows the first wrong value, their shape or themselves.
     remedy : str
         What to do, the end of the message.
     """
@@ -27,9 +27,16 @@ class MercerError(Exception):
 
     @classmethod
     def about(
-        cls, parameter: str, value: Any, *, must_be: str, of: str = "", remedy: str = ""
+        cls,
+        parameter: str,
+        value: Any,
+        *,
+        must_be: str,
+        got: str = "",
+        of: str = "",
+        remedy: str = "",
     ) -> Self:
-        """An error about one parameter: "tol must be …; got 2. Use …".
+        """An error about one parameter: "tol must be …; got 2. Use …". `got` are words for the value.
 
         Examples
         --------
@@ -38,7 +45,7 @@ class MercerError(Exception):
         ('BlockKrylov: tol must be a number > 0; got 2.', 'tol', 2)
         """
         whose = f"{of}: " if of else ""
-        sentence = f"{whose}{parameter} must be {must_be}; got {quoted_value(value)}."
+        sentence = f"{whose}{parameter} must be {must_be}; got {got or quoted_value(value)}."
         error = cls(f"{sentence} {remedy}".rstrip())
         error.parameter, error.value, error.remedy = parameter, value, remedy
         return error
@@ -82,6 +89,11 @@ class NoFiniteMapError(KernelError):
 
 class MemoryBudgetError(MercerError, MemoryError):
     """The memory budget cannot hold what the requested route needs."""
+
+
+def refuse(parameter: str, value: Any, must_be: str, got: str = "", remedy: str = "") -> NoReturn:
+    """Raise an `InputError` about an argument: "X must be rows; got RBF(). Check the order …"."""
+    raise InputError.about(parameter, value, must_be=must_be, got=got, remedy=remedy) from None
 
 
 class MercerWarning(UserWarning):

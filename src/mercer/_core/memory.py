@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from numbers import Real
+from contextlib import suppress
 from pathlib import Path
 
-from mercer._core.errors import InputError
+from mercer._core.errors import ParameterError
+from mercer._core.params import is_finite
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
@@ -28,24 +28,19 @@ def parse_bytes(memory: str | float, *, free: int | None = None) -> int:
     >>> parse_bytes("1.5GB"), parse_bytes("2 MiB")
     (1500000000, 2097152)
     """
+    if isinstance(memory, str) and memory.strip().lower() == "auto":
+        return int(AUTO_SHARE * (available_bytes() if free is None else free))
+    size = 0
     if isinstance(memory, str):
-        if memory.strip().lower() == "auto":
-            return int(AUTO_SHARE * (available_bytes() if free is None else free))
         match = _SIZE.match(memory)
-        if match is None:
-            msg = f"memory={memory!r} is not a size. Write 'auto', a number of bytes, or '4GB'."
-            raise InputError(msg)
-        number, unit = match.groups()
-        factor = (_UNITS | _BINARY)[(unit or "").upper()]
-        size = int(float(number) * factor)
-    elif isinstance(memory, Real) and not isinstance(memory, bool):
-        size = int(memory) if math.isfinite(memory) else 0
-    else:
-        msg = f"memory must be 'auto', a number of bytes or '4GB', but a {type(memory).__name__} came."
-        raise InputError(msg)
+        if match is not None:
+            number, unit = match.groups()
+            size = int(float(number) * (_UNITS | _BINARY)[(unit or "").upper()])
+    elif is_finite(memory):
+        size = int(memory)
     if size <= 0:
-        msg = f"memory={memory!r} leaves nothing to work with. Give a positive size such as '4GB'."
-        raise InputError(msg)
+        wanted = "'auto', a positive number of bytes, or a positive size such as '4GB'"
+        raise ParameterError.about(parameter="memory", value=memory, must_be=wanted)
     return size
 
 
@@ -81,32 +76,23 @@ def format_seconds(seconds: float) -> str:
 
 def available_bytes() -> int:
     """Memory that can be taken now: the system's, or the container's where that is less."""
-    return min(_system_available(), _container_available())
-
-
-def _system_available() -> int:
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:  # half of the physical memory where the system does not tell what is free
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (ValueError, OSError, AttributeError):
-        return 4 * 10**9
-
-
-def _container_available() -> int:
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
+        found = re.search(r"MemAvailable:\s*(\d+)", Path("/proc/meminfo").read_text())
+        free = int(found[1]) * 1024 if found else _physical_bytes() // 2
+    except OSError:  # a system that does not tell what is free
+        free = _physical_bytes() // 2
+    for folder, limit, used in (
+        ("/sys/fs/cgroup", "memory.max", "memory.current"),
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
     ):
-        try:
-            return max(int(Path(limit).read_text()) - int(Path(used).read_text()), 0)
-        except (OSError, ValueError):  # no such file, or "max": no limit is set here
-            continue
-    return 2**63
+        with suppress(OSError, ValueError):  # no such file, or "max": no limit is set here
+            allowed = int(Path(folder, limit).read_text()) - int(Path(folder, used).read_text())
+            return min(free, max(allowed, 0))
+    return free
+
+
+def _physical_bytes() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 8 * 10**9

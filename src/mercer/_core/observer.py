@@ -55,7 +55,7 @@ class NullObserver:
 SILENT = NullObserver()
 
 
-class Stage:
+class Stage(NullObserver):
     """Passes the steps of one stage on to another observer; resumes and keeps nothing.
 
     Records a requested `stop`, which the last step of a stage cannot act on but the next stage must.
@@ -70,10 +70,3 @@ class Stage:
         asked = self._observer.step(self._before + done, total, what, residual)
         self.stop = self.stop or asked
         return asked
-
-    def resume(self) -> State | None:
-        """Nothing to resume."""
-        return None
-
-    def keep(self, state: Callable[[], State]) -> None:
-        """Nothing is kept."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from mercer._core.errors import InputError, MercerError, ParameterError, close_to, nearest
 
@@ -29,24 +29,35 @@ def is_finite(value: object) -> bool:
         return False
 
 
-class Constraint(Protocol):
-    """What a parameter may be."""
+class Constraint:
+    """What a parameter may be, `also` some values that are not of its kind."""
+
+    also: tuple[Any, ...] = ()
 
     @property
     def wanted(self) -> str:
         """The end of a sentence: "tol must be …"."""
-        ...
+        *before, last = [*self._kind(), *map(repr, self.also)]
+        return f"{', '.join(before)} or {last}" if before else last
 
     def holds(self, value: Any) -> bool:
-        """Whether the value may be used."""
-        ...
+        """Whether the value may be used; an array may not, though its entries might."""
+        plain = isinstance(value, str) or is_number(value)
+        among = value in self.also if plain else id(value) in map(id, self.also)
+        return among or self._is_kind(value)
+
+    def _kind(self) -> tuple[str, ...]:
+        return ()
+
+    def _is_kind(self, value: Any) -> bool:  # noqa: ARG002
+        return False
 
 
 Constraints: TypeAlias = Mapping[str, Constraint]
 
 
 @dataclass(frozen=True)
-class Whole:
+class Whole(Constraint):
     """A whole number, `least` or more, and no more than `most` where there is such an end.
 
     Examples
@@ -61,20 +72,19 @@ class Whole:
     floats: bool = False  # whether 2.0 is whole
     also: tuple[Any, ...] = ()
 
-    @property
-    def wanted(self) -> str:
+    def _kind(self) -> tuple[str, ...]:
         ends = f">= {self.least}" if self.most is None else f"from {self.least} to {self.most}"
-        return _or(f"an {'even ' if self.even else ''}integer {ends}", self.also)
+        return (f"an {'even ' if self.even else ''}integer {ends}",)
 
-    def holds(self, value: Any) -> bool:
-        if is_finite(value) and value % 1 == 0 if self.floats else is_whole(value):
-            below = self.most is None or value <= self.most
-            return bool(value >= self.least and below and not (self.even and value % 2))
-        return _among(value, self.also)
+    def _is_kind(self, value: Any) -> bool:
+        if not (is_finite(value) and value % 1 == 0 if self.floats else is_whole(value)):
+            return False
+        most = math.inf if self.most is None else self.most
+        return bool(self.least <= value <= most and not (self.even and value % 2))
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(Constraint):
     """A finite number above `above` and below `below`; a square bracket in `ends` takes that end in.
 
     Examples
@@ -90,31 +100,26 @@ class Number:
     also: tuple[Any, ...] = ()
     ends: str = "()"
 
-    @property
-    def wanted(self) -> str:
+    def _kind(self) -> tuple[str, ...]:
         if self.above == -math.inf:
-            return _or("a finite number", self.also)
+            return ("a finite number",)
         left, right = self.ends[0], self.ends[1]
         told = f"in {left}{self.above:g}, {self.below:g}{right}"
         if self.below == math.inf:
             told = f"{'>' if left == '(' else '>='} {self.above:g}"
         elif self.ends == "()":
             told = f"between {self.above:g} and {self.below:g}, both excluded"
-        return _or(f"a number {told}", self.also)
+        return (f"a number {told}",)
 
-    def holds(self, value: Any) -> bool:
-        if is_finite(value) and self.above < value < self.below:
-            return True
-        ends = [
-            end
-            for end, sign in zip((self.above, self.below), self.ends, strict=True)
-            if sign in "[]"
-        ]
-        return _among(value, (*self.also, *ends))
+    def _is_kind(self, value: Any) -> bool:
+        if not is_finite(value):
+            return False
+        left, right = self.ends[0], self.ends[1]
+        at_end = (left == "[" and value == self.above) or (right == "]" and value == self.below)
+        return bool(self.above < value < self.below or at_end)
 
 
-@dataclass(frozen=True)
-class OneOf:
+class OneOf(Constraint):
     """One of a few names.
 
     Examples
@@ -123,25 +128,8 @@ class OneOf:
     "'single' or 'double'"
     """
 
-    names: tuple[str, ...]
-
-    @property
-    def wanted(self) -> str:
-        return _or(repr(self.names[0]), self.names[1:])
-
-    def holds(self, value: Any) -> bool:
-        return _among(value, self.names)
-
-
-def _among(value: Any, known: tuple[Any, ...]) -> bool:
-    """Whether it is one of these; an array is none, though its entries may be."""
-    plain = isinstance(value, str) or is_number(value)
-    return any(value is one or (plain and value == one) for one in known)
-
-
-def _or(first: str, also: tuple[Any, ...]) -> str:
-    *before, last = [first, *map(repr, also)]
-    return f"{', '.join(before)} or {last}" if before else last
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.also = names
 
 
 def require(
@@ -163,8 +151,9 @@ def require(
     mercer._core.errors.ParameterError: folds must be an integer from 2 to 9; got 1. Give 3, say.
     """
     if not constraint.holds(value):
-        if isinstance(constraint, OneOf):
-            remedy = remedy or close_to(str(value), constraint.names)
+        if isinstance(constraint, OneOf) or isinstance(value, str):
+            names = [name for name in getattr(constraint, "also", ()) if isinstance(name, str)]
+            remedy = remedy or close_to(str(value), names)
         raise error.about(name, value, must_be=constraint.wanted, of=of, remedy=remedy)
     return value
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mercer._core.errors import KernelError
 from mercer._core.params import Constraints, Params, Whole
+from mercer.engine.resolve import AUTO
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,8 +96,12 @@ class Approximation(Params, ABC):
         weights: Array | None,
         rng: np.random.Generator,
         observer: Observer,
+        engine: Any = AUTO,
     ) -> LowRank:
-        """The factor for a resolved kernel and checked rows, array, CSR matrix or `RowSource`."""
+        """The factor for a resolved kernel and checked rows, array, CSR matrix or `RowSource`.
+
+        ``engine`` passes over the rows, and is what the sections of the factor are computed on.
+        """
 
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
         """Raise, with the way out, when a knob is impossible or the kernel can't be used here."""

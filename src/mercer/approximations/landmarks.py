@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.data.rows import take_rows
-from mercer.engine.passes import map_rows
+from mercer.operators.centred import require_finite
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
-
-DIAGONAL_ROWS = 8192
 
 # k-means++ looks at this many rows a landmark, and at no fewer than the second number: with more rows
 # than that the landmarks are spread over a seeded sample of them.
@@ -22,22 +21,17 @@ ROWS_A_LANDMARK = 20
 SAMPLE_ROWS = 10_000
 
 
-def checked_diagonal(kernel: Kernel, x: Rows) -> Array:  # (n,)
+def checked_diagonal(kernel: Kernel, x: Rows, engine: Engine[Any]) -> Array:  # (n,)
     """k(x, x) of all rows in float64; raise where it overflows or is negative."""
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        diagonal = map_rows(x, kernel.tile_diag, np.empty(x.shape[0]), height=DIAGONAL_ROWS)
+        diagonal = engine.map(x, kernel.tile_diag, parallel=kernel.parallel).astype(np.float64)
     require_lengths(diagonal)
     return np.asarray(diagonal)
 
 
 def require_lengths(diagonal: Array) -> None:
     """Raise unless k(x, x), a squared length in feature space, is finite and not negative."""
-    if not np.all(np.isfinite(diagonal)):
-        msg = (
-            "The kernel overflows on these data: k(x, x) is not finite for some row. Scale the columns "
-            "(StandardScaler), lower gamma or the degree, or fit in float64."
-        )
-        raise KernelError(msg)
+    require_finite(diagonal)
     if np.any(diagonal < 0):
         msg = (
             f"The kernel is not positive semi-definite: k(x, x) = {diagonal.min():.3g} < 0 for some row, "
@@ -59,7 +53,13 @@ def sample_size(n: int, m: int) -> int:
 
 
 def k_means_plus_plus(
-    kernel: Kernel, x: Rows, m: int, *, weights: Array | None, rng: np.random.Generator
+    kernel: Kernel,
+    x: Rows,
+    m: int,
+    *,
+    weights: Array | None,
+    rng: np.random.Generator,
+    engine: Engine[Any],
 ) -> Indices:
     """D² sampling (Arthur & Vassilvitskii 2007) in feature space, over a seeded sample of the rows.
 
@@ -72,13 +72,15 @@ def k_means_plus_plus(
     rows = take_rows(x, sample)
     # In a sample drawn in proportion to the weights each row counts alike.
     mass = weights[sample] if weights is not None and len(sample) == n else np.ones(len(sample))
-    lengths = checked_diagonal(kernel, rows)
+    lengths = checked_diagonal(kernel, rows, engine)
+    resident, one = engine.load(rows, kernel, x.dtype), np.ones((1, 1), dtype=x.dtype)
     rounding = 10.0 * float(np.finfo(x.dtype).eps) * lengths
     distances = np.ones(len(sample))
     chosen: list[int] = []
     while len(chosen) < m and np.any(distances > 0):
         j = _draw(mass * distances, rng=rng)
-        towards = kernel.tile(rows, rows[j : j + 1])[:, 0]
+        landmark = engine.load(rows[j : j + 1], kernel, x.dtype)
+        towards = engine.times(kernel, resident, landmark, one)[:, 0]
         found = lengths + lengths[j] - 2.0 * towards
         found[found <= rounding + rounding[j]] = 0.0
         found[j] = 0.0

@@ -10,24 +10,26 @@ from scipy import sparse
 
 from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Constraints, OneOf, Whole, is_whole, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.landmarks import k_means_plus_plus, sample_size, uniform
 from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
 from mercer.data.rows import take_rows
 from mercer.engine.passes import FLOAT, pass_bytes
+from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels.rows import as_rows
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
 
 SAMPLINGS = ("uniform", "k-means++")
 
 
-@spelled
+@public
 @dataclass(eq=False, repr=False)
 class Nystrom(Approximation):
     """K̂ = k(X, Z) k(Z, Z)⁺ k(Z, X), the projection of K onto the span of φ(Z) (Williams & Seeger 2001).
@@ -76,26 +78,35 @@ class Nystrom(Approximation):
         weights: Array | None,
         rng: np.random.Generator,
         observer: Observer,
+        engine: Any = AUTO,
     ) -> LowRank:
         """Choose landmarks and take their core apart; no pass over the rows is needed."""
         del observer
+        engine = resolve_engine(engine)
         self.check(kernel, (int(x.shape[0]), int(x.shape[1])))
         chosen: Indices | None = None
         if is_whole(self.landmarks):
-            chosen = self._draw(kernel, x, weights=weights, rng=rng)
+            chosen = self._draw(kernel, x, weights=weights, rng=rng, engine=engine)
             points = take_rows(x, chosen)
         else:
             points = as_rows(self.landmarks).astype(x.dtype)
         whiten = eigen_whitening(core_matrix(kernel, points), entry_error(kernel, points))
-        return LowRank(KernelSections(kernel, points), whiten, chosen, projects=True)
+        sections = KernelSections(kernel, points, engine=engine)
+        return LowRank(sections, whiten, chosen, projects=True)
 
     def _draw(
-        self, kernel: Kernel, x: Rows, *, weights: Array | None, rng: np.random.Generator
+        self,
+        kernel: Kernel,
+        x: Rows,
+        *,
+        weights: Array | None,
+        rng: np.random.Generator,
+        engine: Engine[Any],
     ) -> Indices:
         m = int(self.landmarks)
         if self.sampling == "uniform":
             return uniform(int(x.shape[0]), m, weights=weights, rng=rng)
-        return k_means_plus_plus(kernel, x, m, weights=weights, rng=rng)
+        return k_means_plus_plus(kernel, x, m, weights=weights, rng=rng, engine=engine)
 
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
         """Landmarks are a number up to n or points as wide as the rows; the sampling has a known name."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
 from mercer.approximations.landmarks import checked_diagonal, drawn
-from mercer.approximations.whitening import core_matrix, cross_matrix, entry_error, extended
+from mercer.approximations.whitening import core_matrix, entry_error, extended
 from mercer.data.rows import take_rows
-from mercer.engine.passes import fold_features
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
 
 # Candidates of one round at most: their residual matrix is this wide.
@@ -48,7 +48,7 @@ def _explained(
     sections: KernelSections, fresh: Array, weights: Array | None, rows: Rows, place: slice
 ) -> Explained:
     """What new columns k(X, Z) W of F explain of some rows; `fresh` are those of W, (m, a)."""
-    squares = sections(rows) @ fresh  # (b, a)
+    squares = sections.times(rows, fresh)  # (b, a)
     np.multiply(squares, squares, out=squares)
     w = np.ones(len(squares)) if weights is None else weights[place]
     energies = w.astype(squares.dtype, copy=False) @ squares
@@ -62,9 +62,9 @@ class PivotSearch:
     brings d up to date.
     """
 
-    def __init__(self, kernel: Kernel, x: Rows, weights: Array | None) -> None:
-        self.kernel, self.x, self.weights = kernel, x, weights
-        self.diagonal = checked_diagonal(kernel, x)  # (n,)
+    def __init__(self, kernel: Kernel, x: Rows, weights: Array | None, engine: Engine[Any]) -> None:
+        self.kernel, self.x, self.weights, self.engine = kernel, x, weights, engine
+        self.diagonal = checked_diagonal(kernel, x, engine)  # (n,)
         self.left = self.diagonal.copy()  # (n,)
         self.landmarks = np.empty(0, dtype=np.intp)
         self.points: Rows = None  # (m, d), from the first round on
@@ -83,6 +83,11 @@ class PivotSearch:
     def rank(self) -> int:
         """Number of pivots."""
         return len(self.landmarks)
+
+    @property
+    def sections(self) -> KernelSections:
+        """x -> k(x, Z)."""
+        return KernelSections(self.kernel, self.points, engine=self.engine)
 
     def _weighted(self, values: Array) -> Array:
         return values if self.weights is None else values * self.weights
@@ -116,18 +121,17 @@ class PivotSearch:
         """Coordinates in the span of the landmarks, in float64."""
         if self.rank == 0:
             return np.empty((points.shape[0], 0))
-        return cross_matrix(self.kernel, points, self.points) @ self.whiten
+        return self.sections.times(points, self.whiten)
 
     # ── a pass over the rows ────────────────────────────────────────────────
     def update(self, *, observer: Observer) -> None:
         """Take what the new pivots explain off every row."""
-        sections = KernelSections(self.kernel, self.points)
         fresh = self.whiten[:, self._done :].astype(self.x.dtype)  # (m, a)
-        seen = fold_features(
+        seen = self.engine.fold(
             self.x,
-            partial(_explained, sections, fresh, self.weights),
-            width=sections.width,
-            parallel=sections.parallel,
+            partial(_explained, self.sections, fresh, self.weights),
+            width=self.rank,
+            parallel=self.kernel.parallel,
             observer=observer,
         )
         self.left -= np.concatenate(seen.rows)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.params import Constraints, Whole
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.approximations.base import Approximation, LowRank
 from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.passes import FLOAT, pass_bytes
+from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.engine.tiles import CACHE_BYTES
 from mercer.kernels.spectral import sample_frequencies, spectrum
+from mercer.operators.sections import Explicit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +40,7 @@ FLOAT32_PHASE = 1e-4 / float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True, repr=False)
-class FourierSections:
+class FourierSections(Explicit):
     """x -> √(a/M) [cos ω₁ᵀ(x - c), …, cos ω_Mᵀ(x - c), sin ω₁ᵀ(x - c), …, sin ω_Mᵀ(x - c)].
 
     The products of these features are a · mean_j cos(ω_jᵀ(x - y)): the centre c drops out. It is there
@@ -100,10 +102,6 @@ class FourierSections:
             return np.zeros(len(self.frequencies), dtype=np.bool_)
         return self._lengths * _reach(x, self.centre) > FLOAT32_PHASE
 
-    def times(self, x: Rows, coef: Array) -> Array:  # (b, d), (2M, k) -> (b, k)
-        """sections(x) @ coef."""
-        return self(x) @ coef
-
     def diag(self, x: Rows) -> Array:
         """k(0), whatever x is: cos² + sin² = 1."""
         return np.full(x.shape[0], self.amplitude, dtype=x.dtype)
@@ -163,7 +161,7 @@ def _circle(cosines: Array, sines: Array, radius: float) -> None:
     cosines -= radius
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class RandomFourier(Approximation):
     """Random Fourier features (Rahimi & Recht 2007), orthogonal where the kernel is radial (Yu et al. 2016).
@@ -208,13 +206,15 @@ class RandomFourier(Approximation):
         weights: Array | None,
         rng: np.random.Generator,
         observer: Observer,
+        engine: Any = AUTO,
     ) -> LowRank:
         """Draw the frequencies; of the rows, only a point among them is looked for."""
         del weights, observer  # the law of the frequencies is the kernel's alone, and drawn at once
         m, d = self.n_features // 2, int(x.shape[1])
         omega, amplitude = sample_frequencies(kernel, d, m, rng=rng)
         # In Fortran's order the transpose, which is what a sparse product reads, needs no copy.
-        sections = FourierSections(np.asfortranarray(omega), amplitude, _centre(x))
+        engine = resolve_engine(engine)
+        sections = FourierSections(np.asfortranarray(omega), amplitude, _centre(x), engine=engine)
         return LowRank(sections, whiten=None, landmarks=None, projects=False)
 
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:

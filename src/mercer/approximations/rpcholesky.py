@@ -9,12 +9,12 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.params import Constraints, Number, Whole, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.pivots import CANDIDATES, CANDIDATES_A_PIVOT, FLOOR, PivotSearch
 from mercer.approximations.whitening import core_matrix, eigen_whitening
 from mercer.engine.passes import FLOAT, pass_bytes
-from mercer.operators.sections import KernelSections
+from mercer.engine.resolve import AUTO, resolve_engine
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FIRST_RANK = 64
 
 
-@spelled
+@public
 @dataclass
 class RPCholesky(Approximation):
     """Randomly pivoted Cholesky (Chen, Epperly, Tropp & Webber 2023).
@@ -80,6 +80,7 @@ class RPCholesky(Approximation):
         weights: Array | None,
         rng: np.random.Generator,
         observer: Observer,
+        engine: Any = AUTO,
     ) -> LowRank:
         """Rounds of candidates, each followed by a pass that says what is left of every row.
 
@@ -88,7 +89,7 @@ class RPCholesky(Approximation):
         self.check(kernel, (int(x.shape[0]), int(x.shape[1])))
         goal = self._goal(np.dtype(x.dtype))
         most = self.width(int(x.shape[0]))
-        search = PivotSearch(kernel, x, weights)
+        search = PivotSearch(kernel, x, weights, resolve_engine(engine))
         while search.rank < most:
             wanted = most - search.rank
             if goal is not None:
@@ -102,8 +103,7 @@ class RPCholesky(Approximation):
         # The Cholesky factor has chosen. Its last pivots may be near rounding, where its inverse amplifies
         # more than it has to: the eigenvectors of the core whiten best.
         whiten = eigen_whitening(core_matrix(kernel, search.points), search.unit)
-        sections = KernelSections(kernel, search.points)
-        return LowRank(sections, whiten, search.landmarks, projects=True, goal=goal)
+        return LowRank(search.sections, whiten, search.landmarks, projects=True, goal=goal)
 
     def _goal(self, dtype: np.dtype[Any]) -> float | None:
         if self.rank != "auto":

@@ -35,11 +35,6 @@ def core_matrix(kernel: Kernel, points: Rows) -> Array:  # (m, d) -> (m, m)
     return core
 
 
-def cross_matrix(kernel: Kernel, x: Rows, points: Rows) -> Array:  # (p, d), (m, d) -> (p, m)
-    """k(X, Z) in float64."""
-    return kernel.tile(x.astype(np.float64), points.astype(np.float64))
-
-
 def entry_error(kernel: Kernel, points: Rows) -> float:
     """Rounding of k(x, z) in the dtype of the points, relative to √k(x, x)√k(z, z).
 

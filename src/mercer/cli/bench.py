@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import os
 import platform
+import time
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,25 +19,36 @@ import numpy as np
 import scipy
 import sklearn
 from sklearn.datasets import make_blobs
+from sklearn.decomposition import KernelPCA as TheirKernelPCA
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info
 
-from mercer import __version__
-from mercer._core.memory import format_bytes, parse_bytes
-from mercer.cli.bench_run import MERCER, Outcome, methods, race
+from mercer import KernelPCA, __version__
+from mercer._core.memory import format_bytes
 from mercer.cli.data import read_training
-from mercer.cli.frame import verb
-from mercer.cli.option_types import flagged
+from mercer.cli.ending import refuse
+from mercer.cli.options import flagged
+from mercer.cli.verb import Call, verb
+from mercer.data.table import Reading
 from mercer.kernels import RBF
+from mercer.planning.plan import TIGHT_TOL
+from mercer.planning.problem import SMALL_ROWS
+from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mercer._core.types import Array
-    from mercer.cli.frame import Talk
+
+MERCER = "mercer"
+DENSE_UP_TO = 3000  # rows: beyond, all n eigenpairs take minutes, and nobody wants them
+MATRICES = 3  # n x n of them are alive at once in scikit-learn's fit: K, its centred copy, and work
+BLOCK = 512  # rows of K at a time when residuals are measured
+WARM_ROWS = 200
 
 
-@verb(example="mercer bench --rows 500 --repeat 1", seed=True, memory=True)
+@verb("seed", "memory", example="mercer bench --rows 500 --repeat 1")
 @click.option("--rows", type=click.IntRange(10), help="Made rows: 2000 unless given.")
 @click.option(
     "--columns",
@@ -37,19 +56,9 @@ if TYPE_CHECKING:
     envvar="MERCER_BENCH_COLUMNS",  # not MERCER_COLUMNS, which are names
     help="Columns of made rows: 20 unless given.",
 )
+@click.option("--components", type=click.IntRange(1), default=10, help="Components to find.")
 @click.option(
-    "--components",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    help="Components to find.",
-)
-@click.option(
-    "--repeat",
-    type=click.IntRange(1),
-    default=3,
-    show_default=True,
-    help="Runs of each; the median counts.",
+    "--repeat", type=click.IntRange(1), default=3, help="Runs of each; the median counts."
 )
 @click.option("--data", metavar="FILE", help="Rows of a file, standardised, in place of made ones.")
 @click.option("--label", metavar="COLUMN", help="Column of the file that is no feature.")
@@ -57,33 +66,26 @@ if TYPE_CHECKING:
     "--id", "row_id", metavar="COLUMN", help="Another column of the file that is no feature."
 )
 def bench(
-    talk: Talk,
-    *,
-    components: int,
-    repeat: int,
-    data: str | None,
-    seed: int,
-    memory: str,
-    **made: Any,
+    call: Call, *, components: int, repeat: int, data: str | None, **made_or_read: Any
 ) -> None:
     """Time mercer against scikit-learn on this machine.
 
     All fit the same rows with the same Gaussian kernel, of median width. A residual is
     ‖K̃u - λu‖/λ₁, for all by the same product; time without it would say nothing.
     """
-    memory_bytes = parse_bytes(memory)
-    x, told = _rows(talk, data, seed, memory, **made)
+    x, told = _rows(call, data, **made_or_read)
     if components >= len(x):
-        msg = f"--components {components} came, and there are {len(x)} rows: ask for fewer."
-        raise click.UsageError(msg)
-    gamma = _median_gamma(x, seed)
-    entered = methods(len(x), components, gamma, memory_bytes=memory_bytes, seed=seed)
-    talk.say(f"{told}, {components} components, RBF(gamma={gamma:.4g}); {machine_line()}")
-    with talk.timed("race"):
-        outcomes = list(race(x, entered, gamma=gamma, repeat=repeat, say=talk.say))
+        refuse(f"--components {components} came, and there are {len(x)} rows: ask for fewer.")
+    seed = call.params["seed"]
+    kernel: Any = RBF(gamma="median").resolve(x, rng=np.random.default_rng(seed))
+    gamma = float(kernel.gamma)
+    entered = methods(len(x), components, gamma, memory_bytes=call.budget, seed=seed)
+    call.say(f"{told}, {components} components, RBF(gamma={gamma:.4g}); {machine_line()}")
+    with call.timed("race"):
+        outcomes = race(x, entered, gamma=gamma, repeat=repeat, say=call.say)
     for outcome in outcomes:
         for remark in outcome.remarks:
-            talk.warn(f"{outcome.name}: {remark}")
+            call.warn(f"{outcome.name}: {remark}")
     results = {
         "data": told,
         "n": len(x),
@@ -95,15 +97,12 @@ def bench(
         "methods": [_entry(outcome, outcomes[0]) for outcome in outcomes],
         "verdict": verdict(outcomes),
     }
-    talk.tell(results, f"{table(outcomes)}\n{verdict(outcomes)}")
+    call.tell(results, f"{table(outcomes)}\n{verdict(outcomes)}")
 
 
-# ── rows ────────────────────────────────────────────────────────────────────
 def _rows(
-    talk: Talk,
+    call: Call,
     data: str | None,
-    seed: int,
-    memory: str,
     *,
     rows: int | None,
     columns: int | None,
@@ -111,42 +110,168 @@ def _rows(
     row_id: str | None,
 ) -> tuple[Array, str]:
     """The rows, (n, d), and what they are."""
-    strays = (
-        {"rows": "--rows", "columns": "--columns"}
-        if data
-        else {"label": "--label", "row_id": "--id"}
-    )
+    strays = {"label": "--label", "row_id": "--id"}
+    what = "is of a file, and no --data came"
+    if data:
+        strays = {"rows": "--rows", "columns": "--columns"}
+        what = "is of made rows, and --data came"
     for name, option in strays.items():
         if flagged(name):
-            what = (
-                "is of made rows, and --data came" if data else "is of a file, and no --data came"
-            )
-            msg = f"{option} {what}: leave one of the two out."
-            raise click.UsageError(msg)
+            refuse(f"{option} {what}: leave one of the two out.")
     if data is None:
-        return _made(rows or 2000, columns or 20, seed)
-    return _read(talk, data, label, row_id, memory)
+        # Ten Gaussian clouds: neither the easiest spectrum, nor one that nobody meets.
+        n, d, seed = rows or 2000, columns or 20, call.params["seed"]
+        x = make_blobs(n, d, centers=10, cluster_std=3.0, random_state=seed)[0]
+        return StandardScaler().fit_transform(x), f"{n} x {d} made rows, ten clouds"
+    call.reading = Reading(label=label, id=row_id)
+    x = np.asarray(read_training(call, data, scale="standard")[0].rows, dtype=np.float64)
+    return x, f"{len(x)} x {x.shape[1]} rows of {data}"
 
 
-def _made(n: int, d: int, seed: int) -> tuple[Array, str]:
-    """Ten Gaussian clouds: neither the easiest spectrum, nor one that nobody meets."""
-    x = make_blobs(n, d, centers=10, cluster_std=3.0, random_state=seed)[0]
-    return StandardScaler().fit_transform(x), f"{n} x {d} made rows, ten clouds"
+# ── race ────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Method:
+    """A name, and how an unfitted estimator of k components is made; or why it does not take part."""
+
+    name: str
+    make: Callable[[], Any]
+    left_out: str = ""
 
 
-def _median_gamma(x: Array, seed: int) -> float:
-    resolved: Any = RBF(gamma="median").resolve(x, rng=np.random.default_rng(seed))
-    return float(resolved.gamma)
+@dataclass(frozen=True)
+class Outcome:
+    """What one method did: seconds of each run, and the worth of its eigenpairs."""
+
+    name: str
+    seconds: tuple[float, ...] = ()
+    residual: float | None = None
+    peak_bytes: int | None = None  # above what was resident before; None where the system can't say
+    left_out: str = ""
+    remarks: tuple[str, ...] = ()  # warnings of the fit
+
+    @property
+    def median(self) -> float | None:
+        """Median seconds."""
+        return float(np.median(self.seconds)) if self.seconds else None
 
 
-def _read(
-    talk: Talk, path: str, label: str | None, row_id: str | None, memory: str
-) -> tuple[Array, str]:
-    from mercer.data.table import Reading
+def methods(n: int, k: int, gamma: float, *, memory_bytes: int, seed: int) -> list[Method]:
+    """Everybody who takes part in a race over n rows, mercer first."""
+    ours = partial(KernelPCA, k, kernel=RBF(gamma=gamma), memory=memory_bytes, random_state=seed)
+    theirs = partial(TheirKernelPCA, k, kernel="rbf", gamma=gamma, random_state=seed)
+    listed = [Method(MERCER, ours)]
+    if n > SMALL_ROWS:
+        # There its choice stops where scores no longer change visibly; this one is nearly as exact as ARPACK.
+        tight = partial(ours, solver=BlockKrylov(tol=TIGHT_TOL))
+        listed.append(Method(f"{MERCER} tol={TIGHT_TOL:g}", tight))
+    need = MATRICES * 8 * n**2
+    for solver in ("arpack", "randomized", "dense"):
+        reason = ""
+        if need > memory_bytes:
+            reason = f"it would take about {format_bytes(need)}, beyond --memory"
+        elif solver == "dense" and n > DENSE_UP_TO:
+            reason = f"all {n} eigenpairs take minutes; it takes part up to {DENSE_UP_TO} rows"
+        made = partial(theirs, eigen_solver=solver)
+        listed.append(Method(f"scikit-learn {solver}", made, reason))
+    return listed
 
-    sheet, _ = read_training(talk, path, Reading(label=label, id=row_id), memory)
-    x = np.asarray(sheet.rows, dtype=np.float64)
-    return x, f"{len(x)} x {x.shape[1]} rows of {path}"
+
+def race(
+    x: Array,
+    entered: Sequence[Method],
+    *,
+    gamma: float,
+    repeat: int,
+    say: Callable[[str], None],
+) -> list[Outcome]:
+    """Every method `repeat` times, in turns: a machine that slows down slows all of them."""
+    runs: dict[str, list[_Run]] = {method.name: [] for method in entered}
+    racing = [method for method in entered if not method.left_out]
+    for method in racing:  # imports, threads and plans of libraries are not what is asked about
+        _run(method, x[:WARM_ROWS], warm=True)
+    for turn in range(repeat):
+        for method in racing:
+            runs[method.name].append(_run(method, x))
+            say(f"run {turn + 1} of {repeat}: {method.name} {runs[method.name][-1].seconds:.2f} s")
+    return [_outcome(method, runs[method.name], x, gamma) for method in entered]
+
+
+@dataclass(frozen=True)
+class _Run:
+    model: Any
+    seconds: float
+    peak_bytes: int | None
+    remarks: tuple[str, ...]
+
+
+def _run(method: Method, x: Array, *, warm: bool = False) -> _Run:
+    model = method.make()
+    model.n_components = min(model.n_components, len(x) - 1)
+    before = None if warm else _mark()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        begun = time.perf_counter()
+        model.fit(x)
+        seconds = time.perf_counter() - begun
+    after = None if before is None else max(_resident("VmHWM") - before, 0)
+    return _Run(model, seconds, after, tuple(dict.fromkeys(str(w.message) for w in caught)))
+
+
+def _outcome(method: Method, runs: Sequence[_Run], x: Array, gamma: float) -> Outcome:
+    if not runs:
+        return Outcome(method.name, left_out=method.left_out)
+    model = runs[-1].model
+    peaks = [run.peak_bytes for run in runs if run.peak_bytes is not None]
+    return Outcome(
+        method.name,
+        tuple(run.seconds for run in runs),
+        residual(x, gamma, model.eigenvalues_, model.eigenvectors_),
+        int(np.median(peaks)) if peaks else None,
+        remarks=runs[-1].remarks,
+    )
+
+
+def residual(x: Array, gamma: float, values: Array, vectors: Array) -> float:
+    """max_i ‖K̃u_i - λ_i u_i‖ / λ_1, for everybody by the same product, with scikit-learn's kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[0.0], [1.0]])  # K̃ has one eigenvalue, 1 - exp(-1), with u = (1, -1)/√2
+    >>> u = np.array([[1.0], [-1.0]]) / np.sqrt(2)
+    >>> residual(x, 1.0, np.array([1 - np.exp(-1.0)]), u) < 1e-15
+    True
+    """
+    u = np.asarray(vectors, dtype=np.float64)  # (n, k)
+    inner = u - u.mean(axis=0)  # HU
+    product = np.vstack(
+        [rbf_kernel(x[i : i + BLOCK], x, gamma=gamma) @ inner for i in range(0, len(x), BLOCK)]
+    )  # (n, k)
+    product -= product.mean(axis=0)
+    error = product - u * np.asarray(values, dtype=np.float64)
+    return float(np.linalg.norm(error, axis=0).max() / np.max(values))
+
+
+# ── memory ──────────────────────────────────────────────────────────────────
+def _mark() -> int | None:
+    """Set the system's high-water mark back, where it can be, and tell what is resident now."""
+    gc.collect()
+    # Freed heap pages that are still resident would hide what a fit takes again.
+    with contextlib.suppress(OSError, AttributeError):  # where there is no glibc
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        return _resident("VmRSS")
+    except (OSError, ValueError):  # not Linux, or not allowed
+        return None
+
+
+def _resident(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    msg = f"no {field} in /proc/self/status"
+    raise OSError(msg)
 
 
 # ── tell ────────────────────────────────────────────────────────────────────

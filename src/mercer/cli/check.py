@@ -11,22 +11,20 @@ import numpy as np
 
 from mercer import check_kernel
 from mercer._core.errors import InputError, MemoryBudgetError
-from mercer._core.memory import format_bytes, parse_bytes
-from mercer.cli.data import preparing_options, reading_options, say_read
-from mercer.cli.frame import ALARM, OK, verb
-from mercer.cli.option_types import flagged
-from mercer.data.formats import open_table
+from mercer._core.memory import format_bytes
+from mercer.cli.data import learn_rows, open_data
+from mercer.cli.ending import ALARM, OK, refuse
+from mercer.cli.options import flagged
+from mercer.cli.verb import Call, verb
 from mercer.diagnostics.mercer_check import MAX_ROWS
 from mercer.diagnostics.witness import precision, rounding
-from mercer.io.preparation import Preparation
-from mercer.io.prepare import prepared_rows
 from mercer.kernels.text import kernel_text, parse_kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
-    from mercer.cli.frame import Talk
-    from mercer.data.table import Reading, TableFile
+    from mercer.data.table import TableFile
     from mercer.diagnostics import Verdict
+    from mercer.diagnostics.witness import Witness
     from mercer.io.prepare import Sheet
     from mercer.kernels import Kernel
 
@@ -66,12 +64,16 @@ class Points:
         ids = None if sheet.ids is None else [sheet.ids[i] for i in where]
         return cls(where, ids, [str(name) for name in sheet.names], scaled)
 
+    def place(self, i: int) -> str:
+        """Where point i stands in the file."""
+        return f"row {self.rows[i]}" + ("" if self.ids is None else f" ({self.ids[i]})")
+
 
 # ── for programs ────────────────────────────────────────────────────────────
 def facts(kernel: Kernel, verdict: Verdict, points: Points | None = None) -> dict[str, Any]:
     """The verdict on a kernel."""
     judged = kernel if verdict.kernel is None else verdict.kernel
-    found = {"kernel": kernel_text(kernel), "judged": kernel_text(judged), **_verdict(verdict)}
+    found = {"kernel": kernel_text(kernel), "judged": kernel_text(judged), **_facts(verdict)}
     if points is not None:
         found["witness"] |= {"rows": points.rows, "ids": points.ids, "features": points.features}
     return found
@@ -79,31 +81,23 @@ def facts(kernel: Kernel, verdict: Verdict, points: Points | None = None) -> dic
 
 def matrix_facts(K: Array, verdict: Verdict) -> dict[str, Any]:
     """The verdict on a matrix, whose witness has numbers of rows for points."""
-    found = _verdict(verdict)
+    found = _facts(verdict)
     if verdict.witness is not None:
         found["witness"]["rows"] = found["witness"].pop("points")
     return {"n": len(K), **found, "asymmetry": asymmetry(K), "rounding": _rounding(K)}
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    witness = verdict.witness
-    return {
-        "valid": verdict.valid,
-        "how": verdict.how.value,
-        "reason": verdict.reason,
-        "smallest_eigenvalue": verdict.smallest_eigenvalue,
-        "n_points": verdict.n_points,
-        "n_data_sets": verdict.n_data_sets,
-        "witness": None
-        if witness is None
-        else {
-            "kind": witness.kind,
-            "points": witness.points,
-            "vector": witness.vector,
-            "value": witness.value,
-            "matrix": witness.matrix,
-        },
-    }
+def _facts(verdict: Verdict) -> dict[str, Any]:
+    def told(value: Any, *names: str) -> dict[str, Any]:
+        return {name: getattr(value, name) for name in names}
+
+    found = told(
+        verdict, "valid", "how", "reason", "smallest_eigenvalue", "n_points", "n_data_sets"
+    )
+    found |= {"how": verdict.how.value, "witness": None}
+    if verdict.witness is not None:
+        found["witness"] = told(verdict.witness, "kind", "points", "vector", "value", "matrix")
+    return found
 
 
 def asymmetry(K: Array) -> float:
@@ -123,49 +117,53 @@ def told(verdict: Verdict, points: Points | None = None) -> str:
     witness = verdict.witness
     if witness is None:
         return verdict.reason if verdict.valid is not None else f"{verdict.reason}\n{NOTHING}"
-    lines = [verdict.reason, WHY[witness.kind], "", "Witness:"]
     names = [f"x{j}" for j in range(witness.points.shape[1])] if points is None else points.features
+    lines = []
     for i, point in enumerate(witness.points[:SHOWN_POINTS]):
-        where = "" if points is None else f"row {points.rows[i]}"
-        if points is not None and points.ids is not None:
-            where += f" ({points.ids[i]})"
-        weight = "" if witness.vector is None else f"v = {witness.vector[i]:+.4f}"
-        lines.append("  " + "  ".join(filter(None, [where, weight, _point(point, names)])))
-    if len(witness.points) > SHOWN_POINTS:
-        lines.append(f"  … and {len(witness.points) - SHOWN_POINTS} more points; --json has all")
+        where = "" if points is None else points.place(i)
+        lines.append("  ".join(filter(None, [where, _weight(witness, i), _point(point, names)])))
+    shown = [verdict.reason, *_witness_lines(witness, "Witness:", lines, "points")]
     if points is not None:
         units = "standardised columns" if points.scaled else "units of the file"
-        lines.append(f"  (rows counted from 0, values in {units})")
-    return "\n".join(lines)
-
-
-def _point(point: Array, names: list[str]) -> str:
-    shown = [f"{name} = {value:.4g}" for name, value in zip(names, point, strict=True)]
-    more = len(shown) - SHOWN_FEATURES
-    return ", ".join(shown[:SHOWN_FEATURES]) + (f", … {more} more" if more > 0 else "")
+        shown.append(f"  (rows counted from 0, values in {units})")
+    return "\n".join(shown)
 
 
 def told_matrix(K: Array, verdict: Verdict) -> str:
     """The verdict on a matrix in sentences."""
     gap, witness = asymmetry(K), verdict.witness
     even = "It is symmetric." if gap == 0 else f"K and its transpose differ by {gap:.3g} at most."
-    lines = [verdict.reason, even]
+    shown = [verdict.reason, even]
     if verdict.smallest_eigenvalue is not None:
-        share = _rounding(K)
-        lines.append(
+        shown.append(
             f"Its smallest eigenvalue is {verdict.smallest_eigenvalue:.3g}; rounding alone may account for "
-            f"-{share:.1g} times the largest."
+            f"-{_rounding(K):.1g} times the largest."
         )
-    if witness is None:
-        return "\n".join(lines)
-    lines += [WHY[witness.kind], "", "Witness (rows counted from 0):"]
-    for i, row in enumerate(witness.points[:SHOWN_POINTS]):
-        values = ", ".join(f"{value:.6g}" for value in witness.matrix[i][:SHOWN_POINTS])
-        weight = "" if witness.vector is None else f"v = {witness.vector[i]:+.4f}  "
-        lines.append(f"  row {int(row)}  {weight}K = {values}")
-    if len(witness.points) > SHOWN_POINTS:
-        lines.append(f"  … and {len(witness.points) - SHOWN_POINTS} more rows; --json has all")
-    return "\n".join(lines)
+    if witness is not None:
+        lines = []
+        for i, row in enumerate(witness.points[:SHOWN_POINTS]):
+            values = ", ".join(f"{value:.6g}" for value in witness.matrix[i][:SHOWN_POINTS])
+            own = [f"row {int(row)}", _weight(witness, i), f"K = {values}"]
+            lines.append("  ".join(filter(None, own)))
+        shown += _witness_lines(witness, "Witness (rows counted from 0):", lines, "rows")
+    return "\n".join(shown)
+
+
+def _witness_lines(witness: Witness, title: str, lines: list[str], what: str) -> list[str]:
+    """Why it is one, and a line for each of its points that is shown."""
+    more = len(witness.points) - len(lines)
+    left = [f"… and {more} more {what}; --json has all"] if more else []
+    return [WHY[witness.kind], "", title, *(f"  {line}" for line in (*lines, *left))]
+
+
+def _weight(witness: Witness, i: int) -> str:
+    return "" if witness.vector is None else f"v = {witness.vector[i]:+.4f}"
+
+
+def _point(point: Array, names: list[str]) -> str:
+    shown = [f"{name} = {value:.4g}" for name, value in zip(names, point, strict=True)]
+    more = len(shown) - SHOWN_FEATURES
+    return ", ".join(shown[:SHOWN_FEATURES]) + (f", … {more} more" if more > 0 else "")
 
 
 EXAMPLE = """
@@ -178,25 +176,11 @@ COPIES = 3
 MATRICES = 8
 
 
-@verb(example=EXAMPLE, seed=True, memory=True)
+@verb("preparing", "reading", "seed", "memory", example=EXAMPLE)
 @click.argument("data", required=False)
-@click.option(
-    "--kernel", metavar="TEXT", help='As in Python, such as "rbf(gamma=0.5) + 0.1*linear()".'
-)
+@click.option("--kernel", help='As in Python, such as "rbf(gamma=0.5) + 0.1*linear()".')
 @click.option("--matrix", is_flag=True, help="DATA is a kernel matrix: judge the matrix itself.")
-@preparing_options
-@reading_options
-def check(
-    talk: Talk,
-    *,
-    data: str | None,
-    kernel: str | None,
-    matrix: bool,
-    reading: Reading,
-    seed: int,
-    memory: str,
-    **preparing: Any,
-) -> int:
+def check(call: Call, *, data: str | None, kernel: str | None, matrix: bool) -> int:
     """Is it a kernel? Look for a witness that it is not.
 
     With DATA the kernel is judged on its rows, as `mercer fit` would prepare them; without, data sets of
@@ -205,20 +189,22 @@ def check(
     k(x, y) ≠ k(y, x).
     """
     if matrix and flagged("kernel"):
-        msg = "--kernel and --matrix came: judge a kernel on rows, or a matrix by itself."
-        raise click.UsageError(msg)
+        refuse("--kernel and --matrix came: judge a kernel on rows, or a matrix by itself.")
     judged = None if kernel is None or matrix else parse_kernel(kernel)
     if matrix or (judged is not None and judged.is_precomputed):
-        return _matrix(talk, data, reading, seed=seed, memory=memory)
+        return _matrix(call, data)
     if judged is None:
-        msg = 'Give --kernel "rbf(gamma=0.5)", or a matrix file with --matrix.'
-        raise click.UsageError(msg)
-    if data is None:
-        with talk.timed("check"):
-            verdict = check_kernel(judged, random_state=seed)
-        talk.tell(facts(judged, verdict), told(verdict))
-        return _code(verdict)
-    return _on_rows(talk, judged, data, reading, seed=seed, memory=memory, **preparing)
+        refuse('Give --kernel "rbf(gamma=0.5)", or a matrix file with --matrix.')
+    if data is not None:
+        return _on_rows(call, judged, data)
+    verdict = _verdict(call, judged)
+    call.tell(facts(judged, verdict), told(verdict))
+    return _code(verdict)
+
+
+def _verdict(call: Call, *judged: Any) -> Verdict:
+    with call.timed("check"):
+        return check_kernel(*judged, random_state=call.params["seed"])
 
 
 def _code(verdict: Verdict) -> int:
@@ -227,62 +213,44 @@ def _code(verdict: Verdict) -> int:
 
 
 # ── a kernel, on rows ───────────────────────────────────────────────────────
-def _on_rows(
-    talk: Talk,
-    kernel: Kernel,
-    data: str,
-    reading: Reading,
-    *,
-    seed: int,
-    memory: str,
-    **preparing: Any,
-) -> int:
-    budget = parse_bytes(memory)
-    with talk.timed("read"):
-        table = open_table(data, reading)
-        preparation, notes = Preparation.learn(table, memory_bytes=budget, **preparing)
-        sheet = prepared_rows(table, preparation, memory_bytes=budget)
-    say_read(talk, table, sheet, (*notes, *sheet.notes))
+def _on_rows(call: Call, kernel: Kernel, data: str) -> int:
+    sheet, preparation = learn_rows(call, open_data(call, data), **call.preparing)
     n, d = sheet.rows.shape
-    rows, positions = _some(talk, sheet, budget=budget, seed=seed)
-    with talk.timed("check"):
-        verdict = check_kernel(kernel, rows, random_state=seed)
+    rows, positions = _some(call, sheet)
+    verdict = _verdict(call, kernel, rows)
     scaled = preparation.center is not None
     points = Points.of(verdict, rows, positions, sheet, scaled=scaled)
-    talk.tell({**facts(kernel, verdict, points), "n": n, "d": d}, told(verdict, points))
+    call.tell({**facts(kernel, verdict, points), "n": n, "d": d}, told(verdict, points))
     return _code(verdict)
 
 
-def _some(talk: Talk, sheet: Sheet, *, budget: int, seed: int) -> tuple[Array, Indices]:
+def _some(call: Call, sheet: Sheet) -> tuple[Array, Indices]:
     """The rows in memory, and their positions: all of them, or a seeded sample that the budget holds."""
-    n, d = sheet.rows.shape
+    (n, d), budget, seed = sheet.rows.shape, call.budget, call.params["seed"]
     most = budget // (2 * COPIES * 8 * d)
-    if (
-        min(most, n, MAX_ROWS) ** 2 * 8 * MATRICES > budget // 2
-    ):  # their kernel matrix is what counts
+    # Of many rows their kernel matrix is what counts.
+    if min(most, n, MAX_ROWS) ** 2 * 8 * MATRICES > budget // 2:
         most = math.isqrt(budget // (2 * 8 * MATRICES))
     most = max(2, most)
     if n <= most:
         return np.asarray(sheet.rows[:]), np.arange(n)
     positions = np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
-    talk.note(
+    call.note(
         f"{most} of {n} rows are looked at, drawn with seed {seed}: --memory holds no more of them"
     )
     return np.asarray(sheet.rows[positions]), positions
 
 
 # ── a matrix ────────────────────────────────────────────────────────────────
-def _matrix(talk: Talk, data: str | None, reading: Reading, *, seed: int, memory: str) -> int:
+def _matrix(call: Call, data: str | None) -> int:
     if data is None:
-        msg = "A matrix was to be judged, but no file came: mercer check K.npy --matrix."
-        raise click.UsageError(msg)
-    with talk.timed("read"):
-        table = open_table(data, reading)
-        K = _square(table, budget=parse_bytes(memory))
-    talk.say(f"read {table.source}: {len(K)} rows and columns")
-    with talk.timed("check"):
-        verdict = check_kernel(K, random_state=seed)
-    talk.tell(matrix_facts(K, verdict), told_matrix(K, verdict))
+        refuse("A matrix was to be judged, but no file came: mercer check K.npy --matrix.")
+    table = open_data(call, data)
+    with call.timed("read"):
+        K = _square(table, budget=call.budget)
+    call.say(f"read {table.source}: {len(K)} rows and columns")
+    verdict = _verdict(call, K)
+    call.tell(matrix_facts(K, verdict), told_matrix(K, verdict))
     return _code(verdict)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mercer._core.errors import nearest
+from mercer.cli.ending import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,7 +43,7 @@ class Config:
                 if table is None:  # for another verb, or for none: `refuse_unknown` looks
                     continue  # (an option with one variable of its own means something else elsewhere)
                 hint = nearest(key, options)
-                _refuse(f"{self.source}: [{verb}] has no option {key!r}. {hint}")
+                refuse(f"{self.source}: [{verb}] has no option {key!r}. {hint}")
             name = str(param.name)
             found[name] = _checked(param, value, f"{self.source}: {key!r}")
             origins[name] = self.source if table is None else f"{self.source} [{table}]"
@@ -55,7 +56,7 @@ class Config:
         known = everywhere() if strange else set()
         for key in strange:
             if key.replace("_", "-") not in known:
-                _refuse(f"{self.source}: no command has an option {key!r}. {nearest(key, known)}")
+                refuse(f"{self.source}: no command has an option {key!r}. {nearest(key, known)}")
 
     def top_keys(self) -> list[str]:
         """Keys that stand above all tables."""
@@ -66,9 +67,9 @@ class Config:
         for key, value in self.tables.items():
             if isinstance(value, dict) and key not in verbs:
                 hint = nearest(key, verbs)
-                _refuse(f"{self.source}: [{key}] is no command of mercer. {hint}")
-        own = self.tables.get(verb, {})
+                refuse(f"{self.source}: [{key}] is no command of mercer. {hint}")
         top = [(None, key, self.tables[key]) for key in self.top_keys()]
+        own = {} if verb in self.top_keys() else self.tables.get(verb, {})
         return [*top, *((verb, key, value) for key, value in own.items())]
 
 
@@ -93,13 +94,8 @@ def _checked(param: click.Option, value: Any, what: str) -> Any:
         fits, needed = _is_plain(value), "a text or a number"
         value = [value] if param.multiple else value
     if not fits:
-        _refuse(f"{what} is {value!r}, but {needed} was needed.")
+        refuse(f"{what} is {value!r}, but {needed} was needed.")
     return value
-
-
-def _refuse(text: str) -> NoReturn:
-    """What is wrong with a file of options is wrong usage."""
-    raise click.UsageError(text)
 
 
 def _is_plain(value: Any) -> bool:
@@ -125,7 +121,7 @@ def _tool(table: dict[str, Any], source: str) -> dict[str, Any]:
     tools = table.get("tool", {})
     own = tools.get("mercer", {}) if isinstance(tools, dict) else {}
     if not isinstance(own, dict):
-        _refuse(f"{source}: [tool.mercer] is no table. Write [tool.mercer].")
+        refuse(f"{source}: [tool.mercer] is no table. Write [tool.mercer].")
     return own
 
 
@@ -136,15 +132,15 @@ def _parsed(path: Path, *, needed: bool) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(LARGEST_BYTES + 1)
         if len(text) > LARGEST_BYTES:
-            _refuse(f"{path}: more than {LARGEST_BYTES} bytes are no set of options.")
+            refuse(f"{path}: more than {LARGEST_BYTES} bytes are no set of options.")
         return tomllib.loads(text.decode("utf-8"))
     except OSError as error:
         why = error.strerror or str(error)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         why = f"it is no TOML: {error}"
-    if not needed:  # somebody else's file, whose errors are not ours to report
-        return {}
-    _refuse(
-        f'{path} can\'t be read: {why}. Write lines such as kernel = "rbf(gamma=0.1)", under [fit] for one '
-        "command."
-    )
+    if needed:  # the errors of a file that others own are not ours to report
+        refuse(
+            f'{path} can\'t be read: {why}. Write lines such as kernel = "rbf(gamma=0.1)", under [fit] for '
+            "one command."
+        )
+    return {}

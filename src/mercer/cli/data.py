@@ -1,145 +1,26 @@
-"""Files at the command line: the options that say how to read one, and files matched to a model."""
+"""Files at the command line: rows to fit to, rows matched to a model, and models in and out."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, fields
-from functools import update_wrapper
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from mercer._core.errors import DataError, many
-from mercer._core.memory import parse_bytes
-from mercer.cli.option_types import Delimiter, Names, Size
+from mercer._core.errors import DataError, many, nearest
+from mercer.cli.ending import refuse
+from mercer.cli.output import check_output, told_file
 from mercer.cli.progress import watched
+from mercer.cli.verb import Call, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from mercer._core.types import Array
-    from mercer.cli.frame import Talk
-    from mercer.data.table import Reading, TableFile
+    from mercer.data.table import TableFile
     from mercer.io.preparation import Preparation
     from mercer.io.prepare import Sheet
 
-__all__ = [
-    "Names",
-    "Opened",
-    "complete_columns",
-    "match_table",
-    "open_model",
-    "preparing_options",
-    "read_sheet",
-    "read_training",
-    "reading_options",
-    "require_two_rows",
-    "say_read",
-]
-
-FORMATS = ("csv", "tsv", "npy", "npz", "images", "parquet", "arrow", "hdf5", "h5ad")
-
-
-# ── how to read: options ────────────────────────────────────────────────────
-def complete_columns(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of columns of the file that stands on the line already; only its head is read."""
-    from mercer.data.formats import open_table
-    from mercer.data.table import Reading
-
-    del param
-    names: list[str] = []
-    # While an option waits for its value, Click has not yet said which words are which argument.
-    for path in filter(None, (ctx.params.get("data"), *ctx.args)):
-        with suppress(Exception):  # a shell that completes has no use for an error, whichever it is
-            if str(path) != "-":
-                names = [column.name for column in open_table(path, Reading()).columns]
-    before, comma, begun = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
-
-
-OPTIONS = (
-    click.option(
-        "--columns",
-        type=Names(),
-        metavar="A,B,…",
-        shell_complete=complete_columns,
-        help="Columns to use; all but --id and --label otherwise.",
-    ),
-    click.option(
-        "--label",
-        metavar="COLUMN",
-        shell_complete=complete_columns,
-        help="Column of labels: kept beside the rows, no feature.",
-    ),
-    click.option(
-        "--id",
-        metavar="COLUMN",
-        shell_complete=complete_columns,
-        help="Column that names the rows: kept beside them, no feature.",
-    ),
-    click.option(
-        "--format",
-        type=click.Choice(FORMATS),
-        help="Format of the data, where its name does not tell.",
-    ),
-    click.option("--delimiter", type=Delimiter(), help="Between the fields of a CSV; guessed."),
-    click.option(
-        "--decimal",
-        type=click.Choice([".", ","]),
-        default=".",
-        show_default=True,
-        help="Decimal mark of a CSV; a comma is guessed where numbers are written with one.",
-    ),
-    click.option(
-        "--header/--no-header", default=None, help="Whether a CSV begins with names; guessed."
-    ),
-    click.option("--array", metavar="NAME", help="Which array of an NPZ or HDF5 file."),
-    click.option(
-        "--image-size",
-        type=Size(),
-        metavar="HxW",
-        help="Bring all images to this height and width, such as 64x48.",
-    ),
-    click.option(
-        "--dtype",
-        type=click.Choice(["float32", "float64"]),
-        help="Precision to work in; that of the file otherwise.",
-    ),
-)
-
-PREPARING = (
-    click.option(
-        "--scale",
-        type=click.Choice(["standard", "none"]),
-        default="standard",
-        show_default=True,
-        help="standard: every column to mean 0 and standard deviation 1.",
-    ),
-    click.option(
-        "--impute",
-        type=click.Choice(["mean", "median", "zero"]),
-        help="What to put where a value is missing; otherwise missing values are refused.",
-    ),
-    click.option("--one-hot", is_flag=True, help="A column of 0 and 1 for each category."),
-)
-
-
-def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say how a file is to be read; the verb gets one argument, `reading`."""
-
-    def run(*args: Any, **options: Any) -> Any:
-        from mercer.data.table import Reading
-
-        names = [field.name for field in fields(Reading)]
-        given = {name: options.pop(name) for name in names if name in options}
-        return function(*args, reading=Reading(**given), **options)
-
-    update_wrapper(run, function)  # the options below it come along
-    decorated: Callable[..., Any] = run
-    for option in reversed(OPTIONS):
-        decorated = option(decorated)
-    return decorated
+HEIGHT = 2**16  # weights at a time
 
 
 # ── models ──────────────────────────────────────────────────────────────────
@@ -163,11 +44,21 @@ class Opened:
         """Whether it judges rows, in place of giving scores."""
         return hasattr(self.model, "monitor")
 
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether it was fitted to kernel values, and never saw rows."""
+        kernel = getattr(self.model, "kernel_", None)
+        return kernel is not None and kernel.is_precomputed
+
+    @property
+    def has_way_back(self) -> bool:
+        """Whether scores lead back to rows; scikit-learn's drop-in says it by another name."""
+        known = getattr(self.model, "preimage", getattr(self.model, "fit_inverse_transform", True))
+        return known is not None and known is not False
+
 
 def open_model(path: Path | str) -> Opened:
     """The model in a file, checked to the last byte before anything of it is used."""
-    from pathlib import Path
-
     from mercer.estimators.prepared import Prepared
     from mercer.io import model_file
 
@@ -178,52 +69,77 @@ def open_model(path: Path | str) -> Opened:
     return Opened(whole, None, header, found)
 
 
-# ── rows ────────────────────────────────────────────────────────────────────
-def preparing_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of verbs that fit: --scale, --impute and --one-hot."""
-    for option in reversed(PREPARING):
-        function = option(function)
-    return function
+def check_model_output(output: str | None, data: str) -> Path | None:
+    """The path of a model to come, if it can be written there; None where none is to be kept."""
+    if output == "-":
+        refuse("-o - came, but a model is a file of bytes. Name a file, such as model.mercer.")
+    return None if output is None else check_output(output, [data])
 
 
-def read_training(
-    talk: Talk,
-    path: str,
-    reading: Reading,
-    memory: str,
-    *,
-    scale: str = "standard",
-    impute: str | None = None,
-    one_hot: bool = False,
-    scaled_later: bool = False,
-    weights: Array | None = None,
-) -> tuple[Sheet, Preparation]:
-    """Rows to fit to, and what was learned to prepare them; what was done to them is said.
+def keep_model(
+    call: Call, path: Path, model: Any, preparation: Preparation, sheet: Sheet, **more: Any
+) -> dict[str, Any]:
+    """Write the model with its preparation, say so, and give what --json tells of it.
 
-    `scaled_later`: the model that they go to standardises them itself.
+    The header has the command, the options, what was said and warned of, and whatever `more` there is.
     """
+    from mercer.estimators.prepared import Prepared
+
+    about = {
+        "command": call.line,
+        "options": plain(call.params),
+        "notes": call.notes,
+        "warnings": call.warnings,
+        **more,
+    }
+    n, d = sheet.rows.shape
+    data = {"n": n, "d": d, "dtype": str(sheet.rows.dtype), "digest": sheet.digest}
+    replaced = path.exists()
+    with call.timed("write"):
+        Prepared(preparation, model).save(path, data={**data, "digest_of": "data"}, about=about)
+    call.say(told_file(path, replaced=replaced))
+    return {"path": str(path), "bytes": path.stat().st_size, "digest": sheet.digest}
+
+
+# ── rows to fit to ──────────────────────────────────────────────────────────
+def open_data(call: Call, path: str) -> TableFile:
+    """The file, opened as the options of the call say."""
     from mercer.data.formats import open_table
+
+    with call.timed("read"):
+        return open_table(path, call.reading)
+
+
+def learn_rows(
+    call: Call, table: TableFile, notes: Sequence[str] = (), **preparing: Any
+) -> tuple[Sheet, Preparation]:
+    """The rows of a file, prepared by what is learned from them; what was done to them is said."""
     from mercer.io.preparation import Preparation
     from mercer.io.prepare import prepared_rows
 
-    budget = parse_bytes(memory)
-    with talk.timed("read"), watched(talk, f"reading {path}"):
-        table = open_table(path, reading)
-        now = "none" if scaled_later else scale
-        preparation, notes = Preparation.learn(
-            table,
-            scale=now,
-            impute=impute,
-            one_hot=one_hot,
-            memory_bytes=budget,
-            weights=weights,
-        )
+    budget = call.budget
+    with call.timed("read"):
+        preparation, learned = Preparation.learn(table, memory_bytes=budget, **preparing)
         sheet = prepared_rows(table, preparation, memory_bytes=budget)
-    if scale == "none":
-        notes = (*notes, "columns are not scaled")
+    _say_read(call, table, sheet, (*learned, *notes, *sheet.notes))
+    return sheet, preparation
+
+
+def read_training(
+    call: Call, path: str, *, scaled_later: bool = False, weights: Array | None = None, **how: Any
+) -> tuple[Sheet, Preparation]:
+    """Rows to fit to, and what was learned to prepare them; `how` is what the options don't say.
+
+    `scaled_later`: the model that they go to standardises them itself.
+    """
+    how, notes = {**call.preparing, **how}, list[str]()
+    if how["scale"] == "none":
+        notes.append("columns are not scaled")
     elif scaled_later:
-        notes = (*notes, "the model standardises every column itself")
-    say_read(talk, table, sheet, (*notes, *sheet.notes))
+        how["scale"] = "none"
+        notes.append("the model standardises every column itself")
+    with watched(call, f"reading {path}"):
+        sheet, preparation = learn_rows(call, open_data(call, path), notes, weights=weights, **how)
     require_two_rows(path, int(sheet.rows.shape[0]))
     return sheet, preparation
 
@@ -235,16 +151,48 @@ def require_two_rows(path: str, n: int) -> None:
         raise DataError(msg)
 
 
-def say_read(talk: Talk, table: TableFile, sheet: Sheet, notes: tuple[str, ...]) -> None:
-    """How much was read, and what was done to it."""
+def take_weights(call: Call, path: str, column: str | None, how: str) -> Array | None:
+    """How often each row counts, by a column that is no feature from here on; None where all count once.
+
+    It is said that the rows have weights; `how` ends the sentence.
+    """
+    import numpy as np
+
+    from mercer.data.formats import open_table
+    from mercer.estimators.input import check_weights
+
+    if column is None:
+        return None
+    if path == "-":
+        refuse(
+            "--weights reads the file twice, and a pipe can be read once. Write the data to a file."
+        )
+    table = open_table(path, call.reading)
+    if column not in table.names:
+        msg = f"{table.source} has no column {column!r} of weights. {nearest(column, table.names)}"
+        raise DataError(msg)
+    alone = open_table(path, replace(call.reading, columns=(column,), id=None, label=None))
+    if alone.columns[0].kind != "number":
+        msg = f"{table.source}: column {column!r} holds words, and weights are numbers."
+        raise DataError(msg)
+    numbers = np.concatenate([chunk.numbers[:, 0] for chunk in alone.chunks(HEIGHT)])
+    weights: Array | None = check_weights(numbers, len(numbers))
+    features = tuple(c.name for c in table.columns if c.name != column)
+    call.reading = replace(call.reading, columns=features)
+    call.note(f"rows count as often as column {column!r} says{how}")
+    return weights
+
+
+def _say_read(call: Call, table: TableFile, sheet: Sheet, notes: Sequence[str]) -> None:
     n, d = sheet.rows.shape
-    talk.say(f"{table.source}: {many(n, 'row')}, {many(d, 'feature')}")
+    call.say(f"{table.source}: {many(n, 'row')}, {many(d, 'feature')}")
     for note in notes:
-        talk.note(note)
+        call.note(note)
 
 
+# ── rows for a model ────────────────────────────────────────────────────────
 def match_table(
-    talk: Talk, path: str, reading: Reading, opened: Opened, *, gaps: bool = False
+    call: Call, path: str, opened: Opened, *, gaps: bool = False
 ) -> tuple[TableFile, Preparation]:
     """A file of new rows opened for a model, and how its rows become the model's.
 
@@ -255,24 +203,22 @@ def match_table(
     from mercer.io.preparation import Preparation
     from mercer.io.prepare import matched
 
-    table, preparation = open_table(path, reading), opened.preparation
+    table, preparation = open_table(path, call.reading), opened.preparation
     if preparation is None:  # a model that Python saved: it takes rows as they are
         names = getattr(opened.model, "feature_names_in_", [c.name for c in table.columns])
         preparation = Preparation(numbers=tuple(map(str, names)))
     found = matched(table, preparation, gaps=gaps)
     for note in found.fresh_notes():
-        talk.note(note)
+        call.note(note)
     return found, preparation
 
 
-def read_sheet(
-    talk: Talk, path: str, reading: Reading, opened: Opened, memory: str, *, gaps: bool = False
-) -> Sheet:
+def read_sheet(call: Call, path: str, opened: Opened, *, gaps: bool = False) -> Sheet:
     """New rows, prepared for the model of `opened`; what was left out is said."""
     from mercer.io.prepare import prepared_rows
 
-    with talk.timed("read"), watched(talk, f"reading {path}"):
-        table, preparation = match_table(talk, path, reading, opened, gaps=gaps)
-        sheet = prepared_rows(table, preparation, memory_bytes=parse_bytes(memory))
-    say_read(talk, table, sheet, sheet.notes)
+    with call.timed("read"), watched(call, f"reading {path}"):
+        table, preparation = match_table(call, path, opened, gaps=gaps)
+        sheet = prepared_rows(table, preparation, memory_bytes=call.budget)
+    _say_read(call, table, sheet, sheet.notes)
     return sheet

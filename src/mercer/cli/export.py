@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mercer.cli.data import open_model, read_sheet, reading_options
-from mercer.cli.frame import verb
-from mercer.cli.output import check_output, replacing, told_file
+from mercer.cli.data import Opened, open_model, read_sheet
+from mercer.cli.output import check_output_or_stdout, replacing, told_file
+from mercer.cli.verb import Call, verb
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mercer.cli.data import Opened
-    from mercer.cli.frame import Talk
-    from mercer.data.table import Reading
     from mercer.onnx import Agreement
 
 EXAMPLE = """
@@ -27,18 +24,10 @@ mercer export circles.mercer circles.onnx --data circles.csv
 """
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What to export as, and what to try it on."""
-
-    data: str | None
-    opset: int | None
-    reading: Reading
-    seed: int
-    memory: str
+AGREEMENT = ("max_abs", "max_rel", "n", "tolerance", "n_far", "n_unknown", "reach")
 
 
-@verb(example=EXAMPLE, seed=True, memory=True)
+@verb("reading", "seed", "memory", example=EXAMPLE)
 @click.argument("model")
 @click.argument("out")
 @click.option(
@@ -51,18 +40,7 @@ class Asked:
     type=click.IntRange(min=13),
     help="Version of ONNX's operators to state; 13 otherwise.",
 )
-@reading_options
-def export(
-    talk: Talk,
-    *,
-    model: str,
-    out: str,
-    data: str | None,
-    opset: int | None,
-    reading: Reading,
-    seed: int,
-    memory: str,
-) -> None:
+def export(call: Call, *, model: str, out: str, data: str | None, opset: int | None) -> None:
     """Write a model as ONNX, and verify it.
 
     The graph takes rows in the units of the file that MODEL was fitted to and gives scores; that of a
@@ -70,61 +48,45 @@ def export(
     of the model otherwise. OUT is written when onnxruntime agrees with the model on all rows tried, and
     not before; - is stdout.
     """
-    path = _checked(out, [model, data or "-"], as_json=talk.as_json)
-    opened = open_model(model)
-    whole = _whole(opened)
-    asked = Asked(data, opset, reading, seed, memory)
-    proto, agreement = _verified(talk, opened, whole, asked)
+    clash = "OUT is -, so stdout has the graph, and --json has no place. Name a file."
+    path = check_output_or_stdout(call, out, [model, data or "-"], clash=clash, option="OUT")
+    proto, agreement = _verified(call, open_model(model), data, opset)
     replaced = path is not None and path.exists()
     content: bytes = proto.SerializeToString()
     _write(content, path)
     results = _results(proto, content, agreement, data)
     text = _in_words(results, whose=data or "points of the model, and rows near them")
     if path is None:  # stdout has the graph
-        talk.say(text)
+        call.say(text)
     else:
-        talk.say(f"{told_file(path, replaced=replaced)}: {text}")
-        talk.tell({"out": out, **results})
+        call.say(f"{told_file(path, replaced=replaced)}: {text}")
+        call.tell({"out": out, **results})
 
 
-def _whole(opened: Opened) -> Any:
-    from mercer.estimators.prepared import Prepared
-
-    if opened.preparation is None:
-        return opened.model
-    return Prepared(opened.preparation, opened.model)
-
-
-def _checked(out: str, inputs: list[str], *, as_json: bool) -> Path | None:
-    """Where to write; None is stdout."""
-    if out != "-":
-        return check_output(out, inputs, option="OUT")
-    if as_json:
-        msg = "OUT is -, so stdout has the graph, and --json has no place. Name a file."
-        raise click.UsageError(msg)
-    return None
-
-
-def _verified(talk: Talk, opened: Opened, whole: Any, asked: Asked) -> tuple[Any, Agreement]:
+def _verified(
+    call: Call, opened: Opened, data: str | None, opset: int | None
+) -> tuple[Any, Agreement]:
     """The graph, and how well it agrees."""
     import numpy as np
 
+    from mercer.estimators.prepared import Prepared
     from mercer.onnx import to_onnx, verify
-    from mercer.onnx.sample import sample_rows
-    from mercer.onnx.verify import require_agreement
+    from mercer.onnx.verify import require_agreement, sample_rows
 
-    with talk.timed("graph"):
-        proto = to_onnx(whole, dtype=asked.reading.dtype, opset=asked.opset)
-    if asked.data is None:
-        rows = sample_rows(whole, rng=np.random.default_rng(asked.seed))
+    known = opened.preparation
+    whole = opened.model if known is None else Prepared(known, opened.model)
+    with call.timed("graph"):
+        proto = to_onnx(whole, dtype=call.reading.dtype, opset=opset)
+    if data is None:
+        rows = sample_rows(whole, rng=np.random.default_rng(call.params["seed"]))
     else:
-        reading = replace(asked.reading, dtype=None)  # rows as precise as they are
-        rows = read_sheet(talk, asked.data, reading, opened, asked.memory).raw()
-    with talk.timed("verification"):
+        call.reading = replace(call.reading, dtype=None)  # rows as precise as they are
+        rows = read_sheet(call, data, opened).raw()
+    with call.timed("verification"):
         found = verify(proto, whole, rows)
     require_agreement(found)
     if found.max_rel > found.tolerance:
-        talk.warn(
+        call.warn(
             f"Some components vary so little that rounding shows in their scores: model and graph differ by "
             f"up to {found.max_rel:.1e} of them. Keep fewer components, or fit in float64 if it was float32."
         )
@@ -153,34 +115,20 @@ def _results(proto: Any, content: bytes, found: Agreement, data: str | None) -> 
         "outputs": [value.name for value in proto.graph.output],
         "metadata": facts,
         "verified_on": "data" if data else "points of the model",
-        "agreement": {
-            "max_abs": found.max_abs,
-            "max_rel": found.max_rel,
-            "n": found.n,
-            "tolerance": found.tolerance,
-            "n_far": found.n_far,
-            "n_unknown": found.n_unknown,
-            "reach": found.reach,
-        },
+        "agreement": {name: getattr(found, name) for name in AGREEMENT},
     }
 
 
 def _in_words(results: dict[str, Any], *, whose: str) -> str:
     found, facts = results["agreement"], results["metadata"]
-    return "\n".join(
-        [
-            f"{facts['mercer.kernel']}, {facts['mercer.route']}",
-            f"opset {results['opset']}, IR version {results['ir_version']}; X gives "
-            f"{', '.join(results['outputs'])}; computed in {facts['mercer.precision']}",
-            f"verified with onnxruntime on {found['n']} rows ({whose}): largest difference "
-            f"{found['max_rel']:.1e}, relative (tolerance {found['tolerance']:.0e})",
-            *_far_in_words(found),
-        ]
-    )
-
-
-def _far_in_words(found: dict[str, Any]) -> list[str]:
-    if found["n_far"] == 0:
-        return []
-    unknown = f", to {found['n_unknown']} of which it answers NaN" if found["n_unknown"] else ""
-    return [f"it agrees on {found['n_far']} rows {found['reach']}, too{unknown}"]
+    lines = [
+        f"{facts['mercer.kernel']}, {facts['mercer.route']}",
+        f"opset {results['opset']}, IR version {results['ir_version']}; X gives "
+        f"{', '.join(results['outputs'])}; computed in {facts['mercer.precision']}",
+        f"verified with onnxruntime on {found['n']} rows ({whose}): largest difference "
+        f"{found['max_rel']:.1e}, relative (tolerance {found['tolerance']:.0e})",
+    ]
+    if found["n_far"]:
+        unknown = f", to {found['n_unknown']} of which it answers NaN" if found["n_unknown"] else ""
+        lines.append(f"it agrees on {found['n_far']} rows {found['reach']}, too{unknown}")
+    return "\n".join(lines)

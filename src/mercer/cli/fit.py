@@ -11,26 +11,19 @@ from click.core import ParameterSource
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import many
 from mercer._core.memory import format_bytes
-from mercer.cli.data import complete_columns, preparing_options, read_training, reading_options
-from mercer.cli.fit_model import TABLES, TAKES, Components, asked_for, check_parts, solving_options
-from mercer.cli.frame import verb
-from mercer.cli.keep import keep_model
-from mercer.cli.option_types import flagged
-from mercer.cli.output import check_model_output, check_output
+from mercer.cli.data import check_model_output, keep_model, read_training, take_weights
+from mercer.cli.ending import refuse
+from mercer.cli.fit_model import COMPONENTS, TABLES, TAKES, Asked, asked_for, solving_options
+from mercer.cli.options import WEIGHTS, flagged
+from mercer.cli.output import check_output
 from mercer.cli.progress import watched
-from mercer.cli.weights import weight_column
+from mercer.cli.verb import Call, verb
 from mercer.estimators.detector_fit import chosen_model
 from mercer.kernels.text import kernel_text
 from mercer.stream.batch import stream_bytes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mercer.cli.fit_model import Asked
-    from mercer.cli.frame import Talk
-    from mercer.data.table import Reading
     from mercer.io.prepare import Sheet
-
 
 EXAMPLE = """
 mercer demo --csv circles.csv
@@ -38,7 +31,7 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
 """
 
 
-@verb(example=EXAMPLE, seed=True, memory=True)
+@verb("preparing", "reading", "seed", "memory", example=EXAMPLE)
 @click.argument("data")
 @click.option(
     "--output", "-o", metavar="FILE", help="Where to keep the model, such as model.mercer."
@@ -48,26 +41,23 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
     "kind",
     type=click.Choice(["kpca", "pca", "detector", "incremental"]),
     default="kpca",
-    show_default=True,
     help="Kernel PCA, linear PCA, a detector for `mercer monitor`, or kernel PCA in one pass.",
 )
 @click.option(
     "--kernel",
-    metavar="TEXT",
     help='As in Python, such as "rbf(gamma=0.5) + 0.1*linear()"; an RBF of median width otherwise. '
     "precomputed: the file is the kernel matrix.",
 )
 @click.option(
     "--components",
     "-k",
-    type=Components(),
+    type=COMPONENTS,
     metavar="NUMBER|SHARE|all",
     help="How many, or which share of the variance to keep; 2 (pca: all, detector: 0.99) otherwise.",
 )
 @solving_options
 @click.option(
     "--preimage",
-    metavar="TEXT",
     help=f"A way back, for `mercer reconstruct`: {', '.join(TABLES['preimage'])}.",
 )
 @click.option("--checkpoint", metavar="FILE", help="Where a long fit writes down how far it is.")
@@ -104,75 +94,50 @@ mercer fit circles.csv --id id --label label --kernel "rbf(gamma=10)" --scale no
     type=click.Choice(["aside", "keep"]),
     help="Whether a detector sets rows with wild readings aside, as otherwise, or keeps them.",
 )
-@click.option(
-    "--weights",
-    metavar="COLUMN",
-    shell_complete=complete_columns,
-    help="Column that says how often each row counts.",
-)
+@WEIGHTS
 @click.option(
     "--dry-run", is_flag=True, help="Read the data, print the plan; fit and write nothing."
 )
-@preparing_options
-@reading_options
 def fit(
-    talk: Talk,
-    *,
-    data: str,
-    reading: Reading,
-    output: str | None,
-    kind: str,
-    scale: str,
-    impute: str | None,
-    one_hot: bool,
-    dry_run: bool,
-    seed: int,
-    memory: str,
-    **options: Any,
+    call: Call, *, data: str, output: str | None, kind: str, dry_run: bool, **options: Any
 ) -> None:
     """Fit a model to the rows of a file, and keep it in a file.
 
     DATA is a CSV, TSV, NPY, NPZ, Parquet, Arrow or HDF5 file, a folder of images, or - for stdin. Columns
     are standardised unless --scale none is given; what was done to them is part of the model.
     """
-    options = _own(talk, kind, options)
-    asked = asked_for(kind, options, seed=seed, memory=memory)
-    check_parts(asked)
-    scale = _scale_for(asked, scale)
-    path = _checked_paths(data, output, options.get("checkpoint"), dry_run=dry_run)
-    reading, weights = _weights(talk, data, reading, options.get("weights"))
+    options = _own(call, kind, options)
+    asked = asked_for(call, kind, options)
+    scale = _scale_for(asked, call.params["scale"])
+    if (checkpoint := options["checkpoint"]) is not None:
+        check_output(checkpoint, [data, *([output] if output else [])], option="--checkpoint")
+    path = None if dry_run else check_model_output(output, data)
+    weights = take_weights(call, data, options["weights"], ", in scaling and filling too")
+    # The limits of a detector come from rows that were held out of the scaling too.
     sheet, preparation = read_training(
-        talk,
-        data,
-        reading,
-        memory,
-        scale=scale,
-        impute=impute,
-        one_hot=one_hot,
-        # The limits of a detector come from rows that were held out of the scaling too.
-        scaled_later=kind == "detector",
-        weights=weights.get("sample_weight"),
+        call, data, scale=scale, scaled_later=kind == "detector", weights=weights
     )
     n, d = sheet.rows.shape
-    with watched(talk, "fitting") as verbose:
+    rows = _rows_for(asked, sheet)
+    with watched(call, "fitting") as verbose:
         model = asked.estimator(n, verbose=verbose, scale=scale == "standard")
         if dry_run:
-            return warn_plan(talk, model, _rows_for(asked, sheet), weights)
-        with talk.timed("fit"):
-            model.fit(_rows_for(asked, sheet), **weights)
+            return tell_plan(call, model, rows, weights)
+        with call.timed("fit"):
+            model.fit(rows, sample_weight=weights)
     if asked.way_back_for_free:
-        talk.note("the linear kernel has an exact way back, which is kept with the model")
+        call.note("the linear kernel has an exact way back, which is kept with the model")
     results = {"n": n, "d": d, "features": list(preparation.features), **facts(model)}
     if path is None:
-        talk.say("nothing was written: give -o model.mercer to keep the model")
+        call.say("nothing was written: give -o model.mercer to keep the model")
     else:
-        results["model"] = keep_model(talk, path, model, preparation, sheet)
-    talk.tell(results, told(model, n=n, d=d))
+        results["model"] = keep_model(call, path, model, preparation, sheet)
+    call.tell(results, told(model, n=n, d=d))
     return None
 
 
 # ── before ──────────────────────────────────────────────────────────────────
-def _own(talk: Talk, kind: str, options: dict[str, Any]) -> dict[str, Any]:
+def _own(call: Call, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     """Without what mercer.toml or the environment say for other models; a flag of these is a mistake."""
     others = {
         name
@@ -181,7 +146,7 @@ def _own(talk: Talk, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     }
     if others:
         told = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(others))
-        talk.say(
+        call.say(
             f"not an option of --model {kind}, and left out: {told} (--show-config tells whence)"
         )
     return {name: None if name in others else value for name, value in options.items()}
@@ -193,38 +158,21 @@ def _scale_for(asked: Asked, scale: str) -> str:
         return scale
     ctx = click.get_current_context()
     if ctx.get_parameter_source("scale") is not ParameterSource.DEFAULT:
-        msg = "--scale standard came, but with --kernel precomputed the file holds kernel values, not rows."
-        raise click.UsageError(msg)
+        refuse(
+            "--scale standard came, but with --kernel precomputed the file holds kernel values, not rows."
+        )
     return "none"
-
-
-def _checked_paths(
-    data: str, output: str | None, checkpoint: str | None, *, dry_run: bool
-) -> Path | None:
-    """Where the model goes, if it can go there."""
-    if checkpoint is not None:
-        check_output(checkpoint, [data, *([output] if output else [])], option="--checkpoint")
-    if output is None or dry_run:
-        return None
-    return check_model_output(output, data)
-
-
-def _weights(
-    talk: Talk, data: str, reading: Reading, column: str | None
-) -> tuple[Reading, dict[str, Any]]:
-    """How to read the features, and what `fit` is given beside them."""
-    if column is None:
-        return reading, {}
-    reading, weights = weight_column(data, reading, column)
-    talk.note(f"rows count as often as column {column!r} says, in scaling and filling too")
-    return reading, {"sample_weight": weights}
 
 
 def _rows_for(asked: Asked, sheet: Sheet) -> Any:
     """The rows as `fit` takes them; a kernel matrix is looked at as a whole, a detector warns by names."""
     if asked.is_precomputed:
         return np.array(sheet.rows[:])
-    return NamedRows.of(sheet) if asked.kind == "detector" else sheet.rows
+    if asked.kind != "detector":
+        return sheet.rows
+    rows = np.asarray(sheet.rows).view(NamedRows)
+    rows.columns = sheet.names
+    return rows
 
 
 class NamedRows(np.ndarray):
@@ -232,15 +180,8 @@ class NamedRows(np.ndarray):
 
     columns: tuple[str, ...]
 
-    @classmethod
-    def of(cls, sheet: Sheet) -> NamedRows:
-        """Those of a file."""
-        rows = np.asarray(sheet.rows).view(cls)
-        rows.columns = sheet.names
-        return rows
 
-
-def warn_plan(talk: Talk, model: Any, rows: Any, weights: dict[str, Any]) -> None:
+def tell_plan(call: Call, model: Any, rows: Any, weights: Any) -> None:
     """The plan of a fit; nothing is fitted."""
     n, d = rows.shape
     results: dict[str, Any] = {"n": n, "d": d, "estimator": repr(model), "dry_run": True}
@@ -249,36 +190,31 @@ def warn_plan(talk: Talk, model: Any, rows: Any, weights: dict[str, Any]) -> Non
         lines = [f"one pass, at most {model.max_landmarks} rows kept, {format_bytes(n_bytes)}"]
         results |= {"route": "low-rank", "bytes": n_bytes}
     else:
-        plan = _planner(model, rows).plan(rows, **weights)
+        plan = _planner(model, rows).plan(rows, sample_weight=weights)
         lines = str(plan).splitlines()
-        results |= {"route": plan.route, "bytes": plan.n_bytes, "products": plan.n_products}
-        results |= {"seconds": plan.seconds}
         results |= {
+            "route": plan.route,
+            "bytes": plan.n_bytes,
+            "products": plan.n_products,
+            "seconds": plan.seconds,
             "preimage_bytes": plan.preimage_bytes,
             "preimage_seconds": plan.preimage_seconds,
         }
     if isinstance(model, KernelPCADetector) and model.limits == "cross-validation":
         lines.append(f"  and once more for each of {model.folds} stretches of rows held out")
-    talk.say("dry run: nothing was fitted, nothing was written")
+    call.say("dry run: nothing was fitted, nothing was written")
     head = f"{model!r} of {many(n, 'row')} x {many(d, 'feature')}"
-    talk.tell({**results, "plan": lines}, "\n".join([head, *lines]))
+    call.tell({**results, "plan": lines}, "\n".join([head, *lines]))
 
 
 def _planner(model: Any, rows: Any) -> KernelPCA:
     """The kernel PCA that is planned as this model is: linear PCA is that of the linear kernel."""
     if isinstance(model, KernelPCADetector):
-        found = chosen_model(model, rows)
-        assert isinstance(found, KernelPCA)  # the command line hands over no other
-        return found
+        model = chosen_model(model, rows)
     if isinstance(model, PCA):
-        return KernelPCA(
-            model.n_components,
-            kernel="linear",
-            solver=model.solver,
-            memory=model.memory,
-            engine=model.engine,
-        )
-    assert isinstance(model, KernelPCA)
+        shared = {name: getattr(model, name) for name in ("solver", "memory", "engine")}
+        return KernelPCA(model.n_components, kernel="linear", **shared)
+    assert isinstance(model, KernelPCA)  # the command line hands over no other
     return model
 
 

@@ -10,7 +10,8 @@ import click
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, ParameterError
 from mercer.approximations import APPROXIMATIONS
-from mercer.cli.option_types import Read
+from mercer.cli.ending import refuse
+from mercer.cli.options import Read
 from mercer.engine.resolve import AUTO, ENGINES, resolve_engine
 from mercer.kernels import RBF, Kernel, Linear
 from mercer.kernels.text import parse_call, parse_kernel
@@ -19,86 +20,61 @@ from mercer.preimage import PREIMAGES
 from mercer.solvers import SOLVERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-# Which options a model has, by the names of the options and of the estimator's parameters.
-KERNEL = {"components": "n_components", "kernel": "kernel"}
-BACK = {"preimage": "preimage"}
-TAKES: dict[str, dict[str, str]] = {
-    "kpca": {
-        **KERNEL,
-        **BACK,
-        "approximation": "approximation",
-        "refine": "refine",
-        "solver": "solver",
-        "engine": "engine",
-        "checkpoint": "checkpoint",
-        "weights": "weights",
-    },
-    "pca": {
-        "components": "n_components",
-        "solver": "solver",
-        "engine": "engine",
-        "weights": "weights",
-    },
-    "detector": {
-        **KERNEL,
-        "approximation": "approximation",
-        "refine": "refine",
-        "engine": "engine",
-        "false_alarm": "false_alarm",
-        "contamination": "contamination",
-        "statistic": "statistic",
-        "limits": "limits",
-        "folds": "folds",
-        "wild": "wild",
-        "weights": "weights",
-    },
-    "incremental": {
-        **KERNEL,
-        **BACK,
-        "landmarks": "max_landmarks",
-        "engine": "engine",
-        "weights": "weights",
-    },
-}
+    from mercer.cli.verb import Call
+
 ESTIMATORS: dict[str, type[Any]] = {
     "kpca": KernelPCA,
     "pca": PCA,
     "detector": KernelPCADetector,
     "incremental": IncrementalKernelPCA,
 }
+# Which options a model has, and the parameters of the estimator that are called otherwise.
+ALL_TAKE = {"components", "engine", "weights"}
+TAKES: dict[str, set[str]] = {
+    "kpca": ALL_TAKE | {"kernel", "preimage", "approximation", "refine", "solver", "checkpoint"},
+    "pca": ALL_TAKE | {"solver"},
+    "detector": ALL_TAKE
+    | {"kernel", "approximation", "refine"}
+    | {"false_alarm", "contamination", "statistic", "limits", "folds", "wild"},
+    "incremental": ALL_TAKE | {"kernel", "preimage", "landmarks"},
+}
+PARAMETERS = {"components": "n_components", "landmarks": "max_landmarks"}
+TABLES: dict[str, dict[str, Any]] = {
+    "approximation": APPROXIMATIONS,
+    "solver": SOLVERS,
+    "preimage": PREIMAGES,
+}
 ALL = "all"
 ENDLESS = (2**53, 2**53)  # a shape that no number of landmarks exceeds
 
 
-class Components(Read):
-    """A number of components, a share of the variance, or all."""
-
-    name = "NUMBER|SHARE|all"
-    needed = "a number such as 3, a share of the variance such as 0.95, or all"
-
-    def read(self, value: Any) -> int | float | str | None:
-        """`3` as a number, `0.95` as a share; `all` stays a word, for None is an option not given."""
-        text = str(value).strip().lower()
-        if text == ALL:
-            return ALL
-        try:
-            found = int(text) if text.lstrip("+-").isdecimal() else float(text)
-        except ValueError:
-            return None
-        fine = found >= 1 if isinstance(found, int) else 0.0 < found <= 1.0
-        return found if fine else None
+def _components(value: Any) -> int | float | str | None:
+    """`3` as a number, `0.95` as a share; `all` stays a word, for None is an option not given."""
+    text = str(value).strip().lower()
+    if text == ALL:
+        return ALL
+    try:
+        found = int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        return None
+    fine = found >= 1 if isinstance(found, int) else 0.0 < found <= 1.0
+    return found if fine else None
 
 
+COMPONENTS = Read(
+    "NUMBER|SHARE|all",
+    "a number such as 3, a share of the variance such as 0.95, or all",
+    _components,
+)
 SOLVING = (
     click.option(
         "--approximation",
-        metavar="TEXT",
         help="Such as rpcholesky(rank=500), nystrom(landmarks=500) or fourier(); exact otherwise.",
     ),
     click.option("--refine", type=click.IntRange(0), help="Exact passes after an approximation."),
-    click.option("--solver", metavar="TEXT", help="auto, lapack, krylov, or krylov(tol=1e-10)."),
+    click.option("--solver", help="auto, lapack, krylov, or krylov(tol=1e-10)."),
     click.option("--engine", metavar="NAME", help=f"Where to compute: auto, {', '.join(ENGINES)}."),
 )
 
@@ -147,40 +123,41 @@ class Asked:
         return ESTIMATORS[self.kind](**params)
 
 
-def asked_for(kind: str, options: dict[str, Any], *, seed: int, memory: str) -> Asked:
-    """What the options ask for; raises before a file is opened."""
-    given = {name: value for name, value in options.items() if value is not None}
-    takes = TAKES[kind]
-    for name in given:
-        if name not in takes:
-            having = [f"--model {other}" for other, its in TAKES.items() if name in its]
-            msg = f"--{name.replace('_', '-')} is no option of --model {kind}, but of {', '.join(having)}."
-            raise click.UsageError(msg)
-    if "refine" in given and "approximation" not in given:
-        msg = "--refine came without --approximation: an exact fit has nothing to refine."
-        raise click.UsageError(msg)
-    params = {takes[name]: _parsed(name, value) for name, value in given.items()}
-    params.pop("weights", None)  # a column, which goes to `fit`
-    params["random_state"] = seed
-    if kind != "incremental":  # whose memory does not grow
-        params["memory"] = memory
-    asked = Asked(kind, params)
-    if kind == "detector":
-        _as_usage(Rule.of, asked.estimator(ENDLESS[0], verbose=0, scale=True))
-    return asked
-
-
-def check_parts(asked: Asked, kernels: Iterable[Kernel] | None = None) -> None:
-    """Raise where a part has an impossible value, or suits none of the kernels, whatever the data are.
+def asked_for(
+    call: Call, kind: str, options: dict[str, Any], kernels: list[Kernel] | None = None
+) -> Asked:
+    """What the options ask for; raises before a file is opened.
 
     A comparison has several ``kernels``, and may end with any of them.
     """
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in TAKES[kind]:
+            having = [f"--model {other}" for other, its in TAKES.items() if name in its]
+            refuse(
+                f"--{name.replace('_', '-')} is no option of --model {kind}, but of {', '.join(having)}."
+            )
+    if "refine" in given and "approximation" not in given:
+        refuse("--refine came without --approximation: an exact fit has nothing to refine.")
+    given.pop("weights", None)  # a column, which goes to `fit`
+    params = {PARAMETERS.get(name, name): _parsed(name, value) for name, value in given.items()}
+    params["random_state"] = call.params["seed"]
+    if kind != "incremental":  # whose memory does not grow
+        params["memory"] = call.params["memory"]
+    asked = Asked(kind, params)
+    if kind == "detector":
+        _as_usage(Rule.of, asked.estimator(ENDLESS[0], verbose=0, scale=True))
+    _check_parts(asked, kernels or [params.get("kernel", RBF())])
+    return asked
+
+
+def _check_parts(asked: Asked, kernels: list[Kernel]) -> None:
+    """Raise where a part has an impossible value, or suits none of the kernels, whatever the data are."""
     _as_usage(resolve_engine, asked.params.get("engine", AUTO))
     parts = {name: _made(asked.params.get(name), known) for name, known in TABLES.items()}
     solver, approximation, preimage = (parts[n] for n in ("solver", "approximation", "preimage"))
     if solver is not None:
         _as_usage(solver.check)
-    kernels = [asked.params.get("kernel", RBF())] if kernels is None else list(kernels)
     if approximation is not None:
         _suits_one(kernels, lambda kernel: approximation.check(kernel, ENDLESS))
     if preimage is not None:
@@ -222,21 +199,10 @@ def _parsed(name: str, value: Any) -> Any:
         return None if value == ALL else value
     if name == "kernel":
         return parse_kernel(value)
-    if name in TABLES:
-        return _called(value, TABLES[name], name)
-    return value
-
-
-TABLES: dict[str, dict[str, Any]] = {
-    "approximation": APPROXIMATIONS,
-    "solver": SOLVERS,
-    "preimage": PREIMAGES,
-}
-
-
-def _called(text: str, known: dict[str, Any], what: str) -> Any:
-    """A name stays one, so that the library may adapt its defaults; a call with arguments is an object."""
-    bare = text.strip().lower()
-    if bare in known or (what == "solver" and bare == "auto"):
+    if name not in TABLES:
+        return value
+    # A name stays one, so that the library may adapt its defaults; a call with arguments is an object.
+    bare = value.strip().lower()
+    if bare in TABLES[name] or (name == "solver" and bare == "auto"):
         return bare
-    return parse_call(text, known, what=what)
+    return parse_call(value, TABLES[name], what=name)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mercer._core.memory import format_bytes
-from mercer.cli.frame import printable, verb
-
-if TYPE_CHECKING:
-    from mercer.cli.frame import Talk
+from mercer.cli.ending import printable
+from mercer.cli.verb import Call, verb
 
 SHOWN = 12  # names of features
 
@@ -24,7 +22,7 @@ mercer info model.mercer
 
 @verb(example=EXAMPLE)
 @click.argument("model")
-def info(talk: Talk, model: str) -> None:
+def info(call: Call, model: str) -> None:
     """Print what is in a model file.
 
     The file is checked to its last byte first.
@@ -33,7 +31,7 @@ def info(talk: Talk, model: str) -> None:
 
     path = Path(model)
     header = read_header(path)
-    talk.tell({"header": header, "bytes": path.stat().st_size}, _told(header, path))
+    call.tell({"header": header, "bytes": path.stat().st_size}, _told(header, path))
 
 
 def _told(header: dict[str, Any], path: Path) -> str:

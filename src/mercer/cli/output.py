@@ -7,13 +7,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import click
-
 from mercer._core.atomic import part_of, sweep, written_whole
 from mercer._core.memory import format_bytes
+from mercer.cli.ending import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from mercer.cli.verb import Call
 
 
 def check_output(output: str, inputs: Iterable[str], *, option: str = "-o") -> Path:
@@ -21,14 +22,11 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "-o") -> P
     path = Path(output)
     for given in inputs:
         if given != "-" and _is_same(path, Path(given)):
-            msg = f"{option} {output} is the file that is read. Name another."
-            raise click.UsageError(msg)
+            refuse(f"{option} {output} is the file that is read. Name another.")
     if path.is_dir():
-        msg = f"{option} {output} is a folder. Name a file in it."
-        raise click.UsageError(msg)
+        refuse(f"{option} {output} is a folder. Name a file in it.")
     if path.exists() and not path.is_file():  # a device would be replaced by a file
-        msg = f"{option} {output} is no plain file. Name one that is, or is not there yet."
-        raise click.UsageError(msg)
+        refuse(f"{option} {output} is no plain file. Name one that is, or is not there yet.")
     part = part_of(_behind(path))
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -43,12 +41,15 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "-o") -> P
     return path
 
 
-def check_model_output(output: str, data: str) -> Path:
-    """The path of a model to come, if it can be written there."""
-    if output == "-":
-        msg = "-o - came, but a model is a file of bytes. Name a file, such as model.mercer."
-        raise click.UsageError(msg)
-    return check_output(output, [data])
+def check_output_or_stdout(
+    call: Call, output: str, inputs: Iterable[str], *, clash: str, option: str = "-o"
+) -> Path | None:
+    """Where to write; None is stdout, unless --json fills it already, which `clash` says."""
+    if output != "-":
+        return check_output(output, inputs, option=option)
+    if call.as_json:
+        refuse(clash)
+    return None
 
 
 @contextmanager

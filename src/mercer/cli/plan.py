@@ -9,20 +9,16 @@ import click
 from sklearn.base import clone
 
 from mercer._core.errors import InputError, MemoryBudgetError
-from mercer._core.memory import format_bytes, parse_bytes
+from mercer._core.memory import format_bytes
 from mercer.approximations import RPCholesky
-from mercer.cli.data import preparing_options, reading_options, require_two_rows, say_read
-from mercer.cli.fit_model import Components, asked_for, check_parts, solving_options
-from mercer.cli.frame import ALARM, OK, verb
-from mercer.data.formats import open_table
-from mercer.io.preparation import Preparation
-from mercer.io.prepare import prepared_rows
+from mercer.cli.data import learn_rows, open_data, require_two_rows
+from mercer.cli.ending import ALARM, OK
+from mercer.cli.fit_model import COMPONENTS, asked_for, solving_options
+from mercer.cli.verb import Call, verb
 from mercer.kernels import as_kernel
 from mercer.kernels.text import kernel_text
 
 if TYPE_CHECKING:
-    from mercer.cli.frame import Talk
-    from mercer.data.table import Reading
     from mercer.model import Plan
 
 EXAMPLE = """
@@ -34,60 +30,48 @@ mercer plan circles.csv --id id --label label --components 20 --memory 1GB
 RANKS = (1000, 500, 200, 100, 50)
 
 
-@verb(example=EXAMPLE, seed=True, memory=True)
+@verb("preparing", "reading", "seed", "memory", example=EXAMPLE)
 @click.argument("data")
-@click.option(
-    "--kernel", metavar="TEXT", help="As for `mercer fit`; an RBF of median width otherwise."
-)
+@click.option("--kernel", help="As for `mercer fit`; an RBF of median width otherwise.")
 @click.option(
     "--components",
     "-k",
-    type=Components(),
+    type=COMPONENTS,
     metavar="NUMBER|SHARE|all",
     help="How many, or which share of the variance to keep; 2 otherwise.",
 )
-@click.option(
-    "--preimage", metavar="TEXT", help="A pre-image to learn as well, as for `mercer fit`."
-)
+@click.option("--preimage", help="A pre-image to learn as well, as for `mercer fit`.")
 @solving_options
-@preparing_options
-@reading_options
-def plan(
-    talk: Talk,
-    *,
-    data: str,
-    reading: Reading,
-    seed: int,
-    memory: str,
-    scale: str,
-    impute: str | None,
-    one_hot: bool,
-    **options: Any,
-) -> int:
+def plan(call: Call, *, data: str, **options: Any) -> int:
     """What a fit would do: route, bytes, products and seconds. Fits nothing.
 
     Rows of an NPY file stay in it: only its head and a few rows are read. About a second goes into timing
     the kernel on some of the rows. Where --memory does not hold the fit, an approximation that it holds is
     planned too, and the exit code is 4.
     """
-    asked = asked_for("kpca", options, seed=seed, memory=memory)
-    check_parts(asked)
-    budget = parse_bytes(memory)
-    rows = _rows(
-        talk,
-        data,
-        reading,
-        budget=budget,
-        scale="none" if asked.is_precomputed else scale,
-        impute=impute,
-        one_hot=one_hot,
-    )
+    asked = asked_for(call, "kpca", options)
+    budget = call.budget
+    rows = _rows(call, data, scale="none" if asked.is_precomputed else call.params["scale"])
     require_two_rows(data, int(rows.shape[0]))
     model = asked.estimator(int(rows.shape[0]), verbose=0, scale=False)
-    with talk.timed("plan"):
+    with call.timed("plan"):
         answer = Answer.of(model, rows)
-    talk.tell(answer.facts(model, rows, budget), answer.told(model, rows, budget))
+    call.tell(answer.facts(model, rows, budget), answer.told(model, rows, budget))
     return OK if answer.plan is not None else ALARM
+
+
+def _rows(call: Call, data: str, *, scale: str) -> Any:
+    """Rows as they lie in the file where that can be; otherwise read and prepared as a fit would."""
+    table = open_data(call, data)
+    lying = table.in_place()
+    if lying is None:
+        return learn_rows(call, table, **{**call.preparing, "scale": scale})[0].rows
+    call.say(f"{table.source}: {lying.shape[0]} rows, {lying.shape[1]} features, which stay there")
+    if scale != "none":
+        call.note(
+            "the rows are taken as they lie in the file: scaling changes neither bytes nor seconds"
+        )
+    return lying
 
 
 @dataclass(frozen=True)
@@ -155,23 +139,3 @@ def facts(found: Plan) -> dict[str, Any]:
         plain["recipe"] = {"kind": type(found.recipe).__name__.lower(), **asdict(found.recipe)}
     plain["approximation"] = None if found.approximation is None else repr(found.approximation)
     return plain
-
-
-def _rows(talk: Talk, data: str, reading: Reading, *, budget: int, **preparing: Any) -> Any:
-    """Rows as they lie in the file where that can be; otherwise read and prepared as a fit would."""
-    with talk.timed("read"):
-        table = open_table(data, reading)
-        lying = table.in_place()
-        if lying is not None:
-            talk.say(
-                f"{table.source}: {lying.shape[0]} rows, {lying.shape[1]} features, which stay there"
-            )
-            if preparing["scale"] != "none":
-                talk.note(
-                    "the rows are taken as they lie in the file: scaling changes neither bytes nor seconds"
-                )
-            return lying
-        preparation, notes = Preparation.learn(table, memory_bytes=budget, **preparing)
-        sheet = prepared_rows(table, preparation, memory_bytes=budget)
-    say_read(talk, table, sheet, (*notes, *sheet.notes))
-    return sheet.rows

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mercer._core.errors import nearest
-from mercer.cli.data import open_model, reading_options
-from mercer.cli.frame import verb
-from mercer.cli.option_types import Names, OptionType, Read, flagged
+from mercer.cli.data import Opened, open_model
+from mercer.cli.ending import refuse
+from mercer.cli.options import NAMES, OptionType, Read, flagged, read_numbers, read_sides
 from mercer.cli.output import check_output, told_file
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
+from mercer.cli.verb import Call, verb
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from mercer.cli.data import Opened
-    from mercer.cli.frame import Talk
-    from mercer.data.table import Reading
 
 EXAMPLE = """\
 mercer demo --csv circles.csv
@@ -60,18 +56,15 @@ class KindName(OptionType):
     name = "kind"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """All of them."""
         del param, ctx
         return f"{{{'|'.join(KINDS)}}}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name, when it is known."""
         if value not in KINDS:
             self.fail(f"No such picture {value!r}. {nearest(str(value), KINDS)}", param, ctx)
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
-        """Those that begin so."""
         del ctx, param
         from click.shell_completion import CompletionItem
 
@@ -82,38 +75,23 @@ class KindName(OptionType):
         ]
 
 
-class Inches(Read):
-    """Width x height in inches, such as 6x4.5."""
-
-    name = "WxH"
-    needed = "a width and a height in inches, 0.5 to 100, such as 6x4.5"
-
-    def read(self, value: Any) -> tuple[float, float] | None:
-        """`6x4.5` as (6.0, 4.5)."""
-        if isinstance(value, tuple):
-            return value
-        number = r"(\d+(?:\.\d+)?)"
-        match = re.fullmatch(rf"\s*{number}\s*[xX×]\s*{number}\s*", str(value))
-        sides = (float(match[1]), float(match[2])) if match else (0.0, 0.0)
-        return sides if all(0.5 <= side <= 100 for side in sides) else None
+def _inches(value: Any) -> tuple[float, float] | None:
+    sides = read_sides(value, r"\d+(?:\.\d+)?")
+    return sides if sides and all(0.5 <= side <= 100 for side in sides) else None
 
 
-class Components(Read):
-    """Components counted from 0, with commas between them."""
-
-    name = "I,J,…"
-    takes_lists = True  # mercer.toml may have one
-    needed = "components counted from 0, each once, such as 0,1"
-
-    def read(self, value: Any) -> tuple[int, ...] | None:
-        """`0,1` as (0, 1)."""
-        given = value if isinstance(value, (list, tuple)) else str(value).split(",")
-        texts = [str(part).strip() for part in given]
-        fine = all(re.fullmatch(r"\d{1,6}", text) for text in texts)
-        return tuple(map(int, texts)) if fine and len({*texts}) == len(texts) else None
+def _places(value: Any) -> tuple[int, ...] | None:
+    found = read_numbers(value)
+    return found if found and len({*found}) == len(found) else None
 
 
-@verb(example=EXAMPLE, memory=True)
+INCHES = Read("WxH", "a width and a height in inches, 0.5 to 100, such as 6x4.5", _inches)
+PLACES = Read(
+    "I,J,…", "components counted from 0, each once, such as 0,1", _places, takes_lists=True
+)
+
+
+@verb("reading", "memory", example=EXAMPLE)
 @click.argument("kind", type=KindName())
 @click.argument("model", type=click.Path())
 @click.argument("data", type=click.Path(allow_dash=True), required=False)
@@ -122,13 +100,13 @@ class Components(Read):
 )
 @click.option(
     "--components",
-    type=Components(),
+    type=PLACES,
     envvar="MERCER_PLOT_COMPONENTS",  # not MERCER_COMPONENTS, which is how many to fit
     help="Which components, counted from 0 as in the columns kernelpca0, …: one or two for scores, "
     "any for levels and faces. Pictures call the first one 1.",
 )
 @click.option(
-    "--variables", type=Names(), metavar="A,B", help="The two variables that move in levels."
+    "--variables", type=NAMES, metavar="A,B", help="The two variables that move in levels."
 )
 @click.option(
     "--fixed",
@@ -141,20 +119,13 @@ class Components(Read):
 @click.option("--title", help="Written above the picture.")
 @click.option(
     "--size",
-    type=Inches(),
+    type=INCHES,
     metavar="WxH",
     help="Width and height in inches; each kind has its own.",
 )
-@click.option(
-    "--dpi",
-    type=click.IntRange(20, 1200),
-    default=120,
-    show_default=True,
-    help="Pixels an inch.",
-)
-@reading_options
+@click.option("--dpi", type=click.IntRange(20, 1200), default=120, help="Pixels an inch.")
 def plot(
-    talk: Talk,
+    call: Call,
     *,
     kind: str,
     model: str,
@@ -163,8 +134,6 @@ def plot(
     title: str | None,
     size: tuple[float, float] | None,
     dpi: int,
-    memory: str,
-    reading: Reading,
     **chosen: Any,
 ) -> None:
     """Draw a model or its scores to PNG, SVG or PDF.
@@ -180,62 +149,53 @@ def plot(
     _check_usage(kind, data, chosen)
     replaced = check_output(str(output), [model, *filter(None, [data])]).exists()
     need_matplotlib()
-    from mercer.cli.monitor_run import named_by_time
-    from mercer.cli.plot_asked import Asked
-    from mercer.cli.plot_kinds import DRAW
+    from mercer.cli.monitor import name_by_time
+    from mercer.cli.plot_kinds import DRAW, Asked
 
     found = open_model(model)
     _check_model(kind, found)
-    if kind == "chart":
-        reading = named_by_time(reading, chosen["time"])
-    del chosen["time"]
-    asked = Asked(talk, found, data, reading, memory, size, **chosen)
-    with talk.timed("draw"):
+    time = chosen.pop("time")
+    name_by_time(call, time if kind == "chart" else None)
+    asked = Asked(call, found, data, size, **chosen)
+    with call.timed("draw"):
         figure = DRAW[kind](asked)
         if title is not None:
             under = figure.get_suptitle()  # says where other variables are held: it stays
             above = verbatim(title)
             figure.suptitle(f"{above}\n{under}" if under else above, fontsize=11)
         save(figure, output, dpi=dpi)
-    talk.say(told_file(output, replaced=replaced))
+    call.say(told_file(output, replaced=replaced))
     inches = [float(side) for side in figure.get_size_inches()]
-    talk.tell({"kind": kind, "file": output, "inches": inches, "dpi": dpi})
+    call.tell({"kind": kind, "file": output, "inches": inches, "dpi": dpi})
 
 
 def _check_usage(kind: str, data: str | None, chosen: dict[str, Any]) -> None:
     """Raise when something is missing, or was given that this kind of picture has no use for."""
     known = KINDS[kind]
     if known.needs_data and data is None:
-        msg = f"A picture of {kind} needs rows: mercer plot {kind} MODEL DATA -o FILE"
-        raise click.UsageError(msg)
+        refuse(f"A picture of {kind} needs rows: mercer plot {kind} MODEL DATA -o FILE")
     if not known.needs_data and data is not None:
-        msg = f"A picture of {kind} needs no rows, but {data!r} came: leave it out."
-        raise click.UsageError(msg)
+        refuse(f"A picture of {kind} needs no rows, but {data!r} came: leave it out.")
     for option in chosen:
         if option not in known.options and flagged(option):
             whose = " and ".join(name for name, other in KINDS.items() if option in other.options)
-            msg = f"--{option} is for {whose}, and {kind} has no use for it: leave it out."
-            raise click.UsageError(msg)
+            refuse(f"--{option} is for {whose}, and {kind} has no use for it: leave it out.")
 
 
 def _check_model(kind: str, found: Opened) -> None:
     """Raise when the model is not of the kind that the picture is about."""
     if kind == "chart" and not found.is_detector:
-        msg = (
+        refuse(
             f"A chart needs a detector, but {str(found.path)!r} holds a {type(found.model).__name__}. "
             "Fit one: mercer fit DATA --model detector -o detector.mercer"
         )
-        raise click.UsageError(msg)
-    kernel = getattr(found.model, "kernel_", None)
-    if kind in ("panels", "levels", "faces") and kernel is not None and kernel.is_precomputed:
-        msg = (
+    if kind in ("panels", "levels", "faces") and found.is_precomputed:
+        refuse(
             f"{str(found.path)!r} was fitted to a kernel matrix, which says nothing about variables or "
             "pixels. Draw its scores or its spectrum."
         )
-        raise click.UsageError(msg)
     if found.is_detector and kind not in ("chart", "spectrum"):
-        msg = (
+        refuse(
             f"{str(found.path)!r} holds a detector, which gives no scores. Draw its chart: "
             f"mercer plot chart {found.path} DATA -o chart.png"
         )
-        raise click.UsageError(msg)

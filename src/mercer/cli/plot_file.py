@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import nearest
-from mercer.cli.option_types import OptionType
+from mercer.cli.options import OptionType
 from mercer.cli.output import replacing
 from mercer.data.frames import need
 

@@ -1,25 +1,29 @@
-"""The kinds of pictures: from a model file and rows to a matplotlib figure."""
+"""The kinds of pictures: from a model file, its rows and what the user chose to a matplotlib figure."""
 
 from __future__ import annotations
 
 import shlex
 import warnings
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 
 from mercer import PCA, plots
 from mercer._core.errors import nearest
-from mercer.cli.plot_asked import label_values
+from mercer.cli.data import Opened, read_sheet
+from mercer.cli.ending import refuse
+from mercer.cli.monitor import draw_charts, monitored
+from mercer.cli.plot_file import new_figure, verbatim
 from mercer.data.frames import need
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array
-    from mercer.cli.frame import Talk
-    from mercer.cli.plot_asked import Asked
+    from mercer.cli.verb import Call
+    from mercer.io.prepare import Sheet
 
 SHOWN_LEVELS = 6
 GRID = 120  # points along each side: finer than the eye at the usual size
@@ -28,13 +32,93 @@ FACES_ACROSS = 8
 CELL, TEXT = 1.15, 0.2  # inches across a face, and for the line above it
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a picture is made from: the model, where its rows are, and what the user chose."""
+
+    call: Call
+    found: Opened
+    data: str | None
+    size: tuple[float, float] | None
+    components: tuple[int, ...] | None = None
+    variables: tuple[str, ...] | None = None
+    fixed: str | None = None
+
+    @property
+    def model(self) -> Any:
+        """The estimator."""
+        return self.found.model
+
+    @cached_property
+    def sheet(self) -> Sheet:
+        """The rows, prepared for the model."""
+        return read_sheet(self.call, str(self.data), self.found)
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the d columns that the model sees."""
+        return list(self.sheet.names)
+
+    @property
+    def shown(self) -> list[str]:
+        """The same, as a picture shows them."""
+        return [verbatim(name) for name in self.sheet.names]
+
+    def unscaled(self, rows: Array) -> Array:
+        """Rows of the model in the units of the file."""
+        known = self.found.preparation
+        return rows if known is None else known.unscaled(rows)
+
+    def figure(self, width: float, height: float) -> Any:
+        """An empty figure of the size that was asked for, or of this one."""
+        return new_figure(self.size or (width, height))
+
+    def chosen(self, most: int) -> list[int]:
+        """The components that were asked for, or the first few, all of them there."""
+        k = int(self.model.n_components_)
+        wanted = range(min(k, most)) if self.components is None else self.components
+        for component in wanted:
+            if component >= k:
+                refuse(
+                    f"--components has {component}, but {str(self.found.path)!r} has {k}, counted "
+                    f"from 0 to {k - 1}."
+                )
+        return list(wanted)
+
+    def way_back(self, what: str) -> Callable[[Array], Array]:
+        """The model's way from scores to rows, or an error that says how to get one."""
+        if not self.found.has_way_back:
+            refuse(
+                f"{what} needs a way back from scores to rows, and {str(self.found.path)!r} has none. "
+                "Fit it with one: mercer fit DATA --preimage ridge -o MODEL"
+            )
+        back = self.model.inverse_transform
+        return lambda scores: self.unscaled(np.asarray(back(scores)))
+
+
+def label_values(labels: Any) -> Any:
+    """Labels as numbers where all are, so that a measurement gets a colour bar; else as they are."""
+    if labels is None:
+        return None
+    values = np.asarray(labels)
+    if values.dtype.kind not in "OUS":
+        return values
+    texts = ["missing" if value is None else str(value) for value in values]
+    try:
+        numbers = np.array(texts, dtype=np.float64)
+    except ValueError:
+        numbers = np.array([np.nan])
+    return numbers if np.isfinite(numbers).all() else np.array([verbatim(text) for text in texts])
+
+
 # ── of rows ─────────────────────────────────────────────────────────────────
 def draw_scores(asked: Asked) -> Any:
     """Two components against each other, coloured by label."""
     pair = (0, 1) if asked.components is None else asked.components
     if len(pair) > 2:
-        msg = f"--components {','.join(map(str, pair))} came, and scores are drawn for one or two."
-        raise click.UsageError(msg)
+        refuse(
+            f"--components {','.join(map(str, pair))} came, and scores are drawn for one or two."
+        )
     asked.chosen(2)
     sheet = asked.sheet
     figure = asked.figure(6.0, 4.6)
@@ -53,17 +137,16 @@ def draw_panels(asked: Asked) -> Any:
     back = asked.way_back("The fourth panel")
     rows = np.asarray(asked.sheet.rows)  # (n, 2)
     if rows.shape[1] != 2:
-        msg = (
+        refuse(
             f"Panels show two variables, and this model has {rows.shape[1]}. Draw its scores: "
             f"mercer plot scores {asked.found.path} DATA -o scores.png"
         )
-        raise click.UsageError(msg)
     scores = np.asarray(asked.model.transform(rows))
     k = scores.shape[1]
     figure = asked.figure(7.6, 6.4)
     axes = plots.panels(
         asked.sheet.raw(),
-        _linear(asked.talk, rows),
+        _linear(asked.call, rows),
         scores,
         back(scores),
         label_values(asked.sheet.labels),
@@ -75,13 +158,13 @@ def draw_panels(asked: Asked) -> Any:
     return figure
 
 
-def _linear(talk: Talk, rows: Array) -> Array:
+def _linear(call: Call, rows: Array) -> Array:
     """Scores of linear PCA; what it has to say about itself is no warning about the model."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         scores: Array = PCA(2).fit_transform(rows)
     for found in caught:
-        talk.say(f"note: the panel of PCA: {found.message}")
+        call.say(f"note: the panel of PCA: {found.message}")
     return scores
 
 
@@ -122,12 +205,9 @@ def _name_outer(axes: Any, names: list[str]) -> None:
 
 def draw_chart(asked: Asked) -> Any:
     """T² and Q over time."""
-    from mercer.cli.monitor import draw_charts
-    from mercer.cli.monitor_run import monitored
-
     seen = monitored(asked.model, asked.sheet, top=0)
     figure = asked.figure(8.0, 5.2)
-    draw_charts(asked.talk, seen, figure)
+    draw_charts(asked.call, seen, figure)
     return figure
 
 
@@ -168,19 +248,17 @@ def draw_faces(asked: Asked) -> Any:
 
 def _image_shape(asked: Asked) -> tuple[int, int]:
     """Height and width of the training images: the model knows them, or --image-size says them."""
-    shape = asked.reading.image_size or getattr(asked.found.preparation, "image_shape", None)
+    shape = asked.call.reading.image_size or getattr(asked.found.preparation, "image_shape", None)
     if shape is None:
-        msg = (
+        refuse(
             f"{str(asked.found.path)!r} was not fitted to a folder of images. If its columns are pixels, "
             "row by row, say their shape: --image-size HEIGHTxWIDTH"
         )
-        raise click.UsageError(msg)
     d = int(asked.model.n_features_in_)
     if shape[0] * shape[1] != d:
-        msg = (
+        refuse(
             f"--image-size {shape[0]}x{shape[1]} means {shape[0] * shape[1]} pixels; there are {d}."
         )
-        raise click.UsageError(msg)
     return int(shape[0]), int(shape[1])
 
 
@@ -195,26 +273,23 @@ def _pair(asked: Asked) -> tuple[int, int] | None:
         if len(names) > 1:
             pair = shlex.quote(f"{names[0]},{names[-1]}")
             msg += f" Say which two move: --variables {pair}"
-        raise click.UsageError(msg)
+        refuse(msg)
     for name in wanted:
         if name not in names:
-            msg = (
+            refuse(
                 f"--variables has {name!r}, which this model does not know. {nearest(name, names)}"
             )
-            raise click.UsageError(msg)
     if len(wanted) != 2:
-        msg = f"--variables needs two names, but {len(wanted)} came: {', '.join(wanted)}."
-        raise click.UsageError(msg)
+        refuse(f"--variables needs two names, but {len(wanted)} came: {', '.join(wanted)}.")
     return names.index(wanted[0]), names.index(wanted[1])
 
 
 def _held(fixed: str | None, raw: Array) -> Any:
     if fixed in (None, "median"):
         return "median"
-    if fixed.isdecimal() and int(fixed) < len(raw):
-        return int(fixed)
-    msg = f"--fixed {fixed} came. Use median, or a row from 0 to {len(raw) - 1}."
-    raise click.UsageError(msg)
+    if not fixed.isdecimal() or int(fixed) >= len(raw):
+        refuse(f"--fixed {fixed} came. Use median, or a row from 0 to {len(raw) - 1}.")
+    return int(fixed)
 
 
 def model_name(model: Any) -> str:

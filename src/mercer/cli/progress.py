@@ -8,18 +8,18 @@ import sys
 from contextlib import contextmanager, redirect_stderr
 from typing import TYPE_CHECKING, Any
 
-from mercer.cli.words import printable
+from mercer.cli.ending import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mercer.cli.frame import Talk
+    from mercer.cli.verb import Call
 
 
-def on_terminal(talk: Talk) -> bool:
-    """Whether somebody sits there who wants to see it move."""
+def on_terminal(call: Call) -> bool:
+    """Whether stderr is an interactive terminal and --quiet is off."""
     dumb = os.environ.get("TERM", "") in ("dumb", "")
-    return not talk.quiet and not dumb and sys.stderr is not None and sys.stderr.isatty()
+    return not call.quiet and not dumb and sys.stderr is not None and sys.stderr.isatty()
 
 
 def _console() -> Any:
@@ -32,53 +32,49 @@ def _console() -> Any:
 
 
 @contextmanager
-def watched(talk: Talk, what: str) -> Iterator[int]:
+def watched(call: Call, what: str) -> Iterator[int]:
     """A fit that tells about itself line by line, the last line standing; yields `verbose` for it."""
-    console = _console() if on_terminal(talk) else None
+    console = _console() if on_terminal(call) else None
     if console is None:
-        yield int(on_terminal(talk))  # without Rich: plain lines, about one a second
+        yield int(on_terminal(call))  # without Rich: plain lines, about one a second
         return
     # An estimator that is verbose tells on stderr how far it is.
     with (
         console.status(what) as status,
-        _written_above(talk, console),
+        _written_above(call, console),
         redirect_stderr(_Lines(status.update)),
     ):
         yield 1
 
 
 @contextmanager
-def counted(talk: Talk, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+def counted(call: Call, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """A bar of rows; call what it yields with the rows that were done since the last call."""
-    console = _console() if on_terminal(talk) else None
+    console = _console() if on_terminal(call) else None
     if console is None:
-        yield _nothing
+        yield lambda _done: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
         task = progress.add_task(what, total=total)
-        with _written_above(talk, console):
+        with _written_above(call, console):
             yield lambda done: progress.advance(task, done)
 
 
-def _nothing(done: int) -> None:
-    """Nobody looks on."""
-
-
 @contextmanager
-def _written_above(talk: Talk, console: Any) -> Iterator[None]:
+def _written_above(call: Call, console: Any) -> Iterator[None]:
     """Talk goes above the line that changes, as plain text: brackets in it are not markup."""
 
     def write(line: str) -> None:
         console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
-    before, talk.write = talk.write, write
+    before, call.write = call.write, write
     try:
         yield
     finally:
-        talk.write = before
+        call.write = before
 
 
 class _Lines(io.TextIOBase):

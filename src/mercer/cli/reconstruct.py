@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import click
@@ -10,20 +11,17 @@ import numpy as np
 
 from mercer import IncrementalKernelPCA, KernelPCA
 from mercer._core.errors import many
-from mercer._core.memory import parse_bytes
-from mercer.cli.data import open_model, reading_options
-from mercer.cli.frame import verb
-from mercer.cli.stream import Route, rows_out, send
+from mercer.cli.data import Opened, open_model
+from mercer.cli.ending import refuse
+from mercer.cli.transform import rows_out, send
+from mercer.cli.verb import Call, verb
 from mercer.engine.moments import ColumnMoments
+from mercer.estimators.input import as_generator
 from mercer.estimators.preimages import fit_preimage_later
-from mercer.estimators.validation import as_generator
 from mercer.preimage import PREIMAGES
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.cli.data import Opened
-    from mercer.cli.frame import Talk
-    from mercer.data.table import Reading
     from mercer.io.preparation import Preparation
 
 EXAMPLE = """
@@ -33,78 +31,67 @@ mercer reconstruct model.mercer circles.csv -o back.csv
 """
 
 
-@verb(example=EXAMPLE, memory=True)
+@verb("reading", "memory", example=EXAMPLE)
 @click.argument("model")
 @click.argument("data")
 @rows_out
-@reading_options
-def reconstruct(
-    talk: Talk, *, model: str, data: str, output: str | None, reading: Reading, memory: str
-) -> None:
+def reconstruct(call: Call, *, model: str, data: str, output: str | None) -> None:
     """Take rows through the components and back: what is left out is gone.
 
     What comes out has the columns and units of the training file. The way back is the one that MODEL was
     fitted with (--preimage); a model without one learns it here, from the points that it rests on.
     """
     opened = open_model(model)
-    _find_way_back(talk, opened, memory)
-    route, loss = (
-        Route.of(talk, opened, data=data, output=output, reading=reading, memory=memory),
-        Loss(),
-    )
+    _find_way_back(call, opened)
+    loss = Loss()
 
     def through(preparation: Preparation, rows: Array) -> Array:
         back: Array = opened.model.inverse_transform(opened.model.transform(rows))
         loss.add(rows, back)
         return preparation.unscaled(back)
 
-    results = send(talk, opened, route, lambda preparation: preparation.features, through)
-    talk.say(str(loss))
-    talk.tell({**results, "mean_squared_error": loss.error, "error_of_mean": loss.of_mean})
+    columns = attrgetter("features")  # of the preparation
+    results = send(call, opened, data, output, names=columns, through=through)
+    call.say(str(loss))
+    call.tell({**results, "mean_squared_error": loss.error, "error_of_mean": loss.of_mean})
 
 
-def _find_way_back(talk: Talk, opened: Opened, memory: str) -> None:
+def _find_way_back(call: Call, opened: Opened) -> None:
     """Give the model a way back, if it has none; raise with what to do where none can be found."""
     if opened.is_detector:
-        msg = f"{opened.path} is a detector. Fit with --model kpca --preimage ridge to reconstruct."
-        raise click.UsageError(msg)
-    kernel = getattr(opened.model, "kernel_", None)
-    if kernel is not None and kernel.is_precomputed:
-        msg = f"{opened.path} was fitted to kernel values: it never saw rows that it could lead back to."
-        raise click.UsageError(msg)
-    # scikit-learn's drop-in says by another name whether it has one.
-    has = getattr(opened.model, "preimage", getattr(opened.model, "fit_inverse_transform", True))
-    if has is not None and has is not False:
-        return
-    if not _learned(talk, opened, memory):
+        refuse(
+            f"{opened.path} is a detector. Fit with --model kpca --preimage ridge to reconstruct."
+        )
+    if opened.is_precomputed:
+        refuse(
+            f"{opened.path} was fitted to kernel values: it never saw rows that it could lead back to."
+        )
+    if not opened.has_way_back:
+        _learn_way_back(call, opened)
+
+
+def _learn_way_back(call: Call, opened: Opened) -> None:
+    """From what the model holds; it is said, for it is a choice."""
+    model, back = opened.model, None
+    if isinstance(model, (KernelPCA, IncrementalKernelPCA)):
+        rng = as_generator(model.random_state)
+        with call.timed("way back"):
+            back = fit_preimage_later(model.fit_, model.kernel_, budget=call.budget, rng=rng)
+    if back is None:
         command = opened.about.get("command") or f"mercer fit DATA -o {opened.path}"
-        msg = (
+        refuse(
             f"{opened.path} knows no way back from scores to rows, and no rows to learn one from. Fit it "
             f"with one: {command} --preimage ridge"
         )
-        raise click.UsageError(msg)
-
-
-def _learned(talk: Talk, opened: Opened, memory: str) -> bool:
-    """Whether a way back could be learned from what the model holds; it is said, for it is a choice."""
-    model = opened.model
-    if not isinstance(model, (KernelPCA, IncrementalKernelPCA)):
-        return False
-    rng = as_generator(model.random_state)
-    with talk.timed("way back"):
-        back = fit_preimage_later(model.fit_, model.kernel_, budget=parse_bytes(memory), rng=rng)
-    if back is None:
-        return False
     name = next(name for name, kind in PREIMAGES.items() if type(back.method) is kind)
     if isinstance(model, KernelPCA):
         model.preimage_ = back
     else:  # a stream learns it from its landmarks when it is asked
         model.preimage = back.method
-    talk.note(
+    call.note(
         f"{opened.path} was fitted without a way back: {name} was learned from its "
         f"{many(back.n_rows, 'point')} (fit with --preimage to choose and keep one)"
     )
-    return True
 
 
 @dataclass

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import inspect
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from mercer.cli.data import OPTIONS
-from mercer.cli.frame import Verb
+from mercer.cli.ending import refuse
 from mercer.cli.main import VERBS, main
+from mercer.cli.verb import Verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,8 +95,7 @@ def command_of(context: click.Context, name: str) -> click.Command:
     """The command of a verb; its module is imported for it."""
     found = main.get_command(context, name)
     if found is None:
-        msg = f"{name!r} is listed among the verbs, but there is no such command."
-        raise click.UsageError(msg)
+        refuse(f"{name!r} is listed among the verbs, but there is no such command.")
     return found
 
 
@@ -108,19 +107,15 @@ def example_lines(command: click.Command) -> list[str]:
 
 # ── parts of the page ───────────────────────────────────────────────────────
 def _everywhere(context: click.Context) -> str:
-    verbs = [command_of(context, name) for name in sorted(VERBS)]
-    common = [param for param in _options(verbs[0]) if _in_all(param, verbs)]
-    told = _table(context, common, shared=True)
-    return f"## Options of every verb\n\n{told}"
+    return f"## Options of every verb\n\n{_table(context, _shared('every'), shared=True)}"
 
 
 def _reading(context: click.Context) -> str:
-    told = _table(context, _reading_params(), shared=True)
     return (
         "## How data are read\n\n"
         "The verbs that read data have these options; their own tables leave them out. Which formats there\n"
         "are, and what is refused, is on the page about [files](files.md).\n\n"
-        f"{told}"
+        f"{_table(context, _shared('reading'), shared=True)}"
     )
 
 
@@ -128,14 +123,11 @@ def _verb(context: click.Context, name: str) -> str:
     command = command_of(context, name)
     inner = click.Context(command, info_name=name, parent=context)
     usage = " ".join(command.collect_usage_pieces(inner))
-    shared = {param.name for param in _reading_params()}
-    reads = shared <= {param.name for param in command.params}
-    verbs = [command_of(context, other) for other in VERBS]
-    own = [
-        param
-        for param in _options(command)
-        if not _in_all(param, verbs) and not (reads and param.name in shared)
-    ]
+    elsewhere, reading = ({param.name for param in _shared(g)} for g in ("every", "reading"))
+    reads = reading <= {param.name for param in command.params}
+    if reads:
+        elsewhere |= reading
+    own = [param for param in _options(command) if param.name not in elsewhere]
     parts = [f"## mercer {name}", _prose(command.help or ""), f"    mercer {name} {usage}"]
     if own:
         parts.append(_table(inner, own, shared=False).rstrip())
@@ -181,26 +173,12 @@ def variable(param: click.Option, *, shared: bool) -> str:
     return names[-1 if shared else 0]
 
 
-# ── which options ───────────────────────────────────────────────────────────
 def _options(command: click.Command) -> list[click.Option]:
     return [param for param in command.params if isinstance(param, click.Option)]
 
 
-def _in_all(param: click.Option, verbs: Iterable[click.Command]) -> bool:
-    return all(
-        any(other.opts == param.opts and other.help == param.help for other in _options(command))
-        for command in verbs
-    )
-
-
-def _reading_params() -> list[click.Option]:
-    def nothing() -> None:
-        """Carries the options."""
-
-    decorated: Any = nothing
-    for option in reversed(OPTIONS):
-        decorated = option(decorated)
-    return _options(click.command("VERB", cls=Verb)(decorated))
+def _shared(group: str) -> list[click.Option]:
+    return _options(Verb("VERB").taking(group))
 
 
 if __name__ == "__main__":

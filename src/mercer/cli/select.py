@@ -10,27 +10,25 @@ from click.types import StringParamType
 
 from mercer import diagnostics
 from mercer._core.errors import InputError, MercerError
-from mercer.cli.data import complete_columns, preparing_options, read_training, reading_options
-from mercer.cli.fit_model import TABLES, Asked, asked_for, check_parts
-from mercer.cli.frame import FAILURE, OK, plain, verb
-from mercer.cli.keep import keep_model
-from mercer.cli.option_types import Read
-from mercer.cli.output import check_model_output
+from mercer.cli.data import check_model_output, keep_model, read_training, take_weights
+from mercer.cli.ending import FAILURE, OK, refuse
+from mercer.cli.fit_model import TABLES, Asked, asked_for
+from mercer.cli.options import WEIGHTS, Read, read_numbers
 from mercer.cli.progress import watched
-from mercer.cli.weights import weight_column
+from mercer.cli.verb import Call, plain, verb
 from mercer.diagnostics.selection_door import check_max_rows
 from mercer.kernels import RBF, Linear
 from mercer.kernels.text import kernel_text, parse_kernel
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mercer.cli.frame import Talk
-    from mercer.data.table import Reading
     from mercer.diagnostics import Selection
-    from mercer.io.preparation import Preparation
     from mercer.io.prepare import Sheet
     from mercer.kernels import Kernel
+
+EXAMPLE = """
+mercer demo --csv circles.csv
+mercer select circles.csv --id id --label label --kernels "linear(); rbf()" --components 5
+"""
 
 
 def facts(found: Selection, *, n: int, judged: int) -> dict[str, Any]:
@@ -61,31 +59,13 @@ def winner_options(found: Selection) -> str:
     return f'--kernel "{kernel_text(found.best_kernel_)}" --components {found.n_components_}'
 
 
-EXAMPLE = """
-mercer demo --csv circles.csv
-mercer select circles.csv --id id --label label --kernels "linear(); rbf()" --components 5
-"""
-
-
 class KernelTexts(StringParamType):
     """Kernels as text; several stand in one variable of the environment with semicolons between them."""
 
     envvar_list_splitter = ";"
 
 
-class Counts(Read):
-    """Whole numbers with commas between them; mercer.toml may have a list."""
-
-    name = "text"
-    takes_lists = True
-    needed = "whole numbers such as 2,5,10"
-
-    def read(self, value: Any) -> list[int] | None:
-        """`2,5` as [2, 5]."""
-        parts = value if isinstance(value, (list, tuple)) else str(value).split(",")
-        texts = [str(part).strip() for part in parts]
-        fine = all(text.isascii() and text.isdigit() and len(text) < 10 for text in texts)
-        return [int(text) for text in texts] if fine else None
+COUNTS = Read("text", "whole numbers such as 2,5,10", read_numbers, takes_lists=True)
 
 
 def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
@@ -95,14 +75,12 @@ def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> 
     return value
 
 
-@verb(example=EXAMPLE, seed=True, memory=True)
+@verb("preparing", "reading", "seed", "memory", example=EXAMPLE)
 @click.argument("data")
 @click.option(
     "--output", "-o", metavar="FILE", help="Fit the winner to all rows, and keep it here."
 )
-@click.option(
-    "--kernel", "kernel", type=KernelTexts(), multiple=True, help="A candidate; repeat it."
-)
+@click.option("--kernel", type=KernelTexts(), multiple=True, help="A candidate; repeat it.")
 @click.option(
     "--kernels",
     metavar="TEXTS",
@@ -112,7 +90,7 @@ def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> 
 @click.option(
     "--components",
     "-k",
-    type=Counts(),
+    type=COUNTS,
     metavar="K,K,…",
     help="Numbers of components to compare, such as 2,5,10.",
 )
@@ -127,7 +105,6 @@ def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> 
     "--noise",
     type=float,
     default=0.3,
-    show_default=True,
     metavar="SHARE",
     help="Size of the noise of the criterion denoising, as a share of the spread of the rows.",
 )
@@ -135,7 +112,6 @@ def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> 
     "--folds",
     type=click.IntRange(2),
     default=3,
-    show_default=True,
     help="Parts of the rows, each held out once.",
 )
 @click.option(
@@ -144,43 +120,29 @@ def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> 
     help="Rows to compare on; from more, so many are drawn with --seed. 1000 for the criterion agreement, "
     "2000 otherwise.",
 )
-@click.option(
-    "--weights",
-    metavar="COLUMN",
-    shell_complete=complete_columns,
-    help="Column that says how often each row counts.",
-)
+@WEIGHTS
 @click.option(
     "--jobs",
     type=int,
     callback=_not_zero,
     help="Candidates side by side; -1 takes all cores.",
 )
-@click.option("--approximation", metavar="TEXT", help="How to fit the winner, as in `mercer fit`.")
+@click.option("--approximation", help="How to fit the winner, as in `mercer fit`.")
 @click.option(
     "--preimage",
-    metavar="TEXT",
     help=f"A way back for the winner: {', '.join(TABLES['preimage'])}.",
 )
-@preparing_options
-@reading_options
 def select(
-    talk: Talk,
+    call: Call,
     *,
     data: str,
     output: str | None,
-    reading: Reading,
     kernel: tuple[str, ...],
     kernels: str | None,
     supervised: bool,
     approximation: str | None,
     preimage: str | None,
-    seed: int,
-    memory: str,
     weights: str | None,
-    scale: str,
-    impute: str | None,
-    one_hot: bool,
     **how: Any,
 ) -> int:
     """Compare kernels and widths on rows held out.
@@ -190,39 +152,34 @@ def select(
     opposite ways, whether neighbours share their scores and whether two halves of the rows agree.
     """
     candidates = _candidates(kernel, kernels)
-    asked = asked_for(
-        "kpca", {"approximation": approximation, "preimage": preimage}, seed=seed, memory=memory
-    )
-    check_parts(asked, candidates or [RBF(), Linear()])
-    if supervised and reading.label is None:
-        msg = "--supervised came without --label: name the column that the scores are to predict."
-        raise click.UsageError(msg)
-    path = None if output is None else check_model_output(output, data)
-    reading, counts = _weights(talk, data, reading, weights)
-    sheet, preparation = read_training(
-        talk, data, reading, memory, scale=scale, impute=impute, one_hot=one_hot
-    )
-    judged = "judge" if supervised else how["criterion"]
-    how["max_rows"] = check_max_rows(how["max_rows"], judged)
-    found = _compared(talk, sheet, candidates, counts, supervised=supervised, seed=seed, **how)
-    results = facts(found, n=sheet.rows.shape[0], judged=how["max_rows"])
-    code = OK
+    parts = {"approximation": approximation, "preimage": preimage}
+    asked = asked_for(call, "kpca", parts, candidates or [RBF(), Linear()])
+    if supervised and call.reading.label is None:
+        refuse("--supervised came without --label: name the column that the scores are to predict.")
+    path = check_model_output(output, data)
+    counts = take_weights(call, data, weights, "; scaling and filling count each once")
+    sheet, preparation = read_training(call, data)
+    n = sheet.rows.shape[0]
+    how["max_rows"] = check_max_rows(how["max_rows"], "judge" if supervised else how["criterion"])
+    if n > how["max_rows"]:
+        seed = call.params["seed"]
+        call.note(
+            f"compared on {how['max_rows']} of {n} rows, drawn with seed {seed}; --max-rows for more"
+        )
+    labels = _labels(sheet) if supervised else None
+    found = _compared(call, sheet, candidates, y=labels, sample_weight=counts, **how)
+    code, results = OK, facts(found, n=n, judged=how["max_rows"])
     if path is None:
-        talk.say(
+        call.say(
             f"nothing was written: give -o model.mercer to keep the winner, {winner_options(found)}"
         )
     else:
-        results["model"], code = _kept(
-            talk,
-            path,
-            found,
-            dict(results),
-            asked=asked,
-            sheet=sheet,
-            preparation=preparation,
-            counts=counts,
-        )
-    talk.tell(results, told(found))
+        model, chosen = _fitted(call, asked, found, sheet, counts), dict(results)
+        results["model"], code = None, FAILURE
+        if model is not None:
+            kept = keep_model(call, path, model, preparation, sheet, selection=chosen)
+            results["model"], code = kept, OK
+    call.tell(results, told(found))
     return code
 
 
@@ -232,60 +189,10 @@ def _candidates(repeated: tuple[str, ...], listed: str | None) -> list[Kernel] |
     texts = [*repeated, *(part for part in (listed or "").split(";") if part.strip())]
     kernels = [parse_kernel(text) for text in texts]
     if any(candidate.is_precomputed for candidate in kernels):
-        msg = "A precomputed kernel can't be compared with others: it has no rows."
-        raise click.UsageError(msg)
+        refuse("A precomputed kernel can't be compared with others: it has no rows.")
     if listed is not None and not kernels:
-        msg = '--kernels is empty. Write it as "linear(); rbf(gamma=0.5)", or leave it out.'
-        raise click.UsageError(msg)
+        refuse('--kernels is empty. Write it as "linear(); rbf(gamma=0.5)", or leave it out.')
     return kernels or None
-
-
-def _weights(talk: Talk, data: str, reading: Reading, column: str | None) -> tuple[Reading, Any]:
-    """How to read the features, and how often each row counts; None for once."""
-    if column is None:
-        return reading, None
-    talk.note(f"rows count as often as column {column!r} says; scaling and filling count each once")
-    return weight_column(data, reading, column)
-
-
-# ── compare ─────────────────────────────────────────────────────────────────
-def _compared(
-    talk: Talk,
-    sheet: Sheet,
-    candidates: list[Kernel] | None,
-    counts: Any,
-    *,
-    supervised: bool,
-    seed: int,
-    components: list[int] | None,
-    criterion: str | None,
-    noise: float,
-    folds: int,
-    max_rows: int,
-    jobs: int | None,
-) -> Selection:
-    n = sheet.rows.shape[0]
-    if n > max_rows:
-        talk.note(
-            f"compared on {max_rows} of {n} rows, drawn with seed {seed}; --max-rows for more"
-        )
-    y = _labels(sheet) if supervised else None
-    with watched(talk, "comparing") as verbose, talk.timed("compare"):
-        return diagnostics.select(
-            sheet.rows,
-            candidates,
-            n_components=components,
-            y=y,
-            criterion=criterion,
-            noise=noise,
-            folds=folds,
-            sample_weight=counts,
-            max_rows=max_rows,
-            n_jobs=jobs,
-            refit=False,
-            verbose=verbose,
-            random_state=seed,
-        )
 
 
 def _labels(sheet: Sheet) -> Any:
@@ -304,31 +211,31 @@ def _labels(sheet: Sheet) -> Any:
         return labels.astype(str)
 
 
-# ── after ───────────────────────────────────────────────────────────────────
-def _kept(
-    talk: Talk,
-    path: Path,
-    found: Selection,
-    chosen: dict[str, Any],
-    *,
-    asked: Asked,
-    sheet: Sheet,
-    preparation: Preparation,
-    counts: Any,
-) -> tuple[dict[str, Any] | None, int]:
-    """Fit the winner and write it; where it can't be fitted, the comparison is still worth having."""
-    params = {
-        **asked.params,
-        "kernel": found.best_kernel_,
-        "n_components": found.n_components_,
-    }
+# ── compare, and fit the winner ─────────────────────────────────────────────
+def _compared(
+    call: Call, sheet: Sheet, candidates: Any, *, components: Any, jobs: Any, **how: Any
+) -> Selection:
+    with watched(call, "comparing") as verbose, call.timed("compare"):
+        return diagnostics.select(
+            sheet.rows,
+            candidates,
+            n_components=components,
+            n_jobs=jobs,
+            refit=False,
+            verbose=verbose,
+            random_state=call.params["seed"],
+            **how,
+        )
+
+
+def _fitted(call: Call, asked: Asked, found: Selection, sheet: Sheet, counts: Any) -> Any:
+    """The winner; None where it can't be fitted, and the comparison is still worth having."""
+    chosen = {"kernel": found.best_kernel_, "n_components": found.n_components_}
+    winner = Asked("kpca", {**asked.params, **chosen})
     try:
-        with watched(talk, "fitting") as verbose, talk.timed("fit"):
-            model = Asked("kpca", params).estimator(
-                sheet.rows.shape[0], verbose=verbose, scale=False
-            )
-            model.fit(sheet.rows, sample_weight=counts)
+        with watched(call, "fitting") as verbose, call.timed("fit"):
+            model = winner.estimator(sheet.rows.shape[0], verbose=verbose, scale=False)
+            return model.fit(sheet.rows, sample_weight=counts)
     except MercerError as error:
-        talk.warn(f"The winner was found, but not fitted, and nothing was written: {error}")
-        return None, FAILURE
-    return keep_model(talk, path, model, preparation, sheet, selection=chosen), OK
+        call.warn(f"The winner was found, but not fitted, and nothing was written: {error}")
+        return None

@@ -374,16 +374,14 @@ class ArrowTable(TableFile):
         self, table: Any, columns: tuple[Column, ...], names: list[str], start: int
     ) -> Chunk:
         numbers = table.select(names)
-        with np.errstate(over="ignore"):  # what becomes infinite is refused
-            self._warn_rounded(numbers, names, range(start, start + len(table)))
-            block = arrow_rows(numbers, self.dtype)
-        self._require_finite(block, names, start)
+        self._warn_rounded(numbers, names, range(start, start + len(table)))
+        stored = arrow_rows(numbers, arrow_dtype(numbers.schema.types))
         words = {c.name: texts(table[c.name]) for c in columns if c.kind == "category"}
         ids, labels = (
             None if name is None else objects(table[name].to_pylist())
             for name in (self.id_name, self.label_name)
         )
-        return Chunk(start, block, words, ids, labels)
+        return Chunk(start, self._cast(stored, names, start), words, ids, labels)
 
 
 def _without_index(schema: Any, reading: Reading) -> tuple[Reading, list[str]]:

@@ -184,15 +184,16 @@ def validated(table: Any, *, what: str) -> Any:
     return table
 
 
-def streamed_table(x: Any) -> Any:
-    """The table of anything that hands out Arrow's C stream; None for what is no stream, or a frame.
+def held(x: Any) -> Any:
+    """The table of anything that hands out Arrow's C stream; what is no stream, or a frame, as it is.
 
     A stream can be read only once, but a fit reads its rows several times: they are held in memory.
     """
-    if not any(hasattr(x, f"__arrow_c_{kind}__") for kind in ("stream", "array")):
-        return None
-    if isinstance(x, type) or type(x).__module__.partition(".")[0] in ("pandas", "polars"):
-        return None  # read as frames, with their own types
+    streams = any(hasattr(x, f"__arrow_c_{kind}__") for kind in ("stream", "array"))
+    if not streams or isinstance(x, type) or frame_package(x) == "pyarrow":
+        return x
+    if type(x).__module__.partition(".")[0] in ("pandas", "polars"):
+        return x  # read as frames, with their own types
     pyarrow = need("pyarrow", extra="parquet")
     broken = (TypeError, ValueError, OSError, pyarrow.ArrowException)
     remedy = "Pass a pyarrow.Table, or a function that yields batches."
@@ -200,12 +201,6 @@ def streamed_table(x: Any) -> Any:
         if hasattr(x, "__arrow_c_stream__"):
             return pyarrow.RecordBatchReader.from_stream(x).read_all()
         return pyarrow.Table.from_batches([pyarrow.record_batch(x)])
-
-
-def held(x: Any) -> Any:
-    """The table of a stream, which can be read only once; anything else as it is."""
-    table = None if frame_package(x) is not None else streamed_table(x)
-    return x if table is None else table
 
 
 def arrow_dtype(kinds: Sequence[Any]) -> np.dtype[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from mercer._core.errors import DataError, quoted
 from mercer.data.columns import hint
 from mercer.data.files import Stamp, explained, require_promise
 from mercer.data.frames import need
+from mercer.data.hdf5_bytes import Bytes
 from mercer.data.intake import is_compressed
 from mercer.data.rows import row_slices
 from mercer.data.table import ArrayTable, objects, only_table, require_entries
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_LINKS = 16  # soft links in one path; more are a circle
 MAX_COLUMNS = 10**7  # of a sparse matrix, which may promise any number of them in no space
+MADE_OF_OTHERS = "is a virtual data set, made of other files"
 # What h5py raises over bytes that somebody spoilt; it promises nothing.
 BROKEN = (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError)
 
@@ -37,8 +40,42 @@ class Inside:
     each step of a path is looked at before it is taken, and each data set before it is read.
     """
 
-    def __init__(self, h5py: Any, file: Any, *, source: str, n_bytes: int) -> None:
-        self._h5py, self._file, self._source, self._n_bytes = h5py, file, source, n_bytes
+    def __init__(self, h5py: Any, file: Any, data: mmap.mmap, *, source: str) -> None:
+        self._h5py, self._file, self._source = h5py, file, source
+        self._bytes = Bytes(data, file.userblock_size, *file.id.get_create_plist().get_sizes())
+        self._heaps_end = False  # until they are walked, before a value of variable length is read
+
+    def attribute(self, holder: Any, *names: str, default: Any = None) -> Any:
+        """The value of the first of these attributes that a group or data set has."""
+        self._require_heaps_that_end()
+        return next((holder.attrs[name] for name in names if name in holder.attrs), default)
+
+    def values(self, stored: Any) -> Any:
+        """A data set of numbers or texts, or a categorical of AnnData (codes and categories), in memory."""
+        if hasattr(stored, "keys"):
+            codes, categories = (self.at(name, stored) for name in ("codes", "categories"))
+            if codes is None or categories is None:
+                msg = f"{quoted(stored.name)} is a group without codes and categories"
+                raise ValueError(msg)
+            levels = self.values(categories)
+            return objects(levels[c] if 0 <= c < len(levels) else None for c in self.values(codes))
+        if stored.dtype.hasobject:  # of variable length: references into a heap
+            self._require_heaps_that_end()
+        values = np.asarray(stored[...])
+        if values.dtype.kind not in "OS":
+            return values
+        out = np.empty(values.shape, dtype=object)
+        out[...] = np.vectorize(_text, otypes=[object])(values) if values.size else values
+        return out
+
+    def _require_heaps_that_end(self) -> None:
+        if not self._heaps_end and self._bytes.has_endless_heap():
+            msg = (
+                f"{self._source}: a heap of its variable-length values has an object of no size, over which "
+                "HDF5 never ends. The file is damaged: write it again."
+            )
+            raise DataError(msg)
+        self._heaps_end = True
 
     def at(self, path: str, start: Any = None) -> Any:
         """The group or data set at a path; None where there is none. What is in another file is refused."""
@@ -52,11 +89,14 @@ class Inside:
             name = part.encode()
             if not isinstance(here, self._h5py.Group) or not here.id.links.exists(name):
                 return None
-            kind = here.id.links.get_info(name).type
-            if kind == self._h5py.h5l.TYPE_HARD:
+            link = here.id.links.get_info(name)
+            if link.type == self._h5py.h5l.TYPE_HARD:
+                if self._bytes.is_virtual(link.u):
+                    called = f"{here.name.rstrip('/')}/{part}"
+                    self._refuse(f"{quoted(called)} {MADE_OF_OTHERS}")
                 here = here[part]
                 continue
-            if kind != self._h5py.h5l.TYPE_SOFT:
+            if link.type != self._h5py.h5l.TYPE_SOFT:
                 self._refuse(f"{quoted(part)} is a link to another file")
             if links == 0:
                 self._refuse(f"{quoted(part)} is a link that leads to itself")
@@ -73,37 +113,46 @@ class Inside:
         if why is not None:
             self._refuse(f"{quoted(stored.name)} {why}")
         promised = math.prod(float(s) for s in stored.shape or ()) * stored.dtype.itemsize
-        require_promise(promised, self._n_bytes, source=self._source)
+        require_promise(promised, len(self._bytes.data), source=self._source)
 
     def elsewhere(self, stored: Any) -> str | None:
         """In words, why the numbers of a data set are not in this file; None where they are."""
         # Before its shape is asked for, for which HDF5 would open the other files.
         if stored.is_virtual:
-            return "is a virtual data set, made of other files"
+            return MADE_OF_OTHERS
         return "is stored in another file" if stored.external else None
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of all data sets, by their paths; links are not followed."""
         found: dict[str, tuple[int, ...]] = {}
-        others: list[Any] = []
-        groups = [self._file]
+        others: list[str] = []  # why data sets are not among these
+        links: list[str] = []
+        seen = {self._h5py.h5o.get_info(self._file.id).addr}  # a group may hold itself
 
-        def look(name: str, thing: Any) -> None:
-            if not isinstance(thing, self._h5py.Dataset):
-                groups.append(thing)
-                return
-            if self.elsewhere(thing) is None:
-                found[name] = thing.shape or ()
-            else:
-                others.append(thing)
+        def look(group: Any, above: str) -> None:
+            for name in group:
+                link, path = group.id.links.get_info(name.encode()), f"{above}{name}"
+                if link.type == self._h5py.h5l.TYPE_EXTERNAL:
+                    links.append(f"{quoted(name)} is a link to another file, which is not followed")
+                if link.type != self._h5py.h5l.TYPE_HARD or link.u in seen:
+                    continue
+                seen.add(link.u)
+                if self._bytes.is_virtual(link.u):
+                    others.append(f"{quoted(f'/{path}')} {MADE_OF_OTHERS}")
+                    continue
+                thing = group[name]
+                if isinstance(thing, self._h5py.Group):
+                    look(thing, f"{path}/")
+                elif isinstance(thing, self._h5py.Dataset):
+                    why = self.elsewhere(thing)
+                    if why is None:
+                        found[path] = thing.shape or ()
+                    else:
+                        others.append(f"{quoted(f'/{path}')} {why}")
 
-        self._file.visititems(look)
-        if others and not found:
-            self.require_own(others[0])
-        for group in groups if not found else ():
-            for name in getattr(group, "keys", tuple)():  # a stored data type has none
-                if group.id.links.get_info(name.encode()).type == self._h5py.h5l.TYPE_EXTERNAL:
-                    self._refuse(f"{quoted(name)} is a link to another file, which is not followed")
+        look(self._file, "")
+        if not found and (others or links):
+            self._refuse((others + links)[0])
         return found
 
     def _refuse(self, why: str) -> None:
@@ -139,9 +188,10 @@ class Hdf5Table(ArrayTable):
         with (
             explained(self.source, BROKEN, remedy=remedy),
             self._h5py.File(self._path, "r") as file,
+            self._path.open("rb") as plain,
+            mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
-            n_bytes = max(1, self._path.stat().st_size)
-            yield Inside(self._h5py, file, source=self.source, n_bytes=n_bytes)
+            yield Inside(self._h5py, file, data, source=self.source)
 
     _is_sparse = False
 
@@ -168,7 +218,7 @@ class Hdf5Table(ArrayTable):
         stored = None if name is None else self._found(file, name)
         if stored is None:
             return None, None
-        values = _values(stored, file)
+        values = file.values(stored)
         require_entries(values.shape, n, what=f"{self.source}: {stored.name.strip('/')!r}")
         return values, name
 
@@ -203,7 +253,7 @@ class H5adTable(Hdf5Table):
         stored = file.at(self._array_name)
         if isinstance(stored, self._h5py.Dataset):
             return stored.shape, stored.dtype
-        kind = _text(stored.attrs.get("encoding-type", stored.attrs.get("h5sparse_format", "?")))
+        kind = _text(file.attribute(stored, "encoding-type", "h5sparse_format", default="?"))
         if not kind.startswith("csr"):
             msg = (
                 f"{self.source}: {self._array_name!r} is stored as {kind}, which can't be read by rows. "
@@ -211,8 +261,7 @@ class H5adTable(Hdf5Table):
             )
             raise DataError(msg)
         self._is_sparse = True
-        shape = stored.attrs.get("shape", stored.attrs.get("h5sparse_shape"))
-        n, d = (int(s) for s in shape)
+        n, d = (int(s) for s in file.attribute(stored, "shape", "h5sparse_shape"))
         rows = self._part(file, stored, "indptr").shape
         if rows != (n + 1,) or not 0 < d <= MAX_COLUMNS:
             msg = (
@@ -251,8 +300,8 @@ class H5adTable(Hdf5Table):
         found = file.at(frame)
         if found is None:
             return None
-        stored = file.at(_text(found.attrs.get("_index", "_index")), found)
-        values = None if stored is None else _values(stored, file)
+        stored = file.at(_text(file.attribute(found, "_index", default="_index")), found)
+        values = None if stored is None else file.values(stored)
         return values if values is not None and values.shape == (n,) else None
 
     def _names(self, file: Inside, shape: tuple[int, ...], notes: list[str]) -> list[str] | None:
@@ -293,23 +342,6 @@ def _dense(ends: Any, columns: Any, values: Any, d: int) -> Array:
     np.add.at(
         out, (np.repeat(np.arange(n), np.diff(ends)), columns), values
     )  # repeated ones add up
-    return out
-
-
-def _values(stored: Any, file: Inside) -> Any:
-    """A data set of numbers or texts, or a categorical of AnnData (codes and categories), in memory."""
-    if hasattr(stored, "keys"):
-        codes, categories = (file.at(name, stored) for name in ("codes", "categories"))
-        if codes is None or categories is None:
-            msg = f"{quoted(stored.name)} is a group without codes and categories"
-            raise ValueError(msg)
-        codes, levels = np.asarray(codes[:]), _values(categories, file)
-        return objects(levels[c] if 0 <= c < len(levels) else None for c in codes)
-    values = np.asarray(stored[...])
-    if values.dtype.kind not in "OS":
-        return values
-    out = np.empty(values.shape, dtype=object)
-    out[...] = np.vectorize(_text, otypes=[object])(values) if values.size else values
     return out
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # Pillow goes by content, and some formats run other programs: what a name promises is all that is tried.
 FORMATS = {".png": "PNG", ".pgm": "PPM", ".jpg": "JPEG", ".jpeg": "JPEG"}
-ENDINGS = tuple(FORMATS)
 MAX_PIXELS = 50_000_000  # of one image; more is a trap, or no picture to compare with others
 MAX_COLUMNS = 10**6
 COLOURS = {"RGB", "RGBA", "P", "CMYK", "YCbCr", "LAB", "HSV", "PA"}
@@ -50,7 +49,7 @@ class ImageTable(ArrayTable):
         self._files, others = _listed(folder)
         if not self._files:
             msg = (
-                f"{source} has no image in it: files that end in {', '.join(ENDINGS)} were looked for, also "
+                f"{source} has no image in it: files that end in {', '.join(FORMATS)} were looked for, also "
                 "in folders below."
             )
             raise DataError(msg)
@@ -158,7 +157,9 @@ class ImageTable(ArrayTable):
             warnings.simplefilter("ignore", UserWarning)  # of EXIF data that is damaged
             try:
                 with self._pillow.open(self._folder / file, formats=[form]) as image:
-                    _require_harmless(image)
+                    if image.size[0] * image.size[1] > MAX_PIXELS:
+                        msg = f"{image.size[0]}x{image.size[1]} pixels are more than {MAX_PIXELS}"
+                        raise ValueError(msg)
                     yield image
             except self._unidentified as error:
                 msg = (
@@ -168,12 +169,6 @@ class ImageTable(ArrayTable):
                 raise DataError(msg) from error
 
 
-def _require_harmless(image: Any) -> None:
-    if image.size[0] * image.size[1] > MAX_PIXELS:
-        msg = f"{image.size[0]}x{image.size[1]} pixels are more than {MAX_PIXELS}"
-        raise ValueError(msg)
-
-
 def _listed(folder: Path) -> tuple[list[Path], list[str]]:
     """Images below the folder, by their paths in it, and the names of other files."""
     found, others = [], []
@@ -181,7 +176,7 @@ def _listed(folder: Path) -> tuple[list[Path], list[str]]:
         folders.sort()
         for file in sorted(files):
             inside = Path(place, file).relative_to(folder)
-            if inside.suffix.lower() in ENDINGS and not file.startswith("."):
+            if inside.suffix.lower() in FORMATS and not file.startswith("."):
                 found.append(inside)
             elif not file.startswith("."):
                 others.append(_name(inside))

@@ -64,10 +64,8 @@ def warn_of_rounded(
     found: Rounded, *, what: str, names: Sequence[Any] | None = None, at: str = ""
 ) -> None:
     """Give the warning; `at` is the place of the row where it is not its number."""
-    named = names is not None and found.column < len(names) and isinstance(names[found.column], str)
-    column = (
-        f"{found.column} ({names[found.column]!r})" if named and names is not None else found.column
-    )
+    name = None if names is None else next(iter(names[found.column :]), None)
+    column = f"{found.column} ({name!r})" if isinstance(name, str) else found.column
     place = at or f"row {found.row}"
     msg = (
         f"{what} has numbers that float64 does not hold exactly: {found.value} in {place}, column {column} "
@@ -177,14 +175,9 @@ def _is_rounded(value: Any) -> bool:
         return LONG_WHOLE.fullmatch(value.strip()) is not None and _is_rounded(int(value))
     if isinstance(value, np.integer):
         value = int(value)
-    if not isinstance(value, (Rational, Decimal)) or isinstance(value, bool):
-        return False
-    return _is_long_whole(value)
-
-
-def _is_long_whole(value: Any) -> bool:
+    exact = isinstance(value, (Rational, Decimal)) and not isinstance(value, bool)
     try:
-        large = abs(value) > WHOLE
+        large = exact and abs(value) > WHOLE
         return bool(large and value == int(value) and int(float(value)) != int(value))
     except (OverflowError, ValueError):  # infinite: told by others
         return False

@@ -12,7 +12,7 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer.data.arrow import ParquetFiles, ParquetRows, TableRows, parquet_files, scan
 from mercer.data.batches import Batches
-from mercer.data.frames import frame_package, is_a, streamed_table
+from mercer.data.frames import frame_package, held, is_a
 from mercer.data.intake import refuse_lazy
 from mercer.data.npy import MappedRows, open_npy
 from mercer.data.rows import RowSource
@@ -96,9 +96,8 @@ def _arrow_source(x: Any, columns: Sequence[str] | None) -> RowSource | None:
         return ParquetRows(ParquetFiles([x], name="Parquet file"), columns=columns)
     if is_a(x, "pyarrow.dataset", "Dataset"):
         return Batches(partial(scan, x, columns), columns=columns, name="Arrow data set")
-    if (table := streamed_table(x)) is not None:
-        return TableRows(table, columns=columns)
-    return None
+    table = held(x)
+    return None if table is x else TableRows(table, columns=columns)
 
 
 def in_memory(source: RowSource) -> Rows:

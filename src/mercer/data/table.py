@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mercer.data.spool import Spool
 
 Kind = Literal["number", "category"]
+Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing
 ROUNDED = "rounded numbers"  # a subject of `TableFile.told`
 
 
@@ -126,6 +127,8 @@ class TableFile(ABC):
     dtype: np.dtype[Any] = np.dtype(np.float64)
     named: bool = True
     image_shape: tuple[int, int] | None = None
+    # What names and what labels the rows, where that is no column of theirs.
+    _beside: tuple[Beside, Beside] = ((None, None), (None, None))
 
     def __init__(
         self,
@@ -162,13 +165,13 @@ class TableFile(ABC):
 
     @property
     def id_name(self) -> str | None:
-        """The column that names the rows."""
-        return None if self._layout.id is None else self.names[self._layout.id]
+        """What the ids of the rows are called."""
+        return self._beside[0][1] if self._layout.id is None else self.names[self._layout.id]
 
     @property
     def label_name(self) -> str | None:
-        """The column that labels the rows."""
-        return None if self._layout.label is None else self.names[self._layout.label]
+        """What the labels of the rows are called."""
+        return self._beside[1][1] if self._layout.label is None else self.names[self._layout.label]
 
     def select(
         self,
@@ -224,18 +227,23 @@ class TableFile(ABC):
         ):
             self.told.add(ROUNDED)
 
-    def _require_finite(self, numbers: Array, names: Sequence[str], start: int) -> None:
-        """NaN is a missing value; infinity is refused."""
+    def _cast(self, stored: Array, names: Sequence[str], start: int, lines: Any = None) -> Array:
+        """Numbers in the precision of the table. NaN is a missing value; infinity is refused."""
+        with np.errstate(over="ignore"):  # what becomes infinite is refused
+            numbers = np.ascontiguousarray(stored, dtype=self.dtype)
         bad = np.isinf(numbers)
-        if not bad.any():
-            return
-        row, j = (int(i) for i in np.argwhere(bad)[0])
-        why = " (too large for --dtype float32?)" if self.reading.dtype == "float32" else ""
-        msg = (
-            f"{self.source}: infinity in row {start + row} (counted from 0), column {quoted(names[j])}{why}. "
-            "Finite numbers were needed: drop the row, or correct it."
-        )
-        raise DataError(msg)
+        if bad.any():
+            row, j = (int(i) for i in np.argwhere(bad)[0])
+            place = Chunk(start, numbers, {}, lines=lines).place(row)
+            what, remedy = "infinity", "Finite numbers were needed: drop the row, or correct it."
+            if np.isfinite(stored[row, j]):
+                what, remedy = (
+                    f"{stored[row, j]} is too large for {self.dtype}",
+                    "Leave --dtype out.",
+                )
+            msg = f"{self.source}: {what} in {place}, column {quoted(names[j])}. {remedy}"
+            raise DataError(msg)
+        return numbers
 
     def __repr__(self) -> str:
         n = "?" if self.n_rows is None else self.n_rows
@@ -243,9 +251,6 @@ class TableFile(ABC):
 
 
 # ── rows of one array ───────────────────────────────────────────────────────
-Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing
-
-
 class ArrayTable(TableFile):
     """Rows of one array. What names and labels them may be a column of it, or an array beside it."""
 
@@ -273,14 +278,6 @@ class ArrayTable(TableFile):
         names = names or [f"x{j}" for j in range(d)]
         super().__init__(source, names, reading, roles=roles, notes=notes)
 
-    @property
-    def id_name(self) -> str | None:
-        return super().id_name or self._beside[0][1]
-
-    @property
-    def label_name(self) -> str | None:
-        return super().label_name or self._beside[1][1]
-
     @abstractmethod
     def _blocks(self, height: int) -> Iterator[Array]:
         """Consecutive slices of the array, of at most `height` rows, as they are stored."""
@@ -288,22 +285,21 @@ class ArrayTable(TableFile):
     def _chunks(self, height: int) -> Iterator[Chunk]:
         start, layout = 0, self._layout
         features = list(layout.features)
-        words = [c.name for c in self.columns if c.kind == "category"]
+        columns = self.columns
+        words = [c.name for c in columns if c.kind == "category"]
         if words:
             msg = (
                 f"{self.source} holds numbers, but the column {quoted(words[0])} of the model is one of "
                 "words. Give a file that has them as words, such as CSV."
             )
             raise DataError(msg)
-        names = [c.name for c in self.columns]
+        names = [c.name for c in columns]
         for block in self._blocks(height):
             rows = slice(start, start + len(block))
             every = features == list(range(block.shape[1]))
             chosen = block if every else block[:, features]
             self._warn_rounded(chosen, names, range(start, rows.stop))
-            with np.errstate(over="ignore"):  # what becomes infinite is refused
-                numbers = np.ascontiguousarray(chosen, dtype=self.dtype)
-            self._require_finite(numbers, names, start)
+            numbers = self._cast(chosen, names, start)
             ids, labels = (
                 block[:, j] if j is not None else None if beside is None else beside[rows]
                 for j, (beside, _) in zip((layout.id, layout.label), self._beside, strict=True)

@@ -20,6 +20,7 @@ class TrainingData:
     rows: Rows
     weights: Array | None = None
     kept: Indices | None = None  # positions of the rows that count, where some do not
+    copied: bool = False  # our own, whatever becomes of the caller's
 
     @property
     def n(self) -> int:

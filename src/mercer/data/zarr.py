@@ -44,22 +44,16 @@ class ChunkedRows(Pieces):
             yield int(p), self._read(*(int(i) for i in self.starts[p : p + 2]))
 
     def _read(self, start: int, stop: int) -> Array:
-        stored = self._stored(start, stop)
+        # What zarr has against its files becomes an `InputError`; codecs raise what they like.
+        what = f"{self.name}, rows {start} to {stop - 1},"
+        kinds = () if self.stamp is None else Exception
+        remedy = "The chunks are damaged, or not what the metadata say. Write it again."
+        with explained(what, kinds, remedy=remedy, stamp=self.stamp):
+            stored = self._array[start:stop]
         self._warn_rounded(stored, range(start, stop))
         block: Array = as_rows(stored, what=self.name)
         require_finite(block, Place(self.name, range(start, stop)))
         return block
-
-    def _stored(self, start: int, stop: int) -> Any:
-        """The rows as they are stored; what zarr has against its files becomes an `InputError`."""
-        if self.stamp is None:
-            return self._array[start:stop]
-        what = f"{self.name}, rows {start} to {stop - 1},"
-        remedy = "The chunks are damaged, or not what the metadata say. Write it again."
-        with explained(
-            what, Exception, remedy=remedy, stamp=self.stamp
-        ):  # codecs raise what they like
-            return self._array[start:stop]
 
     def resident_bytes(self, height: int) -> int:
         """The tallest span of chunks: packed, unpacked and as rows."""

@@ -11,74 +11,24 @@ from scipy import linalg, sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, MercerWarning
-from mercer._core.floating import steady
 from mercer._core.params import Number, OneOf, Whole, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.selection_court import Court
-from mercer.diagnostics.selection_report import within_one_error, without_repeats
+from mercer.diagnostics.selection_court import Court, within_one_error
+from mercer.diagnostics.selection_report import figures, without_repeats
 from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.estimators.base import Projector
-from mercer.estimators.door import check_kernel_rows
+from mercer.estimators.input import as_generator, check_kernel_rows
 from mercer.estimators.kernel_pca import KernelPCA
-from mercer.estimators.validation import as_generator
 from mercer.kernels import as_kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.diagnostics.selection_court import Outcome
     from mercer.kernels import Kernel
-
-
-def against_chance(
-    kernel: Kernel, rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
-) -> tuple[int, Array, Array]:
-    """How many leading eigenvalues exceed those of shuffled data; all of them, and the limits.
-
-    Place by place, with the kernel as it was resolved on the data themselves.
-    """
-    values = centred_spectrum(kernel(rows).astype(np.float64, copy=False))
-    chance = [
-        centred_spectrum(kernel(rng.permuted(rows, axis=0)).astype(np.float64, copy=False))
-        for _ in range(repeats)
-    ]
-    limits = np.quantile(chance, quantile, axis=0)  # (n,)
-    floor = len(values) * float(np.finfo(np.float64).eps) * max(float(values[0]), 0.0)
-    below = np.flatnonzero(values <= np.maximum(limits, floor))
-    return int(below[0]) if len(below) else len(values), values, limits
-
-
-def linear_against_chance(
-    rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
-) -> tuple[int, Array, Array]:
-    """The same for the linear kernel, each component taken off the rows before the next is asked for.
-
-    Shuffling spreads the variance of a strong component over all directions, and a weak one behind it
-    would be hidden in its shadow. What is left after j components has d - j directions, and its shuffled
-    form has d: the limit is scaled by d/(d - j), so that both have the same variance in each.
-    """
-    x = rows.astype(np.float64)
-    x -= x.mean(axis=0)
-    u, s, vt = np.linalg.svd(x, full_matrices=False)
-    values, d = s**2, x.shape[1]
-    rank = int(np.sum(s > max(x.shape) * np.finfo(np.float64).eps * s[0])) if s[0] > 0 else 0
-    limits = np.full(len(values), np.nan)
-    for j in range(rank):
-        rest = (u[:, j:] * s[j:]) @ vt[j:]
-        tops = [_largest(rng.permuted(rest, axis=0)) for _ in range(repeats)]
-        limits[j] = np.quantile(tops, quantile) * d / (d - j)
-        if values[j] <= limits[j]:
-            return j, values, limits
-    return rank, values, limits
-
-
-def _largest(x: Array) -> float:
-    """The largest eigenvalue of xᵀx, on the smaller side; x keeps its column means of zero."""
-    gram = x.T @ x if x.shape[0] > x.shape[1] else x @ x.T
-    last = len(gram) - 1
-    return float(linalg.eigvalsh(gram, subset_by_index=[last, last])[0])
+    from mercer.model.result import Fit
 
 
 METHODS = ("permutation", "variance", "cross-validation", "gap")
@@ -122,8 +72,7 @@ class Components:
         return f"Components({self.n_components}, method={self.method!r})"
 
 
-@spelled
-@steady
+@public
 def n_components(
     X: Any,
     kernel: Any = "rbf",
@@ -190,8 +139,7 @@ def n_components(
     require("share", share, Number(0, 1, ends="(]"))
     require("quantile", quantile, Number(0, 1, ends="(]"))
     if isinstance(X, Projector):
-        values, total = _of_model(X, method)
-        return _from_spectrum(values, total, method, share=share, most=len(values), told=[])
+        return _of_model(X, method, share)
     rng = as_generator(random_state)
     rows, _, n = sample_rows(X, max_rows, rng=rng)
     m = int(rows.shape[0])
@@ -208,14 +156,18 @@ def n_components(
     if method == "cross-validation":
         size = door.check_noise(noise)
         return _by_folds(chosen, rows, folds, size, told, n=n, rng=rng)
-    values, total = _spectrum(resolved, rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MercerWarning)  # the spectrum is what is asked for
+        fit = (
+            KernelPCA(None, kernel=resolved).fit(rows).fit_
+        )  # no digits are lost far from the origin
     # Of as many eigenvalues as there could be, the last is followed by zeros only as a matter of course.
     most = min(m, resolved.map_dimension(int(rows.shape[1])) or m) - 1
-    return _from_spectrum(values, total, method, share=share, most=most, told=told)
+    return _from_spectrum(fit, method, share=share, most=most, told=told)
 
 
-# ── what came ───────────────────────────────────────────────────────────────
-def _of_model(model: Projector, method: str) -> tuple[Array, float]:
+# ── from the spectrum alone ─────────────────────────────────────────────────
+def _of_model(model: Projector, method: str, share: float) -> Components:
     check_is_fitted(model)
     if method not in ("variance", "gap"):
         msg = (
@@ -224,28 +176,20 @@ def _of_model(model: Projector, method: str) -> tuple[Array, float]:
         )
         raise InputError(msg)
     fit = model._current()
-    return fit.eigenvalues, fit.total
+    return _from_spectrum(fit, method, share=share, most=len(fit.eigenvalues), told=[])
 
 
-def _spectrum(kernel: Kernel, rows: Rows) -> tuple[Array, float]:
-    """As the model finds it, which loses no digits far from the origin."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MercerWarning)  # the spectrum is what is asked for
-        fit = KernelPCA(None, kernel=kernel).fit(rows).fit_
-    return fit.eigenvalues, fit.total
-
-
-# ── from the spectrum alone ─────────────────────────────────────────────────
 def _from_spectrum(
-    values: Array, total: float, method: str, *, share: float, most: int, told: list[str]
+    fit: Fit, method: str, *, share: float, most: int, told: list[str]
 ) -> Components:
+    values = fit.eigenvalues
     cut = len(values) * float(np.finfo(np.float64).eps) * max(float(values[0]), 0.0)
     values = values[values > cut]
     if len(values) == 0:
         msg = "All rows are one point in feature space: there is no component to count."
         raise InputError(msg)
     if method == "variance":
-        return _by_share(values, total, share, told)
+        return _by_share(values, fit.total, share, told)
     return _by_gap(values, cut if len(values) < most else np.nan, told)
 
 
@@ -277,6 +221,57 @@ def _curve(values: Array, **columns: Array) -> Table:
 
 
 # ── against chance ──────────────────────────────────────────────────────────
+def _against_chance(
+    kernel: Kernel, rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
+) -> tuple[int, Array, Array]:
+    """How many leading eigenvalues exceed those of shuffled data; all of them, and the limits.
+
+    Place by place, with the kernel as it was resolved on the data themselves.
+    """
+
+    def spectrum(x: Array) -> Array:
+        return centred_spectrum(kernel(x).astype(np.float64, copy=False))
+
+    values = spectrum(rows)
+    chance = [spectrum(rng.permuted(rows, axis=0)) for _ in range(repeats)]
+    limits = np.quantile(chance, quantile, axis=0)  # (n,)
+    floor = len(values) * float(np.finfo(np.float64).eps) * max(float(values[0]), 0.0)
+    below = np.flatnonzero(values <= np.maximum(limits, floor))
+    return int(below[0]) if len(below) else len(values), values, limits
+
+
+def _linear_against_chance(
+    kernel: Kernel, rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
+) -> tuple[int, Array, Array]:
+    """The same for the linear kernel, each component taken off the rows before the next is asked for.
+
+    Shuffling spreads the variance of a strong component over all directions, and a weak one behind it
+    would be hidden in its shadow. What is left after j components has d - j directions, and its shuffled
+    form has d: the limit is scaled by d/(d - j), so that both have the same variance in each.
+    """
+    del kernel
+    x = rows.astype(np.float64)
+    x -= x.mean(axis=0)
+    u, s, vt = np.linalg.svd(x, full_matrices=False)
+    values, d = s**2, x.shape[1]
+    rank = int(np.sum(s > max(x.shape) * np.finfo(np.float64).eps * s[0])) if s[0] > 0 else 0
+    limits = np.full(len(values), np.nan)
+    for j in range(rank):
+        rest = (u[:, j:] * s[j:]) @ vt[j:]
+        tops = [_largest(rng.permuted(rest, axis=0)) for _ in range(repeats)]
+        limits[j] = np.quantile(tops, quantile) * d / (d - j)
+        if values[j] <= limits[j]:
+            return j, values, limits
+    return rank, values, limits
+
+
+def _largest(x: Array) -> float:
+    """The largest eigenvalue of xᵀx, on the smaller side; x keeps its column means of zero."""
+    gram = x.T @ x if x.shape[0] > x.shape[1] else x @ x.T
+    last = len(gram) - 1
+    return float(linalg.eigvalsh(gram, subset_by_index=[last, last])[0])
+
+
 def _by_permutation(
     kernel: Kernel,
     rows: Rows,
@@ -286,15 +281,11 @@ def _by_permutation(
     *,
     rng: np.random.Generator,
 ) -> Components:
-    """Parallel analysis."""
     if sparse.issparse(rows):
         msg = "Columns are shuffled, and sparse rows came. Use X.toarray(), or method='gap'."
         raise InputError(msg)
-    x = np.asarray(rows)
-    if kernel.is_linear:
-        k, values, limits = linear_against_chance(x, quantile=quantile, repeats=repeats, rng=rng)
-    else:
-        k, values, limits = against_chance(kernel, x, quantile=quantile, repeats=repeats, rng=rng)
+    test = _linear_against_chance if kernel.is_linear else _against_chance
+    k, values, limits = test(kernel, rows, quantile=quantile, repeats=repeats, rng=rng)
     what = f"the {quantile:.0%} quantile of those of {repeats} data sets with shuffled columns"
     if k == 0:
         why = f"not even the first eigenvalue exceeds {what}: this kernel sees no more than chance"
@@ -328,38 +319,30 @@ def _by_folds(
     smallest, d = min(len(train) for train, _ in splits), int(rows.shape[1])
     ladder = [k for k in LADDER if k < smallest] or [1]
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", MercerWarning
-        )  # numbers of components are what is asked for
+        warnings.simplefilter("ignore", MercerWarning)  # their numbers are what is asked for
         entered = door.candidates([kernel], ladder, d)
         outcomes = without_repeats([tried(candidate, court) for candidate in entered])
     failed = next((o.failure for o in outcomes if o.failure), None)
     if failed is not None:
         msg = f"{kernel!r} can't be fitted to these rows: {failed}"
         raise InputError(msg)
-    return _fewest(outcomes, d, told)
+    return _fewest(outcomes, court, told)
 
 
-def _fewest(outcomes: list[Outcome], d: int, told: list[str]) -> Components:
+def _fewest(outcomes: list[Outcome], court: Court, told: list[str]) -> Components:
     """The smallest number of components whose error can't be told from the least one."""
     best = min(outcomes, key=lambda outcome: outcome.loss)
     equal = within_one_error([best, *outcomes])[1:]
     chosen = next(o for o, e in zip(outcomes, equal, strict=True) if e)  # fewest first
-    errors = np.sqrt([o.loss / d for o in outcomes])
-    curve = Table(
-        {
-            "components": [o.candidate.k for o in outcomes],
-            "error": errors,
-            "error_without_noise": np.sqrt([np.mean(o.plain) / d for o in outcomes]),
-            "error_of_mean": np.sqrt([np.mean(o.of_mean) / d for o in outcomes]),
-            "within_one_error": equal,
-        }
-    )
-    k = chosen.candidate.k
-    why = f"error {np.sqrt(chosen.loss / d):.4g} of held-out rows, the least of all"
+    errors = figures(outcomes, court)
+    del errors["standard_error"]
+    numbers, k = [o.candidate.k for o in outcomes], chosen.candidate.k
+    curve = Table({"components": numbers, **errors, "within_one_error": equal})
+    own, least = (errors["error"][numbers.index(one.candidate.k)] for one in (chosen, best))
+    why = f"error {own:.4g} of held-out rows, the least of all"
     if chosen is not best:
         why = (
-            f"error {np.sqrt(chosen.loss / d):.4g} of held-out rows; the least, {errors.min():.4g} with "
+            f"error {own:.4g} of held-out rows; the least, {least:.4g} with "
             f"{best.candidate.k} components, is within one standard error"
         )
     reasons = [why, *told]

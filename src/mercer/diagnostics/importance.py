@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
 from mercer._core.params import Whole, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.table import Printed, Table
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
-from mercer.engine.passes import fold, map_rows
-from mercer.estimators.base import Projector
-from mercer.estimators.door import check_kernel_rows, new_rows
-from mercer.estimators.validation import require_fitted
+from mercer.engine.passes import SLICE_BYTES
+from mercer.estimators.base import Projector, require_fitted
+from mercer.estimators.input import check_kernel_rows, new_rows
 from mercer.model.space import FeatureSpace
-from mercer.planning.bytes import SLICE_BYTES
+from mercer.monitoring.report import named_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +31,7 @@ MOST_PRINTED = 10  # components
 ONE_WAY = 0.5
 
 
-@spelled
-@steady
+@public
 def gradients(model: Any, X: Any) -> Array:
     """Derivatives of every score with respect to every input variable, at each row.
 
@@ -70,10 +67,9 @@ def gradients(model: Any, X: Any) -> Array:
     True
     """
     space, rows = _opened(model, X)
-    k, dtype = space.projection.n_components, model.eigenvalues_.dtype
-    out = np.empty((int(rows.shape[0]), k, int(rows.shape[1])), dtype=dtype)
-    map_rows(rows, partial(_slopes, space), out, height=_height(space, rows))
-    return out
+    engine, width = space.projection.sections.engine, _width(space, rows)
+    found = engine.map(rows, partial(_slopes, space), width=width, parallel=False)
+    return np.asarray(found, dtype=model.eigenvalues_.dtype)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,8 +154,7 @@ class Importance(Printed):
         return f"Importance({d} variables for {k} components)"
 
 
-@spelled
-@steady
+@public
 def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Importance:
     """How much of each component every input variable moves, over the rows X.
 
@@ -206,9 +201,12 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     1.0
     """
     space, rows = _opened(model, X)
-    called = _names(model, X, names, int(rows.shape[1]))
+    known = getattr(model, "feature_names_in_", getattr(X, "columns", None))
+    called = tuple(named_columns(names, known, int(rows.shape[1])))
     first = np.asarray(dense(rows[0:1]), dtype=np.float64)[0]
-    sums = fold(rows, partial(_sums, space, first), height=_height(space, rows))
+    height = max(1, min(1024, SLICE_BYTES // (8 * _width(space, rows))))
+    engine = space.projection.sections.engine
+    sums = engine.fold(rows, partial(_sums, space, first), height=height, parallel=False)
     n, spread = int(rows.shape[0]), sums.columns.spread()[:, None]  # (d, 1)
     if n < 2 or not np.any(spread > 0):
         msg = (
@@ -250,23 +248,10 @@ def _opened(model: Any, X: Any) -> tuple[FeatureSpace, Rows]:
     return FeatureSpace.of(model.fit_), rows
 
 
-def _height(space: FeatureSpace, rows: Rows) -> int:
-    """Rows whose slopes, and kernel values, are made at a time."""
-    k, d = space.projection.n_components, int(rows.shape[1])
-    return max(1, min(1024, SLICE_BYTES // (8 * max(space.projection.sections.width, k * d))))
+def _width(space: FeatureSpace, rows: Rows) -> int:
+    """Slopes, or kernel values, that are made of a row."""
+    return max(space.projection.sections.width, space.projection.n_components * int(rows.shape[1]))
 
 
 def _slopes(space: FeatureSpace, rows: Rows) -> Array:  # (b, d) -> (b, k, d)
     return space.score_slopes(dense(rows).astype(np.float64, copy=False))
-
-
-def _names(model: Any, X: Any, names: Sequence[str] | None, d: int) -> tuple[str, ...]:
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        names = getattr(X, "columns", None)
-    called = tuple(map(str, names)) if names is not None else tuple(f"x{l}" for l in range(d))
-    if len(called) != d:
-        msg = f"`names` has {len(called)} entries, but there are {d} variables. Pass one for each."
-        raise InputError(msg)
-    return called

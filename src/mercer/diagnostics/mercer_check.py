@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -9,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, many
-from mercer._core.floating import steady
-from mercer._core.spelling import spelled
+from mercer._core.errors import InputError, KernelError, many
+from mercer._core.public import public
 from mercer.data.intake import admitted
-from mercer.diagnostics.search import DIMENSIONS, MORE_DIMENSIONS, Search, data_sets, lattices
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.rows import as_rows
 
 if TYPE_CHECKING:
-    from mercer._core.types import Indices, Rows
+    from collections.abc import Iterable, Iterator
+
+    from mercer._core.types import Array, Indices, Rows
 
 # The eigenvalues of this many rows take about a second; a Python function is called once a pair.
 MAX_ROWS = 2000
@@ -28,6 +29,12 @@ MAX_ROWS_PYTHON = 500
 MAP_ROWS = 20
 MAP_COLUMNS = 50_000
 MAP_TOLERANCE = 1e-10
+# Shapes of the data sets that are searched where none is given.
+DIMENSIONS = (1, 2, 3, 5)
+MORE_DIMENSIONS = (8, 16, 32, 64, 128)
+SCALES = (1.0, 10.0, 0.1, 100.0, 0.01)
+LATTICE_SIDES = {1: 40, 2: 9, 3: 4}
+CLIMB_STEPS = 60
 
 
 class How(Enum):
@@ -86,8 +93,7 @@ class Verdict:
         return f"Verdict(valid={self.valid}, how={self.how.value!r}{shown})"
 
 
-@spelled
-@steady
+@public
 def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdict:
     """Judge whether k(x, x') = φ(x)·φ(x') for some φ: symmetric, and no negative eigenvalue.
 
@@ -160,9 +166,7 @@ def _judge_matrix(K: Any, *, rng: np.random.Generator) -> Verdict:
     rows, of = _some_rows(len(K), MAX_ROWS, noun="row", rng=rng)
     trial = Trial.of(MatrixValues(K), rows, rng=rng)
     if trial.witness is not None:
-        return _not_valid(
-            "This matrix", trial, kernel=None, counts=(len(rows), 1), noun="a kernel matrix"
-        )
+        return _not_valid(trial, None, len(rows))
     reason = f"This matrix is a kernel matrix within rounding: on {of} {trial.spectrum}."
     return Verdict(True, How.DATA, reason, None, None, trial.lowest, len(rows))
 
@@ -175,18 +179,17 @@ def _judge_on(kernel: Kernel, X: Any, *, rng: np.random.Generator) -> Verdict:
     rows, of = _some_rows(x.shape[0], most, noun="point", rng=rng)
     trial = Trial.of(KernelValues(kernel, x), rows, rng=rng)
     if trial.witness is not None:
-        return _not_valid(repr(kernel), trial, kernel=kernel, counts=(len(rows), 1))
-    found = f" On {of} {trial.spectrum}."
-    proof = _proof(kernel, x[rows[:MAP_ROWS]], kernel.why_valid())
-    if proof is not None:
-        how, why = proof
-        reason = f"{kernel!r} is a kernel: {why}.{found}"
-        return Verdict(True, how, reason, None, kernel, trial.lowest, len(rows))
-    reason = (
-        f"{kernel!r} is valid on these data within rounding.{found} Other points may tell "
-        "otherwise: `check_kernel` without X looks for some."
-    )
-    return Verdict(True, How.DATA, reason, None, kernel, trial.lowest, len(rows))
+        return _not_valid(trial, kernel, len(rows))
+    found = f"On {of} {trial.spectrum}."
+    how, why = _proof(kernel, x[rows[:MAP_ROWS]], kernel.why_valid())
+    reason = f"{kernel!r} is a kernel: {why}. {found}"
+    if why is None:
+        how = How.DATA
+        reason = (
+            f"{kernel!r} is valid on these data within rounding. {found} Other points may tell "
+            "otherwise: `check_kernel` without X looks for some."
+        )
+    return Verdict(True, how, reason, None, kernel, trial.lowest, len(rows))
 
 
 def _checked(X: Any) -> Rows:
@@ -211,14 +214,8 @@ def _some_rows(n: int, most: int, *, noun: str, rng: np.random.Generator) -> tup
     return np.sort(rng.choice(n, most, replace=False)), f"{most} {noun}s drawn from the {n}"
 
 
-def _not_valid(
-    name: str,
-    trial: Trial,
-    *,
-    kernel: Kernel | None,
-    counts: tuple[int, int],
-    noun: str = "a kernel",
-) -> Verdict:
+def _not_valid(trial: Trial, kernel: Kernel | None, *counts: int) -> Verdict:
+    """Of a kernel, or of a matrix where it is None."""
     witness = trial.witness
     assert witness is not None  # the caller looked
     if witness.vector is None:
@@ -227,17 +224,15 @@ def _not_valid(
     else:
         m = many(len(witness.points), "row" if kernel is None else "point")
         why = f"vᵀKv = {witness.value:.6g} < 0 on {m}"
-    reason = f"{name} is not {noun}: {why}."
-    return Verdict(False, How.WITNESS, reason, witness, kernel, trial.lowest, *counts)
+    what = "This matrix is not a kernel matrix" if kernel is None else f"{kernel!r} is not a kernel"
+    return Verdict(False, How.WITNESS, f"{what}: {why}.", witness, kernel, trial.lowest, *counts)
 
 
 # ── proofs ──────────────────────────────────────────────────────────────────
-def _proof(kernel: Kernel, x: Rows, why: str | None) -> tuple[How, str] | None:
-    """The explicit map if it exists and gives the kernel's values on x, else the closure rules."""
-    if why is None:
-        return None
+def _proof(kernel: Kernel, x: Rows, why: str | None) -> tuple[How, str | None]:
+    """The explicit map if it exists and gives the kernel's values on x, else the closure rules, or None."""
     d = x.shape[1]
-    columns = kernel.map_dimension(d)
+    columns = None if why is None else kernel.map_dimension(d)
     if columns is None or columns > MAP_COLUMNS:
         return How.CONSTRUCTION, why
     try:
@@ -251,7 +246,108 @@ def _proof(kernel: Kernel, x: Rows, why: str | None) -> tuple[How, str] | None:
     return How.MAP, f"φ(x)·φ(x') = k(x, x') with an explicit φ of {shape}; {why}"
 
 
-# ── without data ────────────────────────────────────────────────────────────
+# ── without data: a seeded search for a counterexample ──────────────────────
+def data_sets(dimensions: tuple[int, ...], *, rng: np.random.Generator) -> Iterator[Array]:
+    """Point sets of many shapes and scales, simple ones first, each also without its signs."""
+    for scale in SCALES:
+        for d in dimensions:
+            for x in _shapes(d, rng=rng):
+                yield scale * x
+                yield scale * np.abs(x)
+
+
+def _shapes(d: int, *, rng: np.random.Generator, n: int = 12) -> Iterator[Array]:
+    steps = np.linspace(-2.0, 2.0, 9)
+    yield np.array([np.zeros(d), np.ones(d), -np.ones(d)])
+    yield steps[:, None] if d == 1 else rng.choice([-1.0, 0.0, 1.0], size=(n, d))
+    yield rng.normal(size=(n, d))
+    centres = rng.normal(size=(4, d))
+    yield np.repeat(centres, 3, axis=0) + 1e-3 * rng.normal(size=(n, d))  # near-duplicates
+    yield rng.normal(size=d) + steps[:, None] * rng.normal(size=d)  # a line
+    angles = np.linspace(0.0, 2.0 * np.pi, n, endpoint=False)
+    circle = np.zeros((n, d))
+    circle[:, 0] = np.cos(angles)
+    circle[:, 1 % d] = np.sin(angles)
+    yield circle
+
+
+def lattices(dimensions: Iterable[int]) -> Iterator[Array]:
+    """Larger regular sets: the finer and wider, the closer to a Fourier transform (Bochner)."""
+    for spacing in 2.0 ** np.arange(-4, 4):
+        for d in dimensions:
+            if d in LATTICE_SIDES:
+                yield spacing * np.indices((LATTICE_SIDES[d],) * d).reshape(d, -1).T
+
+
+class Search:
+    """Tries a kernel on one data set after the other, and counts."""
+
+    def __init__(self, kernel: Kernel, *, rng: np.random.Generator) -> None:
+        self.kernel = kernel
+        self.judged = kernel  # as resolved on the latest data set
+        self.rng = rng
+        self.usable: list[Array] = []
+        self.n_points = 0
+        self.n_data_sets = 0
+        self.error: Exception | None = None
+
+    def look(self, x: Array) -> Trial | None:
+        """The trial on x; None where the kernel is not defined on such points."""
+        try:
+            with np.errstate(all="ignore"):
+                self.judged = self.kernel.resolve(x, rng=self.rng)
+                trial = Trial.of(KernelValues(self.judged, x), np.arange(len(x)), rng=self.rng)
+        except Exception as error:  # a function may fail in any way off its domain
+            if not isinstance(self.error, KernelError):  # the kernel's own complaint says most
+                self.error = error
+            return None
+        self.n_data_sets += 1
+        self.n_points += len(x)
+        return trial
+
+    def sweep(self, data_sets: Iterable[Array]) -> Trial | None:
+        """The first data set with a witness."""
+        for x in data_sets:
+            trial = self.look(x)
+            if trial is not None:
+                self.usable.append(x)
+                if trial.witness is not None:
+                    return trial
+        return None
+
+    @property
+    def dimensions(self) -> list[int]:
+        """Numbers of features that the kernel takes."""
+        return sorted({x.shape[1] for x in self.usable})
+
+    def climb(self) -> Trial | None:
+        """Random steps that push λ_min/λ_max down, from several starts."""
+        fold = np.positive if any(np.any(x < 0) for x in self.usable) else np.abs
+        for d, m, scale in itertools.product(self.dimensions[:3], (4, 7), (0.5, 2.0, 8.0)):
+            x, best, step = np.zeros((m, d)), np.inf, scale
+            for _ in range(CLIMB_STEPS):
+                moved = fold(x + step * self.rng.normal(size=x.shape))
+                trial = self.look(moved)
+                if trial is not None and trial.witness is not None:
+                    return trial
+                if trial is not None and trial.depth < best:
+                    x, best, step = moved, trial.depth, 1.5 * step  # longer while it pays
+                elif best < np.inf:
+                    step *= 0.85
+        return None
+
+    def undefined(self) -> InputError:
+        """Why no data set could be used: the kernel's own complaint, or a call for X."""
+        if isinstance(self.error, KernelError):
+            return self.error
+        msg = (
+            f"{self.kernel!r} could not be evaluated on any data set of the search, with 1 to "
+            f"{MORE_DIMENSIONS[-1]} features; one attempt ended in {type(self.error).__name__}: "
+            f"{str(self.error).rstrip('.')}. Pass rows that it is defined on as X."
+        )
+        return InputError(msg)
+
+
 def _search(kernel: Kernel, *, rng: np.random.Generator) -> Verdict:
     search = Search(kernel, rng=rng)
     found = search.sweep(data_sets(DIMENSIONS, rng=rng))
@@ -259,17 +355,16 @@ def _search(kernel: Kernel, *, rng: np.random.Generator) -> Verdict:
         found = search.sweep(data_sets(MORE_DIMENSIONS, rng=rng))
     if not search.usable:
         raise search.undefined()
-    proof = None
+    how, why = How.SEARCH, None
     if found is None:
         x = next((x for x in search.usable if x.shape[1] > 1 and len(x) > 3), search.usable[0])
-        proof = _proof(kernel.resolve(x, rng=rng), x, kernel.why_valid())
-        if proof is None:
+        how, why = _proof(kernel.resolve(x, rng=rng), x, kernel.why_valid())
+        if why is None:
             found = search.sweep(lattices(search.dimensions)) or search.climb()
     counts = search.n_points, search.n_data_sets
     if found is not None:
-        return _not_valid(repr(search.judged), found, kernel=search.judged, counts=counts)
-    if proof is not None:
-        how, why = proof
+        return _not_valid(found, search.judged, *counts)
+    if why is not None:
         return Verdict(True, how, f"{kernel!r} is a kernel: {why}.", None, kernel, None, *counts)
     reason = (
         f"{kernel!r}: no counterexample found in {search.n_data_sets} data sets. This is no proof: "

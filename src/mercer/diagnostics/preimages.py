@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.engine.pairwise import dense
-from mercer.estimators.door import new_rows
-from mercer.estimators.inverse import Inverse
+from mercer.estimators import IncrementalKernelPCA, KernelPCA
+from mercer.estimators.base import require_fitted
+from mercer.estimators.input import as_generator, new_rows
 from mercer.estimators.preimages import named_preimage, warn_if_unsettled
-from mercer.estimators.validation import as_generator, require_fitted
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import KernelSections
 from mercer.preimage import Examples, Preimage
@@ -27,20 +25,10 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
 
 METHODS = ("ridge", "fixed-point", "distances", "gradient")
+NOTHING = {"error": np.nan, "residual": np.nan, "seconds": np.nan}  # of a method that is refused
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """One line of the table."""
-
-    error: float = np.nan
-    residual: float = np.nan
-    seconds: float = np.nan
-    reason: str = ""
-
-
-@spelled
-@steady
+@public
 def compare_preimages(
     model: Any,
     X: Any,
@@ -88,7 +76,9 @@ def compare_preimages(
     >>> print(table["reason"][1])
     Exact needs the linear kernel or a polynomial of odd degree; got RBF(gamma=...). Use ...
     """
-    require_fitted(model, Inverse, "KernelPCA or mercer.IncrementalKernelPCA")
+    require_fitted(
+        model, (KernelPCA, IncrementalKernelPCA), "KernelPCA or mercer.IncrementalKernelPCA"
+    )
     if isinstance(methods, (str, Preimage)):
         methods = (methods,)
     if model.kernel_.is_precomputed:
@@ -100,22 +90,20 @@ def compare_preimages(
     held = _plain(model, X)
     known = _kept(model) if rows is None else _plain(model, rows)
     named = [named_preimage(method) for method in methods]
-    found = [_tried(model, method, known, held, random_state) for method in named]
     of_mean = float(np.sqrt(np.mean((held - known.mean(axis=0)) ** 2)))
-    return Table(
+    lines = [
         {
-            "method": [m if isinstance(m, str) else repr(m) for m in methods],
-            "error": [one.error for one in found],
-            "error_of_mean": [of_mean] * len(found),
-            "residual": [one.residual for one in found],
-            "seconds": [one.seconds for one in found],
-            "reason": [one.reason for one in found],
+            "method": name if isinstance(name, str) else repr(name),
+            "error_of_mean": of_mean,
+            **_tried(model, method, known, held, random_state),
         }
-    )
+        for name, method in zip(methods, named, strict=True)
+    ]
+    columns = ("method", "error", "error_of_mean", "residual", "seconds", "reason")
+    return Table({name: [line[name] for line in lines] for name in columns})
 
 
 def _plain(model: Any, X: Any) -> Array:
-    """Checked rows as an array in float64."""
     return np.asarray(dense(new_rows(model, X, model._dtype)[:]), dtype=np.float64)
 
 
@@ -132,20 +120,24 @@ def _kept(model: Any) -> Array:
 
 def _tried(
     model: Any, method: Preimage | None, rows: Array, held: Array, random_state: Any
-) -> _Outcome:
+) -> dict[str, Any]:
     if method is None:
-        return _Outcome(reason="None is no way back.")
+        return {**NOTHING, "reason": "None is no way back."}
     start, rng = time.perf_counter(), as_generator(random_state)
     space = FeatureSpace.of(model.fit_)
     try:
         back = method.fit(Examples(space.scores(rows), rows, model.kernel_, space), rng=rng)
     except InputError as refusal:
-        return _Outcome(reason=str(refusal))
+        return {**NOTHING, "reason": str(refusal)}
     scores = space.scores(held)
     points, settled = back.found(scores)
     seconds = time.perf_counter() - start
     warn_if_unsettled(back, settled)
     residuals = back.residuals(scores, points)
     assert residuals is not None  # the rows are the kernel's own
-    error = float(np.sqrt(np.mean((points - held) ** 2)))
-    return _Outcome(error, float(np.median(residuals)), seconds)
+    return {
+        "error": float(np.sqrt(np.mean((points - held) ** 2))),
+        "residual": float(np.median(residuals)),
+        "seconds": seconds,
+        "reason": "",
+    }

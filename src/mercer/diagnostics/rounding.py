@@ -33,57 +33,54 @@ def value_error(kernel: Kernel, x: Rows) -> Array:  # (n, d) -> (n, n)
     sizes (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
     """
     with np.errstate(all="ignore"):
-        return np.asarray(EPS * _units(kernel.tree(), x))
+        return np.asarray(EPS * _bounded(kernel.tree(), x)[1])
 
 
-def _matrix(expr: f.Expr, x: Rows) -> Array:
-    """The values of all pairs, those of a point with itself as they are."""
-    out = values(expr, x, x)
-    np.fill_diagonal(out, values(expr, x))
-    return out
-
-
-def _units(expr: f.Expr, x: Rows) -> Array:  # noqa: PLR0911
-    """The bound in units of ε."""
+def _bounded(expr: f.Expr, x: Rows) -> tuple[Array, Array]:
+    """The values of all pairs, those of a point with itself as they are, and the bound in units of ε."""
+    found = values(expr, x, x)
+    np.fill_diagonal(found, values(expr, x))
+    size = np.abs(found)
+    units: Array = UNITS * size  # of a function that nothing is known about
     match expr:
         case f.Pair():
-            return _pair(expr, x)
-        case f.Const(value):
-            return np.full((x.shape[0], x.shape[0]), abs(value))
+            units = _pair(expr, x, found)
+        case f.Const():
+            units = size
         case f.Affine(of, scale, shift):
-            return abs(scale) * (_units(of, x) + np.abs(_matrix(of, x))) + 2.0 * abs(shift)
+            inner, own = _bounded(of, x)
+            units = abs(scale) * (own + np.abs(inner)) + 2.0 * abs(shift)
         case f.Exp(of):
-            return _exponential(_matrix(expr, x), _units(of, x))
+            grown = np.expm1(EPS * _bounded(of, x)[1]) / EPS
+            units = np.where(found > 0, found * (grown + UNITS), 0.0)
         case f.Pow(of, p):
-            return _powered(_matrix(of, x), _units(of, x), float(p))
+            units = _powered(*_bounded(of, x), float(p))
         case f.Tanh(of):
-            found = _matrix(expr, x)
-            return (1.0 - found**2) * _units(of, x) + UNITS * np.abs(found)
+            units = (1.0 - found**2) * _bounded(of, x)[1] + UNITS * size
         case f.Matern():
-            return _matern(expr, x)
+            units = _matern(expr, x, found)
         case f.Add(left, right):
-            return _units(left, x) + _units(right, x) + np.abs(_matrix(expr, x))
+            units = _bounded(left, x)[1] + _bounded(right, x)[1] + size
         case f.Mul(left, right):
-            u, v = np.abs(_matrix(left, x)), np.abs(_matrix(right, x))
-            return _units(left, x) * v + _units(right, x) * u + u * v
+            (u, of_u), (v, of_v) = _bounded(left, x), _bounded(right, x)
+            units = of_u * np.abs(v) + of_v * np.abs(u) + np.abs(u) * np.abs(v)
         case f.On(of):
-            return _units(of, picked(x, expr.columns))
+            units = _bounded(of, picked(x, expr.columns))[1]
         case f.Unit(of):
-            return _unit(expr, of, x)
+            units = _unit(_bounded(of, x)[1], values(of, x), size)
         case f.Opaque(GaussianProcess() as kernel):
-            return UNITS * _exponents(kernel.kernel) * np.abs(_matrix(expr, x))
-    return UNITS * np.abs(_matrix(expr, x))
+            units = UNITS * _exponents(kernel.kernel) * size
+    return found, units
 
 
-def _pair(pair: f.Pair, x: Rows) -> Array:
-    """Of a sum of d terms."""
-    terms = float(x.shape[1]) + 4.0
+def _pair(pair: f.Pair, x: Rows, found: Array) -> Array:
+    terms = float(x.shape[1]) + 4.0  # of a sum
     if pair.kind == "sqdist":
         return 2.0 * terms * _squares(x) / pair.unit**2
     if pair.kind == "dot":
         own = lengths(x)
         return np.asarray(terms * np.outer(own, own))
-    return 2.0 * terms * _matrix(pair, x)
+    return 2.0 * terms * found
 
 
 def _squares(x: Rows) -> Array:
@@ -103,14 +100,8 @@ def _powered(found: Array, units: Array, exponent: float) -> Array:
     return np.where(power > 0, power * (grown + UNITS), 0.0)
 
 
-def _exponential(found: Array, exponent: Array) -> Array:
-    """Of e^t, from the error of t."""
-    grown = np.expm1(EPS * exponent) / EPS
-    return np.where(found > 0, found * (grown + UNITS), 0.0)
-
-
-def _matern(expr: f.Matern, x: Rows) -> Array:
-    nu, found, terms = expr.nu, _matrix(expr, x), float(x.shape[1]) + 4.0
+def _matern(expr: f.Matern, x: Rows, found: Array) -> Array:
+    nu, terms = expr.nu, float(x.shape[1]) + 4.0
     if isinstance(expr.of, f.Pair) and expr.of.kind == "sqdist":
         gaps = np.array([lengths(dense(x) - row) for row in dense(x)])
         # Near pairs are subtracted first; the others keep what the expansion loses.
@@ -118,8 +109,8 @@ def _matern(expr: f.Matern, x: Rows) -> Array:
         relative = np.where(near, 0.0, terms * _squares(x) / gaps**2) + 2.0 * terms
         s = np.sqrt(2.0 * nu) * gaps / expr.of.unit
     else:
-        squares = _matrix(expr.of, x)
-        relative = _units(expr.of, x) / (2.0 * squares) + 2.0
+        squares, units = _bounded(expr.of, x)
+        relative = units / (2.0 * squares) + 2.0
         s = np.sqrt(2.0 * nu * squares)
     # |s M'(s)| is at most 2ν(1 - M) where s is too small for its derivative.
     rise = np.where(s > EPS, s * s * np.abs(matern_slope(s, nu)), 2.0 * nu)
@@ -129,12 +120,12 @@ def _matern(expr: f.Matern, x: Rows) -> Array:
     return error
 
 
-def _unit(expr: f.Unit, of: f.Expr, x: Rows) -> Array:
-    units, own, found = _units(of, x), values(of, x), np.abs(_matrix(expr, x))
+def _unit(units: Array, own: Array, size: Array) -> Array:
+    """Of a quotient, from the bound of its numerator and the values u(x, x) under the root."""
     along = np.divide(np.diagonal(units), own, out=np.zeros_like(own), where=own > 0)
     over = np.sqrt(np.outer(own, own))
     quotient = np.divide(units, over, out=np.zeros_like(units), where=over > 0)
-    return quotient + found * (0.5 * (along[:, None] + along[None, :]) + UNITS)
+    return quotient + size * (0.5 * (along[:, None] + along[None, :]) + UNITS)
 
 
 def _exponents(kernel: Any) -> float:

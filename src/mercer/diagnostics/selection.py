@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from mercer._core.errors import MercerError, MercerWarning, SelectionWarning
-from mercer._core.floating import steady
+from mercer._core.errors import MercerError, MercerWarning, SelectionWarning, users_level
 from mercer._core.memory import parse_bytes
 from mercer._core.params import require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.data.frames import held
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.selection_agreement import neighbours_of
-from mercer.diagnostics.selection_court import Court
-from mercer.diagnostics.selection_grid import as_kernels, median_gamma
+from mercer.diagnostics.selection_court import model_of
+from mercer.diagnostics.selection_grid import as_kernels
 from mercer.diagnostics.selection_report import (
     in_order,
     reasons,
@@ -29,17 +25,15 @@ from mercer.diagnostics.selection_report import (
     without_repeats,
 )
 from mercer.diagnostics.selection_trial import tried
-from mercer.diagnostics.selection_weights import merged
 from mercer.diagnostics.symptoms import sample_rows
-from mercer.estimators.kernel_pca import KernelPCA
+from mercer.estimators.input import as_generator, check_weights
 from mercer.estimators.preimages import named_approximation
 from mercer.estimators.progress import VERBOSE, ConsoleObserver
-from mercer.estimators.validation import as_generator, check_weights, users_level
-from mercer.model.linear import require_different
 
 if TYPE_CHECKING:
     from mercer._core.table import Table
-    from mercer.diagnostics.selection_court import Candidate, Outcome
+    from mercer.diagnostics.selection_court import Candidate, Court, Outcome
+    from mercer.estimators.kernel_pca import KernelPCA
     from mercer.kernels import Kernel
 
 
@@ -89,8 +83,7 @@ class Selection:
         return f"KernelPCA({self.n_components_}, kernel={self.best_kernel_!r})"
 
 
-@spelled
-@steady
+@public
 def select(
     X: Any,
     kernels: Any = None,
@@ -200,11 +193,10 @@ def select(
     X = held(X)  # read for the trials, and again by the winner
     limit = door.check_max_rows(max_rows, criterion if y is None else "judged")
     rows, some, n = sample_rows(X, limit, rng=rng, sample_weight=sample_weight)
-    weights = check_weights(sample_weight, n)
-    court = _court(
+    weights, labels = check_weights(sample_weight, n), door.check_labels(y, n)
+    court = door.court_of(
         rows,
-        labels=(labels := door.check_labels(y, n)),
-        some=some,
+        labels=None if labels is None else labels[some],
         weights=None if weights is None else weights[some],
         judge=door.check_judge(judge, labels),
         criterion=criterion,
@@ -217,60 +209,15 @@ def select(
     kernels = as_kernels(kernels, court.rows, rng=rng, weights=court.weights)
     entered = door.candidates(kernels, numbers, int(rows.shape[1]))
     tries = _all_tried(entered, court, n_jobs=n_jobs, tells=tells)
-    own = np.random.default_rng(court.seed)
-    order = in_order(
-        without_repeats(tries),
-        court,
-        median=median_gamma(court.rows, rng=own, weights=court.weights),
-    )
+    order = in_order(without_repeats(tries), court)
     table = table_of(order, court)
     winner = order.outcomes[0].candidate
-    model = KernelPCA(
-        winner.k,
-        kernel=winner.kernel,
-        approximation=approximation,
-        memory=memory,
-        random_state=court.seed,
-    )
+    model = model_of(winner, court, approximation=approximation, memory=memory)
     warn_of(order.outcomes[0], judged=court.judge is not None)
     why = reasons(order, table, court, n=n, drawn=len(some))
     if refit:
         why += _refitted(model, X, sample_weight)
     return Selection(model, winner.kernel, winner.k, table, why, order.conclusive)
-
-
-def _court(
-    rows: Any,
-    *,
-    labels: Any,
-    some: Any,
-    weights: Any,
-    judge: Any,
-    criterion: Any,
-    noise: float,
-    folds: Any,
-    n: int,
-    seed: int,
-) -> Court:
-    """What all candidates are judged on: distinct rows with their weights, folds, noise or neighbours."""
-    door.check_scale(rows)
-    require_different(rows)
-    criterion = door.check_criterion(criterion, judge, rows)
-    own = None if labels is None else labels[some]
-    if isinstance(folds, Integral):  # the caller's own splitter counts the caller's rows
-        rows, own, weights = merged(rows, own, weights, least=2 * int(folds))
-    splits = door.check_folds(folds, rows, n=n, y=own, judge=judge, seed=seed)
-    return Court(
-        rows=rows,
-        folds=splits,
-        criterion=criterion,
-        seed=seed,
-        noise=noise * door.spread(rows, weights) if criterion == "denoising" else None,
-        y=own,
-        judge=judge,
-        weights=weights,
-        neighbours=neighbours_of(rows, splits) if criterion == "agreement" else None,
-    )
 
 
 def _refitted(model: KernelPCA, X: Any, sample_weight: Any) -> list[str]:

@@ -18,12 +18,12 @@ from sklearn.neighbors import NearestNeighbors
 
 from mercer._core.errors import InputError
 from mercer.data.rows import take_rows
-from mercer.diagnostics.selection_weights import standard_error, weighted_mean
+from mercer.diagnostics.selection_court import standard_error, within_one_error
 from mercer.kernels import RBF
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
-    from mercer.diagnostics.selection_court import Court, Fits, Outcome
+    from mercer.diagnostics.selection_court import Court, Fits, Folds, Outcome
     from mercer.estimators.kernel_pca import KernelPCA
 
 # Held-out rows next to a held-out row, in input space.
@@ -36,7 +36,7 @@ NEAR = 4.0
 
 
 # ── what neighbours share ───────────────────────────────────────────────────
-def neighbours_of(rows: Rows, folds: list[tuple[Indices, Indices]]) -> list[Indices]:
+def neighbours_of(rows: Rows, folds: Folds) -> list[Indices]:
     """For each fold the nearest held-out rows of each held-out row, (b, 5), counted within the fold."""
     smallest = min(len(test) for _, test in folds)
     if smallest < 2:
@@ -143,7 +143,7 @@ def _certainty(gains: Array, weights: Array | None) -> float:
     """A mean over its standard error; 0 where nothing is known."""
     if len(gains) == 0 or np.any(np.isnan(gains)):
         return 0.0
-    mean, error = weighted_mean(gains, weights), standard_error(gains, weights)
+    mean, error = float(np.average(gains, weights=weights)), standard_error(gains, weights)
     if error == 0.0:
         return float(np.sign(mean)) * np.inf if mean != 0.0 and len(gains) > 1 else 0.0
     return mean / error
@@ -170,12 +170,10 @@ def agreed_first(outcomes: list[Outcome], found: list[Contest]) -> list[int]:
 
 def _fewest_as_good(outcomes: list[Outcome], among: list[int], most: int) -> int:
     """The one with the fewest components of those that share as much as the one that shares most."""
-    fine = []
-    for i in among:
-        gap, weights = outcomes[i].losses - outcomes[most].losses, outcomes[i].weights
-        if weighted_mean(gap, weights) <= standard_error(gap, weights):
-            fine.append(i)
-    return min(fine, key=lambda i: outcomes[i].candidate.k)
+    fine = within_one_error([outcomes[most], *(outcomes[i] for i in among)])[1:]
+    return min(
+        (i for i, f in zip(among, fine, strict=True) if f), key=lambda i: outcomes[i].candidate.k
+    )
 
 
 def _rank(contest: Contest) -> tuple[bool, bool, float]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from mercer.data.rows import take_rows
-from mercer.diagnostics.selection_weights import weighted_mean
 from mercer.engine.pairwise import squared_norms
 from mercer.estimators.kernel_pca import KernelPCA
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.kernels import Kernel
+
+    Folds: TypeAlias = list[tuple[Indices, Indices]]  # rows to fit to, and rows held out
 
 # Up to so many rows their kernel matrix is held, 128 MB.
 HELD_ROWS = 4000
@@ -34,7 +35,7 @@ class Court:
     """What all candidates are judged on: the same rows, folds and perturbations."""
 
     rows: Rows  # (n, d)
-    folds: list[tuple[Indices, Indices]]
+    folds: Folds
     criterion: Any
     seed: int
     noise: float | None = None  # standard deviation of what is added to an entry that is held out
@@ -47,6 +48,11 @@ class Court:
         """Weights of some of the rows; None where all count alike."""
         return None if self.weights is None else self.weights[part]
 
+    @property
+    def held_out(self) -> Array | None:
+        """Weights of the rows that are held out, fold after fold."""
+        return self.weights_of(np.concatenate([test for _, test in self.folds]))
+
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
@@ -57,7 +63,7 @@ class Outcome:
     plain: Array = field(default_factory=lambda: np.empty(0))  # squared errors of rows as they are
     of_mean: Array = field(default_factory=lambda: np.empty(0))  # squared distances from the mean
     steady: Array = field(default_factory=lambda: np.empty(0))  # what each row adds to stability
-    weights: Array | None = None  # of the rows that were held out, in the order of the losses
+    weights: Array | None = None  # of the losses; those of folds count alike
     stability: float = np.nan
     kept: float = np.nan
     full: bool = False  # it has all components that there are
@@ -72,7 +78,35 @@ class Outcome:
 
     def mean(self, values: Array) -> float:
         """The mean over the rows held out, by weight, or over folds."""
-        return weighted_mean(values, self.weights)
+        return float(np.average(values, weights=self.weights))
+
+
+def standard_error(values: Array, weights: Array | None = None) -> float:
+    """The standard error of the mean by weight; 0 where one value is all there is.
+
+    Kish's effective number of rows, (Σw)²/Σw², takes the place of n: a row that counts a hundred times is
+    one observation, and giving every row twice makes nothing more certain.
+    """
+    n, unit = len(values), float(np.max(np.abs(values), initial=0.0))
+    if n < 2 or not 0.0 < unit < np.inf:
+        return 0.0
+    own = np.ones(n) if weights is None else weights / np.max(weights)
+    share = own / own.sum()
+    scaled = values / unit  # squares of squares overflow
+    variance = float(np.sum(share * (scaled - np.sum(share * scaled)) ** 2))
+    effective = 1.0 / float(np.sum(share**2))
+    return unit * float(np.sqrt(variance / (effective - 1.0))) if effective > 1.0 else 0.0
+
+
+def within_one_error(outcomes: list[Outcome]) -> Flags:
+    """Whose mean loss is within one standard error of the first one's.
+
+    The error is that of the difference, row by row: two candidates see the same rows and the same noise,
+    and rows that are hard for one are hard for the other.
+    """
+    best = outcomes[0]
+    gaps = [outcome.losses - best.losses for outcome in outcomes]
+    return np.array([best.mean(g) <= standard_error(g, best.weights) for g in gaps])
 
 
 def model_of(candidate: Candidate, court: Court, **more: Any) -> KernelPCA:
@@ -128,17 +162,11 @@ def stability_rows(fits: Fits, candidate: Candidate, court: Court) -> Array:
     return np.concatenate(found)
 
 
-def affinity(a: Array, b: Array) -> float:  # (n, k), (n, k) -> a number
-    """Mean squared cosine of the principal angles between two score spaces, less what chance gives.
-
-    1: the same space. 0: as two random spaces of k dimensions among n centred rows, whose mean squared
-    cosine is k/(n - 1).
-    """
-    return float(np.clip(np.mean(overlaps(a, b)), 0.0, 1.0))
-
-
 def overlaps(a: Array, b: Array, weights: Array | None = None) -> Array:  # -> (n,)
     """What each row adds to the affinity of two score spaces; the mean, by weight, is the affinity.
+
+    That is the mean squared cosine of their principal angles, less what chance gives. 1: the same space.
+    0: as two random spaces of k dimensions among n centred rows, whose mean squared cosine is k/(n - 1).
 
     With orthonormal bases P and Q of k columns ‖PᵀQ‖² = k - ‖P - QQᵀP‖² = k - ‖Q - PPᵀQ‖². What is missed
     is a sum over rows, and has a standard error; for one and the same space it is 0 in every row, which

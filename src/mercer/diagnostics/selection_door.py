@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,15 @@ from sklearn.utils.multiclass import type_of_target
 from mercer._core.errors import InputError, ParameterError, close_to, nearest
 from mercer._core.params import Number, OneOf, Whole, is_whole, require
 from mercer.data.intake import admitted
-from mercer.diagnostics.selection_court import Candidate
+from mercer.data.rows import take_rows
+from mercer.diagnostics.selection_agreement import neighbours_of
+from mercer.diagnostics.selection_court import Candidate, Court
+from mercer.engine.equal_rows import distinct
+from mercer.model.linear import require_different
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Rows
+    from mercer.diagnostics.selection_court import Folds
     from mercer.kernels import Kernel
 
 CRITERIA = ("agreement", "denoising", "reconstruction", "variance")
@@ -121,9 +127,7 @@ def _check_scoring(scoring: Any) -> Any:
     raise ParameterError.about(parameter="criterion", value=scoring, must_be=wanted, remedy=known)
 
 
-def check_folds(
-    folds: Any, rows: Rows, *, n: int, y: Array | None, judge: Any, seed: int
-) -> list[tuple[Indices, Indices]]:
+def check_folds(folds: Any, rows: Rows, *, n: int, y: Array | None, judge: Any, seed: int) -> Folds:
     """Positions to fit and to judge on; a number means shuffled folds, with a seed.
 
     `rows` may be a sample of the caller's n: then his own positions mean other rows.
@@ -172,7 +176,7 @@ def _check_classes(y: Array, folds: int) -> None:
         raise InputError(msg)
 
 
-def _check_pairs(pairs: list[Any], m: int, n: int) -> list[tuple[Indices, Indices]]:
+def _check_pairs(pairs: list[Any], m: int, n: int) -> Folds:
     """Positions of rows of X, some to fit and some to judge on."""
     if m < n:
         msg = (
@@ -180,24 +184,71 @@ def _check_pairs(pairs: list[Any], m: int, n: int) -> list[tuple[Indices, Indice
             "`max_rows` or pass a splitter."
         )
         raise InputError(msg)
-    found: list[tuple[Indices, Indices]] = []
-    for pair in pairs:
-        parts = [np.asarray(part) for part in pair] if np.iterable(pair) else []
-        fine = len(parts) == 2 and all(
-            p.ndim == 1 and len(p) and p.dtype.kind in "iu" and -n <= p.min() and p.max() < n
-            for p in parts
-        )
-        if not fine or len(parts[0]) < 2:
-            found.clear()
-            break
-        found.append((parts[0], parts[1]))
-    if not found:
+
+    def positions(part: Any) -> bool:
+        counted = part.ndim == 1 and len(part) > 0 and part.dtype.kind in "iu"
+        return bool(counted and -n <= part.min() and part.max() < n)
+
+    found = [[np.asarray(part) for part in pair] if np.iterable(pair) else [] for pair in pairs]
+    fine = (len(p) == 2 and all(map(positions, p)) and len(p[0]) > 1 for p in found)
+    if not found or not all(fine):
         msg = (
             f"folds came as {len(pairs)} item(s). Needed: at least one pair (train, test) of positions below "
             f"{n}, with two rows or more to fit. Give a number such as 3, or a splitter of scikit-learn."
         )
         raise InputError(msg)
-    return found
+    return [(train, test) for train, test in found]
+
+
+def court_of(
+    rows: Rows,
+    *,
+    labels: Array | None,
+    weights: Array | None,
+    judge: Any,
+    criterion: Any,
+    noise: float,
+    folds: Any,
+    n: int,
+    seed: int,
+) -> Court:
+    """What all candidates are judged on: distinct rows with their weights, folds, noise or neighbours."""
+    check_scale(rows)
+    require_different(rows)
+    criterion = check_criterion(criterion, judge, rows)
+    if isinstance(folds, Integral):  # the caller's own splitter counts the caller's rows
+        rows, labels, weights = merged(rows, labels, weights, least=2 * int(folds))
+    splits = check_folds(folds, rows, n=n, y=labels, judge=judge, seed=seed)
+    return Court(
+        rows=rows,
+        folds=splits,
+        criterion=criterion,
+        seed=seed,
+        noise=noise * spread(rows, weights) if criterion == "denoising" else None,
+        y=labels,
+        judge=judge,
+        weights=weights,
+        neighbours=neighbours_of(rows, splits) if criterion == "agreement" else None,
+    )
+
+
+def merged(
+    rows: Rows, y: Any, weights: Array | None, *, least: int
+) -> tuple[Rows, Any, Array | None]:
+    """Distinct rows in the order of their first appearance, their labels, and how often each counts.
+
+    A row and its copy in two folds would be held out from itself. Rows with different labels stay apart.
+    Where fewer than `least` rows are distinct there are no folds of them, and all rows stay as they are.
+    """
+    parts: tuple[Rows, ...] = (rows,)
+    if y is not None:  # a number for each label, whatever labels are
+        _, codes = np.unique([repr(label) for label in y.tolist()], return_inverse=True)
+        parts = (rows, codes.astype(np.float64)[:, None])
+    first, counts = distinct(parts, weights)
+    if first is None or len(first) < least:
+        return rows, y, weights
+    own = None if counts is None or np.all(counts == 1.0) else counts
+    return take_rows(rows, first), None if y is None else y[first], own
 
 
 def check_noise(noise: Any) -> float:

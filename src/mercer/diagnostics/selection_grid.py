@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.engine.pairwise import scaled_distances, squared_norms
-from mercer.estimators.validation import as_generator
+from mercer.estimators.input import as_generator
 from mercer.kernels import RBF, Kernel, Laplacian, Linear, Matern, Polynomial, as_kernel
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ TRIED = 4.0 ** np.arange(-1.0, 3.0)  # of gamma
 SAME = 1.2
 
 
-@spelled
-@steady
+@public
 def widths(X: Any, *, random_state: Any = None) -> Table:
     """Widths of a Gaussian kernel that rules of thumb give for these rows.
 
@@ -65,7 +63,7 @@ def widths(X: Any, *, random_state: Any = None) -> Table:
     rng = as_generator(random_state)
     rows, _, _ = sample_rows(X, WIDTH_ROWS, rng=rng)
     rows = rows.astype(np.float64)
-    median = _median_gamma(rows, rng=rng)
+    median = median_gamma(rows, rng=rng)
     gammas = {
         "median": median,
         "neighbours": _neighbour_gamma(rows, median),
@@ -74,10 +72,6 @@ def widths(X: Any, *, random_state: Any = None) -> Table:
     }
     sigmas = [math.sqrt(0.5 / gamma) for gamma in gammas.values()]
     return Table({"rule": list(gammas), "sigma": sigmas, "gamma": list(gammas.values())})
-
-
-def _median_gamma(rows: Rows, *, rng: np.random.Generator) -> float:
-    return median_gamma(rows, rng=rng)
 
 
 def median_gamma(rows: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> float:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, SelectionWarning
+from mercer._core.errors import InputError, SelectionWarning, users_level
 from mercer._core.table import Table
 from mercer.diagnostics.selection_agreement import Contest, agreed_first, contests
-from mercer.diagnostics.selection_grid import shown
+from mercer.diagnostics.selection_court import standard_error, within_one_error
+from mercer.diagnostics.selection_grid import median_gamma, shown
 from mercer.diagnostics.selection_trial import BACK_ROWS
-from mercer.diagnostics.selection_weights import standard_error
-from mercer.estimators.validation import users_level
 
 if TYPE_CHECKING:
-    from mercer._core.types import Flags
     from mercer.diagnostics.selection_court import Court, Outcome
 
 WHAT = {
@@ -51,12 +49,12 @@ STEADY = 0.02
 class Order:
     """Outcomes, best first, and how sure that is.
 
-    `equal` is how many can't be told from the best; `contests` is there with the criterion agreement, one for
-    each candidate that could be fitted, in the same order.
+    `equal` is how many can't be told from the best by their loss; `contests` is there in its place with the
+    criterion agreement, one for each candidate that could be fitted, in the same order.
     """
 
     outcomes: list[Outcome]
-    equal: int
+    equal: int = 0
     contests: tuple[Contest, ...] = ()
 
     @property
@@ -67,7 +65,7 @@ class Order:
         return self.equal == 1
 
 
-def in_order(outcomes: list[Outcome], court: Court, *, median: float) -> Order:
+def in_order(outcomes: list[Outcome], court: Court) -> Order:
     """Best first; candidates that failed come last."""
     fine = [outcome for outcome in outcomes if not outcome.failure]
     failed = [outcome for outcome in outcomes if outcome.failure]
@@ -79,10 +77,10 @@ def in_order(outcomes: list[Outcome], court: Court, *, median: float) -> Order:
         raise InputError(msg)
     if court.criterion != "agreement":
         return _by_loss(fine, failed, judged=court.judge is not None)
-    found = contests(fine, median)
+    rng = np.random.default_rng(court.seed)
+    found = contests(fine, median_gamma(court.rows, rng=rng, weights=court.weights))
     order = agreed_first(fine, found)
-    equal = sum(found[i].verdict in ("reference", "can't tell", "split") for i in order)
-    return Order([*(fine[i] for i in order), *failed], equal, tuple(found[i] for i in order))
+    return Order([*(fine[i] for i in order), *failed], contests=tuple(found[i] for i in order))
 
 
 def _by_loss(fine: list[Outcome], failed: list[Outcome], *, judged: bool) -> Order:
@@ -100,17 +98,6 @@ def _by_loss(fine: list[Outcome], failed: list[Outcome], *, judged: bool) -> Ord
     first = sorted((o for o, e in zip(fine, equal, strict=True) if e), key=_preference)
     rest = [o for o, e in zip(fine, equal, strict=True) if not e]
     return Order(first + rest + failed, int(equal.sum()))
-
-
-def within_one_error(outcomes: list[Outcome]) -> Flags:
-    """Whose mean loss is within one standard error of the first one's.
-
-    The error is that of the difference, row by row: two candidates see the same rows and the same noise,
-    and rows that are hard for one are hard for the other.
-    """
-    best = outcomes[0]
-    gaps = [outcome.losses - best.losses for outcome in outcomes]
-    return np.array([best.mean(g) <= standard_error(g, best.weights) for g in gaps])
 
 
 def without_repeats(outcomes: list[Outcome]) -> list[Outcome]:
@@ -140,7 +127,7 @@ def table_of(order: Order, court: Court) -> Table:
         "parameters": [parameters for _, parameters in names],
         "components": [o.candidate.k for o in outcomes],
     }
-    columns.update(_figures(outcomes, court))
+    columns.update(figures(outcomes, court))
     columns["stability"] = [o.stability for o in outcomes]
     columns.update(_verdicts(order))
     columns["variance_kept"] = [o.kept for o in outcomes]
@@ -162,7 +149,8 @@ def _verdicts(order: Order) -> dict[str, Any]:
     }
 
 
-def _figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
+def figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
+    """What each scored, with its standard error; or the errors in input space, of an entry."""
     means = np.array([np.nan if o.failure else o.loss for o in outcomes])
     errors = np.array(
         [standard_error(o.losses, o.weights) if len(o.losses) > 1 else np.nan for o in outcomes]

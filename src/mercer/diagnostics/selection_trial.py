@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
-from mercer._core.errors import (
-    FlatSpectrumWarning,
-    InputError,
-    MercerError,
-    RankWarning,
-)
+from mercer._core.errors import FlatSpectrumWarning, InputError, MercerError, RankWarning
 from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import shared_by_neighbours
 from mercer.diagnostics.selection_court import (
@@ -29,7 +23,6 @@ from mercer.diagnostics.selection_court import (
     model_of,
     stability_rows,
 )
-from mercer.diagnostics.selection_weights import refuse_weights, whole
 from mercer.diagnostics.symptoms import symptoms_on
 from mercer.engine.pairwise import squared_norms
 from mercer.preimage import Exact, Ridge
@@ -37,8 +30,8 @@ from mercer.preimage import Exact, Ridge
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mercer._core.types import Array, Indices
-    from mercer.diagnostics.selection_court import Court
+    from mercer._core.types import Array
+    from mercer.diagnostics.selection_court import Folds
     from mercer.estimators.kernel_pca import KernelPCA
     from mercer.kernels import Kernel
 
@@ -46,28 +39,14 @@ if TYPE_CHECKING:
 WRITTEN_OUT = 20_000
 
 
-def repeated(court: Court) -> list[tuple[Indices, Indices]] | None:
-    """The folds with each row as often as it counts; None where weights have to be handed on."""
+def judged_on(court: Court) -> tuple[Folds, Array | None]:
+    """Folds with each row as often as it counts; or as they are, and weights that have to be handed on."""
     if court.weights is None:
-        return court.folds
-    counts = whole(court.weights)
-    if counts is None or int(counts.sum()) > WRITTEN_OUT:
-        return None
-    return [tuple(np.repeat(part, counts[part]) for part in fold) for fold in court.folds]  # type: ignore[misc]
-
-
-def judged_by_weight(pipeline: Pipeline, court: Court) -> tuple[list[KernelPCA], Array]:
-    """Models and scores, fold by fold: fits of the pipeline and the scoring get the weights."""
-    assert court.weights is not None  # `repeated` looked
-    scorer = check_scoring(pipeline, scoring=court.criterion)
-    models, scores = [], []
-    for train, test in court.folds:
-        own = clone(pipeline)
-        own.fit(take_rows(court.rows, train), court.y[train], **handed(own, court.weights[train]))
-        new, labels = take_rows(court.rows, test), court.y[test]
-        scores.append(float(scorer(own, new, labels, sample_weight=court.weights[test])))
-        models.append(own[0])
-    return models, np.array(scores)
+        return court.folds, None
+    counts = np.rint(court.weights).astype(np.intp)
+    if np.any(counts != court.weights) or int(counts.sum()) > WRITTEN_OUT:
+        return court.folds, court.weights
+    return [tuple(np.repeat(part, counts[part]) for part in fold) for fold in court.folds], None  # type: ignore[misc]
 
 
 def handed(pipeline: Pipeline, weights: Array, prefix: str = "") -> dict[str, Any]:
@@ -79,7 +58,11 @@ def handed(pipeline: Pipeline, weights: Array, prefix: str = "") -> dict[str, An
         elif has_fit_parameter(step, "sample_weight"):
             found[f"{prefix}{name}__sample_weight"] = weights
         elif place == len(pipeline.steps) - 1:
-            raise refuse_weights(step)
+            msg = (
+                f"sample_weight has values that are not whole, and {step!r} takes no sample_weight in `fit`. "
+                "Give whole weights, which repeat rows, or a judge that takes weights."
+            )
+            raise InputError(msg)
     return found
 
 
@@ -129,17 +112,17 @@ def _tried(candidate: Candidate, court: Court) -> Outcome:
     if court.judge is not None:
         outcome = _judged(candidate, court)
     elif court.criterion == "agreement":
-        models, losses = shared_by_neighbours(fits, court)
-        outcome = _finished(candidate, court, models, losses)
+        outcome = _finished(candidate, court, *shared_by_neighbours(fits, court))
     elif court.criterion == "variance":
-        outcome = _captured(candidate, court, resolved)
+        outcome = _finished(candidate, court, *_captured(fits, court, resolved))
     else:
         outcome = _returned(candidate, court)
     steady = stability_rows(fits, candidate, court)
+    mean = np.average(steady, weights=court.held_out) if len(steady) else np.nan
     return replace(
         outcome,
         steady=steady,
-        stability=float(np.clip(outcome.mean(steady), 0.0, 1.0)) if len(steady) else np.nan,
+        stability=float(np.clip(mean, 0.0, 1.0)),
         resolved=resolved,
         symptoms=(*found, *outcome.symptoms),
     )
@@ -159,10 +142,9 @@ def _finished(
     kept = np.mean([float(m.explained_variance_ratio_.sum()) for m in models])
     found = min(m.n_components_ for m in models)  # a map of few dimensions has no more
     own = replace(candidate, k=min(candidate.k, found))
-    held_out = np.concatenate([test for _, test in court.folds])
     return Outcome(
         own,
-        weights=court.weights_of(held_out),
+        weights=court.held_out if court.judge is None else None,
         full=found < candidate.k or bool(kept > ALL),
         losses=np.concatenate(losses),
         plain=np.concatenate(plain),
@@ -209,7 +191,7 @@ def _moved(  # (b, d) -> (b,)
     return np.asarray(total / (2 * MOVES))
 
 
-def _captured(candidate: Candidate, court: Court, resolved: Kernel) -> Outcome:
+def _captured(fits: Fits, court: Court, resolved: Kernel) -> tuple[list[KernelPCA], list[Array]]:
     """Less the squared length, within the components, of each held-out point; all points have length one."""
     if not np.allclose(resolved.diag(court.rows), 1.0):
         msg = (
@@ -217,29 +199,21 @@ def _captured(candidate: Candidate, court: Court, resolved: Kernel) -> Outcome:
             "space can't be compared. Use its normalised() form, or criterion='denoising'."
         )
         raise InputError(msg)
-    models, losses, fits = [], [], Fits(candidate, court)
-    for train, test in court.folds:
-        model, scores = fits.scores(train, test)
-        models.append(model)
-        losses.append(-squared_norms(scores))
-    return _finished(candidate, court, models, losses)
+    found = [fits.scores(train, test) for train, test in court.folds]
+    return [model for model, _ in found], [-squared_norms(scores) for _, scores in found]
 
 
 def _judged(candidate: Candidate, court: Court) -> Outcome:
     """Less the judge's score on each fold, everything fitted inside of it."""
-    folds = repeated(court)
+    folds, weights = judged_on(court)
     pipeline = make_pipeline(model_of(candidate, court), clone(court.judge))
-    if folds is None:
-        models, scores = judged_by_weight(pipeline, court)
-        return _finished(candidate, court, models, [-scores])
-    found = cross_validate(
-        pipeline,
-        court.rows,
-        court.y,
-        cv=folds,
-        scoring=court.criterion,
-        error_score="raise",
-        return_estimator=True,
-    )
-    models = [fitted[0] for fitted in found["estimator"]]
-    return _finished(candidate, court, models, [-np.asarray(found["test_score"], dtype=np.float64)])
+    scorer = check_scoring(pipeline, scoring=court.criterion)
+    models, scores = [], []
+    for train, test in folds:
+        own, fitted, scored = clone(pipeline), {}, {}
+        if weights is not None:
+            fitted, scored = handed(own, weights[train]), {"sample_weight": weights[test]}
+        own.fit(take_rows(court.rows, train), court.y[train], **fitted)
+        scores.append(float(scorer(own, take_rows(court.rows, test), court.y[test], **scored)))
+        models.append(own[0])
+    return _finished(candidate, court, models, [-np.array(scores)])

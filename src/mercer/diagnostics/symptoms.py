@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
-from mercer._core.floating import steady
 from mercer._core.params import Whole, require
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.data.rows import take_rows
-from mercer.estimators.door import check_kernel_rows, training_rows
-from mercer.estimators.validation import as_generator, check_weights
+from mercer.estimators.input import as_generator, check_kernel_rows, check_weights, training_rows
 from mercer.kernels import as_kernel
 
 if TYPE_CHECKING:
@@ -53,8 +51,7 @@ class Symptom:
         return self.text
 
 
-@spelled
-@steady
+@public
 def symptoms(
     kernel: Any, X: Any, *, max_rows: int = 500, random_state: Any = None
 ) -> list[Symptom]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from mercer.engine.pairwise import dense
 from mercer.solvers.base import TIE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels import Kernel
@@ -71,31 +71,15 @@ def _text(values: Array | Indices) -> str:
 
 
 # ── where kernel values come from ───────────────────────────────────────────
-class Values(Protocol):
-    """Kernel values between numbered points."""
-
-    def matrix(self, rows: Indices) -> Array:
-        """K on these rows, as the caller would compute it."""
-
-    def one(self, i: int, j: int) -> float:
-        """k(x_i, x_j), evaluated alone."""
-
-    def points(self, rows: Indices) -> Array | Indices:
-        """What the caller needs to compute K on these rows."""
-
-    def error(self, rows: Indices) -> Array:
-        """What rounding may have done to each entry of K on these rows."""
-
-
 @dataclass(frozen=True)
 class KernelValues:
-    """A resolved kernel on rows x."""
+    """Values of a resolved kernel between rows x, by their numbers."""
 
     kernel: Kernel
     x: Rows
 
     def matrix(self, rows: Indices) -> Array:
-        """K through the kernel's door."""
+        """K on these rows, as the caller would compute it."""
         with np.errstate(all="ignore"):  # an overflow shows as a value that is not finite
             K = self.kernel(self.x[rows])
         if not np.all(np.isfinite(K)):
@@ -109,42 +93,41 @@ class KernelValues:
         return K
 
     def one(self, i: int, j: int) -> float:
-        """One pair; a point with itself goes through the diagonal, where white noise lives."""
+        """k(x_i, x_j), evaluated alone; of a point with itself by the diagonal, where white noise lives."""
         x_i, x_j = dense(self.x[[i]]), dense(self.x[[j]])
         if i == j:
             return float(self.kernel.tile_diag(x_i)[0])
         return float(self.kernel.tile(x_i, x_j)[0, 0])
 
     def points(self, rows: Indices) -> Array:
-        """The rows themselves."""
+        """What the caller needs to compute K on these rows."""
         return dense(self.x[rows])
 
     def error(self, rows: Indices) -> Array:
-        """By the formula of the kernel."""
+        """What rounding may have done to each entry of K on these rows, by the formula of the kernel."""
         return value_error(self.kernel, self.x[rows])
 
 
 @dataclass(frozen=True)
 class MatrixValues:
-    """A matrix that claims to be a kernel matrix."""
+    """The same of a matrix that claims to be a kernel matrix: its entries are what they are."""
 
     K: Array
 
     def matrix(self, rows: Indices) -> Array:
-        """The principal submatrix."""
         return np.asarray(self.K[np.ix_(rows, rows)], dtype=np.float64)
 
     def one(self, i: int, j: int) -> float:
-        """One entry."""
         return float(self.K[i, j])
 
     def points(self, rows: Indices) -> Indices:
-        """Row numbers."""
         return np.array(rows)
 
     def error(self, rows: Indices) -> Array:
-        """None: the entries are what they are."""
         return np.zeros((len(rows), len(rows)))
+
+
+Values: TypeAlias = KernelValues | MatrixValues
 
 
 # ── rounding ────────────────────────────────────────────────────────────────
@@ -235,7 +218,12 @@ def find_negative(
     floor = rounding(len(K), largest, eps)
     depth = min(CLEAR_DEPTH, -0.5 * float(eigenvalues[0]) / largest)
     weights = np.sum(_lowest_space(eigenvalues, vectors) ** 2, axis=1)  # (n,): of any basis
-    for subset in _subsets(S, weights, floor=floor, depth=depth):
+
+    def is_deep(subset: Indices) -> bool:
+        own = np.linalg.eigvalsh(S[np.ix_(subset, subset)])
+        return bool(own[0] < -floor and -own[0] >= depth * np.abs(own).max())
+
+    for subset in _subsets(S, weights, floor, is_deep):
         witness = _confirmed(values, rows[subset], eps=eps, rng=rng)
         if witness is not None:
             return witness
@@ -272,7 +260,9 @@ def _lowest_vector(eigenvalues: Array, vectors: Array) -> Array:  # (n,)
     return np.asarray(v / np.linalg.norm(v))
 
 
-def _subsets(S: Array, weights: Array, *, floor: float, depth: float) -> Iterator[Indices]:
+def _subsets(
+    S: Array, weights: Array, floor: float, is_deep: Callable[[Indices], bool]
+) -> Iterator[Indices]:
     """Positions that may carry a witness: one point, a pair, a few, all."""
     i = _first(-np.diagonal(S))
     if S[i, i] < -floor:  # k(x, x) = ‖φ(x)‖² is negative
@@ -280,9 +270,9 @@ def _subsets(S: Array, weights: Array, *, floor: float, depth: float) -> Iterato
     if len(S) == 1:
         return
     pair = _worst_pair(S)
-    if _is_deep(S, pair, floor=floor, depth=depth):  # Cauchy-Schwarz fails
+    if is_deep(pair):  # Cauchy-Schwarz fails
         yield pair
-    yield _fewest(S, weights, floor=floor, depth=depth)
+    yield _fewest(weights, is_deep)
     yield np.arange(len(S))
 
 
@@ -296,23 +286,17 @@ def _worst_pair(S: Array) -> Indices:
     return np.sort(np.array(np.unravel_index(_first(-lowest.ravel()), S.shape)))
 
 
-def _is_deep(S: Array, subset: Indices, *, floor: float, depth: float) -> bool:
-    eigenvalues = np.linalg.eigvalsh(S[np.ix_(subset, subset)])
-    lowest = float(eigenvalues[0])
-    return lowest < -floor and -lowest >= depth * float(np.abs(eigenvalues).max())
-
-
-def _fewest(S: Array, weights: Array, *, floor: float, depth: float) -> Indices:
+def _fewest(weights: Array, is_deep: Callable[[Indices], bool]) -> Indices:
     """Few points, chosen by their weight, on which the negative direction survives."""
-    order = _ranked(weights)
-    m = min(3, len(S))
-    while m < len(S) and not _is_deep(S, order[:m], floor=floor, depth=depth):
-        m = min(m + max(1, m // 2), len(S))
+    order, n = _ranked(weights), len(weights)
+    m = min(3, n)
+    while m < n and not is_deep(order[:m]):
+        m = min(m + max(1, m // 2), n)
     subset = order[:m]
     if m <= DROPPABLE:
         for point in order[:m][::-1]:  # the lightest first
             rest = subset[subset != point]
-            if len(rest) > 0 and _is_deep(S, rest, floor=floor, depth=depth):
+            if len(rest) > 0 and is_deep(rest):
                 subset = rest
     return np.sort(subset)
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from mercer._core.observer import SILENT
 from mercer.engine.tiles import CACHE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
     from mercer.engine.formula import Expr
 
@@ -129,8 +131,8 @@ class Step(Protocol[S_co]):
 class RowStep(Protocol):
     """Work on one block of rows for `Engine.map`."""
 
-    def __call__(self, rows: Rows, /) -> Array:
-        """One result per row, (b, …)."""
+    def __call__(self, rows: Rows, /, *beside: Any) -> Array:
+        """One result per row, (b, …); `beside` belong to the same rows."""
         ...
 
 
@@ -155,15 +157,15 @@ class Engine(Protocol[R]):
     ) -> R:
         """The rows where the engine computes, for tiles of this kernel in this precision.
 
-        ``width`` is that of the tiles that K is cut into; None leaves it to the engine. ``sliced`` asks for
-        no ready copy of all rows, to save memory.
+        ``width`` is that of the tiles that k(X, X) is cut into; None, of rows that meet others, leaves it to
+        the engine. ``sliced`` asks for no ready copy of all rows, to save memory.
         """
         ...
 
     def times(
         self, kernel: TileKernel, x: R, z: R, v: Array
     ) -> Array:  # (n, d), (m, d), (m, k) -> (n, k)
-        """k(X, Z) @ V; the matrix is never formed."""
+        """k(X, Z) @ V as a new array; the matrix is never formed, and X may be in a file."""
         ...
 
     def gram_times(
@@ -182,10 +184,38 @@ class Engine(Protocol[R]):
         """k(X, X) itself as a new array, for solvers that want all of it."""
         return self.gram_times(kernel, x, np.eye(x.n, dtype=x.dtype), store)
 
-    def fold(self, x: Rows | R, step: Step[S]) -> S:
-        """The results of `step` on blocks of rows, merged in the order of the rows."""
+    def fold(
+        self,
+        x: Rows | R,
+        step: Step[S],
+        *,
+        width: int | None = None,
+        height: int | None = None,
+        parallel: bool = True,
+        observer: Observer = SILENT,
+    ) -> S:
+        """The results of `step` on blocks of rows, merged in the order of the rows.
+
+        All that follows is advice, which an engine may leave aside. ``width`` is the number of features that
+        a step makes of a row, where its result is a sum of width x width numbers; ``height`` the number of
+        rows that a caller has planned for; ``parallel`` whether steps may run at the same time. An observer
+        is told of rows that are done; it can't stop a pass: half of the rows are the model of no data set.
+        """
         ...
 
-    def map(self, x: Rows | R, step: RowStep) -> Array:  # (n, …)
-        """The results of `step` on blocks of rows, in the order of the rows."""
+    def map(
+        self,
+        x: Rows | R,
+        step: RowStep,
+        *beside: Array | None,
+        width: int = 1,
+        parallel: bool = True,
+        dtype: Any = None,
+    ) -> Array:  # (n, …)
+        """The results of ``step(rows, *beside)`` on blocks of rows, in the order of the rows.
+
+        ``beside`` are arrays with a row for each row of x (or None, for none), cut at the same places.
+        ``dtype`` is the precision that steps get the rows in, by default their own; the rest is advice, as
+        in `fold`: ``width`` numbers are made of a row.
+        """
         ...

@@ -10,11 +10,8 @@ It lives below the kernels: an engine that has no NumPy walks the same tree (`Ti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 _SHOWN = {"sqdist": "‖x - x'‖²", "dot": "x·x'", "l1": "‖x - x'‖₁", "chi2": "χ²(x, x')"}
 
@@ -31,38 +28,33 @@ class Expr:
     @property
     def parts(self) -> tuple[Expr, ...]:
         """The formulas that it is a function of."""
-        values = (getattr(self, field.name) for field in fields(self))
-        return tuple(value for value in values if isinstance(value, Expr))
+        return tuple(value for value in vars(self).values() if isinstance(value, Expr))
 
-    def walk(self) -> Iterator[Expr]:
+    def walk(self) -> list[Expr]:
         """Itself and everything below it."""
-        yield self
-        for part in self.parts:
-            yield from part.walk()
+        found: list[Expr] = [self]
+        for node in found:  # which grows meanwhile
+            found += node.parts
+        return found
 
     def has(self, *kinds: str) -> bool:
-        """Whether a quantity of one of these kinds is in it."""
-        return any(isinstance(e, Pair) and e.kind in kinds for e in self.walk())
-
-    @property
-    def opaque(self) -> list[Any]:
-        """The kernels in it that have no formula."""
-        return [e.kernel for e in self.walk() if isinstance(e, Opaque)]
+        """Whether a leaf of one of these kinds is in it."""
+        return any(getattr(node, "kind", None) in kinds for node in self.walk())
 
     @property
     def shift_invariant(self) -> bool:
         """Whether moving all points by one vector changes no value."""
-        return not self.has("dot", "chi2") and all(k.shift_invariant for k in self.opaque)
+        return not self.has("dot", "chi2", "opaque")
 
     @property
     def differentiable(self) -> bool:
         """Whether its derivative in x is known, but for kinks here and there."""
-        return all(k.differentiable for k in self.opaque)
+        return not self.has("opaque")
 
     @property
     def counts_only(self) -> bool:
         """Whether rows may hold no negative entry."""
-        return self.has("chi2") or any(k.positive_only for k in self.opaque)
+        return self.has("chi2")
 
     @property
     def densifies(self) -> bool:
@@ -72,13 +64,7 @@ class Expr:
     @property
     def divides(self) -> bool:
         """Whether a part of it is divided by the lengths of two points in feature space."""
-        return any(isinstance(e, Unit) for e in self.walk())
-
-    @property
-    def looks_at_rows(self) -> bool:
-        """Whether it is not defined on all rows: it needs counts, or columns that have to be there."""
-        some = self.has("chi2") or any(isinstance(e, On) for e in self.walk())
-        return some or any(k.looks_at_rows for k in self.opaque)
+        return any(isinstance(node, Unit) for node in self.walk())
 
     @property
     def vanishes(self) -> bool:
@@ -117,10 +103,16 @@ class Const(Expr):
 
 
 @dataclass(frozen=True)
-class Affine(Expr):
-    """scale · u + shift."""
+class Function(Expr):
+    """A function of one formula."""
 
     of: Expr
+
+
+@dataclass(frozen=True)
+class Affine(Function):
+    """scale · u + shift."""
+
     scale: float = 1.0
     shift: float = 0.0
 
@@ -131,21 +123,18 @@ class Affine(Expr):
 
 
 @dataclass(frozen=True)
-class Exp(Expr):
+class Exp(Function):
     """e^u."""
 
     shown: ClassVar[str] = "exp {of}"
 
-    of: Expr
-
 
 @dataclass(frozen=True)
-class Pow(Expr):
+class Pow(Function):
     """u^p. With p = 1/2 of `sqdist` it is the distance; where u is negative, p is a whole number."""
 
     shown: ClassVar[str] = "{of}^{exponent:g}"
 
-    of: Expr
     exponent: float
 
     @property
@@ -155,61 +144,57 @@ class Pow(Expr):
 
 
 @dataclass(frozen=True)
-class Tanh(Expr):
+class Tanh(Function):
     """tanh u."""
 
     shown: ClassVar[str] = "tanh {of}"
 
-    of: Expr
-
 
 @dataclass(frozen=True)
-class Matern(Expr):
+class Matern(Function):
     """2^(1-ν)/Γ(ν) · s^ν K_ν(s) with s = √(2νu), for u the square of a distance."""
 
     shown: ClassVar[str] = "M_{nu:g}({of})"
 
-    of: Expr
     nu: float
 
 
 @dataclass(frozen=True)
-class Add(Expr):
-    """u + v."""
-
-    shown: ClassVar[str] = "({left} + {right})"
-
-    left: Expr
-    right: Expr
-
-
-@dataclass(frozen=True)
-class Mul(Expr):
-    """u · v."""
-
-    shown: ClassVar[str] = "{left} · {right}"
-
-    left: Expr
-    right: Expr
-
-
-@dataclass(frozen=True)
-class Unit(Expr):
+class Unit(Function):
     """u(x, x')/√(u(x, x) u(x', x')), and 0 where u(x, x) = 0."""
 
     shown: ClassVar[str] = "unit({of})"
 
-    of: Expr
-
 
 @dataclass(frozen=True)
-class On(Expr):
+class On(Function):
     """The formula on some of the columns: positions, or a mask of all."""
 
     shown: ClassVar[str] = "{of} on {columns}"
 
-    of: Expr
     columns: tuple[int, ...] | tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Joined(Expr):
+    """Two formulas, put together."""
+
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Add(Joined):
+    """u + v."""
+
+    shown: ClassVar[str] = "({left} + {right})"
+
+
+@dataclass(frozen=True)
+class Mul(Joined):
+    """u · v."""
+
+    shown: ClassVar[str] = "{left} · {right}"
 
 
 @dataclass(frozen=True)
@@ -219,8 +204,14 @@ class Opaque(Expr):
     """
 
     shown: ClassVar[str] = "{kernel!r}"
+    kind: ClassVar[str] = "opaque"
 
     kernel: Any  # a `mercer.kernels.Kernel`, which lives above
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The kernels that it is made of, whatever it makes of them."""
+        return tuple(child.shape() for child in self.kernel.children)
 
 
 def _trend(expr: Expr) -> int | None:  # noqa: PLR0911  (a case, an answer)
@@ -233,18 +224,20 @@ def _trend(expr: Expr) -> int | None:  # noqa: PLR0911  (a case, an answer)
         case Affine(of, scale, shift):
             return _trend(of) if scale > 0 and shift >= 0 else None
         case Exp(Affine(of, scale)):  # positive whatever its sign is
-            inner = _trend(of)
-            return None if inner is None else inner * (1 if scale > 0 else -1)
+            return _turned(of, scale)
         case Exp(of):
             return _trend(of)
         case Pow(of, exponent):
-            inner = _trend(of)
-            return None if inner is None else inner * (1 if exponent > 0 else -1)
+            return _turned(of, exponent)
         case Matern(of):
-            inner = _trend(of)
-            return None if inner is None else -inner
-        case Add(left, right) | Mul(left, right):
+            return _turned(of, -1.0)
+        case Joined(left, right):
             trends = {_trend(left), _trend(right)}
             together = trends - {0}
             return None if None in trends or len(together) > 1 else sum(t or 0 for t in together)
     return None
+
+
+def _turned(of: Expr, sign: float) -> int | None:
+    inner = _trend(of)
+    return inner if inner is None or sign > 0 else -inner

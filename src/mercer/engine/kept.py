@@ -3,92 +3,84 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer.engine.base import FLOAT32
+from mercer.engine.tiles import n_upper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
     from mercer._core.types import Array
-    from mercer.engine.base import Rounding, TileStore
-    from mercer.engine.tiles import TileIndex, Tiling
-
-    TileReader = Callable[[TileIndex], Array]
+    from mercer.engine.base import TileKernel, TileStore
+    from mercer.engine.numpy import HostRows
+    from mercer.engine.tiles import TileIndex
 
 LEVELS = 2**16 - 1
 
 
 class KeptTiles:
-    """The content of a `TileStore`: the first tiles as they are, as many as fit, and all of them rounded.
+    """The tiles of K - c: those that a `TileStore` has room for are kept, the others made anew each time.
 
     Rounded tiles are made from exact ones, by whichever product computes them first: the two kinds of product
     then differ by the rounding of entries alone (and of float32 sums), never by how a distance was computed.
     """
 
-    def __init__(self, store: TileStore, tiling: Tiling, dtype: np.dtype[Any]) -> None:
-        n_exact = store.keep_bytes // (tiling.width**2 * dtype.itemsize)
-        self.exact: list[Array | None] = [None] * min(n_exact, tiling.n_upper)
-        rounding = store.rounding
-        self.rounded = None if rounding is None else RoundedTiles(rounding, tiling)
-        self.complete = self.rounded is not None or len(self.exact) == tiling.n_upper
+    def __init__(self, kernel: TileKernel, x: HostRows, width: int, store: TileStore) -> None:
+        self.kernel, self.x, self.width = kernel, x, width
+        self.minus, self.rounding = store.minus, store.rounding
+        n_tiles = n_upper(x.n, width)
+        n_exact = store.keep_bytes // (width**2 * x.dtype.itemsize)
+        self._exact: list[Array | None] = [None] * min(n_exact, n_tiles)
+        self._rounded: list[Array | PackedTile | None] = []
+        self.room = 0  # float32 entries that a thread needs to unpack a tile
+        if self.rounding is not None:
+            self._rounded = [None] * n_tiles
+            self.room = width**2 if self.rounding.packed else 0
+            # One array for all tiles: were each its own, the heap would keep the holes between them.
+            entry = np.uint16 if self.rounding.packed else FLOAT32
+            self._pool = np.empty((n_tiles, width**2), dtype=entry)
+        self.complete = self.rounding is not None or len(self._exact) == n_tiles
 
-    def reader(self, make: TileReader) -> TileReader:
-        """A thread's access to the exact tiles. To change one, copy it."""
-
-        def tile(index: TileIndex) -> Array:
-            place = index[0]
-            kept = self.exact[place] if place < len(self.exact) else None
-            if kept is not None:
-                return kept
-            made = make(index)
-            if self.rounded is not None:
-                self.rounded.keep(index, made)
-            if place < len(self.exact):
-                self.exact[place] = made
-            return made
-
+    def exact(self, index: TileIndex, room: Array | None = None) -> Array:
+        """A tile in full precision. To change it, copy it."""
+        del room
+        place, i, j = index
+        keeps = place < len(self._exact)
+        kept = self._exact[place] if keeps else None
+        if kept is not None:
+            return kept
+        x_i = self.x[i]
+        tile = self.kernel.tile(x_i, x_i if i == j else self.x[j])
+        if i == j:  # distances of a point to itself only nearly cancel; the diagonal is known
+            np.fill_diagonal(tile, self.kernel.tile_diag(x_i))
+        if self.minus:
+            tile -= self.minus
+        if self._rounded and self._rounded[place] is None:
+            self._round(index, tile)
+        if keeps:
+            self._exact[place] = tile
         return tile
 
+    def rough(self, index: TileIndex, room: Array) -> Array:
+        """A rounded tile, unpacked into the thread's own room where it is packed."""
+        if self._rounded[index[0]] is None:
+            self.exact(index)
+        kept = self._rounded[index[0]]
+        assert kept is not None
+        return kept.unpacked(room) if isinstance(kept, PackedTile) else kept
 
-class RoundedTiles:
-    """All tiles in float32, or in 16 bits."""
-
-    def __init__(self, rounding: Rounding, tiling: Tiling) -> None:
-        self.rounding, self.entries = rounding, tiling.width**2
-        # One array for all tiles: were each its own, the heap would keep the holes between them.
-        shape = tiling.n_upper, self.entries
-        self._pool = np.empty(shape, dtype=np.uint16 if rounding.packed else FLOAT32)
-        self.tiles: list[Array | PackedTile | None] = [None] * tiling.n_upper
-
-    def keep(self, index: TileIndex, tile: Array) -> None:
-        """Round and keep a tile, unless it is kept already."""
+    def _round(self, index: TileIndex, tile: Array) -> None:
         place, i, j = index
-        if self.tiles[place] is not None:
-            return
+        assert self.rounding is not None
         room, minus = self._pool[place, : tile.size].reshape(tile.shape), self.rounding.minus
         if self.rounding.packed:
             rounded = np.subtract(tile, minus, dtype=FLOAT32, casting="same_kind")
-            self.tiles[place] = PackedTile.of(rounded, on_diagonal=i == j, codes=room)
+            self._rounded[place] = PackedTile.of(rounded, on_diagonal=i == j, codes=room)
         else:
-            self.tiles[place] = np.subtract(tile, minus, out=room, casting="same_kind")
-
-    def reader(self, make: TileReader) -> TileReader:
-        """A thread's access to the rounded tiles: it has room of its own to unpack them."""
-        room = np.empty(self.entries if self.rounding.packed else 0, dtype=FLOAT32)
-
-        def tile(index: TileIndex) -> Array:
-            if self.tiles[index[0]] is None:
-                self.keep(index, make(index))
-            kept = self.tiles[index[0]]
-            assert kept is not None
-            return kept.unpacked(room) if isinstance(kept, PackedTile) else kept
-
-        return tile
+            self._rounded[place] = np.subtract(tile, minus, out=room, casting="same_kind")
 
 
 @dataclass(frozen=True, repr=False)

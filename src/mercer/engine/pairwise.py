@@ -19,17 +19,11 @@ if TYPE_CHECKING:
 
 # Below this share of the largest squared distance in a tile, cancellation has cost four digits.
 NEAR = 1e-4
-SOME_ROWS = 100  # enough for a centre
 NEAR_ENTRIES = 2**20  # differences held at a time
 
-# The most that |scale| (‖x‖² + ‖y‖²) may be: rounding then costs an entry 1e-9, in float32 1e-4.
-ROUNDING = {
-    np.dtype(np.float64): 1e-9 / float(np.finfo(np.float64).eps),
-    np.dtype(np.float32): 1e-4 / float(np.finfo(np.float32).eps),
-}
-
-
-BLUR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+# What rounding may cost an entry, and so the most that |scale| (‖x‖² + ‖y‖²) may be.
+BLUR: dict[np.dtype[Any], float] = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+ROUNDING = {dtype: cost / float(np.finfo(dtype).eps) for dtype, cost in BLUR.items()}
 
 # Squares of numbers between these neither overflow nor lose digits to underflow, summed or not.
 SQUARABLE = {
@@ -119,7 +113,7 @@ def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # 
     an outlier or a narrow kernel makes |scale| ‖x‖² large, is computed again the slow way.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # is too rough
-        tile = _expanded(x, y, scale, ROUNDING[x.dtype])
+        tile, _ = _expanded(x, y, scale, ROUNDING[x.dtype])
     if tile is None:
         tile = _accurate(x, y, scale)
     clip = np.maximum if scale >= 0 else np.minimum
@@ -135,17 +129,19 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
     kink at zero shows. Pairs that are near beside their distances from the centre are therefore
     subtracted first.
     """
-    if isinstance(x, ShiftedRows) and _too_blurred(x, y, scale * scale):
+    if isinstance(x, ShiftedRows) and abs(scale) * (x.blur + y.blur) > BLUR[x.dtype]:
         return _by_differences(x, y, scale)
     with np.errstate(over="ignore", invalid="ignore"):  # seen below
-        tile = _expanded(x, y, 1.0, np.inf)
+        tile, cancelling = _expanded(x, y, 1.0)
     assert tile is not None  # no rounding was too much
     largest = float(tile.max(initial=0.0))
     low, high = SQUARABLE[x.dtype]
     if not low < largest < high:  # NaN neither
         return _by_differences(x, y, scale)
     # What cancellation left below zero is among the near pairs too.
-    near = np.argwhere(tile < NEAR * max(largest, _cancelling(x, y)))
+    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
+        cancelling = 0.0  # counted from the mean of the y: some of them is as far from x
+    near = np.argwhere(tile < NEAR * max(largest, cancelling))
     if 4 * len(near) > tile.size:
         return _by_differences(x, y, scale)
     tile[near[:, 0], near[:, 1]] = 0.0
@@ -155,17 +151,6 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
         tile[pairs[:, 0], pairs[:, 1]] = lengths(gap)
     tile *= scale
     return tile
-
-
-def _cancelling(x: Rows, y: Rows) -> float:
-    """The largest ‖x‖² + ‖y‖²: of rows that lie together, but far from where they are counted from."""
-    if isinstance(x, ShiftedRows):
-        norms = x.norms, y.norms
-    elif sparse.issparse(x) or sparse.issparse(y):
-        norms = squared_norms(x), squared_norms(y)
-    else:  # counted from the mean of the y: some of them is as far from x
-        return 0.0
-    return float(norms[0].max(initial=0.0)) + float(norms[1].max(initial=0.0))
 
 
 def _by_differences(x: Rows, y: Rows, scale: float) -> Array:  # -> (n, m)
@@ -194,12 +179,42 @@ def _holds_small(x: Array) -> bool:
     return bool(np.any((np.abs(x) < SMALL) & (x != 0.0)))
 
 
-def _expanded(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:
-    if isinstance(x, ShiftedRows):
-        return _ready_tile(x, y, scale, limit)
+def _expanded(
+    x: Rows, y: Rows, scale: float, limit: float = np.inf
+) -> tuple[Array | None, float]:  # -> (n, m)
+    """Scale · (‖x‖² - 2x·y + ‖y‖²) about a common point, and the largest ‖x‖² + ‖y‖², which cancel in it.
+
+    None where rounding would cost an entry more than `limit` units.
+    """
     if sparse.issparse(x) or sparse.issparse(y):
-        return _sparse_tile(x, y, scale, limit)
-    return _dense_tile(x, y, scale, limit)
+        x_norms, y_norms = squared_norms(x), squared_norms(y)
+    else:
+        if not isinstance(x, ShiftedRows):
+            centre = np.add.reduce(y, axis=0, dtype=np.float64) / max(len(y), 1)
+            # Mostly a bound on the blur is small enough, and the columns need not be looked at.
+            blur = float(np.finfo(x.dtype).eps * np.linalg.norm(centre))
+            small = limit == np.inf or math.sqrt(abs(scale)) * 2.0 * blur <= BLUR[x.dtype]
+            shift = Shift(centre, blur if small else None)
+            x, y = shift.apply(x, x.dtype), shift.apply(y, y.dtype)
+        x_norms, y_norms = x.norms, y.norms
+    # An entry is rounded by about eps · |scale| (‖x‖² + ‖y‖²): the terms that cancel in it.
+    most = float(np.maximum.reduce(x_norms, initial=0.0))
+    most += float(np.maximum.reduce(y_norms, initial=0.0))
+    if not abs(scale) * most <= limit:  # what overflowed to NaN is rough too
+        return None, most
+    if not isinstance(x, ShiftedRows):
+        tile = dot(x, y)
+        tile *= -2.0 * scale
+        tile += (scale * x_norms)[:, None]
+        tile += (scale * y_norms)[None, :]
+        return tile, most
+    # Rows about 1/√scale apart, whose value a shift moves by √scale times how far it moves the rows.
+    if limit < np.inf and math.sqrt(abs(scale)) * (x.blur + y.blur) > BLUR[x.dtype]:
+        return None, most
+    # The side with fewer rows is the one that is written anew.
+    if len(x.augmented) <= len(y.augmented):
+        return np.matmul(x.weighted(scale), y.augmented.T), most
+    return np.matmul(x.augmented, y.weighted(scale).T), most
 
 
 def _accurate(x: Rows, y: Rows, scale: float) -> Array:
@@ -215,46 +230,6 @@ def _accurate(x: Rows, y: Rows, scale: float) -> Array:
             return tile
         root = math.sqrt(abs(scale))
         return math.copysign(1.0, scale) * np.square(_by_differences(x, y, root))
-
-
-def _too_rough(x_norms: Array, y_norms: Array, scale: float, limit: float) -> bool:
-    # An entry is rounded by about eps · |scale| (‖x‖² + ‖y‖²): the terms that cancel in it.
-    most = float(np.maximum.reduce(x_norms, initial=0.0))
-    most += float(np.maximum.reduce(y_norms, initial=0.0))
-    return not abs(scale) * most <= limit  # what overflowed to NaN is rough too
-
-
-def _too_blurred(x: ShiftedRows, y: ShiftedRows, scale: float) -> bool:
-    # Rows about 1/√scale apart, whose value a shift moves by √scale times how far it moves the rows.
-    return bool(math.sqrt(abs(scale)) * (x.blur + y.blur) > BLUR[x.dtype])
-
-
-def _dense_tile(x: Array, y: Array, scale: float, limit: float) -> Array | None:
-    centre = np.add.reduce(y, axis=0, dtype=np.float64) / max(len(y), 1)
-    shift = Shift(centre)
-    return _ready_tile(shift.apply(x, x.dtype), shift.apply(y, y.dtype), scale, limit)
-
-
-def _ready_tile(x: ShiftedRows, y: ShiftedRows, scale: float, limit: float) -> Array | None:
-    if _too_rough(x.norms, y.norms, scale, limit):
-        return None
-    if np.isfinite(limit) and _too_blurred(x, y, scale):
-        return None
-    # The side with fewer rows is the one that is written anew.
-    if len(x.augmented) <= len(y.augmented):
-        return np.matmul(x.weighted(scale), y.augmented.T)
-    return np.matmul(x.augmented, y.weighted(scale).T)
-
-
-def _sparse_tile(x: Rows, y: Rows, scale: float, limit: float) -> Array | None:
-    x_norms, y_norms = squared_norms(x), squared_norms(y)
-    if _too_rough(x_norms, y_norms, scale, limit):
-        return None
-    tile = dot(x, y)
-    tile *= -2.0 * scale
-    tile += (scale * x_norms)[:, None]
-    tile += (scale * y_norms)[None, :]
-    return tile
 
 
 def manhattan_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # (n, d), (m, d) -> (n, m)
@@ -296,37 +271,3 @@ def _homogeneous(
         elif scale != 1.0:
             tile *= scale
     return tile
-
-
-def weighted_differences(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
-    """Σ_j w_ij (x_i - y_j), about a centre of the y: far from the origin the two sums would cancel."""
-    x, y = dense(x), dense(y)
-    # The median of some: one row far away must not take the digits of the others.
-    some = y[:: max(1, len(y) // SOME_ROWS)]
-    centre = np.median(some, axis=0) if len(y) else np.zeros(y.shape[1], dtype=y.dtype)
-    # Halves: the difference of two numbers may be beyond the largest, and 0 times that is no number.
-    x, y, centre = 0.5 * x, 0.5 * y, 0.5 * centre
-    return np.asarray(2.0 * (w.sum(axis=1)[:, None] * (x - centre) - w @ (y - centre)))
-
-
-def weighted_signs(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
-    """Σ_j w_ij sign(x_i - y_j), feature by feature: no (n, m, d) array."""
-    x, y = dense(x), dense(y)
-    out = np.empty_like(x)
-    for d, (x_d, y_d) in enumerate(zip(x.T, y.T, strict=True)):
-        out[:, d] = np.einsum("ij,ij->i", w, np.sign(x_d[:, None] - y_d[None, :]))
-    return out
-
-
-def weighted_chi2_slopes(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
-    """Σ_j w_ij ∂/∂x_i (x_i - y_j)²/(x_i + y_j), feature by feature, with 0 where both are 0."""
-    x, y = dense(x), dense(y)
-    out = np.empty_like(x)
-    for d, (x_d, y_d) in enumerate(zip(x.T, y.T, strict=True)):
-        x_d, y_d = 0.25 * x_d, 0.25 * y_d  # noqa: PLW2901  (ratios stay, and no sum overflows)
-        total = x_d[:, None] + y_d[None, :]
-        total[total == 0] = np.inf  # where both are zero
-        slope = (x_d[:, None] - y_d[None, :]) / total
-        slope *= (x_d[:, None] + 3.0 * y_d[None, :]) / total
-        out[:, d] = np.einsum("ij,ij->i", w, slope)
-    return out

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mercer._core.errors import InputError, nearest
 from mercer.engine.numpy import NumpyEngine
@@ -29,7 +28,10 @@ def resolve_engine(engine: Any) -> Engine[Any]:
     'numpy'
     """
     if isinstance(engine, str):
-        return _named(engine)
+        name = engine.strip().lower()
+        if name not in (AUTO, *ENGINES):
+            _refuse(engine, name)
+        return next(iter(ENGINES.values()))() if name == AUTO else ENGINES[name]()
     if not isinstance(engine, type) and callable(getattr(engine, "facts", None)):
         given: Engine[Any] = engine
         return given
@@ -46,15 +48,6 @@ def engine_facts(engine: Any) -> Facts:
     return resolve_engine(engine).facts()
 
 
-def on_threads(engine: Engine[Any], n_threads: int) -> Engine[Any]:
-    """The engine with the threads of a plan; one that is not made of threads as it is."""
-    if not isinstance(engine, NumpyEngine):
-        return engine
-    found = copy(engine)  # a class of a user's own may have another constructor
-    object.__setattr__(found, "n_threads", n_threads)
-    return found
-
-
 def require_runs(facts: Facts, kernel: Any) -> None:
     """Raise where the engine can't run a kernel, with the engine that can."""
     why = facts.runs(kernel)
@@ -66,16 +59,11 @@ def require_runs(facts: Facts, kernel: Any) -> None:
         raise InputError(msg)
 
 
-def _named(name: str) -> Engine[Any]:
-    plain = name.strip().lower()
-    if plain == AUTO:
-        return next(iter(ENGINES.values()))()
-    if plain in ENGINES:
-        return ENGINES[plain]()
-    if plain.partition(":")[0] in ABSENT:
-        msg = f"This version of mercer has no engine {name!r}. Use {_known()}."
+def _refuse(given: str, name: str) -> NoReturn:
+    if name.partition(":")[0] in ABSENT:
+        msg = f"This version of mercer has no engine {given!r}. Use {_known()}."
         raise InputError(msg)
-    msg = f"engine={name!r} is unknown. {nearest(plain, [AUTO, *ENGINES])}"
+    msg = f"engine={given!r} is unknown. {nearest(name, [AUTO, *ENGINES])}"
     raise InputError(msg)
 
 

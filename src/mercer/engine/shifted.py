@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,20 +42,18 @@ class Shift:
         if self.columns is None:
             np.subtract(x, centre, out=rows, casting="same_kind")
         else:
-            for i in row_slices(
-                n, SLICE_ROWS
-            ):  # choosing columns makes a copy: of few rows at a time
+            for i in row_slices(n, SLICE_ROWS):  # choosing columns makes a copy: of few at a time
                 some = np.take(x[i], self.columns, axis=1)
                 np.subtract(some, centre[self.columns], out=rows[i], casting="same_kind")
         np.einsum("id,id->i", rows, rows, out=augmented[:, -2])
         augmented[:, -1] = 1.0
-        known = self
-        if self.blur is None:
-            known = replace(self, blur=_blur(*_ends(x), self.centre, np.result_type(x, dtype)))
-        return ShiftedRows(augmented, x, known)
+        blur = self.blur
+        if blur is None:
+            blur, _ = blur_of(x, self.centre, dtype)
+        return ShiftedRows(augmented, x, self, blur)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False)
 class ShiftedRows:
     """[x - c, ‖x - c‖², 1] for each row x.
 
@@ -67,40 +65,19 @@ class ShiftedRows:
 
     augmented: Array  # (n, d + 2), or less where columns are constant
     original: Array  # (n, d): x as it came, for where a shift would lose digits
-    shift: Shift  # its blur is known
+    shift: Shift
+    blur: float  # how far the shift may have moved a row
     sides: dict[float, Array] = field(default_factory=dict)  # by scale: the last one made
 
-    @property
-    def blur(self) -> float:
-        """How far the shift may have moved a row."""
-        return self.shift.blur or 0.0
-
-    @property
-    def rows(self) -> Array:  # (n, d)
-        """X - c."""
-        return self.augmented[:, :-2]
-
-    @property
-    def norms(self) -> Array:  # (n,)
-        """‖x - c‖²."""
-        return self.augmented[:, -2]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, d)."""
-        n, d = self.original.shape
-        return n, d
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the rows."""
-        return self.augmented.dtype
+    def __post_init__(self) -> None:
+        self.shape, self.dtype = self.original.shape, self.augmented.dtype
+        self.norms = self.augmented[:, -2]  # (n,): ‖x - c‖²
 
     def __getitem__(self, key: Any) -> Any:
         """Some of the rows, made ready; some of the columns (a tuple), as a plain array of originals."""
         if isinstance(key, tuple):
             return self.original[key].astype(self.dtype, copy=False)
-        return ShiftedRows(self.augmented[key], self.original[key], self.shift)
+        return ShiftedRows(self.augmented[key], self.original[key], self.shift, self.blur)
 
     def weighted(self, scale: float) -> Array:  # (n, d + 2)
         """Scale · [-2x, 1, ‖x‖²]: its product with other rows is scale · ‖x - y‖².
@@ -110,7 +87,7 @@ class ShiftedRows:
         side = self.sides.get(scale)
         if side is None:
             side = np.empty_like(self.augmented)
-            np.multiply(self.rows, -2.0 * scale, out=side[:, :-2])
+            np.multiply(self.augmented[:, :-2], -2.0 * scale, out=side[:, :-2])
             side[:, -2] = scale
             np.multiply(self.norms, scale, out=side[:, -1])
             self.sides.clear()
@@ -126,32 +103,29 @@ class ShiftedRows:
         return SlicedRows(self.original, self.dtype, self.shift)
 
 
-@dataclass(frozen=True, repr=False)
 class SlicedRows:
     """Rows that stay where they are: each slice is made ready when it is read."""
 
-    x: Rows
-    dtype: np.dtype[Any]
-    shift: Shift | None  # None: as they are
-    # The slices used last: a band of tiles and the columns that the threads are at.
-    recent: dict[tuple[int, int], Any] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, d)."""
-        return int(self.x.shape[0]), int(self.x.shape[1])
+    def __init__(self, x: Rows, dtype: np.dtype[Any], shift: Shift | None) -> None:
+        self.x, self.dtype, self.shift = x, dtype, shift  # None: as they are
+        self.shape = int(x.shape[0]), int(x.shape[1])
+        # The slices used last: a band of tiles and the columns that the threads are at.
+        self.recent: dict[Any, Rows] = {}
+        self.lock = threading.Lock()
 
     def __getitem__(self, key: Any) -> Any:
-        if not isinstance(key, slice) or key.step is not None:
-            return self._read(key)
-        place = key.start, key.stop
+        place = (key.start, key.stop) if isinstance(key, slice) and key.step is None else None
         # Threads come to the same columns at once: one makes them ready, and the others wait for it.
         with self.lock:
             rows = self.recent.pop(place, None)
             if rows is None:
-                rows = self._read(key)
-            self.recent[place] = rows
+                rows = self.x[key]
+                if self.shift is None or sparse.issparse(rows):
+                    rows = rows.astype(self.dtype, copy=False)
+                else:
+                    rows = self.shift.apply(rows, self.dtype)
+            if place is not None:
+                self.recent[place] = rows
             while len(self.recent) > RECENT:
                 del self.recent[next(iter(self.recent))]
         return rows
@@ -160,12 +134,6 @@ class SlicedRows:
         """Let go of the slices that are ready."""
         with self.lock:
             self.recent.clear()
-
-    def _read(self, key: Any) -> Any:
-        rows = self.x[key]
-        if self.shift is None or sparse.issparse(rows):
-            return rows.astype(self.dtype, copy=False)
-        return self.shift.apply(rows, self.dtype)
 
 
 def ready_rows(x: Rows, dtype: np.dtype[Any], *, shift: bool, sliced: bool = False) -> Rows:
@@ -178,44 +146,30 @@ def ready_rows(x: Rows, dtype: np.dtype[Any], *, shift: bool, sliced: bool = Fal
         return x.astype(dtype, copy=False)
     if not shift:
         return SlicedRows(x, dtype, None)
+    n = int(x.shape[0])
+    some = take_rows(x, np.unique(np.linspace(0, max(n - 1, 0), CENTRE_ROWS).astype(np.intp)))
+    # Their median: where most of the rows are, however far away a few may lie.
+    centre = np.asarray(np.median(some.astype(np.float64, copy=False), axis=0))
     if not in_memory:
-        return SlicedRows(x, dtype, Shift(_centre(x)))
-    centre, (low, high) = _centre(x), _ends(x)
-    differ = np.flatnonzero(low != high)
-    blur = _blur(low, high, centre, np.result_type(x.dtype, dtype))
-    known = Shift(centre, blur, None if len(differ) == len(centre) else differ)
+        return SlicedRows(x, dtype, Shift(centre))
+    blur, differ = blur_of(x, centre, dtype)
+    known = Shift(centre, blur, None if np.all(differ) else np.flatnonzero(differ))
     return SlicedRows(x, dtype, known) if sliced else known.apply(x, dtype)
 
 
-def _centre(x: Rows) -> Array:
-    """The median of some rows: where most of them are, however far away a few may lie."""
-    n = int(x.shape[0])
-    some = take_rows(x, np.unique(np.linspace(0, max(n - 1, 0), CENTRE_ROWS).astype(np.intp)))
-    return np.asarray(np.median(some.astype(np.float64, copy=False), axis=0))
-
-
-def _ends(x: Array) -> tuple[Array, Array]:  # (n, d) -> (d,), (d,)
-    """The least and the largest value of each column."""
-    if len(x) == 0:
-        return np.zeros(x.shape[1]), np.zeros(x.shape[1])
-    return np.min(x, axis=0).astype(np.float64), np.max(x, axis=0).astype(np.float64)
-
-
-def _blur(low: Array, high: Array, centre: Array, dtype: np.dtype[Any]) -> float:
-    """Eps ‖c‖ over the columns in which x - c is not exact, for rows between `low` and `high`.
+def blur_of(x: Array, centre: Array, dtype: np.dtype[Any]) -> tuple[float, Array]:  # -> blur, (d,)
+    """Eps ‖c‖ over the columns in which x - c is not exact, and which columns the rows differ in.
 
     A difference is exact when neither number is more than twice the other (Sterbenz). Elsewhere it is
     rounded to about eps|c|, which matters for rows that are much nearer to each other than to c.
     """
+    if len(x) == 0:
+        return 0.0, np.zeros(x.shape[1], dtype=bool)
+    low, high = np.min(x, axis=0).astype(np.float64), np.max(x, axis=0).astype(np.float64)
+    differ = low != high
     low, high = np.where(centre < 0, -high, low), np.where(centre < 0, -low, high)
     exact = (low >= 0.5 * np.abs(centre)) & (high <= 2.0 * np.abs(centre))
+    eps = np.finfo(np.result_type(x.dtype, dtype)).eps
     with np.errstate(over="ignore"):  # infinite: no distance is then taken of shifted rows
-        return float(np.finfo(dtype).eps * np.linalg.norm(np.where(exact, 0.0, centre)))
-
-
-centre_of = _centre
-
-
-def blur_of(x: Array, centre: Array, dtype: np.dtype[Any]) -> float:
-    """How far a shift to the centre may move a row."""
-    return _blur(*_ends(x), centre, dtype)
+        blur = float(eps * np.linalg.norm(np.where(exact, 0.0, centre)))
+    return blur, differ

@@ -86,12 +86,12 @@ def single_threaded_blas() -> Iterator[None]:
         _HOLD.release()
 
 
-def n_blas_threads() -> int:
+def n_blas_threads(asked: int | None = None) -> int:
     """The threads BLAS may use: the limit a user or joblib has set holds for tiles too, ours does not.
 
-    Within `lanes` it is the number given there.
+    Within `lanes` it is the number given there; otherwise the one that was `asked` for, where there is one.
     """
-    return _LANES.get() or _HOLD.usual or _blas_threads()
+    return _LANES.get() or asked or _HOLD.usual or _blas_threads()
 
 
 @contextmanager
@@ -105,8 +105,11 @@ def lanes(n_threads: int) -> Iterator[None]:
 
 
 def _blas_threads() -> int:
-    counts = [lib.num_threads for lib in _controller().lib_controllers if lib.user_api == "blas"]
-    return max(1, min(cpu_count(), max(counts, default=cpu_count())))
+    most, cores = 0, cpu_count()
+    for library in _controller().lib_controllers:
+        if library.user_api == "blas":
+            most = max(most, library.num_threads)
+    return max(1, min(cores, most or cores))
 
 
 class _Stopped(Exception):
@@ -128,15 +131,17 @@ def parallel_map(
 
     The shares do not depend on timing, so sums over them are the same in every run. When one thread
     fails, or the caller is interrupted (Ctrl-C), the others stop before their next task: a share may
-    take minutes.
+    take minutes. What a thread asks for within its work has that thread alone, whatever it is.
     """
     tasks = list(tasks)
-    shares = [share for t in range(n_threads) if (share := tasks[t::n_threads])]
-    if len(shares) <= 1:
-        return [work(share) for share in shares]
+    n_threads = min(n_threads, len(tasks))
+    if n_threads <= 1:
+        return [work(tasks)] if tasks else []
+    shares = [tasks[t::n_threads] for t in range(n_threads)]
     stop = threading.Event()
 
     def run(share: list[Task]) -> Result:
+        _LANES.set(1)  # in the thread's own context
         try:
             return work(_until(stop, share))
         except BaseException:

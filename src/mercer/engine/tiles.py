@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mercer._core.errors import MemoryBudgetError
@@ -76,33 +75,27 @@ def spread(n_rows: int, n_threads: int) -> int:
     return max(64, math.ceil(n_rows / (4 * math.sqrt(n_threads))))
 
 
-@dataclass(frozen=True)
-class Tiling:
-    """Square tiles over an n x n matrix."""
-
-    n_rows: int
-    width: int
-
-    @property
-    def n_upper(self) -> int:
-        """Number of tiles on or above the diagonal."""
-        rows = -(-self.n_rows // self.width)
-        return rows * (rows + 1) // 2
-
-    def upper(self) -> Iterator[tuple[slice, slice]]:
-        """Tiles on or above the diagonal; the rest follows by symmetry.
-
-        In bands of a few rows of tiles, each of which uses the same columns for a while: rows that
-        are read or made ready slice by slice are so once a band, not once a tile.
-        """
-        rows = list(row_slices(self.n_rows, self.width))
-        for top in range(0, len(rows), BAND):
-            for b in range(top, len(rows)):
-                for a in range(top, min(top + BAND, b + 1)):
-                    yield rows[a], rows[b]
+def n_upper(n_rows: int, width: int) -> int:
+    """Number of square tiles on or above the diagonal."""
+    rows = -(-n_rows // width)
+    return rows * (rows + 1) // 2
 
 
-def square_tiling(
+def upper_tiles(n_rows: int, width: int) -> Iterator[TileIndex]:
+    """Tiles on or above the diagonal; the rest follows by symmetry.
+
+    In bands of a few rows of tiles, each of which uses the same columns for a while: rows that are read or
+    made ready slice by slice are so once a band, not once a tile.
+    """
+    rows, place = list(row_slices(n_rows, width)), 0
+    for top in range(0, len(rows), BAND):
+        for b in range(top, len(rows)):
+            for a in range(top, min(top + BAND, b + 1)):
+                yield place, rows[a], rows[b]
+                place += 1
+
+
+def fitting_width(
     n_rows: int,
     *,
     itemsize: int,
@@ -110,8 +103,8 @@ def square_tiling(
     n_threads: int = 1,
     d: int = 0,
     cache_bytes: int = CACHE_BYTES,
-) -> Tiling:
-    """The widest square tiling whose live tiles (two arrays a thread) fit in the budget."""
+) -> int:
+    """The width of the fastest square tiles that fit in the budget while they live: two arrays a thread."""
     # A tile and one temporary of its size live in each thread.
     width = math.isqrt(max(budget_bytes, 0) // (2 * itemsize * n_threads))
     if width < 1:
@@ -123,4 +116,4 @@ def square_tiling(
     roomy = is_roomy(n_rows=n_rows, budget_bytes=budget_bytes, n_threads=n_threads, d=d)
     fastest = cached_width(itemsize, d, roomy=roomy, n_threads=n_threads, cache_bytes=cache_bytes)
     enough = max(spread(n_rows, n_threads), lock_width(itemsize, n_threads))
-    return Tiling(n_rows, max(1, min(width, fastest, enough, n_rows)))
+    return max(1, min(width, fastest, enough, n_rows))

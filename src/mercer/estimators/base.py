@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -9,22 +12,61 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, refuse, users_level
+from mercer._core.public import Public
 from mercer.data.intake import admitted
-from mercer.data.rows import RowSource
-from mercer.estimators.door import check_kernel_rows, check_out, new_rows, require_scores
+from mercer.data.rows import RowSource, first_bad
 from mercer.estimators.form import Form
-from mercer.estimators.progress import CallbackSupport, announced
-from mercer.estimators.saving import Saving
-from mercer.estimators.validation import require_finite
+from mercer.estimators.input import check_kernel_rows, new_rows, require_finite
+from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
+from mercer.estimators.progress import CallbackSupport, announced, with_callbacks
+from mercer.io.model_file import save
 from mercer.model.projection import holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.statistics import score_variances
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Rows
+    from mercer.kernels import Kernel
     from mercer.model import Fit
+
+
+class Saving(Public):
+    """`save`, beside `mercer.load`."""
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        data: Any = None,
+        about: dict[str, Any] | None = None,
+    ) -> None:
+        """Write the fitted model to a file, in a single step: the old file or the new one, never half.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; ``.mercer`` is the usual ending.
+        data : array-like, sparse matrix or source of rows, or a dict, optional
+            The training rows, of which a digest is kept, so that others can tell what the model was
+            fitted to; a dict is kept as it is. An exact fit keeps its rows anyhow and needs none.
+        about : dict, optional
+            Anything that JSON can hold, for people: who fitted it, with which command.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np
+        >>> import mercer
+        >>> X = np.random.default_rng(0).standard_normal((40, 3))
+        >>> model = mercer.KernelPCA(2).fit(X)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model.mercer")
+        ...     again = mercer.load(f"{folder}/model.mercer")
+        >>> np.array_equal(again.transform(X), model.transform(X))
+        True
+        """
+        save(self, path, data=data, about=about)
 
 
 class Projector(
@@ -42,7 +84,7 @@ class Projector(
     # `out` is where scores go, nothing that a pipeline would route.
     __metadata_request__transform: ClassVar[dict[str, str]] = {"out": UNUSED}
 
-    @announced
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to the rows of X.
 
@@ -58,11 +100,11 @@ class Projector(
         -------
         self
         """
-        del y
-        self._fit(X, sample_weight)
+        with announced(self, X, y, sample_weight):
+            self._fit(X, sample_weight)
         return self
 
-    @announced
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit, and give the scores of the training rows.
 
@@ -77,11 +119,11 @@ class Projector(
         -------
         scores : ndarray of shape (n, k)
         """
-        del y
-        fit = self._fit(X, sample_weight)
-        if fit.is_low_rank or has_light_rows(sample_weight):
-            return self.transform(X)
-        return fit.scores.astype(self._scores_dtype, copy=False)
+        with announced(self, X, y, sample_weight):
+            fit = self._fit(X, sample_weight)
+            if fit.is_low_rank or has_light_rows(sample_weight):
+                return self.transform(X)
+            return fit.scores.astype(self._scores_dtype, copy=False)
 
     @property
     def _scores_dtype(self) -> np.dtype[Any]:
@@ -110,12 +152,8 @@ class Projector(
         scores : ndarray of shape (b, k)
             `out`, where it was given.
         """
-        check_is_fitted(self)
+        rows, kernel = self._asked(X)
         projection = self._current().projection
-        rows = new_rows(self, X, self._dtype)
-        kernel = getattr(self, "kernel_", None)
-        if kernel is not None:
-            check_kernel_rows(kernel, rows)
         if out is not None:
             check_out(out, X, (int(rows.shape[0]), projection.n_components), self._scores_dtype)
         points = getattr(projection.sections, "points", None)
@@ -145,28 +183,85 @@ class Projector(
         -------
         errors : ndarray of shape (b,)
         """
-        check_is_fitted(self)
-        rows = new_rows(self, X, self._dtype)
-        kernel = getattr(self, "kernel_", None)
-        if kernel is not None:
-            check_kernel_rows(kernel, rows)
-        own = None
+        rows, kernel = self._asked(X)
+        own, n = None, int(rows.shape[0])
         if diag is not None:
             if kernel is None or not kernel.is_precomputed:
-                msg = (
-                    "`diag` came, but only a precomputed kernel needs it: any other knows k(x, x) itself. "
-                    "Leave it out."
-                )
-                raise InputError(msg)
+                wanted = "None, since only a precomputed kernel does not know k(x, x) itself"
+                refuse("diag", diag, wanted, f"a {type(diag).__name__}")
             own = check_array(admitted(diag, what="diag"), ensure_2d=False, dtype=np.float64)
-            if own.shape != (int(rows.shape[0]),):
-                msg = (
-                    f"`diag` needs one number a row, {rows.shape[0]}, but an array of shape {own.shape} "
-                    "came."
-                )
-                raise InputError(msg)
+            if own.shape != (n,):
+                got = f"an array of shape {own.shape}"
+                refuse("diag", own.shape, f"{n} numbers, one for each row", got)
         errors = FeatureSpace.of(self._current()).errors(rows, own)
         return in_precision(errors, self._dtype)
+
+    def _asked(self, X: Any) -> tuple[Rows, Kernel | None]:
+        """New rows, checked, and the kernel that they are checked by."""
+        check_is_fitted(self)
+        rows, kernel = new_rows(self, X, self._dtype), getattr(self, "kernel_", None)
+        if kernel is not None:
+            check_kernel_rows(kernel, rows)
+        return rows, kernel
+
+    def reconstruct(self, X: Any) -> Array:
+        """Each row as the components see it, back in input space: what noise they leave out is gone.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d)
+            Rows; for a precomputed kernel the (b, n) kernel values against the training points.
+
+        Returns
+        -------
+        points : ndarray of shape (b, d)
+            ``inverse_transform(transform(X))``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_circles
+        >>> from mercer import KernelPCA
+        >>> X, _ = make_circles(200, noise=0.02, random_state=0)
+        >>> model = KernelPCA(20, kernel="rbf", preimage="fixed-point").fit(X)
+        >>> bool(abs(model.reconstruct(X) - X).max() < 0.01)
+        True
+        """
+        return self.inverse_transform(self.transform(X))
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Points in input space whose scores are near the given ones.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, k)
+            Scores. Where they lie far outside of the training scores, or their points far outside of the
+            training rows, a `PreimageWarning` says so.
+
+        Returns
+        -------
+        points : ndarray of shape (b, d)
+        """
+        check_is_fitted(self)
+        back = getattr(self, "preimage_", None)
+        if back is None:
+            model: Any = self  # an estimator with a `preimage` has a kernel
+            ways = preimages_for(model.kernel_, self._current(), sparse=model._sparse)
+            msg = (
+                "inverse_transform was called, but this model was fitted with preimage=None and knows no "
+                f"pre-images. Fit it with {ways}."
+            )
+            raise InputError(msg)
+        scores = self._scores(X)
+        points, settled = back.found(scores)
+        warn_if_unsettled(back, settled)
+        warn_if_far(back, scores, points)
+        return points.astype(self._dtype, copy=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def _current(self) -> Fit:
         """The fitted value."""
@@ -209,15 +304,14 @@ class Projector(
         return self.fit_.projection.n_components
 
     def _scores(self, X: Any) -> Array:
-        """Scores that somebody wants taken back, checked."""
+        """Scores whose points are asked for, checked."""
         check_is_fitted(self)
         X = admitted(X, what="The array of scores")
         scores = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
-        require_finite(scores, None, what="The array of scores")
-        k = self.n_components_
-        if scores.shape[1] != k:
-            msg = f"Scores of {scores.shape[1]} components came, but this model has {k}."
-            raise InputError(msg)
+        require_finite(scores)
+        m, k = scores.shape[1], self.n_components_
+        if m != k:
+            refuse("X", scores.shape, f"scores of the {k} components of this model", f"{m} columns")
         return np.asarray(scores)
 
 
@@ -232,3 +326,56 @@ def has_light_rows(sample_weight: Any) -> bool:
         return False
     weights = np.asarray(sample_weight, dtype=np.float64)
     return bool(weights.min() < LIGHT * weights.max())
+
+
+def tell(fit: Fit) -> None:
+    """Give the warnings of a fit, pointing at the user's call."""
+    for category, message in fit.warnings():
+        warnings.warn(message, category, stacklevel=users_level())
+
+
+def require_fitted(model: Any, kind: type | tuple[type, ...], names: str) -> None:
+    """Raise unless it is a fitted model of such a kind."""
+    if not isinstance(model, kind):
+        remedy = "Of a pipeline, pass the last step and the rows that reach it."
+        refuse("model", model, f"a fitted mercer.{names}", f"a {type(model).__name__}", remedy)
+    check_is_fitted(model)
+
+
+# ── scores to write ─────────────────────────────────────────────────────────
+def require_scores(scores: Array, kernel: Kernel | None) -> None:
+    """Raise where the values of a kernel, or the sums of them, are beyond the largest number."""
+    bad = first_bad(scores)
+    if bad is None:
+        return
+    of = "The scores" if kernel is None else f"Values of {kernel!r}"
+    n = int(np.count_nonzero(~np.isfinite(scores).all(axis=1)))
+    msg = (
+        f"{of} overflow {scores.dtype} for {n} of {len(scores)} rows, the first of them row {bad[1]}, or are "
+        "no numbers there (NaN). Such rows are far from all that the model was fitted on, or the kernel is "
+        "not defined there: drop them or look into them, or fit with a kernel that is bounded (RBF, Matern, "
+        "Cosine)."
+    )
+    raise InputError(msg)
+
+
+def check_out(out: Any, X: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+    """Raise unless scores can be written to `out` as they are, without harm to the rows."""
+    if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != dtype:
+        got = f"{out.shape} {out.dtype}" if isinstance(out, np.ndarray) else type(out).__name__
+        refuse("out", out, f"an array of shape {shape} and {dtype}", got)
+    if _overlaps(out, X):
+        got = "one in the rows that are read, which scores would overwrite"
+        refuse("out", out, "an array of its own", got)
+    if not out.flags.writeable:
+        remedy = "Open it for writing, such as np.lib.format.open_memmap(path, 'w+')."
+        refuse("out", out, "an array to write to", "one that is read-only", remedy)
+
+
+def _overlaps(out: Any, X: Any) -> bool:
+    if isinstance(X, np.ndarray):
+        return bool(np.may_share_memory(out, X))
+    if isinstance(X, (str, os.PathLike)) and isinstance(out, np.memmap):
+        mine = str(getattr(out, "filename", ""))
+        return Path(X).expanduser().resolve() == Path(mine).resolve()
+    return False

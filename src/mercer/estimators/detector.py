@@ -9,19 +9,19 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
+from mercer._core.params import OneOf, require
 from mercer._core.table import Table
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
+from mercer.estimators.base import Saving
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
-from mercer.estimators.door import check_kernel_rows, loaded, new_rows, remember, training_rows
-from mercer.estimators.elsewhere import detector_advice
-from mercer.estimators.form import Form
-from mercer.estimators.saving import Saving
+from mercer.estimators.form import DETECTOR, Form
+from mercer.estimators.input import check_kernel_rows, loaded, new_rows, remember, training_rows
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.contributions import Baselines, has_slopes, need_slopes, warn_incomplete
-from mercer.monitoring.limits import Rule, known, warn_blind
+from mercer.monitoring.limits import Rule, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
 from mercer.monitoring.statistics import STATISTICS, Gauge
 from mercer.monitoring.wild_readings import listed, noted, warn_still, without_wild
@@ -149,7 +149,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         self.memory, self.engine = memory, engine
         self.random_state = random_state
 
-    _elsewhere = classmethod(detector_advice)
+    _advice = DETECTOR
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -181,17 +181,16 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         read = data if data.in_memory else loaded(data)
         _refuse_sparse(read.rows)
         names = getattr(data.rows, "columns", getattr(X, "columns", None))  # of a table, or a frame
-        tidy = without_wild(read, names, keep=self.wild == "keep")
-        rows, weights = tidy.rows, tidy.weights
+        rows, weights, aside, stretched = without_wild(read, names, keep=self.wild == "keep")
         scale = Scale.of(rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = scale(rows)
         model = chosen_model(self, scaled, weights).fit(scaled, sample_weight=weights)
         normal = Normal(rows, weights, scale, bool(self.scale), names)
-        limits = noted(found_limits(rule, model, normal, self.folds), tidy.aside, read.n)
+        limits = noted(found_limits(rule, model, normal, self.folds), aside, read.n)
         warn_still(scale.still, names)
         gauge, kernel = Gauge.of(model.fit_), getattr(model, "kernel_", None)
         far = gauge.nowhere(scaled) if kernel is not None and kernel.tree().vanishes else None
-        warn_blind(rule, limits, far, listed(tidy.stretched, names))
+        warn_blind(rule, limits, far, listed(stretched, names))
         limits = rule.joint(limits)  # one limit for each statistic: where alarms begin
         baselines = Baselines.of(gauge, limits, scaled, weights)
         # Only now, with everything done, does the estimator change.
@@ -200,7 +199,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         self._baselines, self.baselines_ = baselines, baselines.rows
         self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
         self.center_, self.spread_ = scale.mean, scale.spread
-        self.set_aside_, self.offset_ = tidy.aside, -rule.limit(limits)
+        self.set_aside_, self.offset_ = aside, -rule.limit(limits)
         return self
 
     # ── scikit-learn's questions ────────────────────────────────────────────
@@ -283,7 +282,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         """
         rows = self._rows(X)
         which = self._rule.statistic if statistic is None else statistic
-        known("statistic", which, STATISTICS)
+        require("statistic", which, OneOf(STATISTICS))
         need_slopes(self._kernel)
         found, gap = self._baselines.explain(self._gauge, self.limits_, rows, which)
         warn_incomplete(gap)
@@ -378,7 +377,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         return with_onsets(told, self._baselines, lambda x: self._indices(self._gauge(x)), take)
 
     def _measured(self, X: Any) -> Statistics:
-        rows = self._rows(X)
+        rows = self._rows(X)  # which tells where nothing is fitted
         return self._gauge(rows)
 
     def _indices(self, found: Statistics) -> Array:

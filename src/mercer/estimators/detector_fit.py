@@ -17,13 +17,15 @@ from mercer._core.errors import (
     InputError,
     MercerError,
     MercerWarning,
+    ParameterError,
     users_level,
 )
+from mercer._core.params import Whole, require
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Projector
+from mercer.estimators.input import as_generator
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.preimages import named_approximation
-from mercer.estimators.validation import as_generator
 from mercer.kernels import RBF, Linear
 from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
 from mercer.monitoring.slowness import (
@@ -72,7 +74,7 @@ def chosen_model(detector: Any, x: Array, weights: Array | None = None) -> Proje
         model = KernelPCA(
             detector.n_components,
             kernel=_kernel(detector, x, weights),
-            approximation=clone_part(detector.approximation),
+            approximation=clone(detector.approximation, safe=False),  # names and None as they are
             memory=detector.memory,
             engine=detector.engine,
             random_state=detector.random_state,
@@ -101,14 +103,9 @@ def _refuse_both(detector: Any) -> None:
             raise InputError(msg)
 
 
-def clone_part(part: Any) -> Any:
-    """A copy of an object with parameters; names and None as they are."""
-    return clone(part, safe=False)
-
-
 def _kernel(detector: Any, x: Array, weights: Array | None) -> Kernel | Any:
     if not (isinstance(detector.kernel, str) and detector.kernel == "auto"):
-        return clone_part(detector.kernel)
+        return clone(detector.kernel, safe=False)
     median = RBF().resolve(x, rng=as_generator(detector.random_state), weights=weights)
     return RBF(float(median.gamma) / WIDE**2)  # type: ignore[arg-type]
 
@@ -160,40 +157,33 @@ class Normal:
 
 def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Limits:
     """From rows held out, from the training rows, or from distributions."""
-    gauge, fit = Gauge.of(model.fit_), model.fit_
-    k, weights = model.n_components_, normal.weights
+    gauge, fit, k = Gauge.of(model.fit_), model.fit_, model.n_components_
+    rounding = gauge.rounding
     if rule.in_sample:
-        own = gauge(normal.scaled)
-        limits = in_sample_limits(own, rule.rate, rounding=gauge.rounding, weights=weights)
+        own = gauge(normal.scaled, normal.weights)
+        limits = in_sample_limits(own, rule.rate, rounding=rounding)
         _check_once(rule, model, normal, folds, limits)
         return limits
     if rule.method == "approximate":
         if fit.weight < k + SPARE:
             raise InputError(_too_few(k, len(normal), "the F approximation"))
         many = _warn_many(k, len(normal), APPROXIMATE_ROWS)
-        own = gauge(normal.scaled)
-        limits = approximate_limits(
-            own, rule.rate, n=fit.weight, k=k, rounding=gauge.rounding, weights=weights
-        )
+        own = gauge(normal.scaled, normal.weights)
+        limits = approximate_limits(own, rule.rate, n=fit.weight, k=k, rounding=rounding)
         if not many:  # or else it is told already
             _check_once(rule, model, normal, folds, limits)
         return limits
     pace, splits = _parts(rule, k, normal, folds)
     found = [_held_out(model, normal, train, test, pace) for train, test in splits]
     _warn_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
-    lost = _warn_lost(model, normal, [train for train, _ in splits], [one.size for one in found])
-    counted = None if weights is None else np.concatenate([weights[test] for _, test in splits])
-    limits = held_out_limits(
-        Statistics.joined([one.stretched[-1] for one in found]),
-        rule.rate,
-        rounding=gauge.rounding,
-        weights=counted,
+    lost = _warn_lost(
+        model, normal, [train for train, _ in splits], [one.sizes[-1] for one in found]
     )
+    held = Statistics.joined([one.stretched[-1] for one in found])
+    limits = held_out_limits(held, rule.rate, rounding=rounding)
     if pace.any and not lost:
         linear = isinstance(getattr(model, "kernel_", None), (Linear, type(None)))
-        warn_stray_runs(
-            rule, pace, found, limits, rounding=gauge.rounding, weights=counted, linear=linear
-        )
+        warn_stray_runs(rule, pace, found, limits, rounding=rounding, linear=linear)
     return limits
 
 
@@ -222,9 +212,8 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
         held = _held_out(model, normal, train, test, pace)
     except MercerError:
         return
-    if held.size == model.n_components_:
-        weights = None if normal.weights is None else normal.weights[test]
-        warn_optimistic(rule, held.stretched[-1], limits, weights)
+    if held.sizes[-1] == model.n_components_:
+        warn_optimistic(rule, held.stretched[-1], limits)
 
 
 def _held_out(
@@ -239,45 +228,39 @@ def _held_out(
         warnings.simplefilter("ignore", MercerWarning)
         part = part_model(model, len(train)).fit(own(normal.rows[train]), sample_weight=weights)
     gauge, rows = Gauge.of(part.fit_), normal.rows[test]
-    plain = gauge(own(rows))
+    counts = None if normal.weights is None else normal.weights[test]
+    plain = gauge(own(rows), counts)
     if not pace.any:
-        return HeldOut(part.n_components_, [k], [plain], [])
+        return HeldOut([part.n_components_], [plain], [])
     sizes = smaller_sizes(part.n_components_)
     z = normal.scale(rows)
     stretched, strayed = (
-        gauge.nested(own(normal.scale.back(moved(z))), sizes)
-        for moved in (pace.stretched, pace.strayed)
+        gauge.nested(own(normal.scale.back(pace.moved(z, factors))), sizes, counts)
+        for factors in (pace.stretch, pace.stray)
     )
     # Some kernels have no value there, as that of counts for a negative one: then rows count as they are.
     stretched[-1] = stretched[-1].or_else(plain)
-    return HeldOut(part.n_components_, sizes, stretched, strayed)
+    return HeldOut(sizes, stretched, strayed)
 
 
 # ── folds ───────────────────────────────────────────────────────────────────
 def check_folds(folds: Any) -> None:
     """Whether these are folds at all, used or not."""
-    if isinstance(folds, Integral) and not isinstance(folds, bool):
-        if int(folds) >= 2:
-            return
-    elif not isinstance(folds, (str, bool)) and hasattr(folds, "split"):
-        return
-    msg = (
-        f"folds={folds!r} came. Needed: a whole number of folds, from 2 to the number of rows, or a "
-        "splitter such as KFold(5, shuffle=True)."
-    )
-    raise InputError(msg)
+    if not Whole(2).holds(folds) and (isinstance(folds, str) or not hasattr(folds, "split")):
+        wanted = (
+            "an integer from 2 to the number of rows or a splitter such as KFold(5, shuffle=True)"
+        )
+        raise ParameterError.about(parameter="folds", value=folds, must_be=wanted)
 
 
 def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Indices]]:
     """A number is that many stretches of neighbouring rows; anything else is a splitter of scikit-learn."""
     n = len(normal)
     if isinstance(folds, Integral):
-        if int(folds) > n:
-            msg = (
-                f"folds={folds} came for {n} rows. Needed: a whole number from 2 to {n}. Give more rows (a "
-                f"few hundred make limits that hold), or set `folds` to at most {n}."
-            )
-            raise InputError(msg)
+        remedy = (
+            f"Give more rows (a few hundred make limits that hold), or set `folds` to at most {n}."
+        )
+        require("folds", folds, Whole(2, n), remedy=remedy)
         yield from held_out_stretches(int(folds), normal.moments, normal.weights, gap)
         return
     try:

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import CheckpointWarning, InputError, LongFitWarning
+from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse, users_level
 from mercer._core.memory import format_seconds, parse_bytes
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
-from mercer.engine.resolve import require_runs
-from mercer.estimators.door import check_kernel_rows, training_rows
+from mercer.engine.resolve import require_runs, resolve_engine
+from mercer.estimators.input import (
+    as_generator,
+    check_kernel_rows,
+    check_n_components,
+    refuse_lopsided,
+    training_rows,
+)
 from mercer.estimators.preimages import (
     named_approximation,
     named_preimage,
@@ -22,13 +28,6 @@ from mercer.estimators.preimages import (
     preimage_seconds,
 )
 from mercer.estimators.progress import observing
-from mercer.estimators.validation import (
-    as_generator,
-    check_n_components,
-    check_square,
-    refuse_lopsided,
-    users_level,
-)
 from mercer.kernels import as_kernel
 from mercer.kernels.rows import as_given
 from mercer.model import Plan, Problem, plan_approximation, plan_linear
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer.approximations import Approximation
     from mercer.data.training import TrainingData
-    from mercer.engine.base import Facts
+    from mercer.engine.base import Engine, Facts
     from mercer.kernels import Kernel
     from mercer.preimage import Preimage
 
@@ -65,33 +64,21 @@ class FitRequest:
     n_components: int | float | None
     plan: Plan
     rng: np.random.Generator
-    start: np.random.Generator  # as it was before anything was drawn, where there is a pre-image
-    preimage: Preimage | None = None
-
-    @property
-    def components(self) -> int:
-        """Components to reckon with, also when a share of the variance leaves their number open."""
-        if isinstance(self.n_components, int):
-            return self.n_components
-        return self.data.n if self.n_components is None else min(SHARE_COMPONENTS, self.data.n)
-
-    @property
-    def can_resume(self) -> bool:
-        """Whether a state is offered to a checkpoint."""
-        krylov = isinstance(self.plan.solver, BlockKrylov) and self.plan.route == "dual"
-        return krylov and self.plan.approximation is None and isinstance(self.n_components, int)
+    # As it was before anything was drawn, where there is a pre-image: weighted rows draw other numbers.
+    start: np.random.Generator
+    preimage: Preimage | None
+    engine: Engine[Any]
 
     def forecast(self) -> Plan:
         """The plan, with the products and seconds to expect."""
-        found = forecast(self.plan, self.kernel, self.data.rows, self.components)
+        # A share of the variance leaves the number of components open.
+        most = SHARE_COMPONENTS if isinstance(self.n_components, float) else self.data.n
+        k = self.n_components if isinstance(self.n_components, int) else min(most, self.data.n)
+        found = forecast(self.plan, self.kernel, self.data.rows, k, self.engine)
         if self.preimage is None or found.seconds is None:
             return found
-        later = preimage_seconds(self.preimage, self.kernel, self.data, self.components)
+        later = preimage_seconds(self.preimage, self.kernel, self.data, k)
         return replace(found, seconds=found.seconds + later, preimage_seconds=later)
-
-    def preimage_rng(self) -> np.random.Generator:
-        """Random numbers that do not depend on how many the fit has drawn: weighted rows draw other ones."""
-        return deepcopy(self.start)
 
 
 def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequest:
@@ -100,7 +87,9 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     approximation, rng = named_approximation(model.approximation), as_generator(model.random_state)
     start = rng if method is None else deepcopy(rng)
     exact = approximation is None or approximation.refine > 0
-    data, copied = _training_data(model, kernel, X, sample_weight, exact=exact)
+    # A function of the user's own might write into the rows that a model keeps.
+    copy = exact and not kernel.is_precomputed and not kernel.parallel
+    data = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
     asked = check_n_components(model.n_components, data.n)
     if approximation is not None:
         approximation = _suited(approximation, model.approximation, kernel, data, asked)
@@ -110,35 +99,24 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     kernel = kernel.resolve(seen, rng=rng, weights=data.weights)
     require_runs(facts, kernel)
     budget = parse_bytes(model.memory, free=facts.free_bytes)
-    owner = Ownership.of(data, kernel, exact=exact, copied=copied, budget=budget)
-    forms_k = approximation is None
+    owner = Ownership.of(data, kernel, exact=exact, budget=budget)
+    full = approximation is None
     problem = Problem.of(
-        data, kernel, asked, facts=facts, budget=budget, ownership=owner, forms_k=forms_k
+        data, kernel, asked, facts=facts, budget=budget, ownership=owner, forms_k=full
     )
     if approximation is not None:
         chosen = plan_approximation(problem, approximation)
+    elif kernel.is_linear:  # the rows themselves are centred and multiplied, on the cheaper side
+        chosen = plan_linear(problem, model.solver)
     else:
-        # The rows themselves are centred and multiplied there, on the cheaper side.
-        choose = plan_linear if kernel.is_linear else plan
-        chosen = choose(problem, model.solver)
+        chosen = plan(problem, model.solver)
     if method is not None:
         chosen = planned_preimage(method, chosen, problem, data, kernel)
-    if _forms_matrix(chosen, kernel):
+    # Kernel values that are centred were rounded before; rows and explicit maps are not such.
+    if data.weights is not None and chosen.route != "primal" and not kernel.is_linear:
         refuse_lopsided(data.weights, data.kept)
-    return FitRequest(kernel, data, owner, asked, chosen, rng, start, method)
-
-
-def _training_data(
-    model: Any, kernel: Kernel, X: Any, sample_weight: Any, *, exact: bool
-) -> tuple[TrainingData, bool]:
-    """The checked rows, and whether they are a copy already."""
-    # A function of the user's own might write into the rows that a model keeps.
-    copy = exact and not kernel.is_precomputed and not kernel.parallel
-    data = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
-    if not kernel.is_precomputed:
-        return data, copy
-    square = check_square(data.rows)  # a copy of a matrix that is symmetric within rounding only
-    return replace(data, rows=square), square is not data.rows
+    engine = resolve_engine(model.engine)
+    return FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
 
 
 def _suited(
@@ -152,23 +130,13 @@ def _suited(
     if isinstance(given, str) and given in APPROXIMATIONS:
         approximation = approximation.at_most(data.n)
     approximation.check(kernel, (data.n, data.d))
-    _require_rank(approximation, asked, data.n)
-    return approximation
-
-
-def _forms_matrix(chosen: Plan, kernel: Kernel) -> bool:
-    """Whether kernel values are centred that were rounded before; rows and explicit maps are not such."""
-    return chosen.route != "primal" and not kernel.is_linear
-
-
-def _require_rank(approximation: Approximation, asked: int | float | None, n: int) -> None:
-    if isinstance(asked, int) and asked > approximation.width(n):
-        msg = (
-            f"{asked} components were asked for, but {approximation!r} has at most "
-            f"{approximation.width(n)}. Raise its rank, ask for fewer components, or use "
-            "approximation=None."
+    width = approximation.width(data.n)
+    if isinstance(asked, int) and asked > width:
+        remedy = "Raise its rank, ask for fewer components, or use approximation=None."
+        refuse(
+            "n_components", asked, f"at most {width}, all that {approximation!r} has", remedy=remedy
         )
-        raise InputError(msg)
+    return approximation
 
 
 def warn_if_long(request: FitRequest) -> None:
@@ -187,12 +155,14 @@ def warn_if_long(request: FitRequest) -> None:
 
 def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[Observer]:
     """The observers of a fit: the terminal, scikit-learn's callbacks, a checkpoint."""
-    checkpoint = model.checkpoint
-    if checkpoint is not None and not request.can_resume:
+    checkpoint, chosen = model.checkpoint, request.plan
+    iterates = isinstance(chosen.solver, BlockKrylov) and chosen.route == "dual"
+    resumes = iterates and chosen.approximation is None and isinstance(request.n_components, int)
+    if checkpoint is not None and not resumes:
         msg = (
             f"checkpoint={str(checkpoint)!r} is not used: only a Krylov iteration for a number of "
-            f"components can be resumed, and this fit takes the {request.plan.route} route with "
-            f"{type(request.plan.approximation or request.plan.solver).__name__}."
+            f"components can be resumed, and this fit takes the {chosen.route} route with "
+            f"{type(chosen.approximation or chosen.solver).__name__}."
         )
         warnings.warn(msg, CheckpointWarning, stacklevel=users_level())
         checkpoint = None

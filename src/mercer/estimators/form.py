@@ -1,47 +1,308 @@
-"""An estimator is a form to fill in: what may be written into it, by the constructor or `set_params`."""
+"""An estimator is a form to fill in: what may be written into it, by the constructor or `set_params`.
+
+Parameters that it does not have are told in words: where each lives, with the user's own values filled in.
+"""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
-from mercer._core.errors import InputError, UnknownParameterError
-from mercer._core.spelling import spelled, unknown_words
+import numpy as np
+
+from mercer._core.errors import LONGEST, InputError, UnknownParameterError, nearest
+from mercer._core.public import unknown_words
+from mercer.approximations import APPROXIMATIONS
 from mercer.estimators.preimages import named_approximation, named_preimage
-from mercer.kernels import as_kernel
+from mercer.kernels import KERNELS, RBF, Kernel, Matern, Polynomial, as_kernel
+from mercer.preimage import PREIMAGES
+from mercer.solvers import SOLVERS
 from mercer.solvers.names import named_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-EXAMPLES = {
-    "kernel": "kernel='rbf'",
-    "solver": "solver='krylov'",
-    "approximation": "approximation='rpcholesky'",
-    "preimage": "preimage='ridge'",
-    "model": "model=KernelPCA()",
+Values: TypeAlias = dict[str, Any]
+Sentences: TypeAlias = "Iterable[tuple[set[str], str]]"  # each with the names that it answers
+Rule: TypeAlias = (
+    "Callable[[Values, Values], Sentences]"  # of those unknown and of all that was given
+)
+
+# What scikit-learn's estimators take; those of the same meaning have the same name here.
+SKLEARN_KERNEL_PCA = (
+    "gamma", "degree", "coef0", "kernel_params", "alpha", "fit_inverse_transform", "eigen_solver", "tol",
+    "max_iter", "iterated_power", "remove_zero_eig", "copy_X", "n_jobs",
+)  # fmt: skip
+SKLEARN_PCA = (
+    "copy", "whiten", "svd_solver", "tol", "iterated_power", "n_oversamples", "power_iteration_normalizer",
+)  # fmt: skip
+
+
+class Part(NamedTuple):
+    """A part that has parameters of its own: its kinds by name, what makes one of a text, and such a text."""
+
+    kinds: Mapping[str, type]
+    make: Callable[[Any], Any]
+    example: str
+
+
+PARTS = {
+    "kernel": Part(KERNELS, as_kernel, "rbf"),
+    "solver": Part(SOLVERS, named_solver, "krylov"),
+    "approximation": Part(APPROXIMATIONS, named_approximation, "rpcholesky"),
+    "preimage": Part(PREIMAGES, named_preimage, "ridge"),
 }
-MAKERS: Mapping[str, Callable[[Any], Any]] = {
-    "kernel": as_kernel,
-    "solver": named_solver,
-    "approximation": named_approximation,
-    "preimage": named_preimage,
+# The kernel that a knob is known for, where the user named none that has it.
+KNOWN_FOR: dict[str, type[Kernel]] = {
+    "gamma": RBF,
+    "sigma": RBF,
+    "degree": Polynomial,
+    "coef0": Polynomial,
+    "length_scale": Matern,
+    "nu": Matern,
 }
-# Texts that stand for a choice made at the fit, not for an object.
-OPEN = ("auto",)
+_KRYLOV = "BlockKrylov finds its own number of steps"
+_THREADS = (
+    "threads are those of BLAS: set OPENBLAS_NUM_THREADS, or use threadpoolctl.threadpool_limits"
+)
+NEEDLESS = {
+    "copy": "rows are never changed",
+    "copy_X": "rows are never changed",
+    "iterated_power": _KRYLOV,
+    "n_jobs": _THREADS,
+    "n_oversamples": _KRYLOV,
+    "power_iteration_normalizer": _KRYLOV,
+    "remove_zero_eig": "components without variance are always left out",
+}
+_EIGEN_SOLVERS = {
+    "auto": "auto", "dense": "lapack", "full": "lapack", "covariance_eigh": "lapack", "arpack": "krylov",
+    "randomized": "krylov",
+}  # fmt: skip
+# Names that mean something in estimators of a kind, here or elsewhere.
+_SMALL = (
+    "A stream solves a problem of the size of its dictionary, with nothing to choose: leave it out."
+)
+PCA_WORDS = {
+    "kernel": "Its kernel is the dot product: use KernelPCA(kernel={}).",
+    "whiten": "Divide the scores by np.sqrt(explained_variance_), or put a StandardScaler behind: "
+    "make_pipeline(PCA(…), StandardScaler()).",
+}
+STREAM_WORDS = {
+    "approximation": "The dictionary is its approximation: max_landmarks is its size, tol its error.",
+    "checkpoint": "Save the model between batches instead: model.save(path).",
+    "memory": "max_landmarks and batch_size bound the memory: m² + bm numbers, whatever the number of rows.",
+    "n_landmarks": "Write max_landmarks={}.",
+    "rank": "Write max_landmarks={}.",
+    "solver": _SMALL,
+    "eigen_solver": _SMALL,
+    "whiten": "Divide the scores by np.sqrt(explained_variance_).",
+}
+_INSIDE = "Give it to the model inside: model=KernelPCA({}={{}})."
+DETECTOR_WORDS = {
+    "alpha": "Write false_alarm={}, the share of normal rows that may be called outliers.",
+    "nu": "Write contamination={}, the share of the training rows that are not normal.",
+    "preimage": "A detector needs none: leave it out.",
+    "threshold": "Limits are learned: write false_alarm=0.01 or contamination=0.05.",
+    **{name: _INSIDE.format(name) for name in ("checkpoint", "solver", "verbose")},
+}
+
+
+def of_kernel(unknown: Values, given: Values) -> Sentences:
+    """Params of the kernel."""
+    asked = given.get("kernel")
+    if isinstance(asked, str):
+        try:
+            asked = as_kernel(asked)
+        except InputError:  # it is told at the fit
+            asked = None
+    if asked is not None and not isinstance(asked, Kernel):
+        names = set(unknown) & {*KNOWN_FOR, "kernel_params"}
+        bound = {**unknown, **(unknown.get("kernel_params") or {})}
+        values = {n: v for n, v in bound.items() if n not in SKLEARN_KERNEL_PCA or n in KNOWN_FOR}
+        function = getattr(asked, "__name__", "function").replace("<lambda>", "function")
+        if names:
+            how = f"kernel=functools.partial({function}, {_listed(values)})"
+            yield names, f"Bind {_named(sorted(names))} to the function: {how}."
+        return
+    if "kernel_params" in unknown:
+        pairs = _listed(unknown["kernel_params"] or {}) or "…"
+        how = f"kernel=functools.partial(function, {pairs})"
+        yield {"kernel_params"}, f"It is for functions: bind the values, {how}."
+    wanted = [name for name in unknown if name in KNOWN_FOR]
+    if asked is not None and any(name in asked.get_params(deep=False) for name in unknown):
+        own, kind = asked.get_params(deep=False), type(asked)
+    elif wanted and asked is None:
+        own, kind = {}, KNOWN_FOR[max(wanted, key=list(KNOWN_FOR).index)]
+    else:
+        own, kind = {}, None
+    if kind is not None:
+        yield from _filled(kind, own, unknown)
+    taken = set() if kind is None else set(_parameters(kind))
+    idle = {name: unknown[name] for name in wanted if name not in taken}
+    if idle and asked is not None and asked.children:
+        yield set(idle), f"Write {_named(idle)} into a kernel inside {asked!r}."
+    elif idle:
+        whose = kind.__name__ if asked is None and kind is not None else type(asked).__name__
+        yield set(idle), f"{whose} has no {' and no '.join(idle)}: leave {_named(idle)} out."
+
+
+def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Sentences:
+    """The kernel with these values, as an object and as text."""
+    usual = _parameters(kind)
+    values = {**own, **{n: v for n, v in unknown.items() if n in usual}}
+    changed = {n: v for n, v in values.items() if n in unknown or v != usual[n].default}
+    why = ""
+    if kind is Polynomial and "gamma" not in changed:  # whoever writes degree=2 comes from there
+        changed["gamma"], why = "1/d", " (scikit-learn's gamma; 1.0 is the default here)"
+    listed, name = _listed(changed), next(n for n, k in KERNELS.items() if k is kind)
+    if kind is RBF:
+        name = "rbf"
+    text = f"{name}({listed})"
+    names = [n for n in unknown if n in usual]
+    how = f"kernel={kind.__name__}({listed}) of mercer.kernels, or kernel={text!r}{why}"
+    yield set(names), f"Write {_named(names)} into the kernel: {how}."
+
+
+def of_solver(unknown: Values, _given: Values) -> Sentences:
+    """Params of the eigensolver."""
+    names = {"eigen_solver", "svd_solver", "tol", "max_iter"} & unknown.keys()
+    if not names:
+        return
+    asked = unknown.get("eigen_solver", unknown.get("svd_solver", "arpack"))
+    name = _EIGEN_SOLVERS.get(str(asked), "auto")
+    knobs = {
+        ours: unknown[theirs]
+        for theirs, ours in (("tol", "tol"), ("max_iter", "max_products"))
+        if unknown.get(theirs)
+    }
+    if name == "krylov" and knobs:
+        how = f"solver=BlockKrylov({_listed(knobs)}) of mercer.solvers"
+        yield names, f"Write {_named(sorted(names))} into the solver: {how}."
+    elif name == "krylov" and names <= {"tol", "max_iter"}:  # tol=0, max_iter=None
+        yield names, f"Leave {_named(sorted(names))} out: solver='auto' has limits of its own."
+    else:
+        yield names, f"Write solver={name!r}."
+
+
+def of_preimage(unknown: Values, _given: Values) -> Sentences:
+    """Params of the pre-image."""
+    names = {"fit_inverse_transform", "alpha"} & unknown.keys()
+    if not names:
+        return
+    if not unknown.get("fit_inverse_transform", True):
+        why = "without `preimage` there is no inverse_transform"
+        yield names, f"Leave {_named(sorted(names))} out: {why}."
+    elif "alpha" in unknown:
+        how = f"Ridge({_listed({'alpha': unknown['alpha']})}) of mercer.preimage"
+        yield names, f"Write preimage={how}."
+    else:
+        yield names, "Write preimage='ridge'."
+
+
+def of_parts(*parts: str) -> Rule:
+    """Params of other parts, found by their signatures: ``rank=500`` is one of an approximation."""
+
+    def look(unknown: Values, _given: Values) -> Sentences:
+        for name, value in unknown.items():
+            found = (
+                (part, kind)
+                for part in parts
+                for kind in PARTS[part].kinds.values()
+                if name in _parameters(kind)
+            )
+            part, kind = next(found, (None, None))
+            if part is not None and kind is not None:
+                room = kind.__module__.rpartition(".")[0]
+                yield {name}, f"Write {part}={kind.__name__}({_listed({name: value})}) of {room}."
+
+    return look
+
+
+def fixed(sentences: Mapping[str, str]) -> Rule:
+    """Sentences by name, with the user's value for ``{}``."""
+
+    def look(unknown: Values, _given: Values) -> Sentences:
+        for name, value in unknown.items():
+            if name in sentences:
+                yield {name}, sentences[name].format(_shown(value))
+
+    return look
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What an estimator knows of parameters that it does not have, and which scikit-learn's own takes."""
+
+    rules: tuple[Rule, ...]
+    theirs: tuple[str, ...] = ()
+    who: str = ""
+
+    def __call__(self, known: Iterable[str], unknown: Values, given: Values) -> str:
+        """One sentence for each, from the first rule that knows it; the nearest name where none does."""
+        left, said = dict(unknown), []
+        for rule in self.rules:
+            for names, sentence in rule(left, given):
+                if names & left.keys():
+                    left = {name: value for name, value in left.items() if name not in names}
+                    said.append(sentence)
+        said += [nearest(name, known) for name in list(left)[:1]]
+        same = {name: value for name, value in unknown.items() if name in self.theirs}
+        if same:  # they may be written as they are
+            said.append(
+                f"{self.who} takes {_listed(same)} as {'it is' if len(same) == 1 else 'they are'}."
+            )
+        return " ".join(said)
+
+
+def _parameters(kind: type) -> Mapping[str, inspect.Parameter]:
+    return {
+        name: p
+        for name, p in inspect.signature(kind).parameters.items()
+        if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+    }
+
+
+def _listed(values: Values) -> str:
+    return ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
+
+
+def _shown(value: Any) -> str:
+    value = value.item() if isinstance(value, np.generic) else value
+    plain = isinstance(value, (str, int, float, dict, type(None)))
+    return repr(value) if plain and len(repr(value)) < LONGEST else "…"
+
+
+def _named(names: Iterable[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+needless = fixed({name: f"Leave {name} out: {why}." for name, why in NEEDLESS.items()})
+KERNEL_PCA = Advice(
+    (of_kernel, of_preimage, of_solver, needless, of_parts(*PARTS)),
+    SKLEARN_KERNEL_PCA,
+    "mercer.sklearn.KernelPCA",
+)
+PCA = Advice((fixed(PCA_WORDS), of_solver, needless), SKLEARN_PCA, "sklearn.decomposition.PCA")
+STREAM = Advice(
+    (fixed(STREAM_WORDS), of_kernel, of_preimage, needless, of_parts("kernel", "preimage"))
+)
+DETECTOR = Advice((fixed(DETECTOR_WORDS), of_kernel, needless, of_parts("kernel", "approximation")))
+
+
+# ── the form ────────────────────────────────────────────────────────────────
+OPEN = "auto"  # stands for a choice made at the fit, not for an object
 
 
 class Form:
     """Parts by name, and names that don't exist told in words; to be mixed into a `BaseEstimator`."""
 
-    _parts: ClassVar[Mapping[str, Callable[[Any], Any]]] = MAKERS
+    _advice: ClassVar[Advice]
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        spelled(cls)
-        for name, method in vars(cls).copy().items():  # fit(X, sample_weights=w), as well
-            if inspect.isfunction(method) and not name.startswith("_"):
-                setattr(cls, name, spelled(method))
+    @classmethod
+    def _elsewhere(cls, unknown: Values, given: Values) -> str:
+        return cls._advice(cls._get_param_names(), unknown, given)  # type: ignore[attr-defined]
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the parts as ``kernel__gamma`` or ``solver__tol``.
@@ -83,18 +344,19 @@ class Form:
     def _part(self, part: str, value: str | None, name: str) -> Any:
         """The object behind the name of a part, whose knobs are to be set."""
         made = None
-        if value is not None and value not in OPEN and part in self._parts:
-            made = self._parts[part](value)
+        if value is not None and value != OPEN and part in PARTS:
+            made = PARTS[part].make(value)
         if made is None or not made.get_params():
             self._refuse_knob(part, value, name)
         return made
 
     def _refuse_knob(self, part: str, value: Any, name: str) -> NoReturn:
         """Raise: what was given as a part has no knobs."""
-        opened = isinstance(value, str) and value in OPEN
+        opened = isinstance(value, str) and value == OPEN
         why = "is chosen at the fit and has no parameters" if opened else "has no parameters"
         given = f"a {type(value).__name__} as {part}" if callable(value) else f"{part}={value!r}"
         msg = f"{name} can't be set: {given} {why}."
-        if part in EXAMPLES:
-            msg += f" Set the part by name as well, such as {EXAMPLES[part]}, or pass an object."
+        if part in PARTS or part == "model":
+            example = repr(PARTS[part].example) if part in PARTS else "KernelPCA()"
+            msg += f" Set the part by name as well, such as {part}={example}, or pass an object."
         raise InputError(msg)

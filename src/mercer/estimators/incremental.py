@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
-from mercer._core.observer import SILENT
+from mercer._core.public import public
 from mercer._core.status import Status
-from mercer.estimators.door import remember, training_rows
-from mercer.estimators.elsewhere import (
-    STREAM_WORDS,
-    advice,
-    fixed,
-    needless,
-    of_kernel,
-    of_parts,
-    of_preimage,
+from mercer.estimators.base import Projector, tell
+from mercer.estimators.form import STREAM
+from mercer.estimators.input import (
+    as_generator,
+    check_n_components,
+    check_weights,
+    remember,
+    training_rows,
 )
-from mercer.estimators.inverse import Inverse
 from mercer.estimators.preimages import fit_preimage, named_preimage, refuse_stream_preimage
 from mercer.estimators.progress import observing
-from mercer.estimators.streaming import batch_rows, batch_weights, read, stream_rules
-from mercer.estimators.validation import as_generator, check_n_components, tell
+from mercer.estimators.streaming import batch_rows, read, stream_rules
 from mercer.kernels.names import is_positive_only
 from mercer.stream.batch import stream_bytes
 
@@ -37,7 +34,9 @@ if TYPE_CHECKING:
     from mercer.stream.incremental import Stream
 
 
-class IncrementalKernelPCA(Inverse):
+@public
+@dataclass(eq=False, repr=False)
+class IncrementalKernelPCA(Projector):
     """Kernel PCA of a stream: rows are seen once, in batches, and memory does not grow with their number.
 
     A dictionary of at most m = `max_landmarks` rows Z stands for the feature space. Each row is projected
@@ -121,55 +120,25 @@ class IncrementalKernelPCA(Inverse):
     (4, 2)
     """
 
-    stream_: Stream
-    _cached: Fit | None
-    _back: tuple[Fit, Preimage, FittedPreimage] | None = None
+    _advice = STREAM
 
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        kernel: Any = "rbf",
-        preimage: Any = None,
-        max_landmarks: int = 500,
-        tol: float = 1e-4,
-        forgetting: float = 1.0,
-        batch_size: int = 1000,
-        engine: Any = "auto",
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.preimage = preimage
-        self.max_landmarks = max_landmarks
-        self.tol = tol
-        self.forgetting = forgetting
-        self.batch_size = batch_size
-        self.engine = engine
-        self.verbose = verbose
-        self.random_state = random_state
-
-    @classmethod
-    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
-        rules = (
-            fixed(STREAM_WORDS),
-            of_kernel,
-            of_preimage,
-            needless,
-            of_parts("kernel", "preimage"),
-        )
-        return advice(rules, cls._get_param_names(), unknown, given)
+    n_components: int | float | None = 2
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    preimage: Any = None
+    max_landmarks: int = 500
+    tol: float = 1e-4
+    forgetting: float = 1.0
+    batch_size: int = 1000
+    engine: Any = "auto"
+    verbose: int = 0
+    random_state: Any = None
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        rules = stream_rules(self)
-        data = training_rows(self, X, sample_weight, copy=False)
-        with observing(self, verbose=self.verbose, checkpoint=None, fingerprint=dict) as observer:
-            stream = read(
-                self, None, data.rows, data.weights, rules=rules, observer=observer, like=X
-            )
-        refuse_stream_preimage(named_preimage(self.preimage), stream)
+        data = training_rows(self, X, sample_weight)
+        with observing(self, verbose=self.verbose) as observer:
+            stream = read(self, None, X, data.rows, data.weights, observer=observer)
         fit = self._solved(stream)
         n = data.n if data.weights is None else int(np.count_nonzero(data.weights))
         if stream.n_rows < n:
@@ -194,19 +163,24 @@ class IncrementalKernelPCA(Inverse):
         self
         """
         del y
-        rules, past = stream_rules(self), self.__dict__.get("stream_")
+        past = self.__dict__.get("stream_")
         rows = batch_rows(self, X, past)
-        weights = batch_weights(sample_weight, int(rows.shape[0]))
-        stream = read(self, past, rows, weights, rules=rules, observer=SILENT, like=X)
-        refuse_stream_preimage(named_preimage(self.preimage), stream)
+        weights = check_weights(sample_weight, int(rows.shape[0]), least=0)
+        stream = read(self, past, X, rows, weights)
         self._record(stream, X, rows, None)
         return self
+
+    def _check_stream(self) -> None:
+        """Raise unless the stream can go on with these parameters, which in a model file may be any."""
+        stream_rules(self)
+        refuse_stream_preimage(named_preimage(self.preimage), self.stream_)
 
     def _record(self, stream: Stream, X: Any, rows: Rows, fit: Fit | None) -> None:
         """Only now, with everything done, does the estimator change."""
         if fit is not None or "stream_" not in self.__dict__:
             remember(self, X, rows)
-        self.stream_, self._dtype, self._cached = stream, stream.dtype, fit
+        self.stream_, self._dtype = stream, stream.dtype
+        self._cached: Fit | None = fit
 
     # ── what was found ──────────────────────────────────────────────────────
     def _solved(self, stream: Stream) -> Fit:
@@ -217,7 +191,7 @@ class IncrementalKernelPCA(Inverse):
 
     def _current(self) -> Fit:
         """The small eigenproblem: solved when somebody asks, and once between two batches."""
-        cached: Fit | None = self._cached
+        cached = self._cached
         if cached is None or not _is_same(cached.asked, self.n_components):
             cached = self._cached = self._solved(self.stream_)
         return cached
@@ -242,7 +216,7 @@ class IncrementalKernelPCA(Inverse):
         if method is None:
             msg = "preimage=None: there is no `preimage_`. Set `preimage` first."
             raise AttributeError(msg)
-        back = self._back
+        back: tuple[Fit, Preimage, FittedPreimage] | None = self.__dict__.get("_back")
         if back is None or back[0] is not fit or back[1] != method:
             refuse_stream_preimage(method, self.stream_)
             rng = as_generator(self.random_state)
@@ -250,7 +224,8 @@ class IncrementalKernelPCA(Inverse):
             back = self._back = (fit, copy(method), found)
         return back[2]
 
-    def _rows_are_sparse(self) -> bool:
+    @property
+    def _sparse(self) -> bool:
         return hasattr(self.landmarks_, "indptr")
 
     def _seen(self, name: str) -> Stream:
@@ -275,9 +250,7 @@ class IncrementalKernelPCA(Inverse):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.positive_only = is_positive_only(self.kernel)
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.public import public
 from mercer.data.rows import RowSource
-from mercer.engine.resolve import engine_facts, on_threads, resolve_engine
+from mercer.engine.resolve import engine_facts
 from mercer.engine.threads import lanes
-from mercer.estimators.door import loaded, remember
-from mercer.estimators.elsewhere import (
-    SKLEARN_KERNEL_PCA,
-    advice,
-    drop_in,
-    needless,
-    of_kernel,
-    of_parts,
-    of_preimage,
-    of_solver,
-)
+from mercer.estimators.base import Projector, tell
 from mercer.estimators.fit_request import fit_request, warn_if_long, watching_request
-from mercer.estimators.form import MAKERS
-from mercer.estimators.inverse import Inverse
+from mercer.estimators.form import KERNEL_PCA
+from mercer.estimators.input import loaded, remember
 from mercer.estimators.preimages import (
     fit_preimage,
     handed_over,
-    is_precomputed,
     with_weightless,
 )
-from mercer.estimators.validation import tell
 from mercer.kernels.names import is_positive_only
 from mercer.model import Fit, Plan, fit_kernel_pca
 from mercer.planning.problem import Ownership
@@ -37,13 +27,14 @@ from mercer.planning.problem import Ownership
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array
     from mercer.data.training import TrainingData
-    from mercer.engine.base import Engine
     from mercer.estimators.fit_request import FitRequest
 
 
-class KernelPCA(Inverse):
+@public
+@dataclass(eq=False, repr=False)
+class KernelPCA(Projector):
     """Kernel PCA: scores(x) = k(x, Z) A - b, with the evidence that A is right. Exact, unless you ask.
 
     Parameters
@@ -71,8 +62,9 @@ class KernelPCA(Inverse):
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
         share of what is free.
     engine : str or Engine, default="auto"
-        Where kernel values are computed: ``"auto"`` chooses one, ``"numpy"`` is the reference, which runs
-        every kernel; or an object such as ``mercer.engine.numpy.NumpyEngine(n_threads=2)``.
+        Where kernel values are computed, in `fit` and in `transform`: ``"auto"`` chooses one, ``"numpy"`` is
+        the reference, which runs every kernel; or an object such as
+        ``mercer.engine.numpy.NumpyEngine(n_threads=2)``, which a model file keeps as ``"auto"``.
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
         goes on from there after a kill, with the same result; any other fit refuses the file, so a
@@ -121,30 +113,19 @@ class KernelPCA(Inverse):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        kernel: Any = "rbf",
-        solver: Any = "auto",
-        approximation: Any = None,
-        preimage: Any = None,
-        memory: str | float = "auto",
-        engine: Any = "auto",
-        checkpoint: str | Path | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.solver = solver
-        self.approximation = approximation
-        self.preimage = preimage
-        self.memory = memory
-        self.engine = engine
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-        self.random_state = random_state
+    _advice = KERNEL_PCA
+
+    n_components: int | float | None = 2
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    solver: Any = "auto"
+    approximation: Any = None
+    preimage: Any = None
+    memory: str | float = "auto"
+    engine: Any = "auto"
+    checkpoint: str | Path | None = None
+    verbose: int = 0
+    random_state: Any = None
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def plan(self, X: Any, sample_weight: Any = None) -> Plan:
@@ -175,39 +156,45 @@ class KernelPCA(Inverse):
             return fit_request(self, X, sample_weight, facts).forecast()
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        engine = resolve_engine(self.engine)
-        facts = engine.facts()
+        facts = engine_facts(self.engine)
         with lanes(facts.lanes):
             request = fit_request(self, X, sample_weight, facts)
-            return self._fitted_to(X, sample_weight, request, engine)
+            data = loaded(request.data) if request.ownership is Ownership.LOADED else request.data
+            handed = None
+            if request.preimage is not None:  # rows of weight zero are gone from `data`
+                n = data.n if data.kept is None else int(np.shape(sample_weight)[0])
+                handed = handed_over(request.preimage, data, n)
+            warn_if_long(request)
+            with watching_request(self, request) as observer:
+                fit = fit_kernel_pca(
+                    request.kernel,
+                    data.rows,
+                    request.n_components,
+                    plan=request.plan,
+                    rng=request.rng,
+                    weights=data.weights,
+                    observer=observer,
+                    engine=request.engine,
+                )
+            return self._completed(fit, X, request, data, handed)
 
-    def _fitted_to(
-        self, X: Any, sample_weight: Any, request: FitRequest, engine: Engine[Any]
+    def _completed(
+        self, fit: Fit, X: Any, request: FitRequest, data: TrainingData, handed: Array | None
     ) -> Fit:
-        method = request.preimage
-        kernel, data = request.kernel, request.data
-        data = loaded(data) if request.ownership is Ownership.LOADED else data
-        if method is not None:
-            # Rows of weight zero are gone from `data`, but their weights were given.
-            given = data.n if data.kept is None else len(sample_weight)
-            handed = handed_over(method, data, given)
-        warn_if_long(request)
-        fit, rows = self._fitted_as_planned(request, data, engine)
+        """The fit with rows of its own and its pre-image; only when all is done does the estimator change."""
+        kernel, method, rows = request.kernel, request.preimage, data.rows
+        if request.ownership is Ownership.BORROWED:
+            rows = rows.copy() if fit.keeps_points or method is not None else rows
+            fit = fit.with_points(rows)
+        if isinstance(request.data.rows, RowSource):
+            request.data.rows.check_unchanged()
         back = None
         if method is not None:
-            back = fit_preimage(
-                method,
-                fit,
-                kernel,
-                rows,
-                weights=data.weights,
-                handed=handed,
-                rng=request.preimage_rng(),
-            )
+            rng, weights = request.start, data.weights
+            back = fit_preimage(method, fit, kernel, rows, weights=weights, handed=handed, rng=rng)
         if kernel.is_precomputed and data.kept is not None:
             fit = with_weightless(fit, data.kept, int(np.shape(X)[0]))
         tell(fit)  # a warning may be an error, and then nothing has happened
-        # Only now, with everything done, does the estimator change.
         remember(self, X, request.data.rows)
         self.kernel_, self.fit_, self.plan_ = kernel, fit, request.plan
         self._dtype, self._sparse = np.dtype(rows.dtype), data.is_sparse
@@ -216,39 +203,6 @@ class KernelPCA(Inverse):
         elif hasattr(self, "preimage_"):
             del self.preimage_
         return fit
-
-    def _fitted_as_planned(
-        self, request: FitRequest, data: TrainingData, engine: Engine[Any]
-    ) -> tuple[Fit, Rows]:
-        """The fit on the engine, with the threads of the plan; and the rows that the model may keep."""
-        rows = data.rows
-        with watching_request(self, request) as observer:
-            fit = fit_kernel_pca(
-                request.kernel,
-                rows,
-                request.n_components,
-                plan=request.plan,
-                rng=request.rng,
-                weights=data.weights,
-                observer=observer,
-                engine=on_threads(engine, request.plan.n_threads),
-            )
-        if request.ownership is Ownership.BORROWED:
-            rows = rows.copy() if fit.keeps_points or request.preimage is not None else rows
-            fit = fit.with_points(rows)
-        if isinstance(request.data.rows, RowSource):
-            request.data.rows.check_unchanged()
-        return fit, rows
-
-    def _rows_are_sparse(self) -> bool:
-        return self._sparse
-
-    @classmethod
-    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
-        rules = (of_kernel, of_preimage, of_solver, needless, of_parts("kernel", *MAKERS))
-        known = cls._get_param_names()
-        said = advice(rules, known, unknown, given)
-        return said + drop_in(unknown, SKLEARN_KERNEL_PCA, "mercer.sklearn.KernelPCA")
 
     # ── what was found ──────────────────────────────────────────────────────
     @property
@@ -265,9 +219,11 @@ class KernelPCA(Inverse):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        precomputed = is_precomputed(self.kernel)
+        # A text that is wrong is told at the fit.
+        precomputed = bool(getattr(self.kernel, "is_precomputed", False))
+        if isinstance(self.kernel, str):
+            precomputed = self.kernel.strip(" ()").lower() == "precomputed"
         tags.input_tags.pairwise = precomputed
         tags.input_tags.sparse = not precomputed and self.preimage is None
         tags.input_tags.positive_only = is_positive_only(self.kernel)
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.memory import parse_bytes
 from mercer._core.observer import SILENT
+from mercer._core.public import public
 from mercer.data.rows import RowSource
-from mercer.data.sources import in_memory
 from mercer.engine.moments import weighted_mean
-from mercer.engine.resolve import engine_facts
+from mercer.engine.resolve import engine_facts, resolve_engine
 from mercer.engine.threads import lanes
-from mercer.estimators.base import Projector
-from mercer.estimators.door import remember, training_rows
-from mercer.estimators.elsewhere import (
-    PCA_WORDS,
-    SKLEARN_PCA,
-    advice,
-    drop_in,
-    fixed,
-    needless,
-    of_solver,
+from mercer.estimators.base import Projector, tell
+from mercer.estimators.form import PCA as PCA_ADVICE
+from mercer.estimators.input import (
+    as_generator,
+    check_n_components,
+    loaded,
+    remember,
+    training_rows,
 )
-from mercer.estimators.validation import as_generator, check_n_components, tell
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
@@ -34,9 +32,10 @@ from mercer.planning.problem import Ownership
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.data.training import TrainingData
-    from mercer.engine.base import Facts
 
 
+@public
+@dataclass(eq=False, repr=False)
 class PCA(Projector):
     """Principal components of the rows: scores = (x - mean) W, with W from the cheaper side.
 
@@ -87,45 +86,29 @@ class PCA(Projector):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | float | None = None,
-        *,
-        solver: Any = "auto",
-        memory: str | float = "auto",
-        engine: Any = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.solver = solver
-        self.memory = memory
-        self.engine = engine
-        self.random_state = random_state
+    _advice = PCA_ADVICE
 
-    @classmethod
-    def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
-        said = advice(
-            (fixed(PCA_WORDS), of_solver, needless), cls._get_param_names(), unknown, given
-        )
-        return said + drop_in(unknown, SKLEARN_PCA, "sklearn.decomposition.PCA")
+    n_components: int | float | None = None
+    _: KW_ONLY
+    solver: Any = "auto"
+    memory: str | float = "auto"
+    engine: Any = "auto"
+    random_state: Any = None
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         facts = engine_facts(self.engine)
         with lanes(facts.lanes):
-            return self._fit_on(facts, X, sample_weight)
-
-    def _fit_on(self, facts: Facts, X: Any, sample_weight: Any) -> Fit:
-        data = training_rows(self, X, sample_weight, copy=False)
-        few = min(data.n, data.d)
-        asked = check_n_components(self.n_components, few, "min(n_samples, n_features)")
-        budget = parse_bytes(self.memory, free=facts.free_bytes)
-        owner = Ownership.SEEN if data.in_memory else Ownership.STREAMED
-        problem = Problem.of(
-            data, Linear(), asked, facts=facts, budget=budget, ownership=owner, linear=True
-        )
-        chosen = plan_linear(problem, self.solver)
-        fit = self._fitted_to(data, asked, chosen)
-        mean = weighted_mean(data.rows, data.weights)
+            data = training_rows(self, X, sample_weight)
+            few = min(data.n, data.d)
+            asked = check_n_components(self.n_components, few, "min(n_samples, n_features)")
+            budget = parse_bytes(self.memory, free=facts.free_bytes)
+            owner = Ownership.SEEN if data.in_memory else Ownership.STREAMED
+            problem = Problem.of(
+                data, Linear(), asked, facts=facts, budget=budget, ownership=owner, linear=True
+            )
+            chosen = plan_linear(problem, self.solver)
+            fit = self._fitted_to(data, asked, chosen)
+            mean = weighted_mean(data.rows, data.weights)
         if isinstance(data.rows, RowSource):
             data.rows.check_unchanged()
         tell(fit)  # a warning may be an error, and then nothing has happened
@@ -135,18 +118,17 @@ class PCA(Projector):
         return fit
 
     def _fitted_to(self, data: TrainingData, asked: int | float | None, chosen: Plan) -> Fit:
-        rows, weights, rng = data.rows, data.weights, as_generator(self.random_state)
-        if not isinstance(rows, RowSource):
-            return fit_linear_pca(rows, asked, plan=chosen, rng=rng, weights=weights)
-        if chosen.route == "primal":
-            sections = FeatureSections(IdentityMap(data.d))
+        rng, rows, weights = as_generator(self.random_state), data.rows, data.weights
+        engine = resolve_engine(self.engine)
+        if not data.in_memory and chosen.route == "primal":
+            sections = FeatureSections(IdentityMap(data.d), engine=engine)
             return fit_streamed(
                 sections, rows, asked, plan=chosen, rng=rng, observer=SILENT, weights=weights
             )
-        rows = in_memory(rows)  # the plan has counted it
-        if weights is not None:  # a row of weight 0 is not there
-            rows, weights = rows[weights > 0], weights[weights > 0]
-        return fit_linear_pca(rows, asked, plan=chosen, rng=rng, weights=weights)
+        read = data if data.in_memory else loaded(data)  # the plan has counted it
+        return fit_linear_pca(
+            read.rows, asked, plan=chosen, rng=rng, weights=read.weights, engine=engine
+        )
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows rebuilt from scores: mean + scores @ components_.
@@ -162,20 +144,6 @@ class PCA(Projector):
         scores = self._scores(X).astype(self._dtype, copy=False)
         return np.asarray(scores @ self.components_ + self.mean_)
 
-    def reconstruct(self, X: Any) -> Array:
-        """Each row as the components see it.
-
-        Parameters
-        ----------
-        X : array-like of shape (b, d)
-
-        Returns
-        -------
-        rows : ndarray of shape (b, d)
-            ``inverse_transform(transform(X))``.
-        """
-        return self.inverse_transform(self.transform(X))
-
     @property
     def components_(self) -> Array:
         """The axes, one a row."""
@@ -186,9 +154,3 @@ class PCA(Projector):
         """Singular values of the centred data."""
         fit = self._fitted("singular_values_")
         return np.sqrt(fit.eigenvalues).astype(self._dtype)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

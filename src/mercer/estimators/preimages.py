@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning
+from mercer._core.errors import (
+    InputError,
+    MemoryBudgetError,
+    PreimageWarning,
+    refuse,
+    users_level,
+)
 from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.equal_rows import distinct
 from mercer.engine.pairwise import squared_norms
-from mercer.estimators.validation import users_level
 from mercer.kernels.text import named
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
@@ -29,11 +35,13 @@ from mercer.preimage import (
     Quality,
     Ridge,
 )
-from mercer.preimage.cost import kept_bytes
+from mercer.preimage.base import kept_bytes
 from mercer.preimage.search import Search
 from mercer.solvers import Lapack
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.data.training import TrainingData
     from mercer.kernels import Kernel
@@ -41,25 +49,13 @@ if TYPE_CHECKING:
     from mercer.stream.incremental import Stream
 
 
-def named_approximation(given: Any) -> Approximation | None:
-    """None, an approximation, or the one behind a name."""
-    chosen: Approximation | None = named(
-        "approximation", given, Approximation, APPROXIMATIONS, None
-    )
-    return chosen
-
-
-def named_preimage(given: Any) -> Preimage | None:
-    """None, a pre-image method, or the one behind a name."""
-    chosen: Preimage | None = named("pre-image method", given, Preimage, PREIMAGES, None)
-    return chosen
-
-
-def is_precomputed(kernel: Any) -> bool:
-    """Whether a kernel, or the text of one, takes kernel values for rows. A wrong text is told at the fit."""
-    if isinstance(kernel, str):
-        return kernel.strip(" ()").lower() == "precomputed"
-    return bool(getattr(kernel, "is_precomputed", False))
+# None, an object, or the one behind a name.
+named_approximation: Callable[[Any], Approximation | None] = partial(
+    named, "approximation", kind=Approximation, known=APPROXIMATIONS, default=None
+)
+named_preimage: Callable[[Any], Preimage | None] = partial(
+    named, "pre-image method", kind=Preimage, known=PREIMAGES, default=None
+)
 
 
 def planned_preimage(
@@ -70,11 +66,9 @@ def planned_preimage(
     It is learned when the fit's tiles are gone, so the larger of the two counts.
     """
     _refuse_preimage(method, data, kernel, chosen.approximation)
-    handed = getattr(method, "rows", None)
-    d = data.d if handed is None else int(np.shape(handed)[-1])
-    n, k = data.n, _most_components(chosen, problem)
-    kept = kept_bytes(n=n, k=k, width=_width(chosen, problem), rows_bytes=problem.rows_bytes)
-    needed = kept + method.n_bytes(n, d, k)
+    n, (width, k) = data.n, _size(chosen, problem)
+    kept = kept_bytes(n=n, k=k, width=width, rows_bytes=problem.rows_bytes)
+    needed = kept + method.n_bytes(n, _columns(method, data), k)
     if needed > problem.budget_bytes:
         msg = (
             f"The pre-image of {n} rows needs about {format_bytes(needed)}, but `memory` allows "
@@ -86,31 +80,31 @@ def planned_preimage(
     return replace(chosen, n_bytes=n_bytes, preimage=repr(method), preimage_bytes=needed)
 
 
-def _width(chosen: Plan, problem: Problem) -> int:
-    """Points or features that the projection rests on."""
+def _size(chosen: Plan, problem: Problem) -> tuple[int, int]:
+    """Points or features that the projection rests on, and as many components as the fit may find."""
+    n = width = problem.n
     if chosen.approximation is not None and not chosen.approximation.refine:
-        return chosen.approximation.width(problem.n)
-    if chosen.route == "primal":
-        return problem.map_dimension or problem.d
-    return problem.n
-
-
-def _most_components(chosen: Plan, problem: Problem) -> int:
-    """As many as the fit may find, where a share of the variance leaves their number open."""
+        width = chosen.approximation.width(n)
+    elif chosen.route == "primal":
+        width = problem.map_dimension or problem.d
     if problem.k is not None:
-        return problem.k
-    most = min(problem.n, _width(chosen, problem))
-    grows = problem.is_share and not isinstance(chosen.solver, Lapack)
-    return min(most, chosen.most_components) if grows else most
+        return width, problem.k
+    grows = problem.is_share and not isinstance(chosen.solver, Lapack)  # until the share is reached
+    return width, min(n, width, chosen.most_components) if grows else min(n, width)
 
 
 def preimage_seconds(
     method: Preimage, kernel: Kernel, data: TrainingData, n_components: int
 ) -> float:
     """How long learning the pre-image will take, from a few timed steps."""
+    cost = method.cost(data.n, _columns(method, data), n_components)
+    return cost.seconds(kernel, data.rows)
+
+
+def _columns(method: Preimage, data: TrainingData) -> int:
+    """Columns of the pre-images: those of the rows, or of others that the method has."""
     handed = getattr(method, "rows", None)
-    d = data.d if handed is None else int(np.shape(handed)[-1])
-    return method.cost(data.n, d, n_components).seconds(kernel, data.rows)
+    return data.d if handed is None else int(np.shape(handed)[-1])
 
 
 def _refuse_preimage(
@@ -148,7 +142,7 @@ def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
 
 
 def handed_over(method: Preimage, data: TrainingData, n: int) -> Array | None:
-    """The rows to come back to, one for each row that counts; None where they are the training rows.
+    """What pre-images are made of, one row for each that counts; None where that is the training rows.
 
     ``n`` is how many rows the fit was given, those of weight zero among them.
     """
@@ -158,11 +152,8 @@ def handed_over(method: Preimage, data: TrainingData, n: int) -> Array | None:
     handed = admitted(handed, what="rows")
     rows = check_array(handed, dtype=[np.float64, np.float32], input_name="rows", estimator=method)
     if len(rows) != n:
-        msg = (
-            f"{method!r} came with {len(rows)} rows, but the model is fitted to {n}. Give one "
-            "for each training row, in their order."
-        )
-        raise InputError(msg)
+        wanted = f"the {n} rows that the model is fitted to, in their order"
+        refuse("rows", rows.shape, wanted, f"{len(rows)}")
     return np.asarray(rows if data.kept is None else rows[data.kept])
 
 
@@ -213,7 +204,7 @@ def fit_preimage_later(
     points = getattr(fit.projection.sections, "points", None)
     if points is None or hasattr(points, "indptr"):
         return None
-    method = Gradient() if fit.is_low_rank and _suits(Gradient(), kernel) else Ridge()
+    method = Gradient() if fit.is_low_rank and not Gradient().missing_in(kernel) else Ridge()
     m, d = (int(size) for size in points.shape)
     needed = method.n_bytes(m, d, fit.projection.n_components)
     if needed > budget:
@@ -322,18 +313,10 @@ def preimages_for(kernel: Kernel, fit: Fit, *, sparse: bool) -> str:
     names = [
         name
         for name, method in PREIMAGES.items()
-        if _suits(method(), kernel) and (pointed or not method.needs_points)
+        if not method().missing_in(kernel) and (pointed or not method.needs_points)
     ]
     dense = "dense rows, X.toarray(), and " if sparse else ""
     return f"{dense}preimage={' or '.join(map(repr, names))}"
-
-
-def _suits(method: Preimage, kernel: Kernel) -> bool:
-    try:
-        method.check(kernel)
-    except InputError:
-        return False
-    return True
 
 
 def with_weightless(fit: Fit, kept: Indices, n: int) -> Fit:

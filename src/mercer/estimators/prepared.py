@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, refuse
 from mercer.data.columns import listed
 from mercer.data.frames import frame_chunk, frame_package, held
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
 from mercer.data.table import Chunk
-from mercer.estimators.saving import Saving
+from mercer.estimators.base import Saving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,20 +224,18 @@ def _chunk(X: Any, preparation: Preparation) -> Chunk:
 
 def _array(X: Any, preparation: Preparation, categories: list[str]) -> Array:
     if categories:
-        msg = (
-            f"Rows without names came, but the columns {listed(categories)} hold categories. "
-            "Pass a data frame with the columns of the file."
+        wanted = f"a data frame, since the columns {listed(categories)} hold categories"
+        refuse(
+            "X", X, wanted, "rows without names", "Pass a data frame with the columns of the file."
         )
-        raise InputError(msg)
     kept = [np.float64, np.float32]
     X = admitted(X)
     warn_rounded(X)
     rows = check_array(X, dtype=kept, ensure_all_finite="allow-nan", input_name="X")
     p = len(preparation.numbers)
     if rows.shape[1] != p:
-        msg = (
-            f"Rows of {rows.shape[1]} columns came, but the model was fitted on {p}: "
-            f"{listed(preparation.numbers)}."
+        wanted = (
+            f"rows of the {p} columns that the model was fitted on, {listed(preparation.numbers)}"
         )
-        raise InputError(msg)
+        refuse("X", rows.shape, wanted, f"{rows.shape[1]}")
     return np.asarray(rows)

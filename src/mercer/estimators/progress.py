@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager, suppress
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from mercer._core.memory import format_seconds
 from mercer._core.observer import SILENT
@@ -14,9 +13,9 @@ from mercer._core.params import Whole, require
 from mercer.model.checkpoint import Checkpoint
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    import sklearn.callback as callbacks
 except ImportError:  # scikit-learn before 1.9
-    CallbackSupportMixin, with_callbacks = None, None
+    callbacks = None
 
 if TYPE_CHECKING:
     import os
@@ -25,13 +24,14 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer, State
 
-Result = TypeVar("Result")
-
 # Seconds between two lines: enough to see that it moves.
 GAP = 1.0
 # How many products it takes is only known when they are made; all else is counted beforehand.
 GUESSED = "products"
 VERBOSE = Whole(0, also=(True, False))
+# Of scikit-learn, or nothing: a base class and a decorator.
+CallbackSupport: Any = getattr(callbacks, "CallbackSupportMixin", type("NoCallbacks", (), {}))
+with_callbacks: Any = getattr(callbacks, "with_callbacks", lambda method: method)
 
 
 @contextmanager
@@ -39,21 +39,13 @@ def observing(
     estimator: Any,
     *,
     verbose: Any,
-    checkpoint: str | os.PathLike[str] | None,
-    fingerprint: Callable[[], dict[str, Any]],
+    checkpoint: str | os.PathLike[str] | None = None,
+    fingerprint: Callable[[], dict[str, Any]] = dict,
 ) -> Iterator[Observer]:
-    """Everybody who wants to look on while the block runs: nobody, in most fits.
+    """The observers of the block, none in most fits: lines on stderr, callbacks, a checkpoint.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Its name is on the lines, and its callbacks are called (inside a method that is `announced`).
-    verbose : int or bool
-        0: no lines. 1: a line on stderr about once a second.
-    checkpoint : path or None
-        Where the state is kept.
-    fingerprint : callable
-        Gives what the state depends on (see `mercer.model.checkpoint`); asked only with a checkpoint.
+    Callbacks are called inside of `announced`. `fingerprint` gives what the state of a checkpoint depends on
+    (see `mercer.model.checkpoint`).
     """
     require("verbose", verbose, VERBOSE)
     observer: Observer = SILENT if checkpoint is None else Checkpoint(checkpoint, fingerprint())
@@ -211,32 +203,21 @@ def _spaced(number: int) -> str:
 
 
 # ── scikit-learn's callbacks ────────────────────────────────────────────────
-class _NoCallbacks:
-    """This scikit-learn has no callbacks."""
-
-
-CallbackSupport: Any = CallbackSupportMixin or _NoCallbacks
-
-
-def announced(method: Callable[..., Result]) -> Callable[..., Result]:
-    """``fit(self, X, y=None, sample_weight=None)`` as a task that scikit-learn's callbacks see."""
-    if with_callbacks is None:
-        return method
-
-    @wraps(method)
-    def task(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Result:
-        # Always, callbacks or not: a pipeline hangs this task into its own tree.
-        root = self._init_callback_context(max_subtasks=None)
-        given: dict[str, Any] = {"estimator": self, "X": X, "y": y}
-        if sample_weight is not None:
-            given["metadata"] = {"sample_weight": sample_weight}
-        root.call_on_fit_task_begin(**given)
-        result = method(self, X, y, sample_weight)
-        root.call_on_fit_task_end(**given, reconstruction_attributes={})
-        return result
-
-    managed: Callable[..., Result] = with_callbacks(task)  # tears down, whatever happens
-    return managed
+@contextmanager
+def announced(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[None]:
+    """A task that scikit-learn's callbacks see, inside of a method that is `with_callbacks`."""
+    begun = getattr(estimator, "_init_callback_context", None)
+    if begun is None:
+        yield
+        return
+    # Always, callbacks or not: a pipeline hangs this task into its own tree.
+    root = begun(max_subtasks=None)
+    given: dict[str, Any] = {"estimator": estimator, "X": X, "y": y}
+    if sample_weight is not None:
+        given["metadata"] = {"sample_weight": sample_weight}
+    root.call_on_fit_task_begin(**given)
+    yield
+    root.call_on_fit_task_end(**given, reconstruction_attributes={})
 
 
 class CallbackObserver(ForwardingObserver):

@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, MercerWarning
+from mercer._core.errors import InputError, MercerWarning, users_level
+from mercer._core.observer import SILENT
 from mercer._core.params import Number, Whole, require
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, row_blocks
 from mercer.data.sources import as_source
-from mercer.engine.resolve import engine_facts, require_runs
-from mercer.estimators.door import check_kernel_rows, new_rows
-from mercer.estimators.validation import (
+from mercer.engine.resolve import require_runs, resolve_engine
+from mercer.estimators.input import (
     as_generator,
+    check_kernel_rows,
     check_n_components,
     check_rows,
+    new_rows,
     outweighs,
-    remember_columns,
-    users_level,
+    remember,
 )
+from mercer.estimators.preimages import named_preimage, refuse_stream_preimage
 from mercer.kernels import RBF, as_kernel
 from mercer.kernels.rows import as_given
 from mercer.stream.batch import ROUNDING, row_weights
@@ -66,42 +68,25 @@ def batch_rows(model: Any, X: Any, past: Stream | None) -> Rows:
     # The first batch says which columns there are, and is then checked as any other: of one row too.
     twin = copy(model)
     X = admitted(X)
-    remember_columns(twin, X)
+    remember(twin, X, X)
     return check_rows(twin, X, reset=False)
-
-
-def batch_weights(sample_weight: Any, n: int) -> Array | None:
-    """Weights of a batch, in which all rows but one, or all of them, may have none."""
-    if sample_weight is None:
-        return None
-    weights = np.asarray(admitted(sample_weight, what="sample_weight"), dtype=np.float64)
-    if weights.shape != (n,):
-        msg = (
-            f"sample_weight has shape {weights.shape}, but the batch has {n} rows. Give one a row."
-        )
-        raise InputError(msg)
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        i = int(np.argmax(~np.isfinite(weights) | (weights < 0)))
-        msg = f"sample_weight[{i}] is {weights[i]}. Weights are finite and not negative."
-        raise InputError(msg)
-    return weights
 
 
 def read(
     model: Any,
     past: Stream | None,
+    like: Any,
     x: Rows,
     weights: Array | None,
     *,
-    rules: Rules,
-    observer: Observer,
-    like: Any = None,
+    observer: Observer = SILENT,
 ) -> Stream:
     """The stream after these rows; nothing of the model has changed yet.
 
     ``like`` is what the user handed over: a function as a kernel sees rows of that kind.
     """
-    stream, facts = past, engine_facts(model.engine)
+    engine, rules = resolve_engine(model.engine), stream_rules(model)
+    stream = None if past is None else past.on(engine)
     if past is not None:
         _require_same_kernel(model, past)
     for i, block in row_blocks(x, int(model.batch_size)):
@@ -110,8 +95,8 @@ def read(
             block, w = block[np.flatnonzero(w)], w[w > 0]  # noqa: PLW2901
         if block.shape[0]:
             if stream is None:
-                stream = _start(model, block, w, like)
-                require_runs(facts, stream.dictionary.kernel)
+                stream = _start(model, block, w, like).on(engine)
+                require_runs(engine.facts(), stream.dictionary.kernel)
             elif _waits(model, stream):
                 stream = _restarted(model, stream, block, w, rules=rules, like=like)
             check_kernel_rows(stream.dictionary.kernel, block)
@@ -125,6 +110,7 @@ def read(
         raise InputError(msg)
     if isinstance(x, RowSource):
         x.check_unchanged()
+    refuse_stream_preimage(named_preimage(model.preimage), stream)
     return stream
 
 
@@ -142,19 +128,21 @@ def _require_same_kernel(model: Any, past: Stream) -> None:
             raise InputError(msg)
 
 
-def _start(model: Any, rows: Rows, weights: Array | None, like: Any) -> Stream:
-    kernel = as_kernel(model.kernel)
+def _start(
+    model: Any, rows: Rows, weights: Array | None, like: Any, seed: int | None = None
+) -> Stream:
+    """A stream of no rows yet, with the width that these rows tell."""
+    kernel, rng = as_kernel(model.kernel), as_generator(model.random_state)
     if kernel.is_precomputed:
         msg = (
             "kernel='precomputed' can't be streamed: later rows would need kernel values against "
             "landmarks that are not chosen yet. Use a kernel object, or `KernelPCA`."
         )
         raise InputError(msg)
-    rng = as_generator(model.random_state)
     kernel.check_rows(rows)
     seen = rows if kernel.parallel else as_given(like, rows)
     resolved = kernel.resolve(seen, rng=rng, weights=weights)
-    return Stream.start(resolved, rows, seed=int(rng.integers(2**32)))
+    return Stream.start(resolved, rows, seed=int(rng.integers(2**32)) if seed is None else seed)
 
 
 # The part of the variance that rounding may make up before it is told.
@@ -215,17 +203,14 @@ def _restarted(
     rows = rows.astype(stream.dtype, copy=False)
     pool = _stack(point, rows)
     counts = np.append(past, np.ones(int(rows.shape[0])) if weights is None else weights)
-    kernel, rng = as_kernel(model.kernel), as_generator(model.random_state)
-    kernel.check_rows(rows)
-    seen = pool if kernel.parallel else as_given(like, pool)
-    resolved = kernel.resolve(seen, rng=rng, weights=counts)
-    if pool.shape[0] == 2 and repr(resolved) != repr(stream.dictionary.kernel):
+    began = _start(model, pool, counts, like, stream.seed).on(stream.dictionary.engine)
+    if pool.shape[0] == 2 and repr(began.dictionary.kernel) != repr(stream.dictionary.kernel):
         msg = (
-            f"{kernel!r} takes its width from the first rows that differ, and those are two: the width "
-            "is the distance between them. Begin with more rows, or give the width as a number."
+            f"{as_kernel(model.kernel)!r} takes its width from the first rows that differ, and those are "
+            "two: the width is the distance between them. Begin with more rows, or give the width as a "
+            "number."
         )
         warnings.warn(msg, MercerWarning, stacklevel=users_level())
-    began = Stream.start(resolved, pool, seed=stream.seed)
     began = began.absorbed(point, np.array([past]), replace(rules, forgetting=1.0))
     return replace(began, n_rows=stream.n_rows)
 

@@ -8,12 +8,14 @@ import numpy as np
 
 from mercer._core.errors import ModelFileError
 from mercer.data.rows import RowSource, first_bad, row_blocks
-from mercer.io.stored_types import found
+from mercer.io.schema import is_kind
+from mercer.io.stored_types import ESTIMATORS
 from mercer.kernels.map_base import MAX_COLUMNS
+from mercer.model.result import Fit
 from mercer.monitoring.statistics import STATISTICS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
-from mercer.preimage.exact import ExactBack
-from mercer.preimage.invert import of_dot_product
+from mercer.preimage.base import FittedPreimage, Preimage
+from mercer.preimage.exact import ExactBack, of_dot_product
 from mercer.preimage.ridge import RidgeBack
 
 if TYPE_CHECKING:
@@ -184,31 +186,7 @@ def _preimage(value: Any) -> None:
         need(value.space.projection.n_components == k, "a way back has other components")
 
 
-VALUE_CHECKS: dict[str, Callable[[Any], None]] = {
-    "Dictionary": _dictionary,
-    "DistancesBack": _distances_back,
-    "ExactBack": _exact_back,
-    "FeatureSpace": _space,
-    "Fit": _fit,
-    "FittedPreimage": _preimage,
-    "FourierSections": _fourier,
-    "Gauge": _gauge,
-    "KernelSections": _kernel_sections,
-    "Nystrom": _landmarks,
-    "PolynomialMap": _polynomial,
-    "Projection": _projection,
-    "SearchBack": _search_back,
-    "Stream": _stream,
-}
-
-
-def check_object(name: str, value: Any) -> None:
-    """Raise a `ModelFileError` when an object of that name in a file can't be used as it is."""
-    check = _CHECKS.get(name)
-    if check is not None:
-        check(value)
-
-
+# ── estimators, and the preparation of their rows ────────────────────────────
 def _columns(model: Any, d: int) -> None:
     """A fitted model has as many columns as its parts."""
     names = vars(model).get("feature_names_in_")
@@ -217,8 +195,6 @@ def _columns(model: Any, d: int) -> None:
 
 
 def _kernel_pca(model: Any) -> None:
-    if "fit_" not in vars(model):
-        return
     projection = model.fit_.projection
     _columns(model, width_in(projection.sections))
     model.kernel_.check_parameters()
@@ -228,19 +204,12 @@ def _kernel_pca(model: Any) -> None:
 
 
 def _pca(model: Any) -> None:
-    if "fit_" not in vars(model):
-        return
     _columns(model, width_in(model.fit_.projection.sections))
     need(len(model.mean_) == model.n_features_in_, "a mean has another width than its model")
 
 
 def _incremental(model: Any) -> None:
-    if "stream_" not in vars(model):
-        return
-    # What a stream does next depends on its parameters too.
-    found("mercer.estimators.streaming:stream_rules")(model)
-    method = found("mercer.estimators.preimages:named_preimage")(model.preimage)
-    found("mercer.estimators.preimages:refuse_stream_preimage")(method, model.stream_)
+    model._check_stream()
     _columns(model, int(model.stream_.dictionary.points.shape[1]))
     with np.errstate(all="ignore"):  # sums that no rows have may not have a solution
         cached = getattr(model, "fit_", None)  # None: no variance yet
@@ -249,18 +218,12 @@ def _incremental(model: Any) -> None:
         same = width_in(cached.projection.sections) == model.n_features_in_
         need(same, "what a stream has solved is of other columns")
     if back is not None:
-        kinds = [found(f"mercer.{home}") for home in _BACK]
         right = isinstance(back, tuple) and len(back) == 3
-        right = right and all(isinstance(b, kind) for b, kind in zip(back, kinds, strict=True))
+        right = right and all(map(isinstance, back, (Fit, Preimage, FittedPreimage)))
         need(right, "a stream's way back is none")
 
 
-_BACK = ("model.result:Fit", "preimage.base:Preimage", "preimage.base:FittedPreimage")
-
-
 def _detector(model: Any) -> None:
-    if "model_" not in vars(model):
-        return
     d = model.model_.n_features_in_
     _columns(model, d)
     parts = (model.center_, model.spread_, model._scale.mean, model._baselines.rows.T)
@@ -274,8 +237,6 @@ def _detector(model: Any) -> None:
 
 
 def _drop_in(model: Any) -> None:
-    if "_projection" not in vars(model):
-        return
     _columns(model, int(model.X_fit_.shape[1]))
     need(width_in(model._projection.sections) == model.n_features_in_, "a projection lacks columns")
     need(len(model.eigenvalues_) == model._projection.n_components, "a model lacks eigenvalues")
@@ -284,7 +245,9 @@ def _drop_in(model: Any) -> None:
 def _preparation(value: Any) -> None:
     words, size = value.categories, value.image_shape
     right = isinstance(words, tuple) and all(isinstance(w, tuple) and len(w) == 2 for w in words)
-    right = right and all(isinstance(name, str) and _are_texts(levels) for name, levels in words)
+    right = right and all(
+        isinstance(name, str) and is_kind("texts", levels, {}) for name, levels in words
+    )
     need(right, "the categories of a preparation are none")
     whole = (
         isinstance(size, tuple) and len(size) == 2 and all(type(s) is int and s > 0 for s in size)
@@ -297,10 +260,6 @@ def _preparation(value: Any) -> None:
     need(value.spread is None or bool(np.all(value.spread > 0)), "a preparation divides by zero")
 
 
-def _are_texts(values: Any) -> bool:
-    return isinstance(values, tuple) and all(isinstance(value, str) for value in values)
-
-
 def _prepared(value: Any) -> None:
     need("n_features_in_" in vars(value.model), "what was prepared for is not fitted")
     need(
@@ -308,13 +267,34 @@ def _prepared(value: Any) -> None:
     )
 
 
-_CHECKS: dict[str, Callable[[Any], None]] = {
-    **VALUE_CHECKS,
+CHECKS: dict[str, Callable[[Any], None]] = {
+    "Dictionary": _dictionary,
+    "DistancesBack": _distances_back,
+    "ExactBack": _exact_back,
+    "FeatureSpace": _space,
+    "Fit": _fit,
+    "FittedPreimage": _preimage,
+    "FourierSections": _fourier,
+    "Gauge": _gauge,
     "IncrementalKernelPCA": _incremental,
     "KernelPCA": _kernel_pca,
     "KernelPCADetector": _detector,
+    "KernelSections": _kernel_sections,
+    "Nystrom": _landmarks,
     "PCA": _pca,
+    "PolynomialMap": _polynomial,
     "Preparation": _preparation,
     "Prepared": _prepared,
+    "Projection": _projection,
+    "SearchBack": _search_back,
+    "Stream": _stream,
     "sklearn.KernelPCA": _drop_in,
 }
+
+
+def check_object(name: str, value: Any) -> None:
+    """Raise a `ModelFileError` when an object of that name in a file can't be used as it is."""
+    if name in ESTIMATORS and "n_features_in_" not in vars(value):
+        return  # not fitted: it has learned nothing that could disagree
+    if name in CHECKS:
+        CHECKS[name](value)

@@ -97,16 +97,10 @@ def write(path: Path, version: int, header: dict[str, Any], arrays: Sequence[Any
         written = [_write_array(file, s, a) for s, a in zip(slots, arrays, strict=True)]
         # The last array may be empty, and there may be none.
         file.truncate(max([PROLOGUE.size + room, *(s.end for s in slots)]))
-        text = _header_bytes(header, written)
+        text = _header_bytes(header, written).ljust(room)  # spaces are JSON too
+        start = PROLOGUE.pack(MAGIC, version, len(text), bytes(32), bytes(12))[:SEALED]
         file.seek(0)
-        file.write(_prologue(version, text.ljust(room)))
-        file.write(text.ljust(room))  # spaces are JSON too
-
-
-def _prologue(version: int, text: bytes) -> bytes:
-    start = PROLOGUE.pack(MAGIC, version, len(text), bytes(32), bytes(12))[:SEALED]
-    seal = hashlib.sha256(start + text).digest()
-    return start + seal + bytes(12)
+        file.write(start + hashlib.sha256(start + text).digest() + bytes(12) + text)
 
 
 def _header_bytes(header: dict[str, Any], slots: Sequence[Slot]) -> bytes:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 # A sum of a kernel with itself, ten times over, is a thousand kernels to compute and ten to store.
 MOST_PARTS = 10_000
 MOST_INTEGER = 2**128
+# Values that JSON has no form for are marked: `Decoder` has a method of the same name for each mark.
+MARKED = "array csr dict dtype float generator names path random_state ref scalar slice tuple"
+MARKS = {f"${name}" for name in MARKED.split()}
+BESIDE = {"$csr": ("shape", "kind"), "$scalar": ("value",)}  # names that a marked value also has
 MOST_POSITION = {"MT19937": 624, "Philox": 4}  # NumPy reads from there without a look
 
 
@@ -38,7 +42,7 @@ class Decoder:
 
     def add(self, entry: Any) -> None:
         """The next object of the list."""
-        entry = _names(entry, {"type", "fields"}, {"learned"}, "an object")
+        entry = _parts(entry, {"type", "fields"}, "an object", may=frozenset({"learned"}))
         name = entry["type"]
         known = known_type(name) if isinstance(name, str) else None
         if known is None:
@@ -69,31 +73,13 @@ class Decoder:
         if isinstance(tree, list):
             return [self.value(part) for part in tree]
         mark = next((name for name in tree if name.startswith("$")), None)
-        if mark not in self._MARKS:
+        if mark not in MARKS:
             _wrong(f"it holds a value marked {mark!r}, which this mercer does not know")
-        _names(tree, {mark, *self._BESIDE.get(mark, ())}, set(), f"a value marked {mark!r}")
-        return getattr(self, self._MARKS[mark])(tree[mark], tree)
-
-    _MARKS = {  # noqa: RUF012  (a table, read only)
-        "$array": "_array",
-        "$csr": "_csr",
-        "$dict": "_dict",
-        "$dtype": "_dtype",
-        "$float": "_float",
-        "$generator": "_generator",
-        "$names": "_texts",
-        "$path": "_path",
-        "$random_state": "_random_state",
-        "$ref": "_object",
-        "$scalar": "_scalar",
-        "$slice": "_slice",
-        "$tuple": "_tuple",
-    }
-
-    _BESIDE = {"$csr": ("shape", "kind"), "$scalar": ("value",)}  # noqa: RUF012  (a table, read only)
+        _parts(tree, {mark, *BESIDE.get(mark, ())}, f"a value marked {mark!r}")
+        return getattr(self, f"_{mark[1:]}")(tree[mark], tree)
 
     # ── what stands in a tree ───────────────────────────────────────────────
-    def _object(self, place: Any, _: Any) -> Any:
+    def _ref(self, place: Any, _: Any) -> Any:
         if type(place) is not int or not 0 <= place < len(self._objects):
             _wrong(f"an object refers to object {place!r}, which does not come before it")
         self._size += self._sizes[place]
@@ -105,12 +91,14 @@ class Decoder:
         return self._arrays[slot]
 
     def _csr(self, parts: Any, tree: Any) -> Any:
-        parts = _names(parts, {"data", "indices", "indptr"}, set(), "a sparse matrix")
+        parts = _parts(parts, {"data", "indices", "indptr"}, "a sparse matrix")
         data, indices, indptr = (self.value(parts[n]) for n in ("data", "indices", "indptr"))
         shape = tree["shape"]
         if not (isinstance(shape, list) and len(shape) == 2 and all(type(i) is int for i in shape)):
             _wrong(f"a sparse matrix has the shape {shape!r}")
-        if tree["kind"] not in ("array", "matrix") or not _is_csr(data, indices, indptr, *shape):
+        sound = is_compressed(data, indices, indptr, *shape) and data.ndim == 1
+        sound = sound and len(data) == len(indices) == indptr[-1]
+        if tree["kind"] not in ("array", "matrix") or not sound:
             _wrong("the indices of a sparse matrix lie outside of it")
         kind = sparse.csr_array if tree["kind"] == "array" else sparse.csr_matrix
         key = (kind, *map(id, (data, indices, indptr)), *shape)
@@ -122,18 +110,18 @@ class Decoder:
         return self._trees(parts, "dict")
 
     def _tuple(self, parts: Any, _: Any) -> Any:
-        return tuple(self.value(part) for part in _list(parts))
+        return tuple(self.value(part) for part in _of(list, parts, "a list"))
 
     def _slice(self, parts: Any, _: Any) -> Any:
-        return slice(*(self.value(part) for part in _list(parts)))
+        return slice(*(self.value(part) for part in _of(list, parts, "a list")))
 
-    def _texts(self, parts: Any, _: Any) -> Any:
-        if not all(isinstance(part, str) for part in _list(parts)):
+    def _names(self, parts: Any, _: Any) -> Any:
+        if not all(isinstance(part, str) for part in _of(list, parts, "a list")):
             _wrong("a column name is no text")
         return np.array(parts, dtype=object)
 
     def _path(self, text: Any, _: Any) -> Any:
-        return Path(_text(text))
+        return Path(_of(str, text, "text"))
 
     def _float(self, text: Any, _: Any) -> float:
         if text not in ("nan", "inf", "-inf"):
@@ -226,26 +214,15 @@ def _request(made: Any, requests: Any) -> None:
     made._metadata_request = kept
 
 
-def _is_csr(data: Any, indices: Any, indptr: Any, n: int, d: int) -> bool:
-    sound = is_compressed(data, indices, indptr, n, d)
-    return sound and data.ndim == 1 and len(data) == len(indices) == indptr[-1]
-
-
-def _names(tree: Any, needed: set[str], allowed: set[str], what: str) -> dict[str, Any]:
-    if not isinstance(tree, dict) or not needed <= set(tree) <= needed | allowed:
+def _parts(tree: Any, needed: set[str], what: str, may: frozenset[str] = frozenset()) -> Any:
+    if not isinstance(tree, dict) or not needed <= set(tree) <= needed | may:
         _wrong(f"{what} is described wrongly")
     return tree
 
 
-def _list(tree: Any) -> list[Any]:
-    if not isinstance(tree, list):
-        _wrong(f"a {type(tree).__name__} stands where a list was needed")
-    return tree
-
-
-def _text(tree: Any) -> str:
-    if not isinstance(tree, str):
-        _wrong(f"a {type(tree).__name__} stands where text was needed")
+def _of(kind: type, tree: Any, noun: str) -> Any:
+    if not isinstance(tree, kind):
+        _wrong(f"a {type(tree).__name__} stands where {noun} was needed")
     return tree
 
 

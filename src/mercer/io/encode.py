@@ -59,7 +59,7 @@ class Encoder:
             ((list, tuple), self._sequence),
             (dict, self._dict),
             (np.ndarray, self._array),
-            (np.generic, _scalar),
+            (np.generic, self._scalar),
             (RowSource, self._rows),
             (sparse.sparray | sparse.spmatrix, self._csr),
             (np.dtype, lambda v, _: {"$dtype": v.newbyteorder("<").str}),
@@ -92,6 +92,12 @@ class Encoder:
             msg = f"{where} is an array of {value.dtype}, which a model file can't hold. {WAY_OUT}"
             raise ModelFileError(msg)
         return {"$array": self._slot(value)}
+
+    def _scalar(self, value: Any, where: str) -> Any:
+        kind = value.dtype.newbyteorder("<").str
+        if kind not in DTYPES:
+            _refuse(value, where)
+        return {"$scalar": kind, "value": self.value(value.item(), where)}
 
     def _slot(self, array: Any) -> int:
         if id(array) not in self._slots:
@@ -146,6 +152,8 @@ class Encoder:
             raise ModelFileError(msg)
         if "_metadata_request" in learned:
             learned["_metadata_request"] = learned["_metadata_request"]._serialize()
+        if not isinstance(params.get("engine", ""), str):
+            params["engine"] = "auto"  # an object may be a process, a device: not for another day
         trees = {"fields": self._trees(params, where), "learned": self._trees(learned, where)}
         check_parameters(name, params)
         if learned:
@@ -163,15 +171,6 @@ class Encoder:
 
     def _random_state(self, value: Any, where: str) -> Any:
         return {"$random_state": self.value(value.get_state(legacy=False), where)}
-
-
-def _scalar(value: Any, where: str) -> Any:
-    if value.dtype.newbyteorder("<").str not in DTYPES:
-        _refuse(value, where)
-    plain = value.item()
-    if isinstance(plain, float) and not math.isfinite(plain):
-        plain = {"$float": repr(plain)}
-    return {"$scalar": value.dtype.newbyteorder("<").str, "value": plain}
 
 
 def _refuse(value: Any, where: str) -> NoReturn:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.errors import DataError, InputError, MemoryBudgetError, quoted
+from mercer._core.errors import DataError, MemoryBudgetError, quoted
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.data.columns import listed
+from mercer.data.rows import row_slices
 from mercer.engine.moments import ColumnMoments, weighted_median
-from mercer.io.preparation import Missing, Preparation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mercer._core.types import Array, Flags
     from mercer.data.table import Chunk, TableFile
@@ -28,78 +28,23 @@ def chunk_height(table: TableFile) -> int:
     return max(1, CHUNK_BYTES // (8 * max(1, len(table.columns))))
 
 
-def learn(
-    table: TableFile,
-    *,
-    scale: str,
-    impute: str | None,
-    one_hot: bool,
-    memory_bytes: int | None,
-    weights: Array | None,
-) -> tuple[Preparation, tuple[str, ...]]:
-    """See `Preparation.learn`."""
-    _require_known("scale", scale, ("standard", "none"))
-    _require_known("impute", impute, (None, "mean", "median", "zero"))
-    _require_features(table, one_hot=one_hot)
-    notes = list(table.fresh_notes())
-    if table.left_out and table.reading.columns is not None:
-        notes.append(f"left out: {listed(table.left_out)}")
-    words = [column.name for column in table.columns if column.kind == "category"]
-    names = tuple(column.name for column in table.columns if column.kind == "number")
-    fills = center = spread = None
-    levels: list[tuple[str, tuple[str, ...]]] = []
-    if words or impute is not None or scale == "standard":
-        seen = _Seen.of(table, names, words, weights)
-        if impute is None:
-            seen.missing.refuse(table.source)
-        else:
-            fills = _fills(table, seen, impute, memory_bytes)
-            notes += _imputed(table, seen.missing, impute)
-        levels = [(name, tuple(sorted(seen.levels[name]))) for name in words]
-        notes += [f"one-hot: {quoted(name)} as {len(found)} columns" for name, found in levels]
-        if scale == "standard":
-            n_hot = sum(len(found) for _, found in levels)
-            moments = seen.moments if fills is None else seen.moments.filled(fills, seen.weight)
-            center, spread, said = _scaling(moments, names, n_hot)
-            notes += said
-    notes += table.fresh_notes()
-    preparation = Preparation(
-        names,
-        tuple(levels),
-        fills,
-        center,
-        spread,
-        table.id_name,
-        table.label_name,
-        table.image_shape,
-    )
-    return preparation, tuple(notes)
-
-
-class _EvenBlocks:
-    """Blocks of rows of any height, cut anew into blocks of one: the same sums, however a file is read.
+def _even(blocks: Iterable[Array], height: int, width: int) -> Iterator[Array]:
+    """Blocks of any height, cut anew into blocks of one, each good until the next is asked for.
 
     A CSV comes in blocks of text and an NPY in blocks of rows; sums over other blocks round otherwise.
     """
-
-    def __init__(self, height: int, width: int) -> None:
-        self._held, self._n = np.empty((height, width)), 0
-
-    def cut(self, block: Array) -> Iterator[Array]:  # (b, p)
-        """Whole blocks, each good until the next is asked for."""
+    held, n = np.empty((height, width)), 0
+    for block in blocks:
         done = 0
         while done < len(block):
-            some = block[done : done + len(self._held) - self._n]
-            self._held[self._n : self._n + len(some)] = some
-            self._n, done = self._n + len(some), done + len(some)
-            if self._n == len(self._held):
-                yield from self.rest()
-
-    def rest(self) -> Iterator[Array]:
-        """What is held, if there is any."""
-        if self._n:
-            yield self._held[: self._n]
-            self._n = 0
+            some = block[done : done + height - n]
+            held[n : n + len(some)] = some
+            n, done = n + len(some), done + len(some)
+            if n == height:
+                yield held
+                n = 0
+    if n:
+        yield held[:n]
 
 
 def _a_value(block: Array, missing: Flags | None) -> Array:  # (b, p) -> (p,)
@@ -111,8 +56,54 @@ def _a_value(block: Array, missing: Flags | None) -> Array:  # (b, p) -> (p,)
     return np.where(np.isnan(found), 0.0, found)
 
 
+class Missing:
+    """A tally of missing values: where the first one is, and how many each column has."""
+
+    def __init__(self) -> None:
+        self.first = ""  # "line 7, column 'x'"
+        self.counts: dict[str, int] = {}  # of the columns that have any
+
+    def add(self, chunk: Chunk, names: Sequence[str]) -> None:
+        """Count those of a chunk."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isnan(np.sum(chunk.numbers)):  # one pass and no temporary where all is well
+                return
+        found = np.isnan(chunk.numbers)
+        if not found.any():  # sums of large values may be ∞ - ∞
+            return
+        if not self.first:
+            row, j = (int(i) for i in np.argwhere(found)[0])
+            self.first = f"{chunk.place(row)}, column {quoted(names[j])}"
+        for name, count in zip(names, found.sum(axis=0).tolist(), strict=True):
+            if count:
+                self.counts[name] = self.counts.get(name, 0) + count
+
+    @property
+    def total(self) -> int:
+        """Of all columns."""
+        return sum(self.counts.values())
+
+    @property
+    def where(self) -> str:
+        """The columns that have any."""
+        noun = "column" if len(self.counts) == 1 else "columns"
+        return f"{noun} {listed(list(self.counts))}"
+
+    def refuse(self, source: str = "The rows") -> None:
+        """Raise when there are any."""
+        if not self.first:
+            return
+        noun = "value is" if self.total == 1 else "values are"
+        msg = (
+            f"{source}: {self.total} {noun} missing, the first in {self.first}; in {self.where}. Fill them "
+            "when the model is fitted (--impute mean, median or zero), drop those rows, or leave the columns "
+            "out (--columns)."
+        )
+        raise DataError(msg)
+
+
 @dataclass
-class _Seen:
+class Seen:
     """What one pass over a file finds out."""
 
     names: tuple[str, ...]
@@ -126,16 +117,13 @@ class _Seen:
     @classmethod
     def of(
         cls, table: TableFile, names: tuple[str, ...], words: list[str], weights: Array | None
-    ) -> _Seen:
+    ) -> Seen:
+        """One pass over the file."""
         nothing = ColumnMoments.empty(np.zeros(len(names)))
         seen = cls(names, nothing, Missing(), {word: set() for word in words}, weights)
         height = chunk_height(table)
-        even = _EvenBlocks(height, len(names))
-        for chunk in table.chunks(height):
-            seen._add(chunk)
-            for block in even.cut(chunk.numbers):
-                seen._sum(block)
-        for block in even.rest():
+        numbers = map(seen._add, table.chunks(height))
+        for block in _even(numbers, height, len(names)):
             seen._sum(block)
         return seen
 
@@ -156,7 +144,8 @@ class _Seen:
             here = ColumnMoments.of(block, gaps, self.moments.shift, weights)
             self.moments = self.moments.merged(here)
 
-    def _add(self, chunk: Chunk) -> None:
+    def _add(self, chunk: Chunk) -> Array:
+        """Count what is missing, and gather the words; the numbers are still to be summed."""
         self.missing.add(chunk, self.names)
         for name, levels in self.levels.items():
             levels.update(words := set(chunk.words[name]))
@@ -175,15 +164,52 @@ class _Seen:
                 )
                 raise DataError(msg)
         self.n += len(chunk)
+        return chunk.numbers
+
+    # ── missing values ──────────────────────────────────────────────────────
+    def fills(self, table: TableFile, impute: str, memory_bytes: int | None) -> Array:  # (p,)
+        """What stands in for a missing number of each column."""
+        if impute == "zero":
+            return np.zeros(len(self.names))
+        counts = zip(self.names, self.moments.count, strict=True)
+        if empty := [name for name, count in counts if count == 0]:
+            msg = (
+                f"{table.source}: column(s) {listed(empty)} have no value at all, so there is no {impute}. "
+                "Leave them out (--columns), or say --impute zero."
+            )
+            raise DataError(msg)
+        if impute == "mean":
+            return np.array(self.moments.mean)
+        return self._medians(table, parse_bytes("auto") if memory_bytes is None else memory_bytes)
+
+    def _medians(self, table: TableFile, budget: int) -> Array:
+        """Of all columns, so that a column that is whole here can have gaps in new rows."""
+        # Bytes of a column, and of the copy that is sorted; with weights of their order and sums too.
+        p, each = len(self.names), (2 if self.weights is None else 5) * 8 * self.n
+        if p > 0 and each > budget:
+            msg = (
+                f"The median of a column of {self.n} values takes {format_bytes(each)} of memory, but "
+                f"{format_bytes(budget)} are given. Raise --memory, or say --impute mean."
+            )
+            raise MemoryBudgetError(msg)
+        medians = np.empty(p)
+        for some in row_slices(p, max(1, budget // each)):  # as many columns at a time as fit
+            held = np.empty((self.n, some.stop - some.start))
+            for chunk in table.chunks(chunk_height(table)):
+                held[chunk.start : chunk.start + len(chunk)] = chunk.numbers[:, some]
+            if self.weights is None:
+                medians[some] = np.nanmedian(held, axis=0, overwrite_input=True)
+            else:
+                medians[some] = [weighted_median(column, self.weights) for column in held.T]
+        return medians
+
+    def filled(self, fills: Array | None) -> ColumnMoments:
+        """The moments of the columns once their gaps are filled."""
+        return self.moments if fills is None else self.moments.filled(fills, self.weight)
 
 
-def _require_known(option: str, value: str | None, known: tuple[str | None, ...]) -> None:
-    if value not in known:
-        msg = f"{option}={value!r} came. Use one of {', '.join(map(repr, known))}."
-        raise InputError(msg)
-
-
-def _require_features(table: TableFile, *, one_hot: bool) -> None:
+def require_features(table: TableFile, *, one_hot: bool) -> None:
+    """Raise unless there are columns to learn from, and all hold what can be made numbers of."""
     if not table.columns:
         msg = f"{table.source} has no column left for features: id and label are all that it has."
         raise DataError(msg)
@@ -201,49 +227,8 @@ def _require_features(table: TableFile, *, one_hot: bool) -> None:
         raise DataError(msg)
 
 
-# ── missing values ──────────────────────────────────────────────────────────
-def _fills(table: TableFile, seen: _Seen, impute: str, memory_bytes: int | None) -> Array:
-    names, moments = seen.names, seen.moments
-    if impute == "zero":
-        return np.zeros(len(names))
-    empty = [name for name, count in zip(names, moments.count, strict=True) if count == 0]
-    if empty:
-        msg = (
-            f"{table.source}: column(s) {listed(empty)} have no value at all, so there is no {impute}. Leave "
-            "them out (--columns), or say --impute zero."
-        )
-        raise DataError(msg)
-    fills = np.array(moments.mean)
-    if impute == "median":
-        budget = parse_bytes("auto") if memory_bytes is None else memory_bytes
-        fills = _medians(table, seen, budget)
-    return fills
-
-
-def _medians(table: TableFile, seen: _Seen, budget: int) -> Array:
-    """Of all columns, so that a column that is whole here can have gaps in new rows."""
-    # Bytes of a column, and of the copy that is sorted; with weights of their order and sums too.
-    p, each = len(seen.names), (2 if seen.weights is None else 5) * 8 * seen.n
-    if p > 0 and each > budget:
-        msg = (
-            f"The median of a column of {seen.n} values takes {format_bytes(each)} of memory, but "
-            f"{format_bytes(budget)} are given. Raise --memory, or say --impute mean."
-        )
-        raise MemoryBudgetError(msg)
-    medians, width = np.empty(p), max(1, budget // each)
-    for first in range(0, p, width):  # as many columns at a time as fit
-        some = slice(first, min(first + width, p))
-        held = np.empty((seen.n, some.stop - some.start))
-        for chunk in table.chunks(chunk_height(table)):
-            held[chunk.start : chunk.start + len(chunk)] = chunk.numbers[:, some]
-        if seen.weights is None:
-            medians[some] = np.nanmedian(held, axis=0, overwrite_input=True)
-        else:
-            medians[some] = [weighted_median(column, seen.weights) for column in held.T]
-    return medians
-
-
-def _imputed(table: TableFile, missing: Missing, impute: str) -> list[str]:
+def imputed(table: TableFile, missing: Missing, impute: str) -> list[str]:
+    """What there is to say about missing values, said once."""
     table.told.add("imputed")
     by = "zero" if impute == "zero" else f"the column {impute}"
     if not missing.total:
@@ -253,9 +238,10 @@ def _imputed(table: TableFile, missing: Missing, impute: str) -> list[str]:
 
 
 # ── scaling ─────────────────────────────────────────────────────────────────
-def _scaling(
+def scaling(
     moments: ColumnMoments, names: tuple[str, ...], n_hot: int
 ) -> tuple[Array, Array, list[str]]:
+    """Centre and spread of the columns, those of 0 and 1 last, and what there is to say about them."""
     with np.errstate(over="ignore", invalid="ignore"):
         spread, constant = moments.spread(), moments.is_constant()
     wild = ~np.isfinite(spread) | ~np.isfinite(moments.mean)

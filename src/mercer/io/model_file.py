@@ -186,11 +186,9 @@ def _read(path: str | os.PathLike[str], *, mmap: bool, arrays: bool = True) -> c
 
 
 def _decoded(tree: Any, contents: container.Contents) -> Any:
-    if not isinstance(tree, dict) or set(tree) != {"objects", "root"}:
-        msg = "its header has no model"
-        raise ModelFileError(msg)
-    if not isinstance(tree["objects"], list):
-        msg = "its objects are no list"
+    whole = isinstance(tree, dict) and set(tree) == {"objects", "root"}
+    if not whole or not isinstance(tree["objects"], list):
+        msg = "its header has no model, a list of objects and their root"
         raise ModelFileError(msg)
     decoder = Decoder(contents.arrays)
     for entry in tree["objects"]:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, quoted
+from mercer._core.errors import DataError, InputError, quoted
 from mercer.data.columns import listed
 from mercer.engine.moments import Scale
+from mercer.io.learning import Missing, Seen, imputed, require_features, scaling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mercer._core.types import Array
     from mercer.data.table import Chunk, TableFile
 
@@ -107,16 +106,32 @@ class Preparation:
         >>> notes
         ('standardised 1 column', "constant, only centred: 'y'")
         """
-        from mercer.io.learning import learn  # which builds on this module
-
-        return learn(
-            table,
-            scale=scale,
-            impute=impute,
-            one_hot=one_hot,
-            memory_bytes=memory_bytes,
-            weights=weights,
-        )
+        _require_known("scale", scale, ("standard", "none"))
+        _require_known("impute", impute, (None, "mean", "median", "zero"))
+        require_features(table, one_hot=one_hot)
+        notes = list(table.fresh_notes())
+        if table.left_out and table.reading.columns is not None:
+            notes.append(f"left out: {listed(table.left_out)}")
+        words = [column.name for column in table.columns if column.kind == "category"]
+        names = tuple(column.name for column in table.columns if column.kind == "number")
+        fills = center = spread = None
+        levels: list[tuple[str, tuple[str, ...]]] = []
+        if words or impute is not None or scale == "standard":
+            seen = Seen.of(table, names, words, weights)
+            if impute is None:
+                seen.missing.refuse(table.source)
+            else:
+                fills = seen.fills(table, impute, memory_bytes)
+                notes += imputed(table, seen.missing, impute)
+            levels = [(name, tuple(sorted(seen.levels[name]))) for name in words]
+            notes += [f"one-hot: {quoted(name)} as {len(found)} columns" for name, found in levels]
+            if scale == "standard":
+                n_hot = sum(len(found) for _, found in levels)
+                center, spread, said = scaling(seen.filled(fills), names, n_hot)
+                notes += said
+        notes += table.fresh_notes()
+        beside = table.id_name, table.label_name, table.image_shape
+        return cls(names, tuple(levels), fills, center, spread, *beside), tuple(notes)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -205,6 +220,12 @@ class Preparation:
         return f"Preparation({', '.join(done)})"
 
 
+def _require_known(option: str, value: str | None, known: tuple[str | None, ...]) -> None:
+    if value not in known:
+        msg = f"{option}={value!r} came. Use one of {', '.join(map(repr, known))}."
+        raise InputError(msg)
+
+
 def _one_hot(chunk: Chunk, name: str, levels: tuple[str, ...], dtype: Any) -> Array:
     words = chunk.words[name]
     place = {level: j for j, level in enumerate(levels)}
@@ -222,49 +243,3 @@ def _one_hot(chunk: Chunk, name: str, levels: tuple[str, ...], dtype: Any) -> Ar
     out = np.zeros((len(codes), len(levels)), dtype)
     out[np.arange(len(codes)), codes] = 1.0
     return out
-
-
-class Missing:
-    """A tally of missing values: where the first one is, and how many each column has."""
-
-    def __init__(self) -> None:
-        self.first = ""  # "line 7, column 'x'"
-        self.counts: dict[str, int] = {}  # of the columns that have any
-
-    def add(self, chunk: Chunk, names: Sequence[str]) -> None:
-        """Count those of a chunk."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            if not np.isnan(np.sum(chunk.numbers)):  # one pass and no temporary where all is well
-                return
-        found = np.isnan(chunk.numbers)
-        if not found.any():  # sums of large values may be ∞ - ∞
-            return
-        if not self.first:
-            row, j = (int(i) for i in np.argwhere(found)[0])
-            self.first = f"{chunk.place(row)}, column {quoted(names[j])}"
-        for name, count in zip(names, found.sum(axis=0).tolist(), strict=True):
-            if count:
-                self.counts[name] = self.counts.get(name, 0) + count
-
-    @property
-    def total(self) -> int:
-        """Of all columns."""
-        return sum(self.counts.values())
-
-    @property
-    def where(self) -> str:
-        """The columns that have any."""
-        noun = "column" if len(self.counts) == 1 else "columns"
-        return f"{noun} {listed(list(self.counts))}"
-
-    def refuse(self, source: str = "The rows") -> None:
-        """Raise when there are any."""
-        if not self.first:
-            return
-        noun = "value is" if self.total == 1 else "values are"
-        msg = (
-            f"{source}: {self.total} {noun} missing, the first in {self.first}; in {self.where}. Fill them "
-            "when the model is fitted (--impute mean, median or zero), drop those rows, or leave the columns "
-            "out (--columns)."
-        )
-        raise DataError(msg)

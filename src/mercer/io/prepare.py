@@ -14,8 +14,7 @@ from mercer._core.memory import format_bytes
 from mercer.data.columns import hint, listed
 from mercer.data.spool import no_room
 from mercer.data.table import Column, TableFile
-from mercer.io.learning import chunk_height
-from mercer.io.preparation import Missing
+from mercer.io.learning import Missing, chunk_height
 from mercer.model.checkpoint import Digest
 
 if TYPE_CHECKING:
@@ -38,18 +37,6 @@ class MatchedTable(TableFile):
     def __init__(self, table: TableFile, preparation: Preparation, *, gaps: bool = False) -> None:
         self.__dict__.update(table.__dict__)  # its notes too, which stay one list
         self._table, self.preparation, self._gaps = table, preparation, gaps
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return self._table.columns
-
-    @property
-    def id_name(self) -> str | None:
-        return self._table.id_name
-
-    @property
-    def label_name(self) -> str | None:
-        return self._table.label_name
 
     def in_place(self) -> Any:
         return self._table.in_place()

@@ -67,7 +67,8 @@ def is_kind(kind: str, value: Any, lengths: dict[str, int]) -> bool:
     >>> is_kind("float[k]", np.zeros(3), lengths)
     False
     """
-    return any(_is_one(one, value, lengths) for one in _alternatives(kind))
+    kinds = (one for part in kind.split("|") for one in UNIONS.get(part, part).split("|"))
+    return any(_is_one(one, value, lengths) for one in kinds)
 
 
 def check_fields(known: Known, name: str, fields: dict[str, Any]) -> None:
@@ -93,10 +94,6 @@ def _check(kind: str, value: Any, lengths: dict[str, int], what: str) -> None:
         raise ModelFileError(msg)
 
 
-def _alternatives(kind: str) -> list[str]:
-    return [part for one in kind.split("|") for part in UNIONS.get(one, one).split("|")]
-
-
 def _is_one(kind: str, value: Any, lengths: dict[str, int]) -> bool:
     if kind in _PLAIN:
         return bool(_PLAIN[kind](value))
@@ -109,10 +106,6 @@ def _is_one(kind: str, value: Any, lengths: dict[str, int]) -> bool:
 
 def _is_whole(value: Any) -> bool:
     return is_whole(value) and abs(int(value)) <= MOST
-
-
-def _is_number(value: Any) -> bool:
-    return _is_whole(value) or isinstance(value, (float, np.floating))
 
 
 def _is_names(value: Any) -> bool:
@@ -132,7 +125,7 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "int": _is_whole,
     "names": _is_names,
     "none": lambda value: value is None,
-    "number": _is_number,
+    "number": lambda value: _is_whole(value) or isinstance(value, (float, np.floating)),
     "seed": _is_seed,
     "text": lambda value: isinstance(value, str),
     "texts": lambda value: isinstance(value, tuple) and all(isinstance(v, str) for v in value),

@@ -1,7 +1,7 @@
 """The types that a model file may hold: an allow-list of names, and how each is found and made.
 
 Nothing is ever made from a file but what is in `TYPES`, or a kernel with a formula that the program itself
-has defined, and no class of these tables is imported before a file asks for it by its name. Every field has
+has defined, and no class that is named here is imported before a file asks for it. Every field has
 a kind, written as alternatives such as ``none|number``:
 
     none bool int number text texts dtype   a number may be a NumPy scalar; texts is a tuple of text
@@ -12,17 +12,24 @@ a kind, written as alternatives such as ``none|number``:
                                             be sparse
     Kernel, Fit, …                          an object of that type or family
 
-A name that ends in ``?`` may be missing.
+A name that ends in ``?`` may be missing. The fields of a value and their kinds are the parameters of its
+constructor and their annotations, so that only the lengths of arrays have to be told here; a parameter with a
+default may be missing, since a file may be older than it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+import inspect
+from dataclasses import dataclass, fields
+from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from mercer.approximations import APPROXIMATIONS
 from mercer.kernels.base import FORMULAS
+from mercer.kernels.parameters import constructor_names
+from mercer.preimage import PREIMAGES
+from mercer.solvers import SOLVERS
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
@@ -31,20 +38,36 @@ if TYPE_CHECKING:
 # what it has learned set afterwards. member: of an enumeration, by its name.
 Making: TypeAlias = Literal["value", "estimator", "member"]
 
+# Kinds of what annotations say in other words; what is any here is looked at in `mercer.io.agreement_models`.
+ANNOTATIONS = {
+    "Any": "any",
+    "Kind": "text",
+    "NegativePart": "LowEnd",
+    "None": "none",
+    "Route": "text",
+    "Sequence[int]": "any",
+    "float": "number",
+    "np.dtype[Any]": "dtype",
+    "str": "text",
+    "tuple[int, int]": "any",
+    "tuple[str, ...]": "texts",
+    "tuple[tuple[str, tuple[str, ...]], ...]": "any",
+}
+
 
 @dataclass(frozen=True)
 class Known:
     """A type that may be in a file."""
 
     home: str  # "module:Class"
-    fields: dict[str, str]  # kinds by name: of a value's fields, or of what an estimator learned
+    told: dict[str, str]  # kinds by name: of a value's fields, or of what an estimator learned
     making: Making = "value"
     kind: type | None = None  # of a kernel that was registered by its formula: the class itself
 
     @classmethod
-    def of(cls, home: str, fields: str = "", making: Making = "value") -> Known:
+    def of(cls, home: str, told: str = "", making: Making = "value") -> Known:
         """From a text such as ``"sections: Sections; coef: float[m,k]"``."""
-        pairs = (part.split(":") for part in fields.split(";") if part.strip())
+        pairs = (part.split(":") for part in told.split(";") if part.strip())
         return cls(home, {name.strip(): kind.strip() for name, kind in pairs}, making)
 
     @property
@@ -52,15 +75,47 @@ class Known:
         """The class."""
         return found(self.home) if self.kind is None else self.kind
 
-    @property
+    @cached_property
     def required(self) -> set[str]:
         """Names that have to be there."""
-        return {name for name in self.fields if not name.endswith("?")}
+        return {name for name in self.told if not name.endswith("?")}
 
-    @property
+    @cached_property
     def kinds(self) -> dict[str, str]:
         """Kinds by name, whether the name may be missing or not."""
-        return {name.removesuffix("?"): kind for name, kind in self.fields.items()}
+        return {name.removesuffix("?"): kind for name, kind in self.told.items()}
+
+
+class Annotated(Known):
+    """A dataclass: `told` are the kinds of its arrays, with their lengths."""
+
+    @cached_property
+    def required(self) -> set[str]:
+        parameters = inspect.signature(self.type).parameters.values()
+        return {one.name for one in parameters if one.default is one.empty}
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        return {
+            field.name: "|".join(self._kind(field.name, one) for one in field.type.split(" | "))
+            for field in fields(self.type)
+            if field.compare  # an engine belongs to a process, not to a model
+        }
+
+    def _kind(self, name: str, annotation: str) -> str:
+        if annotation in ("Array", "Rows"):
+            return self.told[name]
+        return ANNOTATIONS.get(annotation, annotation)
+
+
+class Open(Annotated):
+    """Parameters of any value that a file may hold, unless `told`: they are checked where they are used."""
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        return {
+            name: self.told.get(name, "any") for name in inspect.signature(self.type).parameters
+        }
 
 
 @cache
@@ -68,13 +123,6 @@ def found(home: str) -> Any:
     """The class behind ``"module:Class"``, of a text in these tables and never of one in a file."""
     module, _, name = home.partition(":")
     return getattr(import_module(module), name)
-
-
-def _by_class(types: dict[str, str]) -> dict[str, Known]:
-    """Types by the names of their classes, from ``"module:Class"`` within mercer and their fields."""
-    return {
-        home.partition(":")[2]: Known.of(f"mercer.{home}", fields) for home, fields in types.items()
-    }
 
 
 # What a field may ask for by one name: an instance of a class, or one of several types.
@@ -91,128 +139,70 @@ FAMILIES = {
 }
 UNIONS = {
     "Back": "RidgeBack|ExactBack|SearchBack|DistancesBack",
+    "Recipe": "Given|Whole|Tiles",
     "Sections": "KernelSections|FeatureSections|GivenSections|FourierSections",
 }
 
 # ── values of a fit, the parts of a model, and their parameters ─────────────
-# Those of solvers, approximations and pre-image methods may have any value that a file may hold: they are
-# checked where they are used.
-_VALUES = {
-    "approximations.nystrom:Nystrom": "landmarks: any; sampling: any; refine: any",
-    "approximations.random_features:FourierSections": (
-        "frequencies: float[m,d]; amplitude: number; centre: float[d]"
-    ),
-    "approximations.random_features:RandomFourier": "n_features: any; refine: any",
-    "approximations.rpcholesky:RPCholesky": "rank: any; tol: any; max_rank: any; refine: any",
-    "engine.moments:Moments": "weight: number; mean: float[m]; scatter: float[m,m]",
-    "engine.numpy:NumpyEngine": "n_threads: none|int",
-    "estimators.prepared:Prepared": "preparation: Preparation; model: any",
-    "io.preparation:Preparation": (
-        "numbers: texts; categories: any; fills: none|float[p]; center: none|float[d]; "
-        "spread: none|float[d]; id: none|text; label: none|text; image_shape: any"
-    ),
-    "model.certificate:Certificate": (
-        "kind: text; trace: number; left_out: number; rounding: number; goal: none|number; "
-        "assumed: bool"
-    ),
-    "model.certificate:StreamCertificate": (
-        "kind: text; trace: number; left_out: number; rounding: number; goal: none|number; "
-        "assumed: bool; norm: number"
-    ),
-    "model.projection:Projection": "sections: Sections; coef: float[m,k]; offset: float[k]",
-    "model.result:Fit": (
-        "projection: Projection; pairs: EigenPairs; total: number; rank_bound: int; plan: Plan; "
-        "cut: number; low_end: none|LowEnd; asked: none|int|number; weight: number; "
-        "mean: FeatureMean; roots: none|float[n]; certificate: none|Certificate"
-    ),
-    "model.space:FeatureMean": "coef: float[m]; norm: number",
-    "model.space:FeatureSpace": "projection: Projection; mean: FeatureMean",
-    "monitoring.contributions:Baselines": "rows: float[m,d]; unit?: none|float[d]",
-    "monitoring.limits:Limits": (
-        "t2: number; q: number; index: number; rate: number; method: text; note?: text"
-    ),
-    "monitoring.limits:Rule": "rate: number; in_sample: bool; statistic: text; method: text",
-    "monitoring.statistics:Gauge": "space: FeatureSpace; variances: float[k]; rounding: number",
-    "operators.sections:FeatureSections": "feature_map: FeatureMap; parallel: bool",
-    "operators.sections:GivenSections": "width: int; parallel: bool",
-    "operators.sections:KernelSections": "kernel: Kernel; points: rows[m,d]",
-    "planning.recipe:Given": "dtype: text",
-    "planning.recipe:Proof": "width: int; sliced: bool",
-    "planning.recipe:TileCache": "n_tiles: int; n_held: int; tile_bytes: int; packed: bool",
-    "planning.recipe:Tiles": "width: int; dtype: text; store: none|TileCache; proof: none|Proof",
-    "planning.recipe:Whole": "width: int; dtype: text",
-    "preimage.base:FittedPreimage": (
-        "method: Preimage; back: Back; quality: none|Quality; space: none|FeatureSpace; "
-        "reach: number; length: number; centre: float[d]; radius: number"
-    ),
-    "preimage.base:Quality": (
-        "error: number; error_of_mean: number; residual: none|number; noisy?: none|number"
-    ),
-    "preimage.distances:Distances": "n_neighbours: any; max_rows: any",
-    "preimage.distances:DistancesBack": (
-        "method: Distances; kernel: Kernel; space: FeatureSpace; near: Neighbours; own: float[n]; "
-        "centre: float[d]; radius: number"
-    ),
-    "preimage.exact:Exact": "max_rows: any",
-    "preimage.exact:ExactBack": (
-        "kernel: Kernel; slopes: float[d,k]; start: float[d]; c: number; n_rows: int"
-    ),
-    "preimage.fixed_point:FixedPoint": "n_starts: any; max_iter: any; tol: any; max_rows: any",
-    "preimage.gradient:Gradient": "n_starts: any; max_iter: any; tol: any; max_rows: any",
-    "preimage.ridge:Ridge": "alpha: any; gamma: any; max_rows: any; rows: any",
-    "preimage.ridge:RidgeBack": "projection: Projection",
-    "preimage.search:Neighbours": "scores: float[n,k]; rows: rows[n,d]",
-    "preimage.search:SearchBack": (
-        "method: Search; space: FeatureSpace; near: Neighbours; radius: number"
-    ),
-    "solvers.base:EigenPairs": (
-        "values: float[k]; vectors: float[n,k]; products: float[n,k]; n_products: int; "
-        "status: Status; spectrum: none|float[s]; unseen?: none|float[k]; "
-        "rounding?: none|float[k]"
-    ),
-    "solvers.dense:Lapack": "subset: any",
-    "solvers.krylov:BlockKrylov": (
-        "tol: any; block: any; max_products: any; max_basis: any; landmarks: any"
-    ),
-    "stream.dictionary:Dictionary": (
-        "kernel: Kernel; points: rows[m,d]; lower: float[m,m]; whiten: float[m,m]"
-    ),
-    "stream.incremental:Stream": (
-        "dictionary: Dictionary; moments: Moments; trace: number; lost: number; error: number; "
-        "norm: number; n_rows: int; seed: int; dtype: dtype; cheapest: number"
-    ),
+_CLASSES = {
+    "approximations.random_features": "FourierSections",
+    "engine.moments": "Moments",
+    "engine.numpy": "NumpyEngine",
+    "estimators.prepared": "Prepared",
+    "io.preparation": "Preparation",
+    "kernels.feature_map": "ColumnsMap IdentityMap PolynomialMap",
+    "kernels.map_base": "ComposedMap ProductMap ScaledMap SumMap UnitMap",
+    "model.certificate": "Certificate StreamCertificate",
+    "model.projection": "Projection",
+    "model.result": "Fit",
+    "model.space": "FeatureMean FeatureSpace",
+    "monitoring.contributions": "Baselines",
+    "monitoring.limits": "Limits Rule",
+    "monitoring.statistics": "Gauge",
+    "operators.sections": "FeatureSections GivenSections KernelSections",
+    "planning.recipe": "Given Plan Proof TileCache Tiles Whole",
+    "preimage.base": "FittedPreimage Quality",
+    "preimage.distances": "DistancesBack",
+    "preimage.exact": "ExactBack",
+    "preimage.ridge": "RidgeBack",
+    "preimage.search": "Neighbours SearchBack",
+    "solvers.base": "EigenPairs",
+    "stream.dictionary": "Dictionary",
+    "stream.incremental": "Stream",
 }
-
-# What plans have said in every version.
-_PLAN = (
-    "n_bytes: int; reasons: texts; lapack_fits: bool; most_components: int; "
-    "approximation: none|Approximation; n_products: none|int; seconds: none|number; "
-    "preimage?: none|text; preimage_bytes?: int; preimage_seconds?: none|number"
-)
-
-_FOLDS = {
-    "KFold": "n_splits: any; shuffle: any; random_state: any",
-    "LeaveOneOut": "",
-    "ShuffleSplit": "n_splits: any; test_size: any; train_size: any; random_state: any",
-    "TimeSeriesSplit": "n_splits: any; max_train_size: any; test_size: any; gap: any",
+_LENGTHS = {
+    "Baselines": "rows: float[m,d]; unit: float[d]",
+    "Dictionary": "points: rows[m,d]; lower: float[m,m]; whiten: float[m,m]",
+    "DistancesBack": "own: float[n]; centre: float[d]",
+    "EigenPairs": (
+        "values: float[k]; vectors: float[n,k]; products: float[n,k]; spectrum: float[s]; "
+        "unseen: float[k]; rounding: float[k]"
+    ),
+    "ExactBack": "slopes: float[d,k]; start: float[d]",
+    "FeatureMean": "coef: float[m]",
+    "Fit": "roots: float[n]",
+    "FittedPreimage": "centre: float[d]",
+    "FourierSections": "frequencies: float[m,d]; centre: float[d]",
+    "Gauge": "variances: float[k]",
+    "KernelSections": "points: rows[m,d]",
+    "Moments": "mean: float[m]; scatter: float[m,m]",
+    "Neighbours": "scores: float[n,k]; rows: rows[n,d]",
+    "Preparation": "fills: float[p]; center: float[d]; spread: float[d]",
+    "Projection": "coef: float[m,k]; offset: float[k]",
 }
+_METHODS = (*APPROXIMATIONS.values(), *PREIMAGES.values(), *SOLVERS.values())
+_FOLDS = ("KFold", "LeaveOneOut", "ShuffleSplit", "TimeSeriesSplit")
 
 VALUES = {
-    **_by_class(_VALUES),
     **{
-        f"folds.{name}": Known.of(f"sklearn.model_selection:{name}", f)
-        for name, f in _FOLDS.items()
+        name: Annotated.of(f"mercer.{module}:{name}", _LENGTHS.get(name, ""))
+        for module, names in _CLASSES.items()
+        for name in names.split()
     },
-    "ColumnScale": Known.of("mercer.engine.moments:Scale", "mean: float[d]; spread: float[d]"),
-    "LowEnd": Known.of(
-        "mercer.solvers.negative_part:NegativePart",
-        "lowest: number; negative: number; complete: bool",
-    ),
-    "Plan": Known.of(
-        "mercer.planning.recipe:Plan",
-        "route: text; solver: Solver; recipe: none|Given|Whole|Tiles; n_threads: int; engine: text; "
-        + _PLAN,
-    ),
+    **{kind.__name__: Open.of(f"{kind.__module__}:{kind.__name__}") for kind in _METHODS},
+    **{f"folds.{name}": Open.of(f"sklearn.model_selection:{name}") for name in _FOLDS},
+    "ColumnScale": Annotated.of("mercer.engine.moments:Scale", "mean: float[d]; spread: float[d]"),
+    "LowEnd": Annotated.of("mercer.solvers.negative_part:NegativePart"),
     "Status": Known.of("mercer._core.status:Status", "name: text", "member"),
 }
 
@@ -223,49 +213,27 @@ OUTDATED = {
         Known.of(
             "mercer.planning.recipe:plan_of_flags",
             "route: text; solver: Solver; storage: text; width: int; sketch: bool; double: bool; "
-            "hold_bytes: int; held: number; packed: bool; sliced: bool; n_threads?: int; " + _PLAN,
+            "hold_bytes: int; held: number; packed: bool; sliced: bool; n_threads?: int; n_bytes: int; "
+            "reasons: texts; lapack_fits: bool; most_components: int; approximation: none|Approximation; "
+            "n_products: none|int; seconds: none|number; preimage?: none|text; preimage_bytes?: int; "
+            "preimage_seconds?: none|number",
         ),
     )
 }
 
 
-# ── kernels and feature maps, those of scikit-learn's Gaussian processes too ─
-_WITHOUT_FORMULA = {
-    # A function is never in a file. That of the drop-in is a name and numbers.
-    "kernels.custom:Custom": "function: PairwiseFunction; form: text",
-    "kernels.custom:GaussianProcess": "kernel: GaussianKernel",
-    "kernels.custom:Precomputed": "",
-    "kernels.feature_map:ColumnsMap": "d: int; columns: any",
-    "kernels.map_algebra:ComposedMap": "outer: FeatureMap; inner: FeatureMap",
-    "kernels.feature_map:IdentityMap": "d: int",
-    "kernels.feature_map:PolynomialMap": "d: int; degree: int; gamma: number; coef0: number",
-    "kernels.map_algebra:ProductMap": "left: FeatureMap; right: FeatureMap",
-    "kernels.map_algebra:ScaledMap": "inner: FeatureMap; factor: number",
-    "kernels.map_algebra:SumMap": "left: FeatureMap; right: FeatureMap",
-    "kernels.map_algebra:UnitMap": "inner: FeatureMap",
+# ── kernels, those of scikit-learn's Gaussian processes too ─────────────────
+_GAUSSIAN_PROCESSES = (
+    "CompoundKernel ConstantKernel DotProduct ExpSineSquared Exponentiation Matern PairwiseKernel Product "
+    "RBF RationalQuadratic Sum WhiteKernel"
+)
+_GAUSSIAN_KINDS = {
+    **dict.fromkeys(("kernel", "k1", "k2"), "GaussianKernel"),
+    **dict.fromkeys(("alpha", "constant_value", "exponent", "gamma", "noise_level"), "number"),
+    **dict.fromkeys(("length_scale", "nu", "periodicity", "sigma_0"), "number"),
+    "metric": "text",
 }
-
-_GAUSSIAN_PROCESSES = {
-    "CompoundKernel": "kernels: any",
-    "ConstantKernel": "constant_value: number; constant_value_bounds: any",
-    "DotProduct": "sigma_0: number; sigma_0_bounds: any",
-    "ExpSineSquared": (
-        "length_scale: number; periodicity: number; length_scale_bounds: any; "
-        "periodicity_bounds: any"
-    ),
-    "Exponentiation": "kernel: GaussianKernel; exponent: number",
-    "Matern": "length_scale: any; length_scale_bounds: any; nu: number",
-    "PairwiseKernel": (
-        "gamma: number; gamma_bounds: any; metric: text; pairwise_kernels_kwargs: any"
-    ),
-    "Product": "k1: GaussianKernel; k2: GaussianKernel",
-    "RBF": "length_scale: any; length_scale_bounds: any",
-    "RationalQuadratic": (
-        "length_scale: number; alpha: number; length_scale_bounds: any; alpha_bounds: any"
-    ),
-    "Sum": "k1: GaussianKernel; k2: GaussianKernel",
-    "WhiteKernel": "noise_level: number; noise_level_bounds: any",
-}
+_MANY_SCALES = {"length_scale": "any"}  # one for each column, or one for all
 
 # What the parameters of a kernel with a formula hold, but for those that are numbers or rules.
 _PARTS = {"kernel": "Kernel", "left": "Kernel", "right": "Kernel", "columns": "any"}
@@ -273,7 +241,7 @@ _PARTS = {"kernel": "Kernel", "left": "Kernel", "right": "Kernel", "columns": "a
 
 def of_formula(kind: type[Kernel], otherwise: str) -> Known:
     """A kernel with a formula: by its class, made from the parameters of its constructor."""
-    fields = {name: _PARTS.get(name, otherwise) for name in kind._param_names()}
+    fields = {name: _PARTS.get(name, otherwise) for name in constructor_names(kind)}
     return Known(f"{kind.__module__}:{kind.__qualname__}", fields, kind=kind)
 
 
@@ -283,14 +251,20 @@ KERNELS = {
         for name, kind in FORMULAS.items()
         if kind.__module__.startswith("mercer.")
     },
-    **_by_class(_WITHOUT_FORMULA),
     **{
-        f"gp.{name}": Known.of(f"sklearn.gaussian_process.kernels:{name}", fields)
-        for name, fields in _GAUSSIAN_PROCESSES.items()
+        f"gp.{name}": Open(
+            f"sklearn.gaussian_process.kernels:{name}",
+            _GAUSSIAN_KINDS | (_MANY_SCALES if name in ("Matern", "RBF") else {}),
+        )
+        for name in _GAUSSIAN_PROCESSES.split()
     },
+    # A function is never in a file. That of the drop-in is a name and numbers.
+    "Custom": Known.of("mercer.kernels.custom:Custom", "function: PairwiseFunction; form: text"),
+    "GaussianProcess": Known.of("mercer.kernels.custom:GaussianProcess", "kernel: GaussianKernel"),
     "PairwiseFunction": Known.of(
         "mercer.sklearn:_Pairwise", "metric: text; n_jobs: none|int; params: any"
     ),
+    "Precomputed": Known.of("mercer.kernels.custom:Precomputed"),
 }
 
 

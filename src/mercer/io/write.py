@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from mercer._core.atomic import sweep, written_whole
-from mercer._core.errors import DataError, InputError, MercerError, nearest
+from mercer._core.errors import DataError, MercerError, nearest
 from mercer.data.columns import require_distinct
 from mercer.data.formats import SUFFIXES as READ
 from mercer.data.spool import no_room
@@ -22,51 +22,10 @@ from mercer.io.write_formats import FORMATS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mercer._core.types import Array
-    from mercer.io.write_formats import Format
+    from mercer.io.write_formats import TableWriter
 
 # What is read and can be written goes by the same endings.
 SUFFIXES = {ending: form for ending, form in READ.items() if form in FORMATS}
-
-
-class TableWriter:
-    """Takes rows in batches, in the order in which they are to stand.
-
-    Attributes
-    ----------
-    n_rows : int
-        Written so far.
-    notes : list of str
-        What the format can't hold, for people.
-    """
-
-    def __init__(
-        self, target: Format, names: Sequence[str], *, has_ids: bool, has_labels: bool
-    ) -> None:
-        self._target, self._names = target, tuple(names)
-        self._has_ids, self._has_labels = has_ids, has_labels
-        self.n_rows = 0
-        self.notes: list[str] = list(target.notes)
-
-    def write(self, rows: Array, ids: Any = None, labels: Any = None) -> None:
-        """The next rows, (b, k), with what names and labels them, (b,) each."""
-        rows = np.asarray(rows)
-        if rows.ndim != 2 or rows.shape[1] != len(self._names):
-            msg = f"Rows of shape {rows.shape} came for {len(self._names)} columns."
-            raise InputError(msg)
-        beside = []
-        for what, values, needed in (
-            ("ids", ids, self._has_ids),
-            ("labels", labels, self._has_labels),
-        ):
-            given = values if needed else None
-            if needed and (given is None or len(given) != len(rows)):
-                count = "none" if given is None else str(len(given))
-                msg = f"{len(rows)} rows came with {count} {what}; one for each was needed."
-                raise InputError(msg)
-            beside.append(given)
-        self._target.write(rows, *beside)
-        self.n_rows += len(rows)
 
 
 @contextmanager
@@ -115,11 +74,9 @@ def open_writer(
     beside = tuple(name for name in (id_name, label_name) if name is not None)
     require_distinct([*beside, *names], source=f"What is to be written to {shown!r}")
     with _target(shown, form) as file:
-        target = FORMATS[form](file, tuple(names), id_name, label_name, np.dtype(dtype))
-        yield TableWriter(
-            target, names, has_ids=id_name is not None, has_labels=label_name is not None
-        )
-        target.close()
+        writer = FORMATS[form](file, tuple(names), id_name, label_name, np.dtype(dtype))
+        yield writer
+        writer.close()
 
 
 def _format(shown: str, form: str | None) -> str:

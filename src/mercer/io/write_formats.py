@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from mercer._core.errors import InputError
 from mercer.data.frames import need
 from mercer.data.rows import row_slices
 from mercer.data.spool import no_room
@@ -22,10 +23,16 @@ if TYPE_CHECKING:
 TEXT_CELLS = 2**18  # written as text at a time
 
 
-class Format(ABC):
-    """Writes rows to a file that is open; `close` writes what comes last, and leaves the file open."""
+class TableWriter(ABC):
+    """Takes rows in batches, in the order in which they are to stand, and writes them to an open file.
 
-    notes: tuple[str, ...] = ()
+    Attributes
+    ----------
+    n_rows : int
+        Written so far.
+    notes : list of str
+        What the format can't hold, for people.
+    """
 
     def __init__(
         self,
@@ -37,27 +44,52 @@ class Format(ABC):
     ) -> None:
         self.file, self.names, self.dtype = file, names, dtype
         self.beside = (id_name, label_name)
-        self.begin()
+        self.n_rows = 0
+        self.notes: list[str] = []
+        self._begin()
+
+    def write(self, rows: Array, ids: Any = None, labels: Any = None) -> None:
+        """The next rows, (b, k), with what names and labels them, (b,) each."""
+        rows = np.asarray(rows)
+        if rows.ndim != 2 or rows.shape[1] != len(self.names):
+            msg = f"Rows of shape {rows.shape} came for {len(self.names)} columns."
+            raise InputError(msg)
+        beside = [
+            None if name is None else _one_each(values, len(rows), what)
+            for name, values, what in zip(
+                self.beside, (ids, labels), ("ids", "labels"), strict=True
+            )
+        ]
+        self._write(rows, *beside)
+        self.n_rows += len(rows)
 
     @abstractmethod
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """What stands before the rows."""
 
     @abstractmethod
-    def write(self, rows: Array, ids: Any, labels: Any) -> None:
+    def _write(self, rows: Array, ids: Any, labels: Any) -> None:
         """The next rows, with one id and one label for each, or None."""
 
     @abstractmethod
     def close(self) -> None:
-        """What stands after the rows."""
+        """What stands after the rows; the file is left open."""
 
 
-class Csv(Format):
+def _one_each(values: Any, n: int, what: str) -> Any:
+    if values is None or len(values) != n:
+        count = "none" if values is None else str(len(values))
+        msg = f"{n} rows came with {count} {what}; one for each was needed."
+        raise InputError(msg)
+    return values
+
+
+class Csv(TableWriter):
     """Lines of fields in UTF-8. A number has the fewest digits from which it is read again, bit for bit."""
 
     delimiter = ","
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         self._text = io.StringIO(newline="")
         kind: dict[str, Any] = {"delimiter": self.delimiter, "lineterminator": "\n"}
         self._plain = csv.writer(self._text, **kind)
@@ -68,7 +100,7 @@ class Csv(Format):
         (self._quoting if _has_special(names) else self._plain).writerow(names)
         self._send()
 
-    def write(self, rows: Array, ids: Any, labels: Any) -> None:
+    def _write(self, rows: Array, ids: Any, labels: Any) -> None:
         words = [_plain_values(part) for part in (ids, labels) if part is not None]
         # As Python's numbers and as text a batch takes ten times its bytes: a part of it at a time.
         for some in row_slices(len(rows), max(1, TEXT_CELLS // max(1, rows.shape[1]))):
@@ -110,45 +142,44 @@ def _has_special(fields: list[Any]) -> bool:
     return any(isinstance(f, str) and (f[:1] == " " or "\r" in f) for f in fields)
 
 
-class Npy(Format):
+class Npy(TableWriter):
     """One array. Its header has room for any number of rows, and is written again at the end."""
 
-    def begin(self) -> None:
-        self._n = 0
+    def _begin(self) -> None:
         kept = [name for name in self.beside if name is not None]
         if kept:
-            self.notes = (
+            self.notes.append(
                 f"an NPY file holds numbers alone: {' and '.join(map(repr, kept))} are not written; "
-                "use .npz or .csv to keep them",
+                "use .npz or .csv to keep them"
             )
         self._start = self.file.tell()
-        self._header()
+        self._header(self.file)
 
-    def _header(self) -> None:
-        shape = (self._n, len(self.names))
+    def _header(self, file: Any) -> None:
+        shape = (self.n_rows, len(self.names))
         about = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(self.file, about)
+        np.lib.format.write_array_header_1_0(file, about)
 
-    def write(self, rows: Array, ids: Any, labels: Any) -> None:
+    def _write(self, rows: Array, ids: Any, labels: Any) -> None:
         del ids, labels  # the note says so
         self.file.write(np.ascontiguousarray(rows, self.dtype).tobytes())
-        self._n += len(rows)
 
     def close(self) -> None:
         self.file.seek(self._start)
-        self._header()  # as long as before: NumPy leaves room for the digits of a growing axis
+        self._header(
+            self.file
+        )  # as long as before: NumPy leaves room for the digits of a growing axis
         self.file.seek(0, io.SEEK_END)
 
 
-class Npz(Format):
+class Npz(Npy):
     """A zip archive of arrays: ``rows``, ``names``, and ``ids`` and ``labels`` if there are any."""
 
-    def begin(self) -> None:
-        self._n = 0
+    def _begin(self) -> None:
         self._rows: Any = tempfile.TemporaryFile(prefix="mercer-")  # noqa: SIM115
         self._words: tuple[list[Any], list[Any]] = ([], [])
 
-    def write(self, rows: Array, ids: Any, labels: Any) -> None:
+    def _write(self, rows: Array, ids: Any, labels: Any) -> None:
         try:
             self._rows.write(np.ascontiguousarray(rows, self.dtype).tobytes())
         except OSError as error:
@@ -156,14 +187,11 @@ class Npz(Format):
         for kept, values in zip(self._words, (ids, labels), strict=True):
             if values is not None:
                 kept.extend(_plain_values(values))
-        self._n += len(rows)
 
     def close(self) -> None:
-        shape = (self._n, len(self.names))
-        about = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
         with self._rows, zipfile.ZipFile(self.file, "w", zipfile.ZIP_STORED) as archive:
             with archive.open("rows.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array_header_1_0(member, about)
+                self._header(member)
                 self._rows.seek(0)
                 shutil.copyfileobj(self._rows, member, 2**20)
             arrays = {"names": list(self.names)}
@@ -182,22 +210,21 @@ def _one_type(values: list[Any]) -> Any:
     return np.array(["" if value is None else str(value) for value in values], dtype=np.str_)
 
 
-class Parquet(Format):
+class Parquet(TableWriter):
     """Columns by name, a row group for each batch."""
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         self._arrow = need("pyarrow", extra="parquet")
         self._writer: Any = None
         self._types: dict[str, Any] = {}
 
-    def write(self, rows: Array, ids: Any, labels: Any) -> None:
+    def _write(self, rows: Array, ids: Any, labels: Any) -> None:
         table = self._table(rows, ids, labels)
         if self._writer is None:
-            self._writer = self.opened(table.schema)
+            self._writer = self._opened(table.schema)
         self._writer.write_table(table)
 
-    def opened(self, schema: Any) -> Any:
-        """A writer of tables of this kind."""
+    def _opened(self, schema: Any) -> Any:
         return need("pyarrow.parquet", extra="parquet").ParquetWriter(self.file, schema)
 
     def _table(self, rows: Array, ids: Any, labels: Any) -> Any:
@@ -230,12 +257,11 @@ class Parquet(Format):
 class Arrow(Parquet):
     """An Arrow file (Feather, version 2), a record batch for each batch."""
 
-    def opened(self, schema: Any) -> Any:
-        """A writer of tables of this kind."""
+    def _opened(self, schema: Any) -> Any:
         return need("pyarrow.ipc", extra="parquet").new_file(self.file, schema)
 
 
-FORMATS: dict[str, type[Format]] = {
+FORMATS: dict[str, type[TableWriter]] = {
     "csv": Csv,
     "tsv": Tsv,
     "npy": Npy,

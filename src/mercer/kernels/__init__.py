@@ -18,9 +18,8 @@ from mercer.kernels.algebra import Constant, Normalised, OnColumns, Power, Produ
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
 from mercer.kernels.dot import Cosine, Linear, Polynomial, Sigmoid
-from mercer.kernels.histogram import Chi2
 from mercer.kernels.names import KERNELS, as_kernel
-from mercer.kernels.stationary import RBF, Laplacian, Matern, RationalQuadratic
+from mercer.kernels.stationary import RBF, Chi2, Laplacian, Matern, RationalQuadratic
 
 __all__ = [
     "KERNELS",

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
-
 from mercer._core.errors import KernelError
-from mercer._core.params import Constraints, Number, Whole
+from mercer._core.params import Constraints, Number, Whole, is_number
 from mercer.engine.formula import Add, Affine, Const, Expr, Mul, On, Pow, Unit
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import written
@@ -17,12 +14,9 @@ from mercer.kernels.rows import picked, positions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+
     from mercer._core.types import Array, Rows
-
-
-def is_number(value: Any) -> bool:
-    """Whether the value scales a kernel (2.0 * k) rather than multiplies it (k1 * k2)."""
-    return isinstance(value, (Real, np.number)) and not isinstance(value, bool)
 
 
 def operand(value: Any) -> Kernel:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import KernelError, close_to
-from mercer._core.params import Number, require
+from mercer._core.errors import KernelError
+from mercer._core.params import Number
 from mercer.data.rows import take_rows
 from mercer.engine.equal_rows import unlike
 from mercer.engine.moments import Moments
 from mercer.engine.pairwise import dense, manhattan_distances, scaled_distances
 from mercer.engine.passes import fold, map_rows
+from mercer.kernels.rows import stacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,13 +38,8 @@ WHOLE = 2.0**53
 ALIKE = 1.0
 
 RULES = ("median", "scale", "1/d")
-
-
-def check_width(name: str, value: Any, *, kernel: str) -> None:
-    """A γ is a positive number, None or the name of a rule; a length is a number or the median."""
-    known = (*RULES, None) if name == "gamma" else ("median",)
-    hint = close_to(value, RULES) if name == "gamma" and isinstance(value, str) else ""
-    require(name, value, Number(0, also=known), of=kernel, remedy=hint, error=KernelError)
+# What a γ may be, and a length.
+GAMMA, LENGTH = Number(0, also=(*RULES, None)), Number(0, also=("median",))
 
 
 def median_distance(
@@ -55,7 +51,7 @@ def median_distance(
     that of repeated rows, to the last bit. Other weights say how often a row occurs among
     `MEDIAN_ROWS` seeded draws with replacement.
     """
-    rows = _sample(x, weights, rng=rng)
+    rows = take_rows(x, _some(int(x.shape[0]), weights, rng=rng))
     rare = not np.any(unlike(rows, rows[:1]))
     if rare:  # all rows, or most of them, are one point: look for others among all
         rows = _with_unlike(x, rows[:1], weights, rng=rng)
@@ -72,39 +68,29 @@ def median_distance(
 
 def _with_unlike(x: Rows, point: Rows, weights: Array | None, *, rng: np.random.Generator) -> Rows:
     """A point, and at most `MEDIAN_ROWS` seeded rows that are not it; a row of weight w counts w times."""
-    flags = np.empty(int(x.shape[0]), dtype=bool)
-    places = np.flatnonzero(map_rows(x, partial(unlike, point=point), flags, height=_height(x)))
+    places = np.flatnonzero(map_rows(x, partial(unlike, point=point), height=_height(x)))
     if weights is not None:
         places = places[weights[places] > 0]
     if not len(places):
         return point
-    others = _sample(places[:, None], None if weights is None else weights[places], rng=rng)
-    found = take_rows(x, others[:, 0])
-    if sparse.issparse(point):
-        return sparse.csr_array(sparse.vstack([point, found]))
-    return np.concatenate([point, found])
+    others = _some(len(places), None if weights is None else weights[places], rng=rng)
+    return stacked(point, take_rows(x, places[others]))
 
 
-def _sample(x: Rows, weights: Array | None, *, rng: np.random.Generator) -> Rows:
-    n = int(x.shape[0])
-    if weights is not None:
-        return take_rows(x, _weighted_positions(weights, rng=rng))
-    if n <= MEDIAN_ROWS:
-        return x[0:n]
-    return take_rows(x, np.sort(rng.choice(n, MEDIAN_ROWS, replace=False)))
+def _some(n: int, weights: Array | None, *, rng: np.random.Generator) -> Indices:
+    """At most `MEDIAN_ROWS` seeded positions among n; those of repeated rows, with none of them made.
 
-
-def _weighted_positions(weights: Array, *, rng: np.random.Generator) -> Indices:
-    """Rows lie side by side on a line, each as long as its weight; places on it are drawn."""
-    ends = np.cumsum(weights)  # (n,)
-    total = float(ends[-1])
-    if total > WHOLE or np.any(weights != np.rint(weights)):
-        places = total * np.sort(rng.random(MEDIAN_ROWS))
+    Rows lie side by side on a line, each as long as its weight, and places on it are drawn.
+    """
+    ends = None if weights is None else np.cumsum(weights)  # (n,)
+    total = n if ends is None else float(ends[-1])
+    if weights is not None and (total > WHOLE or np.any(weights != np.rint(weights))):
+        places: Array | Indices = total * np.sort(rng.random(MEDIAN_ROWS))
     elif total <= MEDIAN_ROWS:
-        places = np.arange(total)
-    else:  # the places that repeated rows would be drawn from, with none of them made
+        places = np.arange(int(total))
+    else:
         places = np.sort(rng.choice(int(total), MEDIAN_ROWS, replace=False))
-    return np.searchsorted(ends, places, side="right")
+    return places.astype(np.intp) if ends is None else np.searchsorted(ends, places, side="right")
 
 
 def variance(x: Rows, weights: Array | None = None) -> float:
@@ -125,17 +111,17 @@ def _height(x: Rows) -> int:
 
 def _entry_moments(weights: Array | None, origin: float, block: Rows, place: slice) -> Moments:
     """Of all entries of a block, less `origin`; those that a sparse block leaves out are zeros."""
+
+    def moments(values: Array, weights: Array) -> Moments:
+        return Moments.of(values.astype(np.float64, copy=False).reshape(-1, 1) - origin, weights)
+
     weights = np.ones(block.shape[0]) if weights is None else weights[place]
     if not sparse.issparse(block):
-        return _column_moments(block, np.repeat(weights, block.shape[1]), origin)
+        return moments(block, np.repeat(weights, block.shape[1]))
     n_stored = np.diff(block.indptr)
-    stored = _column_moments(block.data, np.repeat(weights, n_stored), origin)
+    stored = moments(block.data, np.repeat(weights, n_stored))
     left_out = float(weights @ (block.shape[1] - n_stored))
     return stored.merged(Moments(left_out, np.array([-origin]), np.zeros((1, 1))))
-
-
-def _column_moments(values: Array, weights: Array, origin: float) -> Moments:
-    return Moments.of(values.astype(np.float64, copy=False).reshape(-1, 1) - origin, weights)
 
 
 def width_from(

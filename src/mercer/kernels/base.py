@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
-from mercer._core.floating import steady
-from mercer._core.params import Constraints, meant, require
-from mercer._core.spelling import spelled
-from mercer.engine.formula import Expr, Opaque, Pair
-from mercer.kernels.bandwidth import check_width, width_from
-from mercer.kernels.evaluate import check_rows, values
+from mercer._core.params import Constraints, is_number, meant, require
+from mercer._core.public import public
+from mercer.engine.formula import Expr, On, Opaque, Pair
+from mercer.kernels.bandwidth import GAMMA, LENGTH, width_from
+from mercer.kernels.evaluate import values
 from mercer.kernels.parameters import constructor_names, is_rule, same, written
-from mercer.kernels.rows import as_given, as_rows, in_one_dtype, stacked
+from mercer.kernels.rows import as_given, as_rows, in_one_dtype, picked, stacked
 from mercer.kernels.slopes import slope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array, Rows
-    from mercer.kernels.feature_map import FeatureMap
+    from mercer.kernels.map_base import FeatureMap
 
 # Kernels by the name of their class: all that have a formula of their own, wherever they are written.
 FORMULAS: dict[str, type[Kernel]] = {}
@@ -42,6 +43,8 @@ class Kernel:
 
     # Tiles of a kernel written in NumPy may run side by side; those of a user's function may not.
     parallel: ClassVar[bool] = True
+    # Whether the rows are kernel values already.
+    is_precomputed: ClassVar[bool] = False
     # Why it is a kernel, whatever its parameters; see `why_valid`.
     proof: ClassVar[str | None] = None
     # Parameters, each a positive number, that may be a rule to read them off the data.
@@ -51,7 +54,7 @@ class Kernel:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        spelled(cls)
+        public(cls)
         own = vars(cls)
         if not {"formula", "tile", "tile_diag"}.isdisjoint(own) and "why_valid" not in own:
             # Another function than that of the class above, of which nothing is proved.
@@ -59,10 +62,9 @@ class Kernel:
             if cls.proof is None:
                 cls.why_valid = Kernel.why_valid  # type: ignore[method-assign]
         if "formula" in own:
-            cls._inherited = own["formula"]
-            for name in {"tile", "tile_diag"}.difference(
-                own
-            ):  # those of the class above are of its function
+            cls._inherited = own["formula"]  # type: ignore[method-assign]
+            # Those of the class above are of another function.
+            for name in {"tile", "tile_diag"}.difference(own):
                 setattr(cls, name, vars(Kernel)[name])
             held = FORMULAS.setdefault(cls.__name__, cls)
             if not held.__module__.startswith("mercer."):  # a name of mercer's own stays that
@@ -79,7 +81,11 @@ class Kernel:
         """
         return None
 
-    _inherited = formula
+    def _inherited(self) -> Expr:
+        """The formula of the class, or of the nearest one above it that has any."""
+        name = type(self).__name__
+        msg = f"{name} has neither a formula nor a tile and a tile_diag; it needs one of the two."
+        raise NotImplementedError(msg)
 
     def tree(self) -> Expr:
         """The formula, or the kernel itself as its only leaf."""
@@ -101,53 +107,33 @@ class Kernel:
 
     def tile(self, x: Rows, y: Rows) -> Array:
         """[k(x_i, y_j)] for checked rows, as a new (n, m) array of their dtype."""
-        return values(self._written(), x, y)
+        return values(self._inherited(), x, y)
 
     def tile_diag(self, x: Rows) -> Array:
         """[k(x_i, x_i)] for checked rows, as a new (n,) array of their dtype."""
-        return values(self._written(), x)
-
-    def _written(self) -> Expr:
-        found = self._inherited()
-        if found is None:
-            name = type(self).__name__
-            msg = f"{name} has neither a formula nor a tile and a tile_diag. Give {name} one of the two."
-            raise NotImplementedError(msg)
-        return found
+        return values(self._inherited(), x)
 
     # ── derivatives ─────────────────────────────────────────────────────────
     @property
     def differentiable(self) -> bool:
         """Whether `tile_slope` is known: k has a derivative in x, but for kinks here and there."""
-        return self.formula_known and self.shape().differentiable
+        return self.shape().differentiable
 
-    def tile_slope(
-        self, x: Rows, y: Rows, weights: Array
-    ) -> Array:  # (n, d), (m, d), (n, m) -> (n, d)
+    # (n, d), (m, d), (n, m) -> (n, d)
+    def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
         """Σ_j w_ij ∂k(x_i, y_j)/∂x_i: all that a gradient of sums of kernel values is made of.
 
         Weighted sums rather than the (n, m, d) derivatives: kernels are combined by changing the
         weights, and nothing larger than a tile is ever held.
         """
-        self._require_slope()
         return slope(self.tree(), x, y, weights)
 
     def diag_slope(self, x: Rows) -> Array:  # (n, d) -> (n, d)
         """∂k(x, x)/∂x, both arguments moving."""
-        self._require_slope()
         return slope(self.tree(), x, None, np.ones(x.shape[0], dtype=x.dtype))
 
-    def _require_slope(self) -> None:
-        if not self.formula_known:
-            msg = (
-                f"{self!r} has no derivative that is known here. Kernels with a formula (RBF, Matern, "
-                "RationalQuadratic, Laplacian, Linear, Polynomial, Sigmoid, Cosine, Chi2) and their sums and "
-                "products have one."
-            )
-            raise KernelError(msg)
-
     # ── the door ────────────────────────────────────────────────────────────
-    @steady
+    @public
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """The (n, m) matrix of k(x_i, y_j); ``Y=None`` means X itself.
 
@@ -176,7 +162,7 @@ class Kernel:
             np.fill_diagonal(tile, kernel.tile_diag(x))  # exact, where distances only nearly cancel
         return tile
 
-    @steady
+    @public
     def diag(self, X: Any) -> Array:
         """[k(x_i, x_i)], without the matrix around it."""
         x = as_rows(X)
@@ -186,13 +172,11 @@ class Kernel:
         return kernel.tile_diag(x)
 
     # ── parameters ──────────────────────────────────────────────────────────
-    @classmethod
-    def _param_names(cls) -> tuple[str, ...]:
-        return constructor_names(cls)  # type: ignore[arg-type]
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; those of kernels inside as ``outer__inner``."""
-        params: dict[str, Any] = {name: getattr(self, name) for name in self._param_names()}
+        params: dict[str, Any] = {
+            name: getattr(self, name) for name in constructor_names(type(self))
+        }
         if deep:
             for name, value in list(params.items()):
                 if hasattr(value, "get_params") and not isinstance(value, type):
@@ -204,7 +188,7 @@ class Kernel:
         """Set parameters by name, ``left__gamma=2`` reaching into a sum."""
         for key, value in params.items():
             name, _, rest = key.partition("__")
-            if name not in self._param_names():
+            if name not in constructor_names(type(self)):
                 msg = f"{type(self).__name__} has no parameter {name!r}. {meant(name, self.get_params())}"
                 raise KernelError(msg)
             if rest:
@@ -227,7 +211,8 @@ class Kernel:
             return NotImplemented
         if type(self) is not type(other):
             return False
-        return all(same(getattr(self, name), getattr(other, name)) for name in self._param_names())
+        names = constructor_names(type(self))
+        return all(same(getattr(self, name), getattr(other, name)) for name in names)
 
     def __hash__(self) -> int:
         """That of the class: parameters can be set, and a hash must not change."""
@@ -236,44 +221,31 @@ class Kernel:
     @property
     def children(self) -> list[Kernel]:
         """The kernels that this one is made of."""
-        own = (getattr(self, name) for name in self._param_names())
-        return [value for value in own if isinstance(value, Kernel)]
-
-    @property
-    def is_precomputed(self) -> bool:
-        """Whether the rows are kernel values already."""
-        return False
+        return [v for v in self.get_params(deep=False).values() if isinstance(v, Kernel)]
 
     @property
     def is_linear(self) -> bool:
         """Whether it is x·x' itself: kernel PCA with it is PCA of the rows."""
-        return self.formula_known and self.shape() == Pair("dot")
-
-    @property
-    def formula_known(self) -> bool:
-        """Whether it has a formula of its own; parts of it may have none."""
-        return type(self).formula is not Kernel.formula
+        return self.shape() == Pair("dot")
 
     @property
     def looks_at_rows(self) -> bool:
-        """Whether it, or a part of it, is not defined on all rows."""
-        if type(self).check_rows is not Kernel.check_rows:
+        """Whether it, or a part of it, is not defined on all rows: on those without its columns, say."""
+        tree = self.shape()
+        own = [self, *(node.kernel for node in tree.walk() if isinstance(node, Opaque))]
+        if any(type(kernel).check_rows is not Kernel.check_rows for kernel in own):
             return True
-        if self.formula_known:
-            return self.shape().looks_at_rows
-        return any(child.looks_at_rows for child in self.children)
+        return tree.counts_only or any(isinstance(node, On) for node in tree.walk())
 
     @property
     def positive_only(self) -> bool:
         """Whether rows may hold no negative entry."""
-        if not self.formula_known:
-            return any(child.positive_only for child in self.children)
         return self.shape().counts_only
 
     @property
     def shift_invariant(self) -> bool:
         """Whether moving all points by one vector changes no value."""
-        return self.formula_known and self.shape().shift_invariant
+        return self.shape().shift_invariant
 
     @property
     def is_data_dependent(self) -> bool:
@@ -298,20 +270,26 @@ class Kernel:
     def check_parameters(self) -> None:
         """Raise a `KernelError` when a parameter has an impossible value."""
         own = type(self).__name__
-        for name, constraint in self.constraints.items():
+        for name in (*self.constraints, *self.rules):
+            constraint = self.constraints.get(name, GAMMA if name == "gamma" else LENGTH)
             require(name, getattr(self, name), constraint, of=own, error=KernelError)
-        for name in self.rules:
-            check_width(name, getattr(self, name), kernel=own)
-        for child in self.children:
-            child.check_parameters()
+        for value in self.get_params(deep=False).values():
+            if isinstance(value, Kernel):
+                value.check_parameters()
 
     def check_rows(self, x: Rows) -> None:
         """Raise an `InputError` when the kernel is not defined on these rows."""
-        if self.formula_known:
-            check_rows(self.shape(), x)
-        else:
-            for child in self.children:
-                child.check_rows(x)
+        todo: list[tuple[Expr, Rows]] = [(self.shape(), x)]
+        for node, rows in todo:  # which grows meanwhile
+            seen = rows
+            if isinstance(node, Pair) and node.kind == "chi2":
+                _require_counts(rows)
+            elif isinstance(node, On):
+                seen = picked(rows, node.columns)
+            elif isinstance(node, Opaque) and node.kernel is not self:
+                node.kernel.check_rows(rows)  # and those that it is made of
+                continue
+            todo += zip(node.parts, repeat(seen))
 
     # ── what is known about it ──────────────────────────────────────────────
     def why_valid(self) -> str | None:
@@ -323,10 +301,10 @@ class Kernel:
         from mercer.kernels.feature_map import map_of
 
         self.check_parameters()
-        if self.formula_known and map_of(self.shape(), d) is not None:
-            found = map_of(self.tree(), d)
-            assert found is not None  # a width changes nothing about that
-            return found
+        if not isinstance(self.shape(), Opaque):
+            with suppress(NoFiniteMapError):
+                map_of(self.shape(), d)  # a width changes nothing about that
+                return map_of(self.tree(), d)
         for child in self.children:
             if child.map_dimension(d) is None:
                 return child.feature_map(d)  # which says why not
@@ -346,11 +324,11 @@ class Kernel:
         """Number of columns of `feature_map(d)`, none of which is made; None when there is no map."""
         from mercer.kernels.feature_map import map_of
 
+        tree = self.shape()
         try:
-            found = map_of(self.shape(), d) if self.formula_known else None
-        except InputError:  # its coefficients are out of range
+            return None if isinstance(tree, Opaque) else map_of(tree, d).dimension
+        except (NoFiniteMapError, InputError):  # none, or its coefficients are out of range
             return None
-        return None if found is None else found.dimension
 
     # ── algebra ─────────────────────────────────────────────────────────────
     def __add__(self, other: Any) -> Kernel:
@@ -392,9 +370,19 @@ class Kernel:
 
 def _made(name: str, *parts: Any, **number: Any) -> Kernel:
     """A new kernel of old ones, which are kernels, names of kernels or numbers."""
-    from mercer.kernels.algebra import is_number, operand
+    from mercer.kernels.algebra import operand
 
     if name == "Product" and any(map(is_number, parts)):  # a number scales a kernel
         other, factor = sorted(parts, key=is_number)
         return _made("Scale", other, factor=factor)
     return FORMULAS[name](*map(operand, parts), *number.values())
+
+
+def _require_counts(x: Rows) -> None:
+    lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)
+    if lowest < 0:
+        msg = (
+            f"Negative values in data: Chi2 is a kernel of histograms, but the data hold "
+            f"{lowest:.6g}. Shift the columns to start at zero, or use RBF."
+        )
+        raise InputError(msg)

@@ -74,20 +74,15 @@ class Custom(Kernel):
         try:
             value = self._on_matrices(left, right)
             shape = np.shape(value) if not sparse.issparse(value) else value.shape
-        except (
-            Exception
-        ):  # a function of points may fail in any way on matrices; on points it is heard
+        except Exception:  # a function of points may fail in any way on matrices
             return "points"
         if shape != (2, height) and len(shape) == 2:
-            self._require_points(dense(left), shape, (2, height))
+            points = dense(left)
+            try:  # a function of points may also take matrices, and give what it likes
+                self.function(points[0], points[1])
+            except Exception as error:
+                raise KernelError(self._wrong_shape(shape, (2, height))) from error
         return "matrices" if shape == (2, height) else "points"
-
-    def _require_points(self, x: Array, found: tuple[int, ...], needed: tuple[int, int]) -> None:
-        """Raise unless a function that gave a matrix of the wrong shape takes points."""
-        try:
-            self.function(x[0], x[1])
-        except Exception as error:
-            raise KernelError(self._wrong_shape(found, needed)) from error
 
     def _wrong_shape(self, found: tuple[int, ...], needed: tuple[int, ...]) -> str:
         return (
@@ -253,11 +248,8 @@ def _is_covariance(kernel: Any) -> bool:
 
 def _none_negative(kernel: Any) -> bool:
     # Variances, widths and ν: a negative one is no covariance, and scikit-learn does not refuse it.
-    names = [hyperparameter.name for hyperparameter in kernel.hyperparameters]
-    values = [
-        getattr(kernel, name) for name in [*names, *(["nu"] if hasattr(kernel, "nu") else [])]
-    ]
-    return all(bool(np.all(np.asarray(value) >= 0)) for value in values)
+    params = kernel.get_params(deep=False).items()
+    return all(np.all(np.asarray(v) >= 0) for name, v in params if not name.endswith("_bounds"))
 
 
 def _no_sparse(x: Rows) -> Rows:
@@ -270,10 +262,7 @@ def _no_sparse(x: Rows) -> Rows:
 class Precomputed(Kernel):
     """The rows are kernel values already: K at fit, k(x, training points) at transform."""
 
-    @property
-    def is_precomputed(self) -> bool:
-        """Yes."""
-        return True
+    is_precomputed: ClassVar[bool] = True
 
     def tile(self, x: Rows, y: Rows) -> Array:
         del y

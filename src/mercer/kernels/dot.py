@@ -10,7 +10,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import number
 
 if TYPE_CHECKING:
-    from mercer.kernels.feature_map import FeatureMap
+    from mercer.kernels.map_base import FeatureMap
 
 
 class Linear(Kernel):

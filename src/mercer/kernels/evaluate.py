@@ -6,9 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
-from mercer._core.errors import InputError, KernelError
+from mercer._core.errors import KernelError
 from mercer.engine import formula as f
 from mercer.engine.pairwise import (
     SQUARABLE,
@@ -28,28 +27,43 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
 
 DOT = f.Pair("dot")
+# Scale times a quantity of each pair of rows: (n, d), (m, d), scale -> (n, m).
+QUANTITIES = {
+    "sqdist": scaled_squared_distances,
+    "dot": dot,
+    "l1": manhattan_distances,
+    "chi2": chi2_distances,
+}
 
 
-def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0911  -> (n, m), or (n,)
+def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0911, PLR0912  -> (n, m)
     """[k(x_i, y_j)], or [k(x_i, x_i)] without y, as a new array of the rows' dtype.
 
     Every operand is fresh, so each node works in place on what the one below has made.
     """
     match expr:
-        case f.Pair():
-            return _pair(expr, x, y, 1.0)
         case f.Exp(of):
             out = values(of, x, y)
             return np.exp(out, out=out)
-        case f.Affine():
-            return _affine(expr, x, y)
+        case f.Affine(f.Pair(kind, unit), scale, shift):
+            if y is None:
+                out = _own(kind, x, scale)
+            elif 1e-150 < unit < 1e150:
+                out = QUANTITIES[kind](x, y, scale / unit**2)
+            else:
+                out = _far_squares(x, y, scale, unit)
+            if shift:
+                out += shift
+            return out
         case f.Pow():
             return _power(expr, x, y)
+        case f.Pair():
+            return values(f.Affine(expr), x, y)
+        case f.Affine() | f.Joined():
+            return _arithmetic(expr, x, y)
         case f.Matern(of, nu):
             out = matern(root(of, x, y, math.sqrt(2.0) * math.sqrt(nu)), nu)
             return out.astype(x.dtype, copy=False)
-        case f.Add() | f.Mul():
-            return _joined(expr, x, y)
         case f.On(of):
             return values(of, *on_columns(expr, x, y))
         case f.Unit():
@@ -69,32 +83,39 @@ def shape_of(x: Rows, y: Rows | None) -> tuple[int, ...]:
     return (x.shape[0],) if y is None else (x.shape[0], y.shape[0])
 
 
-def _pair(pair: f.Pair, x: Rows, y: Rows | None, scale: float) -> Array:
-    """Scale times the quantity."""
-    if y is None:
-        if pair.kind != "dot":
-            return np.zeros(x.shape[0], dtype=x.dtype)
-        with np.errstate(over="ignore"):
-            own = squared_norms(x)
-        if scale != 1.0:
-            own *= scale
-            own = in_range(own, lambda: Scaled.dots(x, None).times(scale))
+def _own(kind: str, x: Rows, scale: float) -> Array:  # -> (n,)
+    """Scale times the quantity of each row with itself."""
+    if kind != "dot":
+        return np.zeros(x.shape[0], dtype=x.dtype)
+    with np.errstate(over="ignore"):
+        own = squared_norms(x)
+    if scale == 1.0:
         return own
-    if pair.kind == "sqdist":
-        return _squares(x, y, scale, pair.unit)
-    if pair.kind == "dot":
-        return dot(x, y, scale)
-    distances = manhattan_distances if pair.kind == "l1" else chi2_distances
-    return distances(x, y, scale)
+    own *= scale
+    return in_range(own, lambda: Scaled.dots(x, None).times(scale))
 
 
-def _squares(x: Rows, y: Rows, scale: float, unit: float) -> Array:
-    """Scale · ‖x - y‖²/unit², also where unit² is out of range."""
-    if 1e-150 < unit < 1e150:
-        return scaled_squared_distances(x, y, scale / unit**2)
+def _far_squares(x: Rows, y: Rows, scale: float, unit: float) -> Array:  # -> (n, m)
+    """Scale · ‖x - y‖²/unit² where unit² is out of range."""
     with np.errstate(over="ignore"):
         tile = scale * np.square(scaled_distances(x, y, 1.0 / unit))
         return tile.astype(x.dtype, copy=False)
+
+
+def _arithmetic(expr: f.Affine | f.Joined, x: Rows, y: Rows | None) -> Array:
+    out = values(expr.parts[0], x, y)
+    with np.errstate(over="ignore", invalid="ignore"):
+        match expr:
+            case f.Affine(_, scale, shift):
+                if scale != 1.0:
+                    out *= scale
+                if shift:
+                    out += shift
+            case f.Add(_, right):
+                out += values(right, x, y)
+            case f.Mul(_, right):
+                out *= values(right, x, y)
+    return in_range(out, lambda: scaled(expr, x, y))
 
 
 def root(expr: f.Expr, x: Rows, y: Rows | None, factor: float) -> Array:
@@ -110,25 +131,10 @@ def root(expr: f.Expr, x: Rows, y: Rows | None, factor: float) -> Array:
     return np.asarray(factor * np.sqrt(np.maximum(values(expr, x, y), 0.0)))
 
 
-def _affine(expr: f.Affine, x: Rows, y: Rows | None) -> Array:
-    of, scale, shift = expr.of, expr.scale, expr.shift
-    if isinstance(of, f.Pair):
-        out = _pair(of, x, y, scale)
-        if shift:
-            out += shift
-        return out
-    out = values(of, x, y)
-    with np.errstate(over="ignore"):
-        if scale != 1.0:
-            out *= scale
-        if shift:
-            out += shift
-    return in_range(out, lambda: scaled(expr, x, y))
-
-
 def _power(expr: f.Pow, x: Rows, y: Rows | None) -> Array:
-    p = expr.exponent if expr.whole is None else expr.whole
-    if expr.whole is None and isinstance(expr.of, f.Pair) and expr.of.kind == "sqdist":
+    broken = expr.whole is None
+    p = expr.exponent if broken else int(expr.exponent)
+    if broken and isinstance(expr.of, f.Pair) and expr.of.kind == "sqdist":
         return np.power(root(expr.of, x, y, 1.0), 2.0 * p).astype(x.dtype, copy=False)
     base = values(expr.of, x, y)
     if p < 0:
@@ -136,7 +142,7 @@ def _power(expr: f.Pow, x: Rows, y: Rows | None) -> Array:
             out = np.power(root(expr.of, x, y, 1.0), 2.0 * p)
             return out.astype(x.dtype, copy=False)
         return np.power(base, float(p), out=base)
-    if expr.whole is None and np.any(base < 0):
+    if broken and np.any(base < 0):
         msg = (
             f"{expr} is a power of {base.min():.3g} < 0 for some pair of points: not a real number. Use a "
             "whole degree."
@@ -156,40 +162,10 @@ def raised(base: Array, p: float) -> Array:
     return np.power(base, p, out=base)
 
 
-def _joined(expr: f.Add | f.Mul, x: Rows, y: Rows | None) -> Array:
-    out = values(expr.left, x, y)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if isinstance(expr, f.Add):
-            out += values(expr.right, x, y)
-        else:
-            out *= values(expr.right, x, y)
-    return in_range(out, lambda: scaled(expr, x, y))
-
-
 # ── columns ─────────────────────────────────────────────────────────────────
 def on_columns(on: f.On, x: Rows, y: Rows | None = None) -> tuple[Rows, Rows | None]:
     """Both sides, or one, on the columns that a part of a formula looks at."""
     return picked(x, on.columns), None if y is None else picked(y, on.columns)
-
-
-def check_rows(expr: f.Expr, x: Rows) -> None:
-    """Raise an `InputError` when the formula is not defined on these rows."""
-    match expr:
-        case f.On(of):
-            check_rows(of, picked(x, expr.columns))
-        case f.Opaque(kernel):
-            kernel.check_rows(x)
-        case f.Pair(kind="chi2"):
-            lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)
-            if lowest < 0:
-                msg = (
-                    f"Negative values in data: Chi2 is a kernel of histograms, but the data hold "
-                    f"{lowest:.6g}. Shift the columns to start at zero, or use RBF."
-                )
-                raise InputError(msg)
-        case _:
-            for part in expr.parts:
-                check_rows(part, x)
 
 
 # ── length one in feature space ─────────────────────────────────────────────

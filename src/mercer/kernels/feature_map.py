@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._core.errors import InputError, KernelError
+from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.params import Number, Whole, require
 from mercer.engine import formula as f
-from mercer.kernels.map_algebra import ComposedMap, ProductMap, ScaledMap, SumMap, UnitMap
-from mercer.kernels.map_base import NOT_NEGATIVE, FeatureMap
+from mercer.kernels.map_base import NOT_NEGATIVE, FeatureMap, ProductMap, SumMap, UnitMap
 from mercer.kernels.monomials import (
     expanded_power,
     exponents_of_degree,
@@ -29,19 +28,6 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Indices
     from mercer.kernels.monomials import Step, Term
-
-__all__ = [
-    "ColumnsMap",
-    "ComposedMap",
-    "FeatureMap",
-    "IdentityMap",
-    "PolynomialMap",
-    "ProductMap",
-    "ScaledMap",
-    "SumMap",
-    "UnitMap",
-    "n_monomials",
-]
 
 # exp(690) ~ 1e299, a little below the largest float64.
 MAX_LOG_COEFFICIENT = 690.0
@@ -275,48 +261,33 @@ def _read_only(array: AnyArray) -> AnyArray:
 MOST_DEGREE = 10_000
 
 
-def _monomials(expr: f.Pow) -> tuple[f.Expr, int, float, float] | None:
-    """(u, p, γ, θ) of a power (γu + θ)^p that can be written out; θ only of dot products."""
-    p = expr.whole or 0
-    if not 0 < p <= MOST_DEGREE:
-        return None
-    if isinstance(expr.of, f.Affine) and isinstance(expr.of.of, f.Pair):
-        of, scale, shift = expr.of.of, expr.of.scale, expr.of.shift
-        return (of, p, scale, shift) if scale > 0 and shift >= 0 else None
-    return expr.of, p, 1.0, 0.0
-
-
-def map_of(expr: f.Expr, d: int) -> FeatureMap | None:  # noqa: PLR0911
-    """φ with φ(x)·φ(x') = k(x, x') on `d` features; None where it has no finite dimension."""
+def map_of(expr: f.Expr, d: int) -> FeatureMap:  # noqa: PLR0911
+    """φ with φ(x)·φ(x') = k(x, x') on `d` features; a `NoFiniteMapError` where it has no finite dimension."""
     match expr:
         case f.Pair(kind="dot"):
             return IdentityMap(d)
         case f.Const(value) if value >= 0:
             return PolynomialMap(d, 0, gamma=1.0, coef0=1.0).scaled(value)
-        case f.Pow():
-            power = _monomials(expr)
-            inner = None if power is None else map_of(power[0], d)
-            if power is None or inner is None:
-                return None
-            _, p, gamma, coef0 = power
+        case f.Pow(of) if 0 < (p := expr.whole or 0) <= MOST_DEGREE:
+            gamma, coef0 = 1.0, 0.0
+            match of:
+                case f.Affine(f.Pair() as pair, scale, shift) if scale > 0 and shift >= 0:
+                    of, gamma, coef0 = pair, scale, shift  # (γ x·x' + θ)^p at once
+            inner = map_of(of, d)
             return PolynomialMap(inner.dimension, p, gamma=gamma, coef0=coef0).after(inner)
         case f.Affine(of, scale, shift) if shift > 0:
             return map_of(f.Add(f.Affine(of, scale), f.Const(shift)), d)
-        case f.Add(left, right) | f.Mul(left, right):
-            first, second = map_of(left, d), map_of(right, d)
-            if first is None or second is None:
-                return None
-            return SumMap(first, second) if isinstance(expr, f.Add) else ProductMap(first, second)
-        case f.Opaque(kernel):
-            return None if kernel.map_dimension(d) is None else kernel.feature_map(d)
-        case f.Affine(of, scale, shift) if scale >= 0 and shift == 0:
-            inner = map_of(of, d)
-            return None if inner is None else inner.scaled(scale)
+        case f.Affine(of, scale, 0.0) if scale >= 0:
+            return map_of(of, d).scaled(scale)
+        case f.Add(left, right):
+            return SumMap(map_of(left, d), map_of(right, d))
+        case f.Mul(left, right):
+            return ProductMap(map_of(left, d), map_of(right, d))
         case f.On(of, columns):
             chosen = positions(columns, d)
-            inner = map_of(of, len(chosen))
-            return None if inner is None else inner.after(ColumnsMap(d, chosen))
+            return map_of(of, len(chosen)).after(ColumnsMap(d, chosen))
         case f.Unit(of):
-            inner = map_of(of, d)
-            return None if inner is None else UnitMap(inner)
-    return None
+            return UnitMap(map_of(of, d))
+        case f.Opaque(kernel):
+            return kernel.feature_map(d)
+    raise NoFiniteMapError  # `Kernel.feature_map` has the words

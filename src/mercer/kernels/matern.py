@@ -52,12 +52,12 @@ def _debye(s: Array, nu: float) -> Array:
     w = np.sqrt(1.0 + z * z)
     e = z * z / (1.0 + w)  # w - 1, which would cancel
     out = np.exp(nu * (np.log1p(0.5 * e) - e)) / np.sqrt(w)
-    out *= _debye_sum(1.0 / w, nu) / _debye_sum(1.0, nu)
+    out *= debye_sum(1.0 / w, nu) / debye_sum(1.0, nu)
     return out.astype(s.dtype, copy=False)
 
 
-def _debye_sum(t: Any, nu: float) -> Any:
-    # Σ_k (-1)^k u_k(t)/ν^k up to k = 3.
+def debye_sum(t: Any, nu: float) -> Any:
+    """Σ_k (-1)^k u_k(t)/ν^k up to k = 3, of numbers or of whatever else has arithmetic."""
     q = t * t
     u1 = t * (3.0 - 5.0 * q) / 24.0
     u2 = q * (81.0 + q * (-462.0 + q * 385.0)) / 1152.0

@@ -8,8 +8,7 @@ from mercer._core.errors import KernelError, nearest
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
 from mercer.kernels.dot import Cosine, Linear, Polynomial, Sigmoid
-from mercer.kernels.histogram import Chi2
-from mercer.kernels.stationary import RBF, Laplacian, Matern, RationalQuadratic
+from mercer.kernels.stationary import RBF, Chi2, Laplacian, Matern, RationalQuadratic
 
 KERNELS: dict[str, type[Kernel]] = {
     "chi2": Chi2,
@@ -30,7 +29,7 @@ KERNELS: dict[str, type[Kernel]] = {
 def is_positive_only(kernel: Any) -> bool:
     """Whether what a user gave as a kernel refuses negative entries; no for what is not a kernel."""
     try:
-        return as_kernel(kernel).positive_only
+        return as_kernel(kernel).shape().counts_only
     except KernelError:
         return False
 

@@ -11,14 +11,19 @@ import numpy as np
 from mercer._core.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer.kernels.base import Kernel
 
 
-@cache  # a signature takes longer to read than a small tile to compute
-def constructor_names(kind: type) -> tuple[str, ...]:
-    """The parameters of a class, in the order of its constructor."""
+def _names(kind: type) -> tuple[str, ...]:
     parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]  # type: ignore[misc]
     return tuple(p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+
+
+# The parameters of a class, in the order of its constructor. A signature takes longer to read than a small
+# tile to compute.
+constructor_names: Callable[[type], tuple[str, ...]] = cache(_names)
 
 
 def same(a: Any, b: Any) -> bool:

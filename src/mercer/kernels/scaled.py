@@ -55,7 +55,9 @@ class Scaled:
         return _times_two(self.cosines, self.left + self.right)
 
     def __add__(self, other: Scaled) -> Scaled:
-        left, right = _longer(self.left, other.left), _longer(self.right, other.right)
+        # log₂ of the lengths of two vectors at a right angle.
+        left = 0.5 * np.logaddexp2(2.0 * self.left, 2.0 * other.left)
+        right = 0.5 * np.logaddexp2(2.0 * self.right, 2.0 * other.right)
         cosines = _times_two(self.cosines, self.left - left + (self.right - right))
         cosines += _times_two(other.cosines, other.left - left + (other.right - right))
         return Scaled(cosines, left, right)
@@ -105,12 +107,6 @@ def divided_rows(x: Rows, lengths: Array) -> Rows:
     if sparse.issparse(x):
         return sparse.csr_array(sparse.diags_array(1.0 / lengths) @ x)
     return x / lengths[:, None]
-
-
-def _longer(a: Array, b: Array) -> Array:
-    """log₂ of the length of two vectors at a right angle."""
-    most = np.maximum(a, b)
-    return np.asarray(most + 0.5 * np.log2(np.exp2(2.0 * (a - most)) + np.exp2(2.0 * (b - most))))
 
 
 def _times_two(values: Array, powers: Array) -> Array:

@@ -9,13 +9,7 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.engine import formula as f
-from mercer.engine.pairwise import (
-    dense,
-    lengths,
-    weighted_chi2_slopes,
-    weighted_differences,
-    weighted_signs,
-)
+from mercer.engine.pairwise import dense, lengths
 from mercer.kernels.evaluate import (
     DOT,
     inverse_lengths,
@@ -32,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array, Rows
+
+SOME_ROWS = 100  # enough for a centre
 
 
 def slope(expr: f.Expr, x: Rows, y: Rows | None, w: Array) -> Array:  # -> (n, d)
@@ -72,9 +68,12 @@ def _pulled(  # noqa: PLR0911
         case f.Unit():
             return _unit_slope(expr, x, y, w)
         case f.Opaque(kernel):
-            if y is None:
-                return w[:, None] * kernel.diag_slope(x)
-            return kernel.tile_slope(x, y, w)
+            msg = (
+                f"{kernel!r} has no derivative that is known here. Kernels with a formula (RBF, Matern, "
+                "RationalQuadratic, Laplacian, Linear, Polynomial, Sigmoid, Cosine, Chi2) and their sums and "
+                "products have one."
+            )
+            raise KernelError(msg)
     (of,) = expr.parts
     own = _own_slope(expr, of, x, y)
     own *= w
@@ -112,10 +111,40 @@ def _leaf(end: f.Pair | f.Const, x: Rows, y: Rows | None, w: Array) -> Array:
     if y is None:
         return np.asarray(2.0 * w[:, None] * dense(x))
     if end.kind == "sqdist":
-        return weighted_differences(2.0 * w / end.unit**2, x, y)
+        return _weighted_differences(2.0 * w / end.unit**2, x, y)
     if end.kind == "dot":
         return np.asarray(w @ dense(y))
-    return weighted_signs(w, x, y) if end.kind == "l1" else weighted_chi2_slopes(w, x, y)
+    slope = _sign if end.kind == "l1" else _chi2_slope
+    x, y = dense(x), dense(y)
+    out = np.empty_like(x)
+    for d, (x_d, y_d) in enumerate(zip(x.T, y.T, strict=True)):  # no (n, m, d) array
+        out[:, d] = np.einsum("ij,ij->i", w, slope(x_d[:, None], y_d[None, :]))
+    return out
+
+
+def _sign(x: Array, y: Array) -> Array:  # (n, 1), (1, m) -> (n, m)
+    return np.sign(x - y)
+
+
+def _chi2_slope(x: Array, y: Array) -> Array:  # (n, 1), (1, m) -> (n, m)
+    """∂/∂x (x - y)²/(x + y), with 0 where both are 0."""
+    x, y = 0.25 * x, 0.25 * y  # ratios stay, and no sum overflows
+    total = x + y
+    total[total == 0] = np.inf  # where both are zero
+    slope = (x - y) / total
+    slope *= (x + 3.0 * y) / total
+    return slope
+
+
+def _weighted_differences(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
+    """Σ_j w_ij (x_i - y_j), about a centre of the y: far from the origin the two sums would cancel."""
+    x, y = dense(x), dense(y)
+    # The median of some: one row far away must not take the digits of the others.
+    some = y[:: max(1, len(y) // SOME_ROWS)]
+    centre = np.median(some, axis=0) if len(y) else np.zeros(y.shape[1], dtype=y.dtype)
+    # Halves: the difference of two numbers may be beyond the largest, and 0 times that is no number.
+    x, y, centre = 0.5 * x, 0.5 * y, 0.5 * centre
+    return np.asarray(2.0 * (w.sum(axis=1)[:, None] * (x - centre) - w @ (y - centre)))
 
 
 def _spread(slopes: Array, columns: list[int], x: Rows) -> Array:

@@ -49,22 +49,19 @@ class Spectrum:
 
 def spectrum(kernel: Kernel) -> Spectrum:
     """The spectral measure of a kernel; for a width that waits for data, that of width 1."""
-    found = _law(kernel.shape())
-    if found is None:
+    tree = kernel.shape()
+    try:
+        return _law(tree)
+    except NotImplementedError:
+        for child in kernel.children:
+            spectrum(child)  # which may be to blame
         msg = (
-            f"Random Fourier features need a shift-invariant kernel, k(x - y), but {_to_blame(kernel)!r} has "
+            f"Random Fourier features need a shift-invariant kernel, k(x - y), but {kernel!r} has "
             "no positive spectral measure that is known here. They take RBF, Laplacian, Matern and "
             "RationalQuadratic, their sums, products, powers and positive multiples. `RPCholesky` takes any "
             "kernel."
         )
-        raise KernelError(msg)
-    return found
-
-
-def _to_blame(kernel: Kernel) -> Kernel:
-    """The innermost part that has no spectral measure."""
-    parts = (child for child in kernel.children if _law(child.shape()) is None)
-    return next((_to_blame(part) for part in parts), kernel)
+        raise KernelError(msg) from None
 
 
 def sample_frequencies(
@@ -89,7 +86,6 @@ def sample_frequencies(
     """
     spectrum(kernel)  # raises where there is none
     law = _law(kernel.tree())
-    assert law is not None
     return law.draw(d, m, rng), law.amplitude
 
 
@@ -145,7 +141,7 @@ def _mixed(alpha: float, scale: float, unit: float) -> Widths:
 
 
 # ── formulas ────────────────────────────────────────────────────────────────
-def _law(expr: f.Expr) -> Spectrum | None:  # noqa: PLR0911
+def _law(expr: f.Expr) -> Spectrum:  # noqa: PLR0911
     """The spectral measure of a formula, where one is known."""
     match expr:
         case f.Exp(f.Affine(f.Pair("sqdist", unit), scale, 0.0)) if scale < 0:
@@ -161,29 +157,21 @@ def _law(expr: f.Expr) -> Spectrum | None:  # noqa: PLR0911
             return Spectrum(value, lambda d, m, rng: np.zeros((m, d)))  # noqa: ARG005
         case f.Affine(of, scale, shift) if shift > 0:
             return _law(f.Add(f.Affine(of, scale), f.Const(shift)))
-        case f.Add(left, right) | f.Mul(left, right):
-            first, second = _law(left), _law(right)
-            if first is None or second is None:
-                return None
-            return _sum(first, second) if isinstance(expr, f.Add) else _product(first, second)
-    return _changed(expr)
-
-
-def _changed(expr: f.Expr) -> Spectrum | None:
-    """That of one formula, scaled, to a power, on columns or normalised."""
-    inner = _law(expr.parts[0]) if expr.parts else None
-    if inner is None:
-        return None
-    match expr:
-        case f.Affine(_, scale, 0.0) if scale >= 0:
+        case f.Add(left, right):
+            return _sum(_law(left), _law(right))
+        case f.Mul(left, right):
+            return _product(_law(left), _law(right))
+        case f.Affine(of, scale, 0.0) if scale >= 0:
+            inner = _law(of)
             return Spectrum(scale * inner.amplitude, inner.draw)
-        case f.Pow() if expr.whole is not None and expr.whole > 0:
-            return _power(inner, expr.whole)
-        case f.On(_, columns):
-            return _on_columns(inner, columns)
-        case f.Unit():  # the zero kernel stays zero
+        case f.Pow(of) if (expr.whole or 0) > 0:
+            return _power(_law(of), int(expr.exponent))
+        case f.On(of, columns):
+            return _on_columns(_law(of), columns)
+        case f.Unit(of):  # the zero kernel stays zero
+            inner = _law(of)
             return Spectrum(float(inner.amplitude > 0), inner.draw)
-    return None
+    raise NotImplementedError(type(expr))
 
 
 def _sum(left: Spectrum, right: Spectrum) -> Spectrum:

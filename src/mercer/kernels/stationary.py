@@ -1,4 +1,4 @@
-"""Kernels of the distance between two points."""
+"""Kernels of a distance between two points."""
 
 from __future__ import annotations
 
@@ -170,3 +170,27 @@ class RationalQuadratic(Kernel):
     def formula(self) -> Expr:
         squares = Pair("sqdist", number(self.length_scale, self))
         return Pow(Affine(squares, 0.5 / self.alpha, 1.0), -float(self.alpha))
+
+
+class Chi2(Kernel):
+    """exp(-γ Σ_d (x_d - x'_d)²/(x_d + x'_d)), for histograms: no entry may be negative.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+
+    Examples
+    --------
+    >>> Chi2()([[1.0, 0.0]], [[0.0, 1.0]]).round(4)
+    array([[0.1353]])
+    """
+
+    proof = "its exponent is conditionally negative definite on non-negative data (Schoenberg)"
+
+    constraints: ClassVar[Constraints] = {"gamma": Number(0)}
+
+    def __init__(self, gamma: float = 1.0) -> None:
+        self.gamma = gamma
+
+    def formula(self) -> Expr:
+        return Exp(Affine(Pair("chi2"), -self.gamma))

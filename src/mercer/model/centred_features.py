@@ -12,8 +12,9 @@ from scipy import sparse
 from mercer.data.rows import row_slices
 from mercer.engine.moments import weighted_mean
 from mercer.engine.pairwise import dot
+from mercer.engine.passes import SLICE_BYTES
 from mercer.model.rounding import UNITS, features_moved
-from mercer.planning.bytes import FLOAT, SLICE_BYTES, SMALL
+from mercer.planning.bytes import FLOAT, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -206,8 +206,8 @@ def _error_norm(
 ) -> float:
     """The spectral norm of P S (K - K̂) S P on some rows, S = diag(√w) and P the projector beside √w."""
     rows = take_rows(x, chosen)
-    gap = kernel.tile(rows, rows).astype(np.float64)
-    np.fill_diagonal(gap, kernel.tile_diag(rows))
+    engine = low_rank.sections.engine
+    gap = engine.gram(kernel, engine.load(rows, kernel, rows.dtype)).astype(np.float64)
     features = low_rank.features(rows).astype(np.float64)
     with (
         single_threaded_blas()

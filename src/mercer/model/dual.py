@@ -10,71 +10,61 @@ import numpy as np
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.observer import Stage
 from mercer._core.status import Status
-from mercer.engine.numpy import NumpyEngine
-from mercer.model.linear import require_finite, require_variance, score_signs
+from mercer.model.linear import require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
 from mercer.model.rounding import MatrixRounding, handed_out
 from mercer.model.space import FeatureMean
 from mercer.operators import Centred
+from mercer.operators.centred import require_finite
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.problem import lapack_share
 from mercer.solvers import EigenPairs, Lapack
 from mercer.solvers.negative_part import NegativePart, negative_part
 
 if TYPE_CHECKING:
-    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
     from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
+    from mercer.model.task import Task
+    from mercer.operators.sections import Sections
     from mercer.planning.recipe import Plan
 
 
-def fit_dual(
-    kernel: Kernel,
-    x: Rows,
-    asked: int | float | None,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    weights: Array | None,
-    observer: Observer,
-    engine: Engine[Any] | None = None,
-) -> Fit:
+def fit_dual(task: Task) -> Fit:
     """One product K̃U proves the pairs and, with Kw/Σw riding along, gives offset and trace."""
+    asked, plan, weights = task.asked, task.plan, task.weights
     unit = 1.0 if weights is None else _in_units(weights)
     scaled = None if weights is None else weights / unit
-    operator = gram_operator(kernel, x, plan, scaled, engine=engine)
-    diag = operator.gram.diag()
-    require_finite(diag)
-    pairs, total = _solve(operator, asked, plan=plan, rng=rng, observer=observer)
-    fit = dual_fit(kernel, x, operator, pairs, asked, total=total, plan=plan, rng=rng)
-    return _times(fit, unit)
+    operator = gram_operator(task.kernel, task.x, plan, scaled, engine=task.engine)
+    require_finite(operator.gram.diag())
+    if isinstance(asked, float) and not isinstance(plan.solver, Lapack):
+        pairs = _grow(operator, asked, task)
+    else:
+        k = asked if isinstance(asked, int) else operator.n
+        pairs = plan.solver(operator, k, rng=task.rng, observer=task.observer)
+    fit = dual_fit(task, operator, pairs)
+    return fit if unit == 1.0 else _times(fit, unit)
 
 
-def dual_fit(
-    kernel: Kernel,
-    x: Rows,
-    operator: Centred,
-    pairs: EigenPairs,
-    asked: int | float | None,
-    *,
-    total: float,
-    plan: Plan,
-    rng: np.random.Generator,
-) -> Fit:
+def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     """The fitted value of eigenpairs of the centred kernel matrix: A = S U Λ^(-1/2), Z = X."""
+    kernel, x, asked, engine = task.kernel, task.x, task.asked, task.engine
+    total = operator.trace()
     rounding = MatrixRounding.of(operator, kernel, x)
     largest, top = rounding.largest, float(np.max(pairs.values, initial=0.0))
     cut = rounding_cut(pairs.values, rounding, operator.eps)
     spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum
     require_variance(spectrum, cut, nothing=rounding.nothing)
-    seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=rng)
+    seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=task.rng)
     pairs = keep(pairs, asked, total=total, cut=cut)
     pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
     coef = operator.scaled(operator.project(pairs.vectors / np.sqrt(pairs.values)))  # (n, k)
     offset = operator.row_means @ coef  # (k,)
-    sections = GivenSections(operator.n) if kernel.is_precomputed else KernelSections(kernel, x)
+    if kernel.is_precomputed:
+        sections: Sections = GivenSections(operator.n, engine=engine)
+    else:
+        sections = KernelSections(kernel, x, engine=engine)
     spread = np.sqrt(pairs.values / operator.weight)  # of the scores
     terms = largest * np.linalg.norm(coef, axis=0) + np.abs(offset)
     dtype = projection_dtype(
@@ -87,7 +77,7 @@ def dual_fit(
         handed_out(pairs, x.dtype, moved=rounding.moved(top), lowest=lowest),
         total,
         operator.n - 1,
-        plan,
+        task.plan,
         cut,
         seen,
         asked,
@@ -105,8 +95,7 @@ def _in_units(weights: Array) -> float:
 
 def _times(fit: Fit, unit: float) -> Fit:
     """The fit to weights that are `unit` times as large."""
-    if unit == 1.0 or fit.roots is None:
-        return fit
+    assert fit.roots is not None  # there are weights
     pairs = fit.pairs
     spectrum = None if pairs.spectrum is None else pairs.spectrum * unit
     pairs = replace(
@@ -137,51 +126,28 @@ def gram_operator(
     plan: Plan,
     weights: Array | None = None,
     *,
-    engine: Engine[Any] | None = None,
+    engine: Engine[Any],
 ) -> Centred:
-    """HKH by the plan's recipe, with a rough copy where it has one; on NumPy where no engine is given."""
+    """HKH by the plan's recipe, with a rough copy where it has one."""
     assert plan.recipe is not None  # of a dual problem
-    engine = NumpyEngine(plan.n_threads) if engine is None else engine
     return Centred(plan.recipe.gram(engine, kernel, x, plan.n_threads), weights)
 
 
-def _solve(
-    operator: Centred,
-    asked: int | float | None,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    observer: Observer,
-) -> tuple[EigenPairs, float]:
-    if isinstance(asked, float) and not isinstance(plan.solver, Lapack):
-        return _grow(operator, asked, plan=plan, rng=rng, observer=observer)
-    k = asked if isinstance(asked, int) else operator.n
-    pairs = plan.solver(operator, k, rng=rng, observer=observer)
-    return pairs, operator.trace()
-
-
-def _grow(
-    operator: Centred,
-    share: float,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    observer: Observer,
-) -> tuple[EigenPairs, float]:
+def _grow(operator: Centred, share: float, task: Task) -> EigenPairs:
     """Let k grow until the share of the variance is reached; go to LAPACK when it nears n."""
-    n, spent = operator.n, 0
+    n, spent, plan, rng = operator.n, 0, task.plan, task.rng
     most = max(1, min(n // lapack_share(n), plan.most_components))
     k, twice_before = min(16, most), 1
     while True:  # each time anew: vectors to start from would make blocks as wide as they are many
-        stage = Stage(observer, spent)
+        stage = Stage(task.observer, spent)
         pairs = plan.solver(operator, k, rng=rng, observer=stage)
         spent += pairs.n_products
         total = operator.trace()
         if pairs.values.sum() >= share * total:
             count = first_reaching(pairs.values, share * total)
-            return replace(pairs.first(count), n_products=spent), total
+            return replace(pairs.first(count), n_products=spent)
         if stage.stop:
-            return replace(pairs, n_products=spent, status=Status.STOPPED), total
+            return replace(pairs, n_products=spent, status=Status.STOPPED)
         expected = _expected(pairs.values, share * total, n)
         if k == most or (plan.lapack_fits and expected is not None and expected > most):
             break
@@ -196,7 +162,7 @@ def _grow(
         )
         raise MemoryBudgetError(msg)
     pairs = Lapack()(operator, n, rng=rng)
-    return replace(pairs, n_products=spent + pairs.n_products), operator.trace()
+    return replace(pairs, n_products=spent + pairs.n_products)
 
 
 def _expected(values: Array, goal: float, n: int) -> int | None:

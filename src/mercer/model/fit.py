@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,18 +10,19 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, take_rows
-from mercer.engine.threads import single_threaded_blas
+from mercer.engine.resolve import AUTO, resolve_engine
+from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.model.dual import dual_fit, fit_dual, gram_operator
 from mercer.model.linear import fit_features, fit_linear_pca, require_different
 from mercer.model.lowrank import fit_low_rank
 from mercer.model.streamed import fit_streamed
+from mercer.model.task import Task
 from mercer.operators.sections import FeatureSections
 from mercer.solvers.refine import ritz_pairs
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
     from mercer.model.result import Fit
     from mercer.planning.recipe import Plan
@@ -35,46 +37,31 @@ def fit_kernel_pca(
     rng: np.random.Generator,
     weights: Array | None = None,
     observer: Observer = SILENT,
-    engine: Engine[Any] | None = None,
+    engine: Any = AUTO,
 ) -> Fit:
-    """Kernel PCA of the rows x with a resolved kernel, as planned, on an engine: NumPy if none is given."""
+    """Kernel PCA of the rows x with a resolved kernel, as planned: on an engine, with the plan's threads."""
     require_different(x)
     if not kernel.parallel:
         _probe_symmetry(kernel, x)
-    if plan.approximation is not None:
-        return fit_approximation(
-            kernel, x, asked, plan=plan, rng=rng, weights=weights, observer=observer, engine=engine
-        )
-    if kernel.is_linear and not isinstance(x, RowSource):
-        # The rows themselves can be centred, on either side: exact also far from the origin.
-        return fit_linear_pca(x, asked, plan=plan, rng=rng, weights=weights)
-    if plan.route == "primal":
-        return _fit_primal(kernel, x, asked, plan=plan, rng=rng, weights=weights, observer=observer)
-    return fit_dual(
-        kernel, x, asked, plan=plan, rng=rng, weights=weights, observer=observer, engine=engine
-    )
+    task = Task(kernel, x, asked, plan, rng, weights, observer, resolve_engine(engine))
+    with lanes(plan.n_threads):
+        if plan.approximation is not None:
+            return fit_approximation(task)
+        if kernel.is_linear and not isinstance(x, RowSource):
+            # The rows themselves can be centred, on either side: exact also far from the origin.
+            return fit_linear_pca(x, asked, plan=plan, rng=rng, weights=weights, engine=task.engine)
+        return _fit_primal(task) if plan.route == "primal" else fit_dual(task)
 
 
-def _fit_primal(
-    kernel: Kernel,
-    x: Rows,
-    asked: int | float | None,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    weights: Array | None,
-    observer: Observer,
-) -> Fit:
+def _fit_primal(task: Task) -> Fit:
     """PCA of φ(x): the same non-zero eigenvalues, on the m x m side."""
-    sections = FeatureSections(kernel.feature_map(int(x.shape[1])))
+    kernel, x = task.kernel, task.x
+    sections = FeatureSections(kernel.feature_map(int(x.shape[1])), engine=task.engine)
+    given: dict[str, Any] = {"plan": task.plan, "rng": task.rng, "weights": task.weights}
     if isinstance(x, RowSource):
-        return fit_streamed(
-            sections, x, asked, plan=plan, weights=weights, rng=rng, observer=observer
-        )
+        return fit_streamed(sections, x, task.asked, observer=task.observer, **given)
     shared = kernel.tree().divides  # by the length of all features, or of some
-    return fit_features(
-        sections(x), sections, asked, plan=plan, rng=rng, weights=weights, shared=shared
-    )
+    return fit_features(sections(x), sections, task.asked, shared=shared, **given)
 
 
 def _probe_symmetry(kernel: Kernel, x: Rows) -> None:
@@ -98,35 +85,21 @@ def _probe_symmetry(kernel: Kernel, x: Rows) -> None:
 OVERSAMPLE = 12
 
 
-def fit_approximation(
-    kernel: Kernel,
-    x: Rows,
-    asked: int | float | None,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    weights: Array | None,
-    observer: Observer,
-    engine: Engine[Any] | None = None,
-) -> Fit:
+def fit_approximation(task: Task) -> Fit:
     """A factor chosen by the approximation, PCA of its features, and exact passes if it is refined."""
-    approximation = plan.approximation
+    kernel, x, asked, approximation = task.kernel, task.x, task.asked, task.plan.approximation
+    rng, weights, observer, engine = task.rng, task.weights, task.observer, task.engine
     assert approximation is not None  # the plan says so
-    low_rank = approximation(kernel, x, weights=weights, rng=rng, observer=observer)
+    low_rank = approximation(kernel, x, weights=weights, rng=rng, observer=observer, engine=engine)
     if not approximation.refine:
-        return fit_low_rank(
-            kernel, x, asked, low_rank, plan=plan, weights=weights, rng=rng, observer=observer
-        )
+        return fit_low_rank(task, low_rank)
     wide = asked
     if isinstance(asked, int) and asked < low_rank.rank:
         wide = min(asked + OVERSAMPLE, low_rank.rank)
-    rough = fit_low_rank(
-        kernel, x, wide, low_rank, plan=plan, weights=weights, rng=rng, observer=observer
-    )
-    operator = gram_operator(kernel, x, plan, weights, engine=engine)
-    scores = rough.projection(x, n_threads=plan.n_threads)
-    start = operator.scaled(scores.astype(np.float64))
+    rough = fit_low_rank(replace(task, asked=wide), low_rank)
+    operator = gram_operator(kernel, x, task.plan, weights, engine=engine)
+    start = operator.scaled(rough.projection(x).astype(np.float64))
     k = min(asked, start.shape[1]) if isinstance(asked, int) else start.shape[1]
     with single_threaded_blas():
         pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng, observer=observer)
-    return dual_fit(kernel, x, operator, pairs, asked, total=operator.trace(), plan=plan, rng=rng)
+    return dual_fit(task, operator, pairs)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer.engine.equal_rows import are_alike
+from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model.centred_features import EPS, CentredRows
 from mercer.model.projection import Projection, projection_dtype
@@ -15,6 +16,7 @@ from mercer.model.result import Fit, keep
 from mercer.model.rounding import UNITS, handed_out
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
+from mercer.operators.centred import require_finite
 from mercer.operators.sections import FeatureSections
 from mercer.solvers import EigenPairs
 from mercer.solvers.base import fixed_signs
@@ -34,10 +36,11 @@ def fit_linear_pca(
     plan: Plan,
     rng: np.random.Generator,
     weights: Array | None = None,
+    engine: Any = AUTO,
 ) -> Fit:
     """PCA of the rows themselves; its axes are the columns of the projection's coefficients."""
     require_different(x)
-    sections = FeatureSections(IdentityMap(int(x.shape[1])))
+    sections = FeatureSections(IdentityMap(int(x.shape[1])), engine=resolve_engine(engine))
     return fit_features(x, sections, asked, plan=plan, rng=rng, weights=weights, unit=0.0)
 
 
@@ -143,16 +146,6 @@ def solve_small(
     rounding = cut(pairs.values)
     require_variance(pairs.values, rounding, nothing=nothing)
     return keep(pairs, asked, total=total, cut=rounding), total
-
-
-def require_finite(values: Array) -> None:
-    """Raise when k(x, x), the largest entry of its row for a kernel, has overflowed."""
-    if not np.all(np.isfinite(values)):
-        msg = (
-            "The kernel overflows on these data: k(x, x) is not finite for some row. Scale the columns "
-            "(StandardScaler), lower gamma or the degree, or fit in float64."
-        )
-        raise KernelError(msg)
 
 
 def require_variance(values: Array, cut: float, *, nothing: float = 0.0) -> None:

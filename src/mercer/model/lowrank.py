@@ -11,42 +11,31 @@ from mercer._core.errors import InputError, KernelError
 from mercer.approximations.landmarks import require_lengths
 from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
 from mercer.engine.moments import Moments
-from mercer.engine.passes import fold_features
 from mercer.model.certificate import (
     estimated_certificate,
     proved_certificate,
     rounding_errors,
     rounding_moves,
 )
-from mercer.model.linear import require_finite, require_variance
+from mercer.model.linear import require_variance
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
+from mercer.operators.centred import require_finite
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import EigenPairs, fixed_signs
 from mercer.solvers.negative_part import NegativePart
 
 if TYPE_CHECKING:
-    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
     from mercer.approximations import LowRank
     from mercer.kernels.base import Kernel
     from mercer.model.certificate import Certificate
-    from mercer.planning.recipe import Plan
+    from mercer.model.task import Task
 
 
-def fit_low_rank(
-    kernel: Kernel,
-    x: Rows,
-    asked: int | float | None,
-    low_rank: LowRank,
-    *,
-    plan: Plan,
-    weights: Array | None,
-    rng: np.random.Generator,
-    observer: Observer,
-) -> Fit:
+def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
     """PCA of the features f = sections(x) W: A = WV and b = μᵀV for their axes V and mean μ.
 
     The pairs are those of the features' scatter, (r, k). ``total`` is tr(scatter) + tr(K - K̂), which is
@@ -57,14 +46,12 @@ def fit_low_rank(
     Where the scores of rows in float32 would be what is left of terms that cancel, the pass is made again
     in float64, and the model computes in it.
     """
-    dtype = np.dtype(x.dtype)
-    found = _found(kernel, x, low_rank, dtype=dtype, weights=weights, rng=rng, observer=observer)
+    kernel, asked, dtype = task.kernel, task.asked, np.dtype(task.x.dtype)
+    found = _found(task, low_rank, dtype)
     if found.dtype_for(asked) != dtype:
         dtype = found.dtype_for(asked)
         low_rank = _rewhitened(kernel, low_rank, dtype)
-        found = _found(
-            kernel, x, low_rank, dtype=dtype, weights=weights, rng=rng, observer=observer
-        )
+        found = _found(task, low_rank, dtype)
     seen, pairs, coef, cut = found.seen, found.pairs, found.coef, found.cut
     certificate = found.certificate
     total = float(np.trace(seen.moments.scatter)) + max(seen.trace - seen.held, 0.0)
@@ -77,8 +64,8 @@ def fit_low_rank(
         Projection(low_rank.sections, coef.astype(dtype), offset.astype(dtype)),
         pairs,
         total,
-        rank_bound=_rank_bound(int(x.shape[0]), low_rank, certificate),
-        plan=plan,
+        rank_bound=_rank_bound(int(task.x.shape[0]), low_rank, certificate),
+        plan=task.plan,
         cut=cut,
         low_end=_negative_part(kernel, low_rank),
         asked=asked,
@@ -123,21 +110,14 @@ def _rewhitened(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> LowR
     return replace(low_rank, whiten=eigen_whitening(core_matrix(kernel, points), unit))
 
 
-def _found(
-    kernel: Kernel,
-    x: Rows,
-    low_rank: LowRank,
-    *,
-    dtype: np.dtype[Any],
-    weights: Array | None,
-    rng: np.random.Generator,
-    observer: Observer,
-) -> Found:
-    seen = _look(kernel, x, low_rank, dtype=dtype, weights=weights, observer=observer)
+def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
+    kernel, seen = task.kernel, _look(task, low_rank, dtype)
     pairs, coef = _axes(seen.moments, low_rank)
     values, trace = pairs.values, seen.trace
     if not low_rank.projects:
-        estimate = estimated_certificate(kernel, x, low_rank, trace=trace, weights=weights, rng=rng)
+        estimate = estimated_certificate(
+            kernel, task.x, low_rank, trace=trace, weights=task.weights, rng=task.rng
+        )
         none = np.zeros_like(values)  # features are as small as what they tell apart
         # They are rounded to a few units of themselves, after which nothing but squares is summed up.
         nothing = (ALIKE * float(np.finfo(dtype).eps)) ** 2 * trace
@@ -202,21 +182,14 @@ class Look:
         return Seen(Moments.of(features, w), trace, lowest)
 
 
-def _look(
-    kernel: Kernel,
-    x: Rows,
-    low_rank: LowRank,
-    *,
-    dtype: np.dtype[Any],
-    weights: Array | None,
-    observer: Observer,
-) -> Seen:
+def _look(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Seen:
+    kernel, sections = task.kernel, low_rank.sections
     in_doubt = low_rank.projects and kernel.why_valid() is None
     slack = float(np.sqrt(entry_error(kernel, _points(low_rank)))) if in_doubt else None
-    look, sections = Look(kernel, low_rank.rounded(dtype), dtype, weights, slack), low_rank.sections
+    look = Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        seen = fold_features(
-            x, look, width=sections.width, parallel=sections.parallel, observer=observer
+        seen = sections.engine.fold(
+            task.x, look, width=sections.width, parallel=sections.parallel, observer=task.observer
         )
     require_finite(np.diagonal(seen.moments.scatter))
     if seen.lowest < 0:

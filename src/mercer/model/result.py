@@ -20,7 +20,7 @@ from mercer._core.status import Status
 from mercer._core.table import Printed
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import largest_size
-from mercer.solvers.spot import ROWS as SPOT_ROWS
+from mercer.solvers.refine import SPOT_ROWS
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -149,7 +149,7 @@ class Fit(Printed):
             self._indefinite(),
             self._flat(),
         )
-        return [found for found in checks if found is not None]
+        return list(filter(None, checks))
 
     def _unconverged(self) -> tuple[type[MercerWarning], str] | None:
         if self.pairs.status.ok:

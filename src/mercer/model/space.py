@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.passes import map_rows
 from mercer.operators.sections import GivenSections, KernelSections
-from mercer.planning.bytes import SLICE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,10 +57,14 @@ class FeatureSpace:
 
         ``diag`` is k(x, x), for a precomputed kernel. Rounding never makes a distance negative.
         """
-        b, k = int(x.shape[0]), self.projection.n_components
-        out = np.empty((b, k)), np.empty(b)
-        self._mapped(x, self._seen, out, diag)
-        return out
+        if self._explicit:
+            both = self._mapped(x, self._seen)
+            return both[:, :-1], both[:, -1]
+        coef, offset = self.projection.coef, self.projection.offset
+        both = self.projection.sections.times(x, np.column_stack([coef, self.mean.coef]))
+        scores = both[:, :-1] - offset
+        errors = self._lengths(x, both[:, -1], diag) - squared_norms(scores)
+        return scores, np.maximum(errors, 0.0)
 
     def errors(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero; with an indefinite kernel it is no distance."""
@@ -71,54 +72,46 @@ class FeatureSpace:
 
     def lengths(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖², at least zero."""
-        return np.asarray(self._mapped(x, self._lengths, np.empty(x.shape[0]), diag))
-
-    def _lengths(self, x: Rows, diag: Array | None) -> Array:
-        sections = self.projection.sections
         if self._explicit:
-            return squared_norms(sections(x) - self.mean.coef)
-        along = sections.times(x, self.mean.coef[:, None])[:, 0]
-        own = sections.diag(x) if diag is None else diag
-        return np.maximum(own - 2.0 * along + self.mean.norm, 0.0)
+            return self._mapped(x, self._centred_lengths)
+        return np.maximum(self._lengths(x, self.mean_products(x), diag), 0.0)
+
+    def mean_products(self, x: Rows) -> Array:  # (b, d) -> (b,)
+        """φ(x)·μ."""
+        return self.projection.sections.times(x, self.mean.coef[:, None])[:, 0]
+
+    def _lengths(self, x: Rows, along: Array, diag: Array | None) -> Array:
+        """‖φ(x) - μ‖² from φ(x)·μ and k(x, x)."""
+        own = self._mapped(x, self.projection.sections.diag, width=1) if diag is None else diag
+        return np.asarray(own - 2.0 * along + self.mean.norm)
 
     @property
     def _explicit(self) -> bool:
         """Whether sections are features, which can be centred, and not kernel values."""
         return not isinstance(self.projection.sections, (KernelSections, GivenSections))
 
-    def _seen(self, x: Rows, diag: Array | None) -> tuple[Array, Array]:
-        sections, coef, offset = (
-            self.projection.sections,
-            self.projection.coef,
-            self.projection.offset,
-        )
-        if self._explicit:
-            # Features can be centred, and the axes taken off them: nothing cancels.
-            centred = sections(x) - self.mean.coef
-            scores = centred @ coef
-            return scores, squared_norms(centred - scores @ coef.T)
-        both = sections.times(x, np.column_stack([coef, self.mean.coef]))
-        scores, along = both[:, :-1] - offset, both[:, -1]
-        own = sections.diag(x) if diag is None else diag
-        errors = own - 2.0 * along + self.mean.norm - squared_norms(scores)
-        return scores, np.maximum(errors, 0.0)
+    def _centred_lengths(self, x: Rows) -> Array:
+        return squared_norms(self.projection.sections(x) - self.mean.coef)
+
+    def _seen(self, x: Rows) -> Array:  # (b, k + 1)
+        """Features can be centred, and the axes taken off them: nothing cancels."""
+        coef, centred = self.projection.coef, self.projection.sections(x) - self.mean.coef
+        scores = centred @ coef
+        return np.column_stack([scores, squared_norms(centred - scores @ coef.T)])
 
     def _mapped(
-        self, x: Rows, step: Callable[..., Any], out: Any, *beside: Array | None, wide: bool = False
-    ) -> Any:
+        self, x: Rows, step: Callable[..., Any], *beside: Array | None, width: int | None = None
+    ) -> Array:
         """Rows in float64, as many at a time as leave room for the sections of each."""
-        width = self.projection.sections.width
-        if not (wide or self._explicit):
-            width = min(width, POINTS)  # kernel values are made for so many points at a time
-        height = max(1, min(4096, SLICE_BYTES // (8 * width)))
-        return map_rows(x, step, out, *beside, height=height, dtype=np.float64)
-
-    def mean_products(self, x: Rows) -> Array:  # (b, d) -> (b,)
-        """φ(x)·μ."""
-        return np.asarray(self._mapped(x, self._along_mean, np.empty(x.shape[0])))
-
-    def _along_mean(self, x: Rows) -> Array:
-        return self.projection.sections.times(x, self.mean.coef[:, None])[:, 0]
+        sections = self.projection.sections
+        return sections.engine.map(
+            x,
+            step,
+            *beside,
+            width=width or sections.width,
+            parallel=sections.parallel,
+            dtype=np.float64,
+        )
 
     # ── targets: the points ψ(t) = μ + Σ_j t_j v_j that scores t stand for ──────────────────
     def weights(self, t: Array) -> Array:  # (b, k) -> (b, m)
@@ -140,7 +133,7 @@ class FeatureSpace:
     # ── slopes ──────────────────────────────────────────────────────────────
     def distance_slopes(self, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """The gradient of `distances` in x."""
-        return np.asarray(self._mapped(x, self._distance_slope, np.empty(x.shape), t, wide=True))
+        return self._mapped(x, self._distance_slope, t)
 
     def _distance_slope(self, x: Rows, t: Array) -> Array:
         sections = self.projection.sections
@@ -155,15 +148,14 @@ class FeatureSpace:
 
     def score_slope(self, x: Rows, pull: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """Σ_j p_ij ∂score_j/∂x_i."""
-        return np.asarray(self._mapped(x, self._score_slope, np.empty(x.shape), pull, wide=True))
+        return self._mapped(x, self._score_slope, pull)
 
     def _score_slope(self, x: Rows, pull: Array) -> Array:
         return self.projection.sections.slope(x, pull @ self.projection.coef.T)
 
     def score_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, k, d)
         """∂score_j/∂x of each row."""
-        out = np.empty((int(x.shape[0]), self.projection.n_components, int(x.shape[1])))
-        return np.asarray(self._mapped(x, self._score_slopes, out, wide=True))
+        return self._mapped(x, self._score_slopes)
 
     def _score_slopes(self, x: Rows) -> Array:
         coef, b = self.projection.coef, int(x.shape[0])

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.engine.moments import Moments
-from mercer.engine.passes import fold
+from mercer.engine.passes import SLICE_BYTES
 from mercer.model.certificate import Certificate
-from mercer.model.linear import require_finite, solve_small
+from mercer.model.linear import solve_small
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
-from mercer.planning.bytes import SLICE_BYTES
+from mercer.operators.centred import require_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,7 @@ def fit_streamed(
     No vector has as many entries as there are rows: the pairs are those of S, and their vectors are the
     axes, each with its largest entry positive. Nothing is left out, so the certificate bounds rounding.
     """
-    n_threads = plan.n_threads if sections.parallel else 1
-    moments = stream_moments(sections, x, weights=weights, observer=observer, n_threads=n_threads)
+    moments = stream_moments(sections, x, weights=weights, observer=observer)
     cut = _rounding(moments, np.dtype(x.dtype))
     scatter = StoredGram(moments.scatter)
     pairs, total = solve_small(scatter, asked, cut=cut, plan=plan, rng=rng)
@@ -97,13 +96,15 @@ def _certificate(moments: Moments, pairs: EigenPairs, rounding: float) -> Certif
 
 
 def stream_moments(
-    sections: Sections, x: Rows, *, weights: Array | None, observer: Observer, n_threads: int
+    sections: Sections, x: Rows, *, weights: Array | None, observer: Observer
 ) -> Moments:
     """Weight, mean and scatter of the sections of all rows, merged in the order of the rows."""
     height = max(1, min(SLICE_ROWS, SLICE_BYTES // max(1, sections.width * x.dtype.itemsize)))
     step = partial(_moments, sections, weights)
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        seen = fold(x, step, height=height, n_threads=n_threads, observer=observer)
+        seen = sections.engine.fold(
+            x, step, height=height, parallel=sections.parallel, observer=observer
+        )
     require_finite(np.diagonal(seen.scatter))
     return seen
 

@@ -118,12 +118,11 @@ class Run:
         return f"{text}, {self.alarms} of them alarms{unjudged}"
 
 
-def alarm_runs(alarm: Flags, judged: Flags | None = None) -> list[Run]:
+def alarm_runs(alarm: Flags, judged: Flags) -> list[Run]:
     """Runs of alarms. Rows that were not judged break none, nor do up to two that are no alarms."""
-    at = np.flatnonzero(alarm)
+    at, known = np.flatnonzero(alarm), np.asarray(judged, dtype=bool)
     if len(at) == 0:
         return []
-    known = np.ones(len(alarm), dtype=bool) if judged is None else np.asarray(judged, dtype=bool)
     normal = np.cumsum(known & ~np.asarray(alarm, dtype=bool))  # rows so far that are no alarms
     cuts = np.flatnonzero(np.diff(normal[at]) > MOST_BETWEEN) + 1
     return [

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil, expm1, log1p
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special, stats
 
-from mercer._core.errors import DetectorWarning, InputError, nearest, users_level
+from mercer._core.errors import DetectorWarning, InputError, ParameterError, users_level
+from mercer._core.params import Constraint, Number, OneOf, require
 from mercer.monitoring.statistics import STATISTICS
 
 if TYPE_CHECKING:
@@ -27,9 +28,13 @@ SAME = 1e-6
 # Statistics that differ by less than this share are those of the same row beside other rows.
 NEAR = 1e-9
 OF_TRAINING_ROWS = "share of the training rows"
-METHODS = ("cross-validation", "approximate")
-WILD = ("aside", "keep")
 FALSE_ALARM = 0.01
+CHOICES: dict[str, Constraint] = {
+    "statistic": OneOf(STATISTICS),
+    "limits": OneOf(("cross-validation", "approximate")),
+    "wild": OneOf(("aside", "keep")),
+}
+RATES: dict[str, Constraint] = {"false_alarm": Number(0, 1), "contamination": Number(0, 0.5)}
 
 
 @dataclass(frozen=True)
@@ -74,12 +79,13 @@ class Rule:
     @classmethod
     def of(cls, detector: Any) -> Rule:
         """The rule of a detector, checked."""
-        statistic = known("statistic", detector.statistic, STATISTICS)
-        method = known("limits", detector.limits, METHODS)
+        for name, allowed in (CHOICES | RATES).items():
+            value = getattr(detector, name)
+            if value is not None or name in CHOICES:
+                require(name, value, allowed)
         if not isinstance(detector.scale, (bool, np.bool_)):
-            msg = f"scale={detector.scale!r} came. Use scale=True or scale=False."
-            raise InputError(msg)
-        known("wild", detector.wild, WILD)
+            wanted = "True or False"
+            raise ParameterError.about(parameter="scale", value=detector.scale, must_be=wanted)
         alarm, share = detector.false_alarm, detector.contamination
         if alarm is not None and share is not None:
             msg = (
@@ -88,16 +94,19 @@ class Rule:
                 "are not normal. Leave one out."
             )
             raise InputError(msg)
-        if share is not None and method == "approximate":
+        if share is not None and detector.limits == "approximate":
             msg = (
                 f"contamination={share!r} and limits='approximate' came, but `contamination` reads the "
                 "limits off the training rows, not off distributions. Leave one out."
             )
             raise InputError(msg)
-        if share is not None:
-            return cls(_share("contamination", share, 0.5), True, statistic, method)
-        rate = FALSE_ALARM if alarm is None else _share("false_alarm", alarm, 1.0)
-        return cls(rate, False, statistic, method)
+        rate = FALSE_ALARM if alarm is None else alarm
+        return cls(
+            float(rate if share is None else share),
+            in_sample=share is not None,
+            statistic=detector.statistic,
+            method=detector.limits,
+        )
 
     def index(self, limits: Limits, found: Statistics) -> Array:  # (b,)
         """What is gone by, in units of the limits."""
@@ -121,24 +130,7 @@ class Rule:
         return replace(limits, t2=edge * limits.t2, q=edge * limits.q, index=limits.index / edge)
 
 
-def known(name: str, value: Any, names: tuple[str, ...]) -> str:
-    """The name, if it is one of these."""
-    if isinstance(value, str) and value in names:
-        return value
-    msg = f"{name}={value!r} came. {nearest(str(value), names)}"
-    raise InputError(msg)
-
-
-def _share(name: str, value: Any, most: float) -> float:
-    if isinstance(value, Real) and not isinstance(value, bool) and 0.0 < float(value) < most:
-        return float(value)
-    msg = f"{name}={value!r} came, but a share between 0 and {most:g} was needed, such as 0.01."
-    raise InputError(msg)
-
-
-def held_out_limits(
-    held: Statistics, rate: float, *, rounding: float, weights: Array | None = None
-) -> Limits:
+def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits:
     """From rows that the model was not fitted to: no in-sample optimism.
 
     The ⌈(n + 1)(1 - α)⌉-th smallest value: a new row of the same kind is above it with probability at most
@@ -146,32 +138,25 @@ def held_out_limits(
     of it and of Box's g·χ²_h with the mean and the variance of the held-out values is taken: either
     alone makes more false alarms than asked for. A row of weight w counts as w rows.
     """
-    n = len(held) if weights is None else float(weights.sum())
-    if n * rate >= FEW_ABOVE - 1e-9:
-        return _limits(
-            held, lambda v: order_limit(v, rate, weights), rate, rounding, "held-out rows"
+    n, weights = held.count, held.weights
+    few, how = n * rate < FEW_ABOVE - 1e-9, "held-out rows"
+    if few:
+        how = (
+            f"χ² with moments of held-out rows, or the largest of them; {n:g} rows are few for this "
+            "rate, and a slow process may make several times as many false alarms"
         )
 
     def limit(values: Array) -> float:
-        return max(box_limit(values, rate, weights), order_limit(values, rate, weights))
+        ranked = order_limit(values, rate, weights)
+        return max(box_limit(values, rate, weights), ranked) if few else ranked
 
-    how = (
-        f"χ² with moments of held-out rows, or the largest of them; {n:g} rows are few for this "
-        "rate, and a slow process may make several times as many false alarms"
-    )
     return _limits(held, limit, rate, rounding, how)
 
 
-def in_sample_limits(
-    own: Statistics, share: float, *, rounding: float, weights: Array | None = None
-) -> Limits:
+def in_sample_limits(own: Statistics, share: float, *, rounding: float) -> Limits:
     """That this share of the training rows is above, and none is on."""
-    n = len(own) if weights is None else float(weights.sum())
-    above = min(max(round(share * n), 1), n - 1)
-
-    def limit(values: Array) -> float:
-        return half_way(values, n - above, weights)
-
+    rank = own.count - min(max(round(share * own.count), 1), own.count - 1)
+    limit = partial(half_way, rank=rank, weights=own.weights)
     return _limits(own, limit, share, rounding, OF_TRAINING_ROWS)
 
 
@@ -184,13 +169,7 @@ def _limits(
 
 
 def approximate_limits(
-    own: Statistics,
-    rate: float,
-    *,
-    n: float,
-    k: int,
-    rounding: float,
-    weights: Array | None = None,
+    own: Statistics, rate: float, *, n: float, k: int, rounding: float
 ) -> Limits:
     """T² by the F distribution, Q by Box's χ², both for Gaussian rows and many more rows than components.
 
@@ -199,7 +178,7 @@ def approximate_limits(
     """
     each = -expm1(0.5 * log1p(-rate))  # 1 - √(1 - α), for the smallest rates as well
     t2, t2_each = f_limit(n, k, rate), f_limit(n, k, each)
-    q, q_each = (max(box_limit(own.q, level, weights), rounding) for level in (rate, each))
+    q, q_each = (max(box_limit(own.q, level, own.weights), rounding) for level in (rate, each))
     index = max(t2_each / t2, q_each / q)
     return Limits(t2, q, index, rate, "F and χ² approximations")
 

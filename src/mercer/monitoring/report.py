@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.params import OneOf, Whole, require
 from mercer._core.table import Table
 from mercer.monitoring.alarms import Gaps, alarm_runs, in_words, leading, shares
 
@@ -87,6 +86,17 @@ class Monitoring:
         """Runs of alarms, which up to two other rows don't end, nor rows that could not be judged."""
         return alarm_runs(self.table["alarm"], self.table["judged"])
 
+    def longest(self, most: int) -> list[Run]:
+        """The longest runs, `most` at most, in the order of time."""
+        chosen = sorted(self.runs, key=lambda run: -run.rows)[:most]
+        return sorted(chosen, key=lambda run: run.first)
+
+    def line(self, statistic: str) -> float | None:
+        """Where alarms by T2, Q or the index begin; None where alarms don't go by this one."""
+        if self.statistic not in ("combined", statistic) and statistic != "index":
+            return None
+        return float(self.table[f"{statistic}_limit"][0])
+
     def began_with(self, run: Run, top: int = 3) -> list[tuple[str, float]]:
         """What led when a run of alarms began, which later on may be what the controllers answer with.
 
@@ -136,9 +146,7 @@ class Monitoring:
     def _beginnings(self) -> str:
         """What led when the longest runs began, in the order of time."""
         runs, time = self.runs, self.table["time"]
-        longest = sorted(
-            sorted(runs, key=lambda run: -run.rows)[:MOST_RUNS], key=lambda run: run.first
-        )
+        longest = self.longest(MOST_RUNS)
         named = [(run, self.began_with(run, BEGINNERS)) for run in longest]
         told = [(run, ", ".join(name for name, _ in own)) for run, own in named if own]
         if not told:
@@ -154,6 +162,29 @@ class Monitoring:
             else f"the {len(longest)} longest of {len(runs)} runs"
         )
         return f"Leading when {which} began: {listed}."
+
+    @classmethod
+    def joined(cls, reports: Sequence[Monitoring]) -> Monitoring:
+        """One report of consecutive blocks of rows."""
+        first = reports[0]
+        if len(reports) == 1:
+            return first
+        starts = np.cumsum([0, *(len(report.table) for report in reports)])
+        columns = {
+            name: np.concatenate([report.table[name] for report in reports])
+            for name in first.table.columns
+        }
+        shares = [report.contributions for report in reports if report.contributions is not None]
+        return cls(
+            Table(columns),
+            first.names,
+            np.vstack(shares) if shares else None,
+            np.concatenate(
+                [r.explained + start for r, start in zip(reports, starts, strict=False)]
+            ),
+            first.statistic,
+            first.missing,
+        )
 
     def among(self, gaps: Gaps, time: Any) -> Monitoring:
         """The report of complete rows as one of all rows, with those that could not be judged between.
@@ -209,18 +240,15 @@ class Monitoring:
         -------
         ndarray of two matplotlib Axes
         """
-        # By name: a report can be drawn, but what it is made of knows nothing of pictures.
-        charts = import_module("mercer.plots.charts")
+        # Here, not on top: rows are judged where there is no matplotlib.
+        from mercer.plots.charts import control_charts
+
         t = self.table
-        t2_line, q_line = (
-            float(t[f"{name}_limit"][0]) if self.statistic in ("combined", name) else None
-            for name in ("T2", "Q")
-        )
-        return charts.control_charts(
+        return control_charts(
             t["T2"],
             t["Q"],
-            t2_limit=t2_line,
-            q_limit=q_line,
+            t2_limit=self.line("T2"),
+            q_limit=self.line("Q"),
             alarms=t["alarm"],
             judged=t["judged"],
             time=t["time"],
@@ -309,10 +337,5 @@ def named_columns(names: Any, fitted: Any, d: int) -> list[str]:
 
 def check_top(top: Any, explain: Any, d: int) -> int:
     """How many variables to name."""
-    if not isinstance(top, Integral) or isinstance(top, bool) or top < 0:
-        msg = f"top={top!r} came, but a whole number of variables, 0 or more, was needed."
-        raise InputError(msg)
-    if explain not in ("alarms", "all"):
-        msg = f"explain={explain!r} came. Use explain='alarms' or explain='all'."
-        raise InputError(msg)
-    return min(int(top), d)
+    require("explain", explain, OneOf(("alarms", "all")))
+    return min(int(require("top", top, Whole(0))), d)

@@ -58,7 +58,7 @@ class Slowness:
     counts: Array  # (r,) independent rows that know as much about the variance
     stretch: Array  # (r,) Student's quantile over Gauss's: the spread is known from so few
     stray: Array  # (r,) how much wider one run in twenty is
-    longest_gap: int
+    gap: int  # rows beside a held-out stretch, on either side, that know too much about it: half of a time
 
     @classmethod
     def of(cls, z: Array, rate: float) -> Self:  # (n, d)
@@ -76,15 +76,9 @@ class Slowness:
         counts = np.maximum(n / squares, FEWEST)
         stretch = stats.t.isf(rate / 2.0, counts) / stats.norm.isf(rate / 2.0)
         stray = np.sqrt(counts / stats.chi2.ppf(STRAY, counts))
-        return cls(
-            centre,
-            axes[slow],
-            times,
-            counts,
-            np.minimum(stretch, MOST_STRETCH),
-            np.minimum(stray, MOST_STRAY),
-            n // 10,
-        )
+        stretch, stray = np.minimum(stretch, MOST_STRETCH), np.minimum(stray, MOST_STRAY)
+        gap = min(ceil(0.5 * float(times.max(initial=0.0))), n // 10)
+        return cls(centre, axes[slow], times, counts, stretch, stray, gap)
 
     @classmethod
     def none(cls, d: int) -> Self:
@@ -97,20 +91,8 @@ class Slowness:
         """Whether there is a slow direction at all."""
         return len(self.times) > 0
 
-    @property
-    def gap(self) -> int:
-        """Rows on either side of a held-out stretch that know too much about it: one correlation time."""
-        return min(ceil(0.5 * float(self.times.max())), self.longest_gap) if self.any else 0
-
-    def stretched(self, z: Array) -> Array:
-        """Rows as far out as a second run is to be expected, seen from so few independent ones."""
-        return self._moved(z, self.stretch)
-
-    def strayed(self, z: Array) -> Array:
-        """Rows of the widest run in twenty."""
-        return self._moved(z, self.stray)
-
-    def _moved(self, z: Array, factors: Array) -> Array:
+    def moved(self, z: Array, factors: Array) -> Array:
+        """Rows as far out as a second run is to be expected, by `stretch`, or one of twenty, by `stray`."""
         along = (z - self.centre) @ self.directions.T  # (b, r)
         return np.asarray(z + (along * (factors - 1.0)) @ self.directions)
 
@@ -178,7 +160,6 @@ def held_out_stretches(
 class HeldOut:
     """T² and Q of the rows of one fold, by a model that has not seen them."""
 
-    size: int  # components of that model
     sizes: list[int]  # numbers of its components that statistics are of, the last one all of them
     stretched: list[Statistics]  # at each size, of rows as far out as a second run will be
     strayed: list[Statistics]  # of rows of a run that strays
@@ -196,11 +177,10 @@ def warn_stray_runs(
     limits: Limits,
     *,
     rounding: float,
-    weights: Array | None,
     linear: bool,
 ) -> None:
     """Warn of limits that a run which strays a little farther would make nonsense of."""
-    share = _alarms(rule, found, -1, limits, weights)
+    share = _alarms(rule, found, -1, limits)
     if share <= TOLERATED * rule.rate:
         return
     slowest = int(np.argmax(pace.times))
@@ -210,18 +190,17 @@ def warn_stray_runs(
         f"independent rows. In one run of twenty it varies {pace.stray[slowest] - 1:.0%} more, and then "
         f"about {share:.1%} of normal rows are alarms, not {rule.rate:.2%}. "
     )
-    steady = _steady(rule, found, rounding, weights)
+    steady = _steady(rule, found, rounding)
     if steady:
         msg += f"With n_components={steady} the limits would hold better. "
     msg += f"Use {'' if linear else 'a wider or a linear kernel, or '}rows from a longer time."
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
 
 
-def warn_optimistic(rule: Rule, held: Statistics, limits: Limits, weights: Array | None) -> None:
+def warn_optimistic(rule: Rule, held: Statistics, limits: Limits) -> None:
     """Warn of limits of the training rows that rows held out of a second model exceed too often."""
-    index = rule.index(limits, held)
-    alarm = ~(index <= rule.limit(limits))
-    share = float(np.average(alarm, weights=weights))
+    alarm = ~(rule.index(limits, held) <= rule.limit(limits))
+    share = float(np.average(alarm, weights=held.weights))
     count = int(alarm.sum())
     if share <= TOLERATED * rule.rate or stats.binom.sf(count - 1, len(alarm), rule.rate) > LUCK:
         return
@@ -234,28 +213,26 @@ def warn_optimistic(rule: Rule, held: Statistics, limits: Limits, weights: Array
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
 
 
-def _alarms(
-    rule: Rule, found: list[HeldOut], i: int, limits: Limits, weights: Array | None
-) -> float:
+def _alarms(rule: Rule, found: list[HeldOut], i: int, limits: Limits) -> float:
     """Share of the rows that strayed which are alarms, by the i-th size."""
     strayed = Statistics.joined([one.strayed[i] for one in found])
     index = rule.index(limits, strayed)
     known = np.isfinite(index)  # no number where the kernel has no value
     if not known.any():
         return 0.0
-    alarm = index[known] > rule.limit(limits)
-    return float(np.average(alarm, weights=None if weights is None else weights[known]))
+    weights = None if strayed.weights is None else strayed.weights[known]
+    return float(np.average(index[known] > rule.limit(limits), weights=weights))
 
 
-def _steady(rule: Rule, found: list[HeldOut], rounding: float, weights: Array | None) -> int | None:
+def _steady(rule: Rule, found: list[HeldOut], rounding: float) -> int | None:
     """The most components with which a run that strays makes clearly fewer false alarms than is tolerated."""
-    if (
-        len({tuple(one.sizes) for one in found}) > 1
-    ):  # a fold has lost components, which is told elsewhere
+    if any(
+        one.sizes != found[0].sizes for one in found
+    ):  # components are lost, which is told elsewhere
         return None
     for i in reversed(range(len(found[0].sizes) - 1)):
         held = Statistics.joined([one.stretched[i] for one in found])
-        limits = held_out_limits(held, rule.rate, rounding=rounding, weights=weights)
-        if _alarms(rule, found, i, limits, weights) <= CLEARLY * TOLERATED * rule.rate:
+        limits = held_out_limits(held, rule.rate, rounding=rounding)
+        if _alarms(rule, found, i, limits) <= CLEARLY * TOLERATED * rule.rate:
             return found[0].sizes[i]
     return None

@@ -25,19 +25,25 @@ class Statistics:
 
     t2: Array  # (b,) float64
     q: Array  # (b,) float64
+    weights: Array | None = None  # (b,), how often each row counts; None: once
 
-    def __len__(self) -> int:
-        return len(self.t2)
+    @property
+    def count(self) -> float:
+        """How many rows there are, by weight."""
+        return len(self.t2) if self.weights is None else float(self.weights.sum())
 
     def or_else(self, other: Statistics) -> Statistics:
         """Those of the other where these are infinite."""
         known = np.isfinite(self.t2) & np.isfinite(self.q)
-        return Statistics(np.where(known, self.t2, other.t2), np.where(known, self.q, other.q))
+        t2, q = np.where(known, self.t2, other.t2), np.where(known, self.q, other.q)
+        return Statistics(t2, q, self.weights)
 
     @classmethod
     def joined(cls, parts: list[Statistics]) -> Statistics:
         """One after the other."""
-        return cls(np.concatenate([p.t2 for p in parts]), np.concatenate([p.q for p in parts]))
+        t2, q = (np.concatenate([getattr(p, name) for p in parts]) for name in ("t2", "q"))
+        weights = [p.weights for p in parts if p.weights is not None]
+        return cls(t2, q, np.concatenate(weights) if weights else None)
 
 
 def score_variances(fit: Fit) -> Array:  # (k,)
@@ -67,7 +73,7 @@ class Gauge:
         """The gauge of a fit, on any route."""
         return cls(FeatureSpace.of(fit), score_variances(fit), ROUNDING * fit.total / fit.weight)
 
-    def __call__(self, x: Rows) -> Statistics:  # (b, d) -> (b,), (b,)
+    def __call__(self, x: Rows, weights: Array | None = None) -> Statistics:  # (b, d), (b,)
         """T² and Q of rows; infinite where a row is so far out that they can't be computed.
 
         A polynomial of a huge number overflows, and ∞ - ∞ is no number: such a row is anything but normal.
@@ -75,19 +81,17 @@ class Gauge:
         with np.errstate(over="ignore", invalid="ignore"):
             scores, errors = self.space.scores_and_errors(x)
             t2 = self._t2(scores)
-        return Statistics(_finite_or_infinite(t2), _finite_or_infinite(errors))
+        return Statistics(_finite_or_infinite(t2), _finite_or_infinite(errors), weights)
 
-    def nested(self, x: Rows, sizes: list[int]) -> list[Statistics]:
+    def nested(self, x: Rows, sizes: list[int], weights: Array | None = None) -> list[Statistics]:
         """T² and Q by the first k components alone, for each k; what they leave out is part of Q."""
         with np.errstate(over="ignore", invalid="ignore"):
             scores, errors = self.space.scores_and_errors(x)
             squares = np.square(scores)  # (b, k)
             t2 = np.cumsum(squares / self.variances, axis=1)
             left = errors[:, None] + squares.sum(axis=1)[:, None] - np.cumsum(squares, axis=1)
-        return [
-            Statistics(_finite_or_infinite(t2[:, k - 1]), _finite_or_infinite(left[:, k - 1]))
-            for k in sizes
-        ]
+        found = [_finite_or_infinite(own) for own in (t2, left)]
+        return [Statistics(found[0][:, k - 1], found[1][:, k - 1], weights) for k in sizes]
 
     def nowhere(self, x: Array) -> Statistics | None:
         """Of a row so far from everything that all its kernel values vanish; None for explicit features.
@@ -102,14 +106,12 @@ class Gauge:
         return Statistics(self._t2(b), own + self.space.mean.norm - np.square(b).sum(axis=1))
 
     def t2(self, x: Rows) -> Array:  # (b, d) -> (b,)
-        """T² alone."""
         return self._t2(self.space.scores(x))
 
     def _t2(self, scores: Array) -> Array:
         return np.asarray(np.square(scores) @ (1.0 / self.variances))
 
     def q(self, x: Rows) -> Array:  # (b, d) -> (b,)
-        """Q alone."""
         return self.space.errors(x)
 
     def q_rounding(self, x: Rows) -> Array:  # (b, d) -> (b,)
@@ -123,5 +125,4 @@ class Gauge:
         return self.space.score_slope(x, pull)
 
     def q_slopes(self, x: Array) -> Array:  # (b, d) -> (b, d)
-        """∂Q/∂x."""
         return self.space.error_slopes(x)

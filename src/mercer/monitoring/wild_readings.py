@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from scipy import fft
 from mercer._core.errors import DetectorWarning, users_level
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from mercer._core.types import Array, Flags, Indices
     from mercer.data.training import TrainingData
     from mercer.monitoring.limits import Limits
@@ -257,11 +259,11 @@ def _bounded(x: Array) -> Array:  # (n, d) -> (n, d)
 def set_aside(x: Array, wild: Flags, positions: Indices | None, names: Any) -> tuple[Flags, Array]:
     """Rows to keep (n,), and row, column and reading of each wild cell in the others (m, 3). Told by name."""
     gone = np.asarray(wild.any(axis=1))
-    if not gone.any():
-        return np.logical_not(gone), np.empty((0, 3))
     at, columns = np.nonzero(wild)
     where = at if positions is None else positions[at]
     cells = np.column_stack([where, columns, x[wild]]).astype(np.float64)  # (m, 3)
+    if len(cells) == 0:
+        return ~gone, cells
     rows = f"{int(gone.sum())} of {len(x)} rows"
     msg = (
         f"{len(cells)} reading(s) lie far beyond all others of their column: "
@@ -273,7 +275,7 @@ def set_aside(x: Array, wild: Flags, positions: Indices | None, names: Any) -> t
             "changes there go unseen. Clean the rows."
         )
         warnings.warn(msg, DetectorWarning, stacklevel=users_level())
-        return np.ones(len(x), dtype=bool), np.empty((0, 3))
+        return np.ones(len(x), dtype=bool), cells[:0]
     if not np.array_equal(_without_witness(wild), wild):
         msg += (
             "Where they stay or recur, all other columns go on as before: a failed sensor, not a state of "
@@ -284,7 +286,7 @@ def set_aside(x: Array, wild: Flags, positions: Indices | None, names: Any) -> t
         "the readings, or pass wild='keep' (--wild keep) if they are normal."
     )
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
-    return np.logical_not(gone), cells
+    return ~gone, cells
 
 
 def _listed(cells: Array, names: Any) -> str:
@@ -294,8 +296,7 @@ def _listed(cells: Array, names: Any) -> str:
         own = cells[cells[:, 1] == j]  # in the order of rows
         stretches += np.split(own, 1 + np.flatnonzero(np.diff(own[:, 0]) != 1.0))
     stretches.sort(key=lambda one: (one[0, 0], one[0, 1]))
-    more = "" if len(stretches) <= 10 else f"; and {len(stretches) - 10} more"
-    return "; ".join(_in_words(one, names) for one in stretches[:10]) + more
+    return "; ".join(first_ten(stretches, lambda one: _in_words(one, names)))
 
 
 def _in_words(stretch: Array, names: Any) -> str:  # (r, 3): neighbouring rows of one column
@@ -311,47 +312,37 @@ def warn_crowded(x: Array, crowded: Flags, names: Any) -> None:
     columns = np.flatnonzero(crowded.any(axis=0))
     if len(columns) == 0:
         return
-    shown = []
-    for j in columns[:10]:
+
+    def shown(j: int) -> str:
         readings = x[crowded[:, j], j]
         reading = readings[np.argmax(np.abs(readings - np.median(x[:, j])))]
-        shown.append(
-            f"column {_column(j, names)}: {len(readings)} of {len(x)} rows, up to {reading:g}"
-        )
-    more = "" if len(columns) <= 10 else f"; and {len(columns) - 10} more"
+        return f"column {_column(j, names)}: {len(readings)} of {len(x)} rows, up to {reading:g}"
+
+    told = "; ".join(first_ten(columns, shown))
     msg = (
         "Readings lie far beyond all others of their column, and stay or recur while other columns move too, "
-        f"or with none to tell, as in a state of the process: {'; '.join(shown)}{more}. They are kept, so "
+        f"or with none to tell, as in a state of the process: {told}. They are kept, so "
         "they set the scale of that column, and a step in it may go unseen. Clean the rows, or pass "
         "wild='keep' (--wild keep) if they are normal."
     )
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
 
 
-@dataclass(frozen=True, repr=False)
-class Tidy:
-    """The training rows that are fitted to."""
-
-    rows: Array  # (m, d)
-    weights: Array | None  # (m,)
-    aside: (
-        Array  # (c, 3): row, column and reading of each wild cell in the rows that were set aside
-    )
-    stretched: Indices  # columns that still have far readings, which set their scale
-
-
-def without_wild(read: TrainingData, names: Any, *, keep: bool) -> Tidy:
-    """Rows and weights of the fit, and what was set aside."""
-    x = read.rows
+def without_wild(
+    read: TrainingData, names: Any, *, keep: bool
+) -> tuple[Array, Array | None, Array, Indices]:
+    """Rows (m, d) and weights (m,) of the fit, cells set aside, and columns that far readings still scale."""
+    x, weights = read.rows, read.weights
+    cells: Array = np.empty((0, 3))
     far = far_cells(x)
-    if keep:
-        return Tidy(x, read.weights, np.empty((0, 3)), np.flatnonzero(far.any(axis=0)))
-    wild = wild_cells(x, far)
-    kept, cells = set_aside(x, wild, read.kept, names)
-    warn_crowded(x, far & ~wild, names)
-    far &= kept[:, None]
-    weights = None if read.weights is None else read.weights[kept]
-    return Tidy(x[kept] if len(cells) else x, weights, cells, np.flatnonzero(far.any(axis=0)))
+    if not keep:
+        wild = wild_cells(x, far)
+        kept, cells = set_aside(x, wild, read.kept, names)
+        warn_crowded(x, far & ~wild, names)
+        far &= kept[:, None]
+        if len(cells):
+            x, weights = x[kept], None if weights is None else weights[kept]
+    return x, weights, cells, np.flatnonzero(far.any(axis=0))
 
 
 def noted(limits: Limits, aside: Array, n: int) -> Limits:
@@ -369,9 +360,13 @@ def _column(j: int, names: Any) -> str:
 
 def listed(columns: Indices, names: Any) -> str:
     """The first ten columns, by number and by name."""
-    shown = [_column(j, names) for j in columns[:10]]
-    more = "" if len(columns) <= 10 else f" and {len(columns) - 10} more"
-    return ", ".join(shown) + more
+    return ", ".join(first_ten(columns, lambda j: _column(j, names)))
+
+
+def first_ten(things: Sequence[Any] | Indices, told: Callable[[Any], str]) -> list[str]:
+    """Ten of them in words, and how many more there are."""
+    more = len(things) - 10
+    return [told(thing) for thing in things[:10]] + ([f"and {more} more"] if more > 0 else [])
 
 
 def warn_still(columns: Indices, names: Any) -> None:

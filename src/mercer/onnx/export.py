@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, KernelError
-from mercer._core.floating import steady
 from mercer._core.params import Whole, require
+from mercer._core.public import public
 from mercer.data.frames import need
-from mercer.estimators.detector import KernelPCADetector
-from mercer.estimators.prepared import Prepared
 from mercer.kernels.text import kernel_text
 from mercer.model.checkpoint import VERSION
 from mercer.onnx.fitted import fitted
-from mercer.onnx.graph import IR_VERSION, OPSET, Graph
-from mercer.onnx.pairwise import nan_where_infinite
+from mercer.onnx.graph import IR_VERSION, OPSET, Graph, Value
+from mercer.onnx.kernels import nan_where_infinite
 from mercer.onnx.projection import guard, scores, statistics
 
 if TYPE_CHECKING:
     from mercer.io.preparation import Preparation
     from mercer.kernels import Kernel
     from mercer.onnx.fitted import Fitted
-    from mercer.onnx.graph import Value
 
 DTYPES = ("float32", "float64")
 DOUBLE = np.dtype(np.float64)
@@ -34,7 +29,7 @@ INPUT = "X"
 SCORES, STATISTICS, LABEL = "scores", ("T2", "Q", "index"), "label"
 
 
-@steady
+@public
 def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     """A fitted model as an ONNX model: rows in, scores out; of a detector T², Q, index and label.
 
@@ -70,34 +65,11 @@ def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     >>> verify(proto, model, X).ok
     True
     """
-    inner, preparation = unwrapped(model)
-    source = Source.of(inner)
-    kind = chosen_dtype(dtype, source.fitted.dtype)
-    source.fitted.require_exportable(kind)
-    g = Graph(kind)
-    outputs = write(g, source, preparation, INPUT)
-    return _assembled(g, source, preparation, outputs, checked_opset(opset))
-
-
-@dataclass(frozen=True)
-class Source:
-    """A fitted model and, where it judges rows, the detector around it."""
-
-    fitted: Fitted
-    detector: Any = None
-
-    @classmethod
-    def of(cls, model: Any) -> Source:
-        """What a graph is written from."""
-        if isinstance(model, KernelPCADetector):
-            check_is_fitted(model)
-            return cls(fitted(model.model_), model)
-        return cls(fitted(model))
-
-
-def unwrapped(model: Any) -> tuple[Any, Preparation | None]:
-    """The estimator, and what is done to rows before it."""
-    return (model.model, model.preparation) if isinstance(model, Prepared) else (model, None)
+    source = fitted(model)
+    g = Graph(chosen_dtype(dtype, source.dtype))
+    source.require_exportable(g.dtype)
+    outputs = write(source, Value(g, INPUT))
+    return _assembled(g, source, outputs, checked_opset(opset))
 
 
 def chosen_dtype(dtype: Any, own: np.dtype[Any]) -> np.dtype[Any]:
@@ -123,69 +95,53 @@ def checked_opset(opset: int | None) -> int:
 
 
 # ── the graph ───────────────────────────────────────────────────────────────
-def write(g: Graph, source: Source, preparation: Preparation | None, x: Value) -> dict[str, Value]:
-    """The nodes from the input to the named outputs, in the precision of the graph."""
-    double = g.at(DOUBLE)
-    work = double if source.detector is not None else g.at(source.fitted.precision(g.dtype))
-    if preparation is not None:
-        rows = prepared(double, preparation, x if g.is_double else double.cast(x))
-        rows = rows if work.is_double else work.cast(rows)
-    else:
-        rows = x if work.dtype == g.dtype else work.cast(x)
-    if source.detector is not None:
-        columns = statistics(work, source.detector, source.fitted, rows)
-        return {name: _flat(g, name, columns[name]) for name in (*STATISTICS, LABEL)}
-    found = work.op("Add", scores(work, source.fitted, rows), guard(work, rows))
-    found = found if work.dtype == g.dtype else g.cast(found)
-    return {SCORES: nan_where_infinite(g, found)}  # what overflowed, or does now, is not known
+def write(model: Fitted, x: Value) -> dict[str, Value]:
+    """The nodes from the input to the named outputs, in the precision of the input."""
+    own = x.graph.dtype
+    rows = x if model.preparation is None else prepared(model.preparation, x.at(DOUBLE))
+    if model.detector is not None:
+        columns = statistics(model, rows.at(DOUBLE))
+        flat = {name: columns[name].op("Squeeze", np.array([1])) for name in (*STATISTICS, LABEL)}
+        return {name: v if name == LABEL else v.at(own) for name, v in flat.items()}
+    rows = rows.at(model.precision(own))
+    found = (scores(model, rows) + guard(rows)).at(own)
+    return {SCORES: nan_where_infinite(found)}  # what overflowed, or does now, is not known
 
 
-def _flat(g: Graph, name: str, column: Value) -> Value:  # (b, 1) -> (b,)
-    flat = g.op("Squeeze", column, np.array([1]))
-    return flat if name == LABEL or g.is_double else g.cast(flat)
-
-
-def prepared(g: Graph, preparation: Preparation, x: Value) -> Value:
+def prepared(preparation: Preparation, x: Value) -> Value:
     """Missing numbers filled, columns scaled: what the fit did, in float64."""
     if preparation.fills is not None:
-        levels = len(preparation.features) - len(
-            preparation.numbers
-        )  # of categories, never missing here
+        # Those of categories are never missing here.
+        levels = len(preparation.features) - len(preparation.numbers)
         fills = np.concatenate([preparation.fills, np.full(levels, np.nan)])
-        x = g.op("Where", g.op("IsNaN", x), fills, x)
+        x = x.unless(x.op("IsNaN"), fills)
     if preparation.center is not None:
-        x = g.op("Sub", x, np.asarray(preparation.center, dtype=np.float64))
+        x = x - np.asarray(preparation.center, dtype=np.float64)
     if preparation.spread is not None:
-        x = g.op("Div", x, np.asarray(preparation.spread, dtype=np.float64))
+        x = x / np.asarray(preparation.spread, dtype=np.float64)
     return x
 
 
 # ── the model around it ─────────────────────────────────────────────────────
-def _assembled(
-    g: Graph, source: Source, preparation: Preparation | None, outputs: dict[str, Value], opset: int
-) -> Any:
+def _assembled(g: Graph, model: Fitted, outputs: dict[str, Value], opset: int) -> Any:
     onnx = need("onnx", extra="onnx")
     info = onnx.helper.make_tensor_value_info
     for name, value in outputs.items():
-        g.nodes.append(onnx.helper.make_node("Identity", [value], [name], name=f"{name}_out"))
-    k = source.fitted.projection.n_components
-    shown = [
-        info(
-            name,
-            onnx.TensorProto.INT64 if name == LABEL else g.element_type,
-            ["n", k] if name == SCORES else ["n"],
-        )
-        for name in outputs
-    ]
-    rows = info(INPUT, g.element_type, ["n", source.fitted.n_features])
-    facts = _facts(g, source, preparation)
+        node = onnx.helper.make_node("Identity", [value.name], [name], name=f"{name}_out")
+        g.nodes.append(node)
+    shape = ["n", model.projection.n_components] if SCORES in outputs else ["n"]
+    label = onnx.TensorProto.INT64
+    shown = [info(name, label if name == LABEL else g.element_type, shape) for name in outputs]
+    rows = info(INPUT, g.element_type, ["n", model.n_features])
+    facts = _facts(g, model)
     graph = onnx.helper.make_graph(
-        g.nodes, "mercer", [rows], shown, g.tensors, doc_string=_in_words(facts, preparation)
+        g.nodes, "mercer", [rows], shown, g.tensors, doc_string=_in_words(facts, model.preparation)
     )
+    opsets = [onnx.helper.make_opsetid("", opset)]
     proto = onnx.helper.make_model(
         graph,
-        ir_version=max(IR_VERSION, onnx.helper.find_min_ir_version_for([_opset(opset)])),
-        opset_imports=[_opset(opset)],
+        ir_version=max(IR_VERSION, onnx.helper.find_min_ir_version_for(opsets)),
+        opset_imports=opsets,
         producer_name="mercer",
         producer_version=VERSION,
     )
@@ -194,14 +150,10 @@ def _assembled(
     return proto
 
 
-def _opset(version: int) -> Any:
-    return need("onnx.helper", extra="onnx").make_opsetid("", version)
-
-
-def _facts(g: Graph, source: Source, preparation: Preparation | None) -> dict[str, str]:
+def _facts(g: Graph, model: Fitted) -> dict[str, str]:
     """What is written into the metadata, all of it text."""
-    model, detector = source.fitted, source.detector
-    names = model.names if preparation is None else preparation.features
+    detector = model.detector
+    names = model.names if model.preparation is None else model.preparation.features
     facts = {
         "mercer.version": VERSION,
         "mercer.kernel": _kernel_text(model.kernel),
@@ -211,10 +163,9 @@ def _facts(g: Graph, source: Source, preparation: Preparation | None) -> dict[st
     if names is not None:
         facts["mercer.features"] = json.dumps(list(names))
     if detector is not None:
-        limits = detector.limits_
-        facts["mercer.limits"] = json.dumps(
-            {"T2": limits.t2, "Q": limits.q, "index": -float(detector.offset_)}
-        )
+        t2, q = detector.limits_.t2, detector.limits_.q
+        limits = {"T2": t2, "Q": q, "index": -float(detector.offset_)}
+        facts["mercer.limits"] = json.dumps(limits)
     return facts
 
 
@@ -232,9 +183,8 @@ def _in_words(facts: dict[str, str], preparation: Preparation | None) -> str:
     what = f"Kernel PCA by mercer {version}: {kernel}, {route}."
     if preparation is None:
         return what
-    if not preparation.categories:
-        return f"{what} X has the columns of the file, in the units of the file: {facts['mercer.features']}."
+    levels = ", and one column of 0 and 1 for each level of a category"
     return (
-        f"{what} X has the columns of the file, in the units of the file, and one column of 0 and 1 for each "
-        f"level of a category: {facts['mercer.features']}."
+        f"{what} X has the columns of the file, in the units of the file"
+        f"{levels if preparation.categories else ''}: {facts['mercer.features']}."
     )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
 from mercer.data.rows import RowSource, take_rows
+from mercer.engine.pairwise import dense
 from mercer.estimators.base import Projector
+from mercer.estimators.detector import KernelPCADetector
+from mercer.estimators.prepared import Prepared
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.onnx.kernels import require_exportable
@@ -20,6 +22,7 @@ from mercer.sklearn import KernelPCA as DropIn
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
+    from mercer.io.preparation import Preparation
     from mercer.kernels import Kernel
     from mercer.model.projection import Projection
 
@@ -33,8 +36,9 @@ ENOUGH = 1e-5
 
 @dataclass(frozen=True, repr=False)
 class Fitted:
-    """scores(x) = sections(x) A - b, and what is known about the size of its terms."""
+    """scores(x) = sections(x) A - b, what is known about the size of its terms, and what stands around it."""
 
+    model: Any  # the estimator
     projection: Projection
     kernel: Kernel
     spread: Array  # (k,): standard deviation of each score of the training rows
@@ -45,6 +49,8 @@ class Fitted:
     n_features: int
     names: tuple[str, ...] | None
     is_low_rank: bool = False
+    detector: KernelPCADetector | None = None  # which judges rows by the scores
+    preparation: Preparation | None = None  # what is done to rows before
 
     @property
     def route(self) -> str:
@@ -64,9 +70,13 @@ class Fitted:
         """Z, dense and in float64."""
         z = self.points
         assert z is not None  # asked of kernel sections only
-        z = z[:] if isinstance(z, RowSource) else z
-        dense = z.toarray() if sparse.issparse(z) else z
-        return np.asarray(dense, dtype=np.float64)
+        return np.asarray(dense(z[:] if isinstance(z, RowSource) else z), dtype=np.float64)
+
+    def some_points(self, most: int) -> Rows:  # (most, d) or fewer
+        """Points from all over Z."""
+        z = self.points
+        assert z is not None  # asked of kernel sections only
+        return take_rows(z, np.unique(np.linspace(0, int(z.shape[0]) - 1, most).astype(np.intp)))
 
     # ── rounding ────────────────────────────────────────────────────────────
     def precision(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -87,16 +97,14 @@ class Fitted:
         """
         sections, unit = self.projection.sections, float(np.finfo(dtype).eps)
         if isinstance(sections, FeatureSections) and isinstance(sections.feature_map, IdentityMap):
-            return np.zeros_like(
-                self.spread
-            )  # rows are centred first, and nothing cancels after that
+            # Rows are centred first, and nothing cancels after that.
+            return np.zeros_like(self.spread)
         axes = np.linalg.norm(self.projection.coef.astype(np.float64), axis=0)
         if self.mean is not None:
             terms = unit * np.sqrt(self.mean_norm) * axes
         elif self.points is None:  # k(x, x) of training rows is as large as this on average
-            terms = unit * (
-                (self.mean_norm + self.variance) * axes + np.abs(self.projection.offset)
-            )
+            largest = self.mean_norm + self.variance
+            terms = unit * (largest * axes + np.abs(self.projection.offset))
         else:
             largest, error = self._kernel_values(dtype)
             terms = error * axes + unit * (largest * axes + np.abs(self.projection.offset))
@@ -108,10 +116,7 @@ class Fitted:
         Rows that are moved by eps show both how much of it a kernel amplifies and how its own evaluation
         scatters; float64 shows what float32 lost.
         """
-        z = self.points
-        assert z is not None  # the caller looked
-        some = np.unique(np.linspace(0, int(z.shape[0]) - 1, SOME_POINTS).astype(np.intp))
-        few = take_rows(z, some).astype(dtype)
+        few = self.some_points(SOME_POINTS).astype(dtype)
         moved = few * dtype.type(1.0 + np.finfo(dtype).eps)
         with np.errstate(over="ignore", invalid="ignore"):
             fine = self.kernel.tile(few.astype(np.float64), few.astype(np.float64))
@@ -135,13 +140,14 @@ class Fitted:
 
 
 def fitted(model: Any) -> Fitted:
-    """What a fitted KernelPCA, PCA, IncrementalKernelPCA or drop-in is made of."""
-    if isinstance(model, Projector):
+    """What a fitted model is made of, alone, in a detector or behind a preparation."""
+    if isinstance(model, Prepared):
+        return replace(fitted(model.model), preparation=model.preparation)
+    if isinstance(model, (KernelPCADetector, Projector, DropIn)):
         check_is_fitted(model)
-        return _of_projector(model)
-    if isinstance(model, DropIn):
-        check_is_fitted(model)
-        return _of_drop_in(model)
+        if isinstance(model, KernelPCADetector):
+            return replace(fitted(model.model_), detector=model)
+        return _of_drop_in(model) if isinstance(model, DropIn) else _of_projector(model)
     msg = (
         f"A fitted model of mercer was needed (KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector, "
         f"Prepared or mercer.sklearn.KernelPCA), but a {type(model).__name__} came. A scikit-learn "
@@ -154,6 +160,7 @@ def _of_projector(model: Projector) -> Fitted:
     fit = model._current()
     explicit = not isinstance(fit.projection.sections, (KernelSections, GivenSections))
     return Fitted(
+        model=model,
         projection=fit.projection,
         kernel=getattr(model, "kernel_", Linear()),
         spread=np.sqrt(np.asarray(fit.eigenvalues, dtype=np.float64) / fit.weight),
@@ -172,6 +179,7 @@ def _of_drop_in(model: Any) -> Fitted:
     n = len(model.eigenvectors_)
     values = np.asarray(model.eigenvalues_, dtype=np.float64)
     return Fitted(
+        model=model,
         projection=projection,
         kernel=model._kernel(),
         spread=np.sqrt(values / n),

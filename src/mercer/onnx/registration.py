@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer.data.frames import need
 from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
-from mercer.onnx.export import DOUBLE, LABEL, Source, write
-from mercer.onnx.graph import OPSET, Graph
+from mercer.onnx.export import DOUBLE, LABEL, write
+from mercer.onnx.fitted import fitted
+from mercer.onnx.graph import OPSET, Graph, Value
 from mercer.onnx.projection import statistics
 from mercer.sklearn import KernelPCA as DropIn
-
-if TYPE_CHECKING:
-    from mercer.onnx.graph import Value
 
 ALIASES = {
     KernelPCA: "MercerKernelPCA",
     PCA: "MercerPCA",
     IncrementalKernelPCA: "MercerIncrementalKernelPCA",
     DropIn: "MercerDropInKernelPCA",
+    KernelPCADetector: "MercerKernelPCADetector",
 }
 
 
@@ -48,22 +47,16 @@ def register() -> None:
     """
     update = need("skl2onnx", extra="onnx").update_registered_converter
     for kind, alias in ALIASES.items():
-        update(kind, alias, _score_shapes, _convert_scores)
-    update(KernelPCADetector, "MercerKernelPCADetector", _label_shapes, _convert_labels)
+        update(kind, alias, _set_shapes, _convert)
 
 
-# ── shapes ──────────────────────────────────────────────────────────────────
-def _score_shapes(operator: Any) -> None:
-    n = operator.inputs[0].get_first_dimension()
-    k = Source.of(operator.raw_operator).fitted.projection.n_components
-    operator.outputs[0].type = _tensor_type(operator)([n, k])
-
-
-def _label_shapes(operator: Any) -> None:
-    types = need("skl2onnx.common.data_types", extra="onnx")
-    n = operator.inputs[0].get_first_dimension()
-    operator.outputs[0].type = types.Int64TensorType([n, 1])
-    operator.outputs[1].type = _tensor_type(operator)([n, 1])
+def _set_shapes(operator: Any) -> None:
+    n, source = operator.inputs[0].get_first_dimension(), fitted(operator.raw_operator)
+    *labels, numbers = operator.outputs
+    for label in labels:  # of a detector
+        label.type = need("skl2onnx.common.data_types", extra="onnx").Int64TensorType([n, 1])
+    width = 1 if labels else source.projection.n_components
+    numbers.type = _tensor_type(operator)([n, width])
 
 
 def _tensor_type(operator: Any) -> Any:
@@ -73,40 +66,28 @@ def _tensor_type(operator: Any) -> Any:
     return types.DoubleTensorType if double else types.FloatTensorType
 
 
-# ── converters ──────────────────────────────────────────────────────────────
-def _convert_scores(scope: Any, operator: Any, container: Any) -> None:
-    g, source, x = _begun(scope, operator, container)
-    (found,) = write(g, source, None, x).values()
-    _finish(g, {found: operator.outputs[0]}, container)
-
-
-def _convert_labels(scope: Any, operator: Any, container: Any) -> None:
-    g, source, x = _begun(scope, operator, container)
-    double = g.at(DOUBLE)
-    found = statistics(double, source.detector, source.fitted, double.cast(x))
-    offset = float(source.detector.offset_)
-    decision = g.cast(double.op("Sub", double.op("Neg", found["index"]), offset))
-    _finish(g, {found[LABEL]: operator.outputs[0], decision: operator.outputs[1]}, container)
-
-
-def _begun(scope: Any, operator: Any, container: Any) -> tuple[Graph, Source, Value]:
+def _convert(scope: Any, operator: Any, container: Any) -> None:
     opset = container.target_opset_any_domain("")
     if opset < OPSET:
         msg = f"target_opset={opset} came, but mercer's graphs need {OPSET} or more."
         raise InputError(msg)
     types = need("skl2onnx.common.data_types", extra="onnx")
-    dtype = np.float64 if _tensor_type(operator) is types.DoubleTensorType else np.float32
-    source = Source.of(operator.raw_operator)
-    source.fitted.require_exportable(np.dtype(dtype))
-    g = Graph(np.dtype(dtype), prefix=scope.get_unique_operator_name("mercer") + "_")
-    return g, source, g.cast(operator.inputs[0].full_name)
-
-
-def _finish(g: Graph, outputs: dict[Value, Any], container: Any) -> None:
+    double = _tensor_type(operator) is types.DoubleTensorType
+    dtype = np.dtype(np.float64 if double else np.float32)
+    source = fitted(operator.raw_operator)
+    source.require_exportable(dtype)
+    g = Graph(dtype, prefix=scope.get_unique_operator_name("mercer") + "_")
+    x = Value(g, operator.inputs[0].full_name).op("Cast", to=g.element_type)
+    if source.detector is None:
+        outputs = list(write(source, x).values())
+    else:
+        found = statistics(source, x.at(DOUBLE))
+        decision = found["index"].op("Neg") - float(source.detector.offset_)
+        outputs = [found[LABEL], decision.at(dtype)]
     helper = need("onnx.helper", extra="onnx")
-    for value, variable in outputs.items():
+    for value, variable in zip(outputs, operator.outputs, strict=True):
         name = g.name("out")
-        g.nodes.append(helper.make_node("Identity", [value], [variable.full_name], name=name))
+        g.nodes.append(helper.make_node("Identity", [value.name], [variable.full_name], name=name))
     container.nodes.extend(g.nodes)
     container.initializers.extend(g.tensors)
     container.node_domain_version_pair_sets.add(("", OPSET))

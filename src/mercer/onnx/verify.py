@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError, MercerError
-from mercer._core.floating import steady
+from mercer._core.public import public
 from mercer.approximations.random_features import FourierSections
 from mercer.data.frames import need
 from mercer.data.rows import row_slices
-from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS, Source, unwrapped
-from mercer.onnx.maps import MOST_PHASE
+from mercer.engine.pairwise import dense
+from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS
+from mercer.onnx.fitted import fitted
+from mercer.onnx.projection import MOST_PHASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,34 +28,30 @@ if TYPE_CHECKING:
 SPREADS = (1e3, 1e7, 1e20)
 SIZES = (1e-10, 1e-30)  # of tiny rows, beside the rows at hand
 ROWS = 20  # of each
+# Rows where none are at hand; how far points are moved, in standard deviations of a column; and the
+# share of the numbers that are left out, where the model fills them.
+SAMPLE_ROWS, JITTER, MISSING = 500, 0.1, 0.05
 
 
-@dataclass(frozen=True)
-class FarRows:
-    """Rows of one kind."""
-
-    factor: float
-    rows: Array
-
-
-def far_rows(x: Array, fitted: Fitted, asked: Callable[[Array], Array]) -> list[FarRows]:
-    """Rows spread out, and shrunk: those that the precision of x can hold, of rows without gaps.
+def far_rows(x: Array, fitted: Fitted, asked: Callable[[Array], Array]) -> dict[float, Array]:
+    """Rows spread out, and shrunk, by factor: those that the precision of x can hold, of rows without gaps.
 
     `asked` prepares rows for the model. Where no entry is negative, none becomes so. Random features of rows
     so far away that their phases have lost their digits are left out: there is nothing to agree on.
     """
     whole = x[np.all(np.isfinite(x), axis=1)]
     if len(whole) == 0:
-        return []
+        return {}
     some = whole[np.unique(np.linspace(0, len(whole) - 1, ROWS).astype(np.intp))].astype(np.float64)
     centre = np.zeros(some.shape[1]) if np.all(some >= 0) else np.median(some, axis=0)
-    groups = [FarRows(s, centre + s * (some - centre)) for s in SPREADS]
-    groups += [FarRows(s, s * some) for s in SIZES]
+    groups = {factor: centre + factor * (some - centre) for factor in SPREADS}
+    groups |= {factor: factor * some for factor in SIZES}
     most = float(np.finfo(x.dtype).max)
-    kept = [
-        g for g in groups if np.max(np.abs(g.rows)) < most and _has_phases(asked(g.rows), fitted)
-    ]
-    return [FarRows(g.factor, g.rows.astype(x.dtype)) for g in kept]
+    return {
+        factor: rows.astype(x.dtype)
+        for factor, rows in groups.items()
+        if np.max(np.abs(rows)) < most and _has_phases(asked(rows), fitted)
+    }
 
 
 def _has_phases(rows: Array, fitted: Fitted) -> bool:
@@ -63,12 +61,6 @@ def _has_phases(rows: Array, fitted: Fitted) -> bool:
     # Right to 1e-4 of a turn, as scores of float32 are.
     limit = min(MOST_PHASE, 1e-6 / float(np.finfo(np.float64).eps))
     return bool(np.max(np.abs((rows - sections.centre) @ sections.frequencies.T)) < limit)
-
-
-def reach(groups: list[FarRows]) -> str:
-    """What was looked at, in words."""
-    factors = [group.factor for group in groups]
-    return f"spread out and shrunk by {min(factors):.0e} to {max(factors):.0e}" if factors else ""
 
 
 # What a difference may be, by the coarser of the two precisions that are compared: that of graph and model.
@@ -145,7 +137,7 @@ def require_agreement(found: Agreement) -> None:
         raise DisagreementError(msg)
 
 
-@steady
+@public
 def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     """Run the graph with onnxruntime on the CPU, and compare with the model.
 
@@ -175,34 +167,33 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     session = _session(proto)
     dtype = np.dtype(np.float64 if session.get_inputs()[0].type == "tensor(double)" else np.float32)
     x = _rounded(rows, dtype, session.get_inputs()[0].shape[1])
-    inner, preparation = unwrapped(model)
-    source = Source.of(inner)
-    tolerance = TOLERANCES[min(dtype.itemsize, source.fitted.dtype.itemsize)]
+    source = fitted(model)
+    preparation = source.preparation
+    tolerance = TOLERANCES[min(dtype.itemsize, source.dtype.itemsize)]
 
     def asked(rows: Array) -> Array:
         rows = rows.astype(np.float64)
         return rows if preparation is None else preparation.scaled(preparation.filled(rows))
 
-    def found(rows: Array) -> dict[str, Array]:
-        return _run(session, rows, source.fitted.projection.sections.width)
+    def compared(rows: Array, *, far: bool) -> Agreement:
+        found, rows = _run(session, rows, source.projection.sections.width), asked(rows)
+        if source.detector is not None:
+            return _compared_statistics(source, found, rows, tolerance, far=far)
+        own = _scores_or_nan(source, rows) if far else source.model.transform(rows)
+        own = np.asarray(own, dtype=np.float64)
+        return _compared_scores(source, found[SCORES], rows, own, tolerance, far=far)
 
-    groups = far_rows(x, source.fitted, asked)
-    if source.detector is not None:
-        near = _compared_statistics(source.detector, source.fitted, found(x), asked(x), tolerance)
-        parts = [_far_statistics(source, found(g.rows), asked(g.rows), tolerance) for g in groups]
-    else:
-        near = _compared_scores(inner, source.fitted, found(x)[SCORES], asked(x), tolerance)
-        parts = [
-            _far_scores(source.fitted, found(g.rows)[SCORES], asked(g.rows), tolerance)
-            for g in groups
-        ]
+    groups = far_rows(x, source, asked)
+    near = compared(x, far=False)
+    parts = [compared(rows, far=True) for rows in groups.values()]
+    reach = f"spread out and shrunk by {min(groups):.0e} to {max(groups):.0e}" if groups else ""
     return replace(
         near,
-        excess=max([near.excess, *(part.excess for part in parts)]),  # a NaN that is first stays
+        excess=float(np.max([near.excess, *(part.excess for part in parts)])),  # NaN stays
         n_labels=near.n_labels + sum(part.n_labels for part in parts),
-        n_far=sum(len(g.rows) for g in groups),
+        n_far=sum(map(len, groups.values())),
         n_unknown=sum(part.n_unknown for part in parts),
-        reach=reach(groups),
+        reach=reach,
     )
 
 
@@ -241,31 +232,21 @@ def _run(session: Any, x: Array, width: int) -> dict[str, Array]:
 
 
 def _compared_scores(
-    model: Any, fitted: Fitted, found: Array, asked: Array, tolerance: float
+    fitted: Fitted, found: Array, asked: Array, own: Array, tolerance: float, *, far: bool
 ) -> Agreement:
-    own = np.asarray(model.transform(asked), dtype=np.float64)
-    gap = np.abs(found.astype(np.float64) - own)
-    scale = np.maximum(np.max(np.abs(own), axis=0), fitted.spread)
-    share = np.divide(gap, scale, out=gap.copy(), where=scale > 0)
-    allowed = np.maximum(tolerance, AMPLIFIED * fitted.rounding)
-    excess = float(np.max(share / allowed))
-    return Agreement(float(np.max(gap)), float(np.max(share)), len(own), tolerance, excess)
-
-
-def _far_scores(fitted: Fitted, found: Array, asked: Array, tolerance: float) -> Agreement:
-    """Where the graph answers, it says what the model says; it may answer NaN."""
-    own = _scores_or_nan(fitted, asked)
-    known = np.isfinite(found)
+    """Where the graph answers, it says what the model says; of far rows it may answer NaN."""
+    known = np.isfinite(found) if far else np.ones(found.shape, dtype=bool)
     # NaN where the graph has a number and the model has none: that is no agreement.
     gap = np.where(known, np.abs(np.where(known, found, 0.0).astype(np.float64) - own), 0.0)
     scale = np.maximum(np.max(np.abs(own), axis=0, where=known, initial=0.0), fitted.spread)
     share = np.divide(gap, scale, out=gap.copy(), where=scale > 0)
-    allowed = np.maximum(tolerance, AMPLIFIED * fitted.rounding) + _wobble(
-        fitted, asked, own, scale
-    )
+    allowed = np.maximum(tolerance, AMPLIFIED * fitted.rounding)
+    if far:
+        allowed = allowed + _wobble(fitted, asked, own, scale)
     excess = float(np.max(np.where(np.isnan(share), np.inf, share / allowed)))
     unknown = int(np.count_nonzero(~known.all(axis=1)))
-    return Agreement(np.nan, np.nan, len(asked), tolerance, excess, n_unknown=unknown)
+    worst = float(np.max(gap)), float(np.max(share))
+    return Agreement(*worst, len(own), tolerance, excess, n_unknown=unknown)
 
 
 def _wobble(fitted: Fitted, asked: Array, own: Array, scale: Array) -> Array:  # (b, k)
@@ -292,60 +273,86 @@ def _scores_or_nan(fitted: Fitted, asked: Array) -> Array:
             return np.concatenate([_scores_or_nan(fitted, row[None]) for row in asked])
 
 
-def _far_statistics(
-    source: Source, found: dict[str, Array], asked: Array, tolerance: float
+def _compared_statistics(
+    source: Fitted, found: dict[str, Array], asked: Array, tolerance: float, *, far: bool
 ) -> Agreement:
     """A graph that can't tell says that a row is infinitely far out, which is an alarm as well."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        sure = np.isfinite(found["index"])
-        if not np.any(sure):
-            return Agreement(0.0, 0.0, len(asked), tolerance, 0.0, n_unknown=len(asked))
-        known = {name: values[sure] for name, values in found.items()}
-        part = _compared_statistics(source.detector, source.fitted, known, asked[sure], tolerance)
-    return replace(part, n_unknown=int(np.count_nonzero(~sure)))
-
-
-def _compared_statistics(
-    detector: Any, fitted: Fitted, found: dict[str, Array], asked: Array, tolerance: float
-) -> Agreement:
-    own: dict[str, Array] = {
-        name: np.asarray(c, dtype=np.float64) for name, c in _statistics(detector, asked)
-    }
+    sure = np.isfinite(found["index"]) if far else np.ones(len(asked), dtype=bool)
+    unknown = int(np.count_nonzero(~sure))
+    if unknown == len(asked):
+        return Agreement(0.0, 0.0, len(asked), tolerance, 0.0, n_unknown=unknown)
+    found, asked = {name: values[sure] for name, values in found.items()}, asked[sure]
+    detector: Any = source.detector
     floors = {"T2": detector.limits_.t2, "Q": detector.limits_.q, "index": 1.0}
-    allowed = _allowed(detector, fitted, own, asked)
-    largest, share, excess = [0.0], [0.0], [0.0]
-    for name in STATISTICS:
-        same = np.isinf(own[name]) & (own[name] == found[name])
-        gap = np.where(same, 0.0, np.abs(found[name].astype(np.float64) - own[name]))
-        size = np.maximum(own[name], floors[name])
-        largest.append(np.max(gap))
-        share.append(np.max(gap / size))
-        excess.append(np.max(gap / (tolerance * size + allowed[name])))
-    # A row on the limit may fall on either side of it.
-    slack = tolerance * -detector.offset_ + allowed["index"]
-    differ = (found[LABEL] != detector.predict(asked)) & (
-        np.abs(own["index"] + detector.offset_) > slack
-    )
-    worst = (float(np.max(values)) for values in (largest, share, excess))  # NaN stays
-    most_abs, most_rel, most_excess = worst
-    n_labels = int(np.count_nonzero(differ))
-    return Agreement(most_abs, most_rel, len(asked), tolerance, most_excess, n_labels)
-
-
-def _statistics(detector: Any, asked: Array) -> list[tuple[str, Array]]:
-    table = detector.statistics(asked)
-    return [(name, table[name]) for name in STATISTICS]
+    with np.errstate(over="ignore", invalid="ignore"):
+        table = detector.statistics(asked)
+        own: dict[str, Array] = {name: np.asarray(table[name], np.float64) for name in STATISTICS}
+        allowed = _allowed(detector, source, own, asked)
+        gaps, shares, excesses = [], [], []
+        for name, values in own.items():
+            same = np.isinf(values) & (values == found[name])
+            gap = np.where(same, 0.0, np.abs(found[name].astype(np.float64) - values))
+            size = np.maximum(values, floors[name])
+            gaps.append(gap)
+            shares.append(gap / size)
+            excesses.append(gap / (tolerance * size + allowed[name]))
+        # A row on the limit may fall on either side of it.
+        slack = tolerance * -detector.offset_ + allowed["index"]
+        clear = np.abs(own["index"] + detector.offset_) > slack
+        n_labels = int(np.count_nonzero((found[LABEL] != detector.predict(asked)) & clear))
+    worst, share, excess = (float(np.max(kind)) for kind in (gaps, shares, excesses))  # NaN stays
+    return Agreement(worst, share, len(asked), tolerance, excess, n_labels, n_unknown=unknown)
 
 
 def _allowed(
     detector: Any, fitted: Fitted, own: dict[str, Array], asked: Array
 ) -> dict[str, Array]:  # (b,) each
     """What rounding explains of a difference: T² = Σ(s/σ)² moves by 2Σ|s/σ| times that of the s/σ."""
-    rows = detector._rows(asked)
     t2 = 2.0 * AMPLIFIED * np.sqrt(own["T2"]) * np.linalg.norm(fitted.rounding)
-    q = AMPLIFIED * detector._gauge.q_rounding(rows)
-    return {
-        "T2": t2,
-        "Q": q,
-        "index": np.maximum(t2 / detector.limits_.t2, q / detector.limits_.q),
-    }
+    q = AMPLIFIED * detector._gauge.q_rounding(detector._rows(asked))
+    index = np.maximum(t2 / detector.limits_.t2, q / detector.limits_.q)
+    return {"T2": t2, "Q": q, "index": index}
+
+
+# ── rows to try a graph on when none are at hand ─────────────────────────────
+def sample_rows(model: Any, *, rng: np.random.Generator) -> Array:  # -> (n, d)
+    """Rows as the graph of a model takes them.
+
+    Points of the model and points moved a little. A model of explicit features has none: for PCA rows are
+    drawn with its mean and its components, for others from a normal distribution about the centre that
+    is known.
+    """
+    source = fitted(model)
+    rows, detector, preparation = _prepared_rows(source, rng), source.detector, source.preparation
+    if detector is not None:
+        rows = rows * detector.spread_ + detector.center_
+    if preparation is None:
+        return rows
+    rows = np.array(preparation.unscaled(rows), dtype=np.float64)
+    if preparation.fills is not None:
+        numbers = rows[:, : len(preparation.numbers)]  # they come first
+        numbers[rng.random(numbers.shape) < MISSING] = np.nan
+    return rows
+
+
+def _prepared_rows(model: Fitted, rng: np.random.Generator) -> Array:
+    sections, d = model.projection.sections, model.n_features
+    noise = rng.standard_normal((SAMPLE_ROWS, d))
+    if model.points is not None:
+        points = dense(model.some_points(SAMPLE_ROWS // 2)).astype(np.float64)
+        return _near(points, noise)
+    if isinstance(sections, FourierSections):
+        lengths = np.linalg.norm(sections.frequencies, axis=1)
+        return sections.centre + noise / max(float(np.median(lengths)), 1e-300)
+    if model.mean is not None and len(model.mean) == d:  # PCA
+        scores = rng.standard_normal((SAMPLE_ROWS, len(model.spread))) * model.spread
+        axes = model.projection.coef.astype(np.float64).T
+        return model.mean + scores @ axes + JITTER * float(np.mean(model.spread)) * noise
+    return noise
+
+
+def _near(z: Array, noise: Array) -> Array:
+    """The points, then points that are moved; counts stay counts."""
+    again = z[np.arange(len(noise) - len(z)) % len(z)]
+    moved = again + JITTER * z.std(axis=0) * noise[: len(again)]
+    return np.concatenate([z, np.abs(moved) if np.all(z >= 0) else moved])

@@ -1,8 +1,8 @@
 """Kernel matrices as operators: all that a solver may know about them."""
 
 from mercer.operators.base import SymmetricOperator
-from mercer.operators.centred import Centred, minus_mean
+from mercer.operators.centred import Centred
 from mercer.operators.dense import StoredGram
 from mercer.operators.gram import Gram
 
-__all__ = ["Centred", "Gram", "StoredGram", "SymmetricOperator", "minus_mean"]
+__all__ = ["Centred", "Gram", "StoredGram", "SymmetricOperator"]

@@ -16,38 +16,18 @@ class SymmetricOperator(Protocol):
     A class that inherits from this one has no rough copy and nothing to remember, unless it says so.
     """
 
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        ...
-
-    @property
-    def eps(self) -> float:
-        """The relative rounding of an entry, whatever the precision of the vectors."""
-        ...
+    n: int  # number of rows
+    eps: float  # the relative rounding of an entry, whatever the precision of the vectors
+    minus: float = 0.0  # a constant that is taken off every entry of the products, not off `diag`
+    rough: SymmetricOperator | None = None  # a cheaper operator that is nearly the same
+    # Whether a product with this operator prepares `rough` at no cost: the two then differ by the rounding of
+    # entries alone, and a solver begins with an exact product.
+    fills_rough: bool = False
 
     @property
     def size(self) -> float:
         """The norm that the rounding of a product is relative to, where that is above the eigenvalues."""
         return 0.0
-
-    @property
-    def minus(self) -> float:
-        """A constant that is taken off every entry of the products, not off `diag`."""
-        return 0.0
-
-    @property
-    def rough(self) -> SymmetricOperator | None:
-        """A cheaper operator that is nearly the same; None where there is none."""
-        return None
-
-    @property
-    def fills_rough(self) -> bool:
-        """Whether a product with this operator prepares `rough` at no cost.
-
-        The two then differ by the rounding of entries alone, and a solver begins with an exact product.
-        """
-        return False
 
     def matmat(self, v: Array) -> Array:  # (n, k) -> (n, k)
         """K v, in the dtype of v."""

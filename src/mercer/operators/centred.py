@@ -13,18 +13,15 @@ from mercer.operators.dense import StoredGram
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
 
-
-def minus_mean(v: Array) -> Array:
-    """H v with H = I - 11ᵀ/n: the mean of each column is taken off."""
-    return v - v.mean(axis=0)
+ROW = "row {} of K is not finite"
 
 
-def _require_finite(row_means: Array) -> None:
-    if not np.all(np.isfinite(row_means)):
+def require_finite(values: Array, what: str = "k(x, x) is not finite for some row") -> None:
+    """Raise when an entry of each row of K, the largest for a kernel, or its mean has overflowed."""
+    if not np.all(np.isfinite(values)):
         msg = (
-            f"The kernel overflows on these data: row {int(np.argmin(np.isfinite(row_means)))} of K is "
-            "not finite. Scale the columns (StandardScaler), lower gamma or the degree, or fit in "
-            "float64."
+            f"The kernel overflows on these data: {what.format(int(np.argmin(np.isfinite(values))))}. Scale "
+            "the columns (StandardScaler), lower gamma or the degree, or fit in float64."
         )
         raise KernelError(msg)
 
@@ -49,41 +46,18 @@ class Centred(SymmetricOperator):
     """
 
     def __init__(self, gram: SymmetricOperator, weights: Array | None = None) -> None:
-        self.gram = gram
+        self.gram, self.n, self.eps, self.fills_rough = gram, gram.n, gram.eps, gram.fills_rough
         self.weights = weights  # (n,) float64
         self.roots = None if weights is None else np.sqrt(weights)
+        self.weight = float(gram.n if weights is None else weights.sum())  # Σw
         self._row_means: Array | None = None
-        self._rough = None if gram.rough is None else Centred(gram.rough, weights)
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return self.gram.n
-
-    @property
-    def eps(self) -> float:
-        """The rounding of an entry of K."""
-        return self.gram.eps
+        # Centred alike; it has row means of its own.
+        self.rough = None if gram.rough is None else Centred(gram.rough, weights)
 
     @property
     def size(self) -> float:
         """Before centring the matrix is as large as Σw times its mean: rounding is relative to that."""
         return self.weight * float(np.max(np.abs(self.offset_means)))
-
-    @property
-    def rough(self) -> Centred | None:
-        """The rough matrix, centred alike; it has row means of its own."""
-        return self._rough
-
-    @property
-    def fills_rough(self) -> bool:
-        """Whether a product with K prepares the rough one."""
-        return self.gram.fills_rough
-
-    @property
-    def weight(self) -> float:
-        """Σw: n, where all rows count alike."""
-        return float(self.n) if self.weights is None else float(self.weights.sum())
 
     @property
     def row_means(self) -> Array:
@@ -119,7 +93,7 @@ class Centred(SymmetricOperator):
     def project(self, v: Array) -> Array:
         """P v as a new array."""
         if self.roots is None:
-            return minus_mean(v)
+            return v - v.mean(axis=0)
         unit = (self.roots / np.sqrt(self.weight)).astype(v.dtype, copy=False)
         return v - np.outer(unit, unit @ v)
 
@@ -130,7 +104,7 @@ class Centred(SymmetricOperator):
             shares = self.shares.astype(v.dtype, copy=False)[:, None]
             product = self.gram.matmat(np.concatenate([v, shares], axis=1))
             self._row_means = product[:, -1].copy()
-            _require_finite(self._row_means)
+            require_finite(self._row_means, ROW)
             product = product[:, :-1]
         else:
             product = self.gram.matmat(v)
@@ -178,7 +152,7 @@ class Centred(SymmetricOperator):
         for _ in range(2):
             means = matrix.mean(axis=0) if self.weights is None else shares @ matrix
             mean = means.mean() if self.weights is None else shares @ means
-            _require_finite(means)
+            require_finite(means, ROW)
             matrix -= means[None, :]
             matrix -= means[:, None]
             matrix += mean

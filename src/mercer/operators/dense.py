@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False, eq=False)
 class StoredGram(SymmetricOperator):
     """K in memory. It may hold less precision than the vectors: then they are rounded to it.
 
@@ -31,20 +31,9 @@ class StoredGram(SymmetricOperator):
     minus: float = 0.0  # a constant that was taken off every entry
     rough: SymmetricOperator | None = None
 
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return len(self.matrix)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the stored entries."""
-        return self.matrix.dtype
-
-    @property
-    def eps(self) -> float:
-        """The rounding of a stored entry."""
-        return float(np.finfo(self.dtype).eps)
+    def __post_init__(self) -> None:
+        self.n, self.dtype = len(self.matrix), self.matrix.dtype
+        self.eps = float(np.finfo(self.dtype).eps)  # the rounding of a stored entry
 
     def matmat(self, v: Array) -> Array:
         """K v, in the dtype of v."""

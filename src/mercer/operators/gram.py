@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,8 +43,6 @@ class Gram(SymmetricOperator):
         A cheaper operator of its own, where the store does not round.
     """
 
-    minus: float = 0.0
-    eps: float = 0.0
     is_rough = False  # whether products come from the rounded tiles of the store
 
     def __init__(
@@ -63,35 +60,17 @@ class Gram(SymmetricOperator):
         self.engine, self.kernel = engine, kernel
         self.dtype: np.dtype[Any] = np.dtype(x.dtype if dtype is None else dtype)
         self.x = engine.load(x, kernel, self.dtype, width=width, sliced=sliced)
+        self.n, self.eps = self.x.n, float(np.finfo(self.dtype).eps)
         self.store = TileStore() if store is None else store
-        self.minus, self.eps = self.store.minus, float(np.finfo(self.dtype).eps)
-        self._rough = rough
+        self.minus, self.rough = self.store.minus, rough
         self._diag: Array | None = None
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return self.x.n
-
-    @property
-    def fills_rough(self) -> bool:
-        """Whether the store rounds the tiles that products make."""
-        return self.store.rounding is not None and not self.is_rough
-
-    @property
-    def rough(self) -> SymmetricOperator | None:
-        """This matrix, multiplied from the rounded tiles of its store: a view, which holds nothing itself.
-
-        A tile that the store does not have yet is made in full precision first, and nothing but products is
-        rounded. Without such a store, the operator that was given.
-        """
-        if not self.fills_rough:
-            return self._rough
-        view, rounding = copy(self), self.store.rounding
-        assert rounding is not None
-        view.is_rough, view.eps = True, float(np.finfo(FLOAT32).eps)
-        view.minus = self.minus + rounding.minus
-        return view
+        if self.store.rounding is not None:
+            # The same matrix, multiplied from the rounded tiles of the store: a view, which holds nothing
+            # itself. A tile that is not there yet is made in full precision, and nothing else is rounded.
+            view = copy(self)
+            view.is_rough, view.eps = True, float(np.finfo(FLOAT32).eps)
+            view.minus += self.store.rounding.minus
+            self.rough, self.fills_rough = view, True
 
     def matmat(self, v: Array) -> Array:
         """(K - c) v."""
@@ -121,7 +100,8 @@ class Gram(SymmetricOperator):
     def diag(self) -> Array:
         """The diagonal of K."""
         if self._diag is None:  # rows may have to be read for it
-            self._diag = self.engine.map(self.x, Diagonal(self.kernel))
+            kernel = self.kernel
+            self._diag = self.engine.map(self.x, kernel.tile_diag, parallel=kernel.parallel)
         return self._diag
 
     def dense(self) -> Array:
@@ -138,18 +118,3 @@ class Gram(SymmetricOperator):
     def __repr__(self) -> str:
         rough = ", rough" if self.is_rough else ""
         return f"Gram({self.kernel!r}, n={self.n}, {self.dtype}, {self.store!r}{rough})"
-
-
-@dataclass(frozen=True)
-class Diagonal:
-    """rows -> [k(x_i, x_i)]."""
-
-    kernel: Kernel
-
-    @property
-    def parallel(self) -> bool:
-        """Whether blocks of rows may run on threads."""
-        return self.kernel.parallel
-
-    def __call__(self, rows: Rows) -> Array:
-        return self.kernel.tile_diag(rows)

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
 from mercer.data.rows import RowSource, row_slices
-from mercer.engine.numpy import POINTS, HostRows, NumpyEngine
+from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import dense, squared_norms
+from mercer.engine.resolve import resolve_engine
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
+    from mercer.engine.base import Engine, Resident
     from mercer.kernels.base import Kernel
-    from mercer.kernels.feature_map import FeatureMap
-
-
-# Whoever asks for a product has cut the rows into slices for threads already.
-SERIAL = NumpyEngine(n_threads=1)
+    from mercer.kernels.map_base import FeatureMap
 
 
 class Sections(Protocol):
-    """x -> (b, m): kernel values against m points, or m explicit features."""
+    """x -> (b, m): kernel values against m points, or m explicit features.
+
+    All but `times` are asked of a block of rows in memory.
+    """
+
+    @property
+    def engine(self) -> Engine[Any]:
+        """What multiplies by the sections, and passes over rows."""
+        ...
+
+    def on(self, engine: Engine[Any]) -> Self:
+        """The same sections on another engine."""
+        ...
 
     @property
     def width(self) -> int:
@@ -39,8 +50,8 @@ class Sections(Protocol):
         """The sections of the rows x."""
         ...
 
-    def times(self, x: Rows, coef: Array) -> Array:  # (b, d), (m, k) -> (b, k)
-        """sections(x) @ coef."""
+    def times(self, x: Rows, coef: Array) -> Array:  # (n, d), (m, k) -> (n, k)
+        """sections(x) @ coef as a new array, of rows wherever they are, in the precision of coef."""
         ...
 
     def diag(self, x: Rows) -> Array:  # -> (b,)
@@ -56,15 +67,30 @@ class Sections(Protocol):
         ...
 
 
-class Whole:
-    """Sections that are made for all m at once."""
+@dataclass(frozen=True, repr=False, kw_only=True)
+class OnEngine:
+    """Sections know where they are computed. No file of a model does: what is loaded is on "auto"."""
+
+    engine: Engine[Any] = field(
+        default_factory=partial(resolve_engine, "auto"), compare=False, repr=False
+    )
+
+    def on(self, engine: Engine[Any]) -> Self:
+        """The same on another engine."""
+        return replace(self, engine=engine)
+
+
+@dataclass(frozen=True, repr=False)
+class Explicit(OnEngine):
+    """Sections that are made for all m at once, on the host."""
 
     def __call__(self, x: Rows) -> Array:
         raise NotImplementedError
 
-    def times(self, x: Rows, coef: Array) -> Array:
+    def times(self: Sections, x: Rows, coef: Array) -> Array:
         """sections(x) @ coef."""
-        return self(x) @ coef
+        step = partial(_product, self, coef)
+        return self.engine.map(x, step, width=self.width, parallel=self.parallel, dtype=coef.dtype)
 
     def diag(self, x: Rows) -> Array:
         """The squared length of the features."""
@@ -79,8 +105,12 @@ class Whole:
         return self.slope(x, 2.0 * self(x))
 
 
+def _product(sections: Sections, coef: Array, rows: Rows) -> Array:
+    return sections(rows) @ coef
+
+
 @dataclass(frozen=True, repr=False)
-class KernelSections:
+class KernelSections(OnEngine):
     """x -> [k(x, z_1), …, k(x, z_m)]."""
 
     kernel: Kernel
@@ -101,9 +131,21 @@ class KernelSections:
         return self.kernel.tile(x, points.astype(x.dtype, copy=False))
 
     def times(self, x: Rows, coef: Array) -> Array:
-        """k(x, Z) @ coef, a block of points at a time: Z may be all training rows, in memory or not."""
-        rows = HostRows(x, x.dtype, max(1, x.shape[0]))
-        return SERIAL.times(self.kernel, rows, HostRows(self.points, x.dtype, POINTS), coef)
+        """k(x, Z) @ coef, by the engine: Z may be all training rows, in memory or not."""
+        engine, kernel, dtype = self.engine, self.kernel, coef.dtype
+        if not len(coef):  # no points: an empty sum
+            return np.zeros((int(x.shape[0]), coef.shape[1]), dtype=dtype)
+        if dtype not in self._loaded:
+            self._loaded[dtype] = engine.load(self.points, kernel, dtype)
+        return engine.times(kernel, engine.load(x, kernel, dtype), self._loaded[dtype], coef)
+
+    @cached_property
+    def _loaded(self) -> dict[np.dtype[Any], Resident]:
+        """The points where the engine computes: from product to product."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_loaded"}
 
     def diag(self, x: Rows) -> Array:
         """k(x, x)."""
@@ -126,7 +168,7 @@ class KernelSections:
 
 
 @dataclass(frozen=True, repr=False)
-class FeatureSections(Whole):
+class FeatureSections(Explicit):
     """x -> φ(x), an explicit map."""
 
     feature_map: FeatureMap
@@ -149,7 +191,7 @@ class FeatureSections(Whole):
 
 
 @dataclass(frozen=True, repr=False)
-class GivenSections(Whole):
+class GivenSections(Explicit):
     """x -> x: the caller hands over kernel values."""
 
     width: int

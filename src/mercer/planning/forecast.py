@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.data.rows import take_rows
-from mercer.engine.numpy import NumpyEngine
-from mercer.engine.threads import single_threaded_blas
+from mercer.engine.base import TileStore
+from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import cached_width
 from mercer.solvers import BlockKrylov
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array, Rows
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
     from mercer.planning.recipe import Plan
 
@@ -28,22 +29,30 @@ SLOW_ROWS = 24  # of a user's function, which may take a millisecond for a pair
 PROOFS = 1  # products with the operator itself after rough ones
 
 
-def forecast(plan: Plan, kernel: Kernel, x: Rows, k: int) -> Plan:
+def forecast(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) -> Plan:
     """The plan with the products and seconds to expect, from about one second of calibration."""
-    with single_threaded_blas():
+    # Timed on one thread, as far as it is threads that the engine is made of.
+    with single_threaded_blas(), lanes(1):
         if plan.route == "low-rank":
-            n_products, seconds = _low_rank(plan, kernel, x)
+            n_products, seconds = _low_rank(plan, kernel, x, engine)
         elif plan.route == "primal":
             n_products, seconds = 1, _primal(kernel, x)
         elif isinstance(plan.solver, BlockKrylov):
-            n_products, seconds = _krylov(plan, plan.solver, kernel, x, k)
+            n_products, seconds = _krylov(plan, kernel, x, k, engine)
         else:
-            n_products, seconds = 1, _lapack(kernel, x)
+            n_products, seconds = 1, _lapack(kernel, x, engine)
     return replace(plan, n_products=n_products, seconds=seconds)
 
 
-def _krylov(plan: Plan, solver: BlockKrylov, kernel: Kernel, x: Rows, k: int) -> tuple[int, float]:
-    n, columns = int(x.shape[0]), solver.width(k, int(x.shape[0]))
+def _speedup(plan: Plan, engine: Engine[Any]) -> float:
+    """How many times as wide the plan runs as what was timed."""
+    return max(1.0, plan.n_threads / engine.facts().lanes)
+
+
+def _krylov(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) -> tuple[int, float]:
+    solver, n = plan.solver, int(x.shape[0])
+    assert isinstance(solver, BlockKrylov)
+    columns = solver.width(k, n)
     n_products, proofs = solver.products(k, n), PROOFS
     if plan.approximation is not None:  # exact passes over float64 tiles, and no more of them
         n_products, proofs = plan.approximation.refine, 0
@@ -52,31 +61,36 @@ def _krylov(plan: Plan, solver: BlockKrylov, kernel: Kernel, x: Rows, k: int) ->
     recipe = plan.recipe
     assert recipe is not None  # of a dual problem
     proved = recipe.proof is not None
-    made, used = _tile_seconds(kernel, x, recipe.dtype, columns)
+    made, used = _tile_seconds(kernel, x, recipe.dtype, columns, engine)
     first = made + used
     again = used + (1.0 - recipe.share) * made
-    proof = sum(_tile_seconds(kernel, x, "f8", columns)) if proved else again
+    proof = sum(_tile_seconds(kernel, x, "f8", columns, engine)) if proved else again
     if proved and recipe.share >= 1.0:  # the first product makes all tiles, and is the exact one
         first, proofs = proof, 0
-    entries = 0.5 * n * n / plan.n_threads
+    entries = 0.5 * n * n / _speedup(plan, engine)
     seconds = entries * (first + (n_products - 1) * again)
     basis = 8.0 * n * columns * solver.room(k, n) * n_products * _second_a_flop(np.dtype("f8"))
     return n_products + proofs, seconds + proofs * entries * proof + basis
 
 
-def _tile_seconds(kernel: Kernel, x: Rows, dtype: str, columns: int) -> tuple[float, float]:
-    """Seconds an entry: to make a tile, and to use it on both sides."""
+def _tile_seconds(
+    kernel: Kernel, x: Rows, dtype: str, columns: int, engine: Engine[Any]
+) -> tuple[float, float]:
+    """Seconds an entry: to make a tile, and to use it on both sides.
+
+    Of two rows of tiles: three tiles are made, four products use them. A product that keeps its tiles only
+    uses them from the second time on.
+    """
     most = cached_width(np.dtype(dtype).itemsize, int(x.shape[1])) if kernel.parallel else SLOW_ROWS
-    width = min(int(x.shape[0]), most)
+    width = max(1, min(int(x.shape[0]) // 2, most))
     some = np.unique(np.linspace(0, int(x.shape[0]) - 1, 2 * width).astype(np.intp))
-    rows = take_rows(x, some)
-    ready = NumpyEngine().load(rows, kernel, np.dtype(dtype), width=width)
-    i, j = slice(0, width), slice(len(some) - width, len(some))
-    tile = kernel.tile(ready[i], ready[j])
-    v = np.ones((width, columns), dtype=dtype)
-    made = least_seconds(lambda: kernel.tile(ready[i], ready[j]))
-    used = least_seconds(lambda: (tile @ v, tile.T @ v))
-    return made / tile.size, used / tile.size
+    rows = engine.load(take_rows(x, some), kernel, np.dtype(dtype), width=width)
+    v, kept = np.ones((len(some), columns), dtype=dtype), TileStore(keep_bytes=2**62)
+    engine.gram_times(kernel, rows, v, kept)
+    used = least_seconds(lambda: engine.gram_times(kernel, rows, v, kept))
+    rows = engine.load(take_rows(x, some), kernel, np.dtype(dtype), width=width)
+    both = least_seconds(lambda: engine.gram_times(kernel, rows, v))
+    return max(both - used, 0.0) / (3 * width**2), used / (2 * width**2)
 
 
 def _second_a_flop(dtype: np.dtype[np.generic]) -> float:
@@ -84,7 +98,7 @@ def _second_a_flop(dtype: np.dtype[np.generic]) -> float:
     return least_seconds(lambda: a @ a) / (2.0 * 512**3)
 
 
-def _lapack(kernel: Kernel, x: Rows) -> float:
+def _lapack(kernel: Kernel, x: Rows, engine: Engine[Any]) -> float:
     """LAPACK's time grows with n³, from what a small problem takes, and K has to be made."""
     n, small = int(x.shape[0]), min(int(x.shape[0]), 300 if kernel.parallel else SLOW_ROWS)
     rows = take_rows(x, np.arange(small))
@@ -93,7 +107,7 @@ def _lapack(kernel: Kernel, x: Rows) -> float:
         made = 0.0
     else:
         matrix = kernel.tile(rows, rows)
-        made, _ = _tile_seconds(kernel, x, x.dtype.str, 1)
+        made, _ = _tile_seconds(kernel, x, x.dtype.str, 1, engine)
     took = least_seconds(lambda: np.linalg.eigh(matrix))
     return took * (n / small) ** 3 + 0.5 * n * n * made
 
@@ -103,15 +117,15 @@ def _primal(kernel: Kernel, x: Rows) -> float:
     return (2.0 * n * m * m + 10.0 * m**3) * _second_a_flop(np.dtype(x.dtype))
 
 
-def _low_rank(plan: Plan, kernel: Kernel, x: Rows) -> tuple[int, float]:
+def _low_rank(plan: Plan, kernel: Kernel, x: Rows, engine: Engine[Any]) -> tuple[int, float]:
     """Passes over the rows: those that choose, and the one that takes the moments of the features."""
     n = int(x.shape[0])
     assert plan.approximation is not None  # the route says so
     m = plan.approximation.width(n)
-    made, _ = _tile_seconds(kernel, x, x.dtype.str, 1)
+    made, _ = _tile_seconds(kernel, x, x.dtype.str, 1, engine)
     flop = _second_a_flop(np.dtype(x.dtype))
     work = n * m * (made + 2.0 * m * flop) * PASSES + 2.0 * n * m * m * flop
-    return PASSES, work / plan.n_threads + 10.0 * m**3 * flop
+    return PASSES, work / _speedup(plan, engine) + 10.0 * m**3 * flop
 
 
 def least_seconds(work: Callable[[], object], spent: float = SPENT) -> float:

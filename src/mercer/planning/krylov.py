@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mercer.engine.tiles import PACKED
 from mercer.planning.bytes import (
     FLOAT,
     SINGLE,
     fastest_width,
     krylov_bytes,
+    lapack_bytes,
     live_tiles_bytes,
-    ready_rows_bytes,
+    ready_bytes,
     rows_bytes,
     tile_width,
-    whole_lapack_bytes,
 )
 from mercer.planning.problem import SMALL_ROWS, lapack_share
 from mercer.planning.recipe import Given, Plan, Proof, Recipe, TileCache, Tiles, Whole
@@ -40,12 +41,11 @@ def krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = T
     Each thread has a sum of its own, (n, block), and tiles of its own. In a tight budget they would take the
     room of the basis, whose restarts cost products, or of tiles, which are then made anew.
     """
-    most = problem.n_threads
-    counts = {most, *(2**j for j in range(most.bit_length()))}  # such as 14, 8, 4, 2, 1
-    plans = [
-        _on_threads(replace(problem, n_threads=count), solver, reason, hold=hold)
-        for count in counts
-    ]
+    most = count = problem.n_threads
+    plans = []
+    while count:  # such as 14, 8, 4, 2, 1
+        plans.append(_on_threads(replace(problem, n_threads=count), solver, reason, hold=hold))
+        count = 1 << (count - 1).bit_length() >> 1
 
     def merits(found: Plan) -> tuple[int, int, bool, bool, int]:
         assert found.recipe is not None  # of a dual problem
@@ -72,47 +72,40 @@ def _on_threads(problem: Problem, solver: Solver, reason: str, *, hold: bool) ->
     if problem.is_double or not hold:
         problem = replace(problem, itemsize=FLOAT)
     fixed = rows_bytes(problem, rough=rough) + live_tiles_bytes(problem)
-    ready = ready_rows_bytes(problem, FLOAT) if rough else 0
+    ready = ready_bytes(problem, FLOAT) if rough else 0
     asked, (solver, basis, reasons) = solver, fit_basis(problem, solver, k, fixed)
     sliced = ready > 0 and (bool(reasons) or fixed + basis > problem.budget_bytes)
     if sliced:  # rather slices of rows, made ready again, than a short basis
         fixed -= ready
         solver, basis, reasons = fit_basis(problem, asked, k, fixed)
-    recipe: Recipe = Given(problem.dtype)
+    free, whole, held = problem.budget_bytes - fixed - basis, n * n * problem.itemsize, 0
+    recipe: Recipe
     if problem.precomputed:
-        held, reasons = 0, (*reasons, "K is the caller's own matrix")
-    elif hold and n <= SMALL_ROWS and _whole_fits(problem, fixed + basis):
-        held, recipe = n * n * problem.itemsize, Whole(tile_width(problem, FLOAT), problem.dtype)
+        recipe, reasons = Given(problem.dtype), (*reasons, "K is the caller's own matrix")
+    elif hold and n <= SMALL_ROWS and whole <= free:
+        recipe, held = Whole(tile_width(problem, FLOAT), problem.dtype), whole
+    elif rough:
+        recipe, saved = _rounded_tiles(problem, free, sliced=sliced)
+        fixed, reasons = fixed - saved, (*reasons, ONCE if recipe.share == 1.0 else TWICE)
     else:
-        free = problem.budget_bytes - fixed - basis
-        tiles, saved = _kept_tiles(problem, free, hold=hold), 0
-        if rough:
-            tiles, saved = _rounded_tiles(problem, free, sliced=sliced)
-            reasons = (*reasons, ONCE if tiles.share == 1.0 else TWICE)
-        fixed -= saved
-        recipe, held = tiles, 0
-        if tiles.store is not None:
-            held, reasons = tiles.store.n_bytes, (*reasons, *tiles.store.reasons)
-    found = Plan("dual", solver, recipe, 0, (reason, *reasons), n_threads=problem.n_threads)
-    return _grown(found, problem, fixed, basis, held=held)
-
-
-def _whole_fits(problem: Problem, others: int) -> bool:
-    return others + problem.n**2 * problem.itemsize <= problem.budget_bytes
+        recipe = _kept_tiles(problem, free, hold=hold)
+    if isinstance(recipe, Tiles) and recipe.store is not None:
+        held, reasons = recipe.store.n_bytes, (*reasons, *recipe.store.reasons)
+    n_bytes, told = fixed + held + basis, (reason, *reasons)
+    found = Plan("dual", solver, recipe, n_bytes, told, n_threads=problem.n_threads)
+    return _grown(found, problem, fixed, held) if problem.is_share else found
 
 
 def _most_held(problem: Problem) -> int:
     """What tiles may take at most: k grows with the share, towards LAPACK if need be, which needs room."""
-    lapack = whole_lapack_bytes(problem, Lapack()) if problem.is_share else 0
+    lapack = lapack_bytes(problem, Lapack()) if problem.is_share else 0
     return problem.budget_bytes - (lapack if lapack <= problem.budget_bytes else 0)
 
 
 def _kept_tiles(problem: Problem, free: int, *, hold: bool) -> Tiles:
     """Tiles in one precision, as many of them kept as fit in `free` bytes."""
     width, room = tile_width(problem, problem.itemsize), min(free, _most_held(problem))
-    if not hold:
-        return Tiles(width, problem.dtype)
-    store = TileCache.within(room, n=problem.n, width=width, itemsize=problem.itemsize)
+    store = TileCache.within(room, problem.n, width, problem.itemsize) if hold else None
     return Tiles(width, problem.dtype, store)
 
 
@@ -120,31 +113,30 @@ def _rounded_tiles(problem: Problem, free: int, *, sliced: bool) -> tuple[Tiles,
     """Rounded tiles with their proof, and the bytes of ready rows that they save.
 
     All of them are held if possible, made once in float64: no rows are made ready in float32 then. The proof
-    may make its rows ready slice by slice, and leave their room to tiles.
+    may make its rows ready slice by slice, and leave their room to tiles. Entries of a bounded kernel are of
+    one size, so sixteen bits hold them all.
     """
-    n, most = problem.n, _most_held(problem)
-    ready = 0 if sliced else ready_rows_bytes(problem, FLOAT)
-    unused = ready_rows_bytes(problem, SINGLE)
-    width, bounded = tile_width(problem, FLOAT), problem.shift_invariant
-    for slices, room, packs in ((sliced, free, False), (True, free + ready, bounded)):
-        store = TileCache.of_all(min(room + unused, most), n=n, width=width, bounded=packs)
-        if store is not None:
+    n, most, width = problem.n, _most_held(problem), tile_width(problem, FLOAT)
+    ready = 0 if sliced else ready_bytes(problem, FLOAT)
+    unused = ready_bytes(problem, SINGLE)
+    ways = [(sliced, free, SINGLE), (True, free + ready, SINGLE), (True, free + ready, PACKED)]
+    for slices, room, entry in ways if problem.shift_invariant else ways[:2]:
+        store = TileCache.within(min(room + unused, most), n, width, entry)
+        if store.share == 1.0:
             saved = unused + (ready if slices else 0)
             return Tiles(width, "float32", store, Proof(width, sliced=slices)), saved
     width = tile_width(problem, SINGLE)
-    store = TileCache.within(min(free + ready, most), n=n, width=width, itemsize=SINGLE)
+    store = TileCache.within(min(free + ready, most), n, width, SINGLE)
     proof = Proof(min(width, fastest_width(problem)), sliced=sliced or ready > 0)
     return Tiles(width, "float32", store, proof), ready
 
 
-def _grown(found: Plan, problem: Problem, fixed: int, basis: int, *, held: int) -> Plan:
-    """The plan with all its bytes, and how far k may grow where a share of the variance was asked for."""
-    if not problem.is_share:
-        return replace(found, n_bytes=fixed + held + basis)
-    lapack = whole_lapack_bytes(problem, Lapack()) + held
+def _grown(found: Plan, problem: Problem, fixed: int, held: int) -> Plan:
+    """The plan with how far k may grow where a share of the variance was asked for, and its bytes then."""
+    lapack = lapack_bytes(problem, Lapack()) + held
     fits = lapack <= problem.budget_bytes
     most = most_components(problem, found.solver, fixed + held)
-    n_bytes = max(fixed + held + run_bytes(problem, found.solver, most), lapack if fits else 0)
+    n_bytes = max(fixed + held + krylov_bytes(problem, found.solver, most), lapack if fits else 0)
     return replace(found, n_bytes=n_bytes, lapack_fits=fits, most_components=most)
 
 
@@ -152,7 +144,7 @@ def _uses_rough(problem: Problem, solver: Solver) -> bool:
     """Whether products iterate on float32 tiles, to be proved in float64."""
     if problem.precomputed or problem.n <= SMALL_ROWS or not isinstance(solver, BlockKrylov):
         return False
-    if problem.costly or not problem.is_single:
+    if problem.costly or not problem.single:
         return False  # no entry of a user's function is computed twice, if memory allows
     if problem.itemsize == SINGLE:
         return True
@@ -166,39 +158,24 @@ def fit_basis(
     problem: Problem, solver: Solver, k: int, fixed: int
 ) -> tuple[Solver, int, tuple[str, ...]]:
     """The solver with a basis that fits: a shorter one restarts more often, and costs products."""
-    if not isinstance(solver, BlockKrylov):  # the user's own: what it holds is not known
-        return solver, run_bytes(problem, solver, k), ()
-    needed = run_bytes(problem, solver, k)
-    spare = problem.budget_bytes - fixed
-    if needed <= spare:
+    n, needed, spare = problem.n, krylov_bytes(problem, solver, k), problem.budget_bytes - fixed
+    if needed <= spare or not isinstance(solver, BlockKrylov):  # the user's own has what it has
         return solver, needed, ()
-    shorter = [
-        found
-        for block in _blocks(solver, k, problem.n)
-        if (found := _shorter(problem, solver, k, block, spare))
-    ]
+    # A block that the user has set stays.
+    usual = solver.width(k, n)
+    blocks = [usual, max(usual // 2, 1), max(usual // 4, 1)] if solver.block is None else [usual]
+    shorter = [s for block in blocks if (s := _shorter(problem, solver, k, block, spare))]
     if not shorter:  # the refusal names what the least would take
-        block = _blocks(solver, k, problem.n)[-1]
-        least = replace(solver, block=block, max_basis=k + 2 * block)
-        return least, run_bytes(problem, least, k), ()
+        least = replace(solver, block=blocks[-1], max_basis=k + 2 * blocks[-1])
+        return least, krylov_bytes(problem, least, k), ()
     # The widest block of which the basis holds a few; a basis of two blocks hardly converges.
-    enough = [
-        found
-        for found in shorter
-        if found.room(k, problem.n) >= k + FEW_BLOCKS * (found.block or 1)
-    ]
-    short = enough[0] if enough else shorter[-1]
+    enough = (s for s in shorter if s.room(k, n) >= k + FEW_BLOCKS * (s.block or 1))
+    short = next(enough, shorter[-1])
     why = (
         f"the Krylov basis restarts at {short.max_basis} columns, in blocks of {short.block}, to stay within "
         "`memory`"
     )
-    return short, run_bytes(problem, short, k), (why,)
-
-
-def _blocks(solver: BlockKrylov, k: int, n: int) -> list[int]:
-    """Widths of a block to try, the usual one first; one that the user has set stays."""
-    width = solver.width(k, n)
-    return [width] if solver.block is not None else [width, max(width // 2, 1), max(width // 4, 1)]
+    return short, krylov_bytes(problem, short, k), (why,)
 
 
 def _shorter(
@@ -206,20 +183,12 @@ def _shorter(
 ) -> BlockKrylov | None:
     """The solver with this block and the longest basis that fits; None when not even two blocks do."""
     short = replace(solver, block=block, max_basis=k + 2 * block)
-    left = spare - run_bytes(problem, short, k)
+    left = spare - krylov_bytes(problem, short, k)
     if left < 0:
         return None
     most = solver.max_basis or k + 8 * block
     room = min(k + 2 * block + left // (2 * FLOAT * problem.n), max(most, k + 2 * block))
     return replace(short, max_basis=int(room))
-
-
-def run_bytes(problem: Problem, solver: Solver, k: int) -> int:
-    """What a run for k components holds; what one of the user's own does is not known, and taken for ours."""
-    n, known = problem.n, solver if isinstance(solver, BlockKrylov) else BlockKrylov()
-    return krylov_bytes(
-        n=n, k=k, block=known.width(k, n), room=known.room(k, n), n_threads=problem.n_threads
-    )
 
 
 def useful_columns(problem: Problem, *, asked: Solver, found: Solver) -> int:
@@ -237,7 +206,7 @@ def most_components(problem: Problem, solver: Solver, fixed: int) -> int:
     k, most = SHARE_COMPONENTS, problem.n // lapack_share(problem.n)
     while k < most:
         more = min(2 * k, most)
-        if fixed + run_bytes(problem, solver, more) > problem.budget_bytes:
+        if fixed + krylov_bytes(problem, solver, more) > problem.budget_bytes:
             break
         k = more
     return k

@@ -13,10 +13,10 @@ from mercer.planning.bytes import (
     FLOAT,
     SMALL,
     TILES_SHARE,
+    lapack_bytes,
     primal_bytes,
     streamed_bytes,
     tile_width,
-    whole_lapack_bytes,
 )
 from mercer.planning.krylov import krylov_plan
 from mercer.planning.problem import (
@@ -50,22 +50,22 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
     """
     problem = _paying(problem)
     chosen = named_solver(solver)
-    primal = _primal(problem, chosen)
-    if primal is not None:
-        return require_fits(primal, problem)
-    if chosen is None:
-        chosen, reason = _solver(problem)
-    else:
+    found = _primal(problem, chosen)
+    if found is None:
         reason = f"solver={chosen!r} was asked for"
-    if isinstance(chosen, Lapack):
-        return require_fits(_lapack_plan(problem, chosen, reason), problem)
-    return require_fits(krylov_plan(problem, chosen, reason), problem)
+        if chosen is None:
+            chosen, reason = _solver(problem)
+        if isinstance(chosen, Lapack):
+            found = _lapack_plan(problem, chosen, reason)
+        else:
+            found = krylov_plan(problem, chosen, reason)
+    return require_fits(found, problem)
 
 
 def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     """An approximation was asked for: memory for its passes, and for exact ones if it is refined."""
     problem, chosen = _paying(problem), copy(approximation)
-    shape = problem.n, problem.d_held
+    shape = problem.n, problem.d_held or problem.d
     n_bytes = chosen.n_bytes(shape, problem.itemsize) + problem.reading_bytes
     reasons: tuple[str, ...] = (f"approximation={chosen!r} was asked for",)
     if not chosen.refine:
@@ -91,25 +91,28 @@ def _paying(problem: Problem) -> Problem:
 
 def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
     """PCA itself: the d x d covariance or the n x n dot products, whichever is smaller."""
-    problem = replace(_paying(problem), engine=Plan.engine)  # the rows themselves are multiplied
+    problem = _paying(problem)
     n, d, m = problem.n, problem.d, min(problem.n, problem.d)
+    if d > n:  # the rows themselves are multiplied, in memory
+        problem = replace(problem, engine=Plan.engine)
     chosen = named_solver(solver) or _small_solver(problem, m)
     k = problem.k or m
     n_bytes = problem.itemsize * n * d + FLOAT * (5 * m * m + 3 * d * k + 4 * n * k) + SMALL
     if d <= n and problem.from_source:
-        n_bytes = streamed_bytes(d=d, m=d) + problem.reading_bytes
+        n_bytes = streamed_bytes(problem, d)
     elif problem.from_source:
         n_bytes += problem.itemsize * n * d + problem.reading_bytes
     n_bytes += problem.rows_bytes  # that KernelPCA keeps, and PCA does not
     if not problem.dense:  # sparse rows are not centred, and there is no dense copy of them
-        n_bytes += (3 * problem.d_held - d) * n * problem.itemsize
+        n_bytes += (3 * (problem.d_held or d) - d) * n * problem.itemsize
     if d <= n:
         reason = f"d={d} <= n={n}: the covariance is the smaller matrix"
         found = Plan("primal", chosen, None, n_bytes, (reason,), problem.n_threads)
-        return require_fits(found, problem)
-    reason = f"d={d} > n={n}: the matrix of dot products is smaller and has the same eigenvalues"
-    # One product gives all of it.
-    found = Plan("dual", chosen, Whole(n, "float64"), n_bytes, (reason,), problem.n_threads)
+    else:  # one product gives all of K
+        reason = (
+            f"d={d} > n={n}: the matrix of dot products is smaller and has the same eigenvalues"
+        )
+        found = Plan("dual", chosen, Whole(n, "float64"), n_bytes, (reason,), problem.n_threads)
     return require_fits(found, problem)
 
 
@@ -120,11 +123,7 @@ def _primal(problem: Problem, chosen: Solver | None) -> Plan | None:
     few = problem.k is not None and problem.k <= n // lapack_share(n)
     if few and m**2 > n * (problem.d + PRODUCT_COLUMNS) and n > LAPACK_ROWS:
         return None  # the map is smaller than n, but its covariance costs more than the products
-    k = problem.k or m
-    if problem.from_source:
-        n_bytes = streamed_bytes(d=problem.d, m=m) + problem.reading_bytes
-    else:
-        n_bytes = primal_bytes(n=n, m=m, k=k, itemsize=problem.itemsize) + problem.rows_bytes
+    n_bytes = primal_bytes(problem, m)
     if n_bytes > problem.budget_bytes:
         return None
     reason = f"the explicit map has {m} columns for n={n} rows: its covariance is {m} x {m}"
@@ -165,7 +164,7 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
     wide = replace(problem, itemsize=FLOAT)
     fits = _lapack_run_bytes(wide, solver) <= problem.budget_bytes
-    if problem.is_double and (fits or not problem.is_single):  # K of a few rows where it fits
+    if problem.is_double and (fits or not problem.single):  # K of a few rows where it fits
         problem = wide
     width, dtype = tile_width(problem, problem.itemsize), problem.dtype
     recipe: Recipe = Tiles(width, dtype)
@@ -185,7 +184,7 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
 def _lapack_run_bytes(problem: Problem, solver: Lapack) -> int:
     """LAPACK's own, and K of a Python function, which is held: no entry is computed twice."""
     held = problem.n**2 * problem.itemsize if problem.costly else 0
-    return whole_lapack_bytes(problem, solver) + held
+    return lapack_bytes(problem, solver) + held
 
 
 # ── what does not fit ───────────────────────────────────────────────────────
@@ -199,8 +198,9 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
             f"{_remedies(chosen, problem)}"
         )
         raise MemoryBudgetError(msg)
-    # Explicit maps and low-rank factors are NumPy's, whatever the engine.
-    return replace(chosen, engine=Plan.engine if chosen.recipe is None else problem.engine)
+    # Features of rows in memory are centred and multiplied on the host, whatever the engine.
+    host = chosen.route == "primal" and not problem.from_source
+    return replace(chosen, engine=Plan.engine if host else problem.engine)
 
 
 def _remedies(chosen: Plan, problem: Problem) -> str:

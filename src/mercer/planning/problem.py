@@ -42,28 +42,19 @@ class Ownership(Enum):
     """Whose rows a fit works on, and what becomes of them."""
 
     SEEN = "seen"  # the caller's, in memory, of which the model keeps nothing
-    BORROWED = (
-        "borrowed"  # the caller's: a model that keeps them copies them when its tiles are gone
-    )
+    BORROWED = "borrowed"  # the caller's: a model that keeps them copies them after the fit
     COPIED = "copied"  # our own copy, made before the fit: a user's function might write into them
     LOADED = "loaded"  # read from a source into memory
     STREAMED = "streamed"  # they stay in their source, and are read slice by slice
 
     @classmethod
-    def of(
-        cls, data: TrainingData, kernel: Kernel, *, exact: bool, copied: bool, budget: int
-    ) -> Ownership:
+    def of(cls, data: TrainingData, kernel: Kernel, *, exact: bool, budget: int) -> Ownership:
         """Decided once. An exact model keeps its rows, and the caller may change theirs."""
         if not data.in_memory:
             return cls.LOADED if exact and _loads(kernel, data, budget) else cls.STREAMED
-        if copied:
+        if data.copied:
             return cls.COPIED
         return cls.BORROWED if exact and not kernel.is_precomputed else cls.SEEN
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the rows, or a copy of them, are the model's own in the end."""
-        return self in (Ownership.BORROWED, Ownership.COPIED, Ownership.LOADED)
 
 
 def _loads(kernel: Kernel, data: TrainingData, budget: int) -> bool:
@@ -93,14 +84,13 @@ class Problem:
     from_source: bool = False  # rows are read from a source, slice by slice
     reading_bytes: int = 0  # what the source holds while it is read: a batch, a row group
     dense: bool = True  # False: a sparse matrix
-    numbers_a_row: int | None = None  # that a row takes in memory; None: d
+    d_held: int | None = None  # numbers that a row takes in memory; None: d
     map_dimension: int | None = None  # of the kernel's explicit map, where there is one
     shift_invariant: bool = False
     precomputed: bool = False
     linear: bool = False  # PCA itself: there is no kernel to approximate
     costly: bool = False  # a user's Python function: no entry is computed twice
-    fits_single: bool = True  # float32 holds the kernel's values on these rows
-    has_single: bool = True  # the engine makes tiles in float32
+    single: bool = True  # tiles may be float32: the engine has it, and it holds the kernel's values
     valid: bool = False  # positive semi-definite by construction: the spectrum has no negative part
     cache_bytes: int = CACHE_BYTES  # a tile of this size is made fastest
     engine: str = "numpy"
@@ -129,32 +119,21 @@ class Problem:
             itemsize=data.itemsize,
             budget_bytes=budget,
             n_threads=facts.lanes if kernel.parallel else 1,
-            rows_bytes=data.n_bytes if ownership.is_kept else 0,
+            rows_bytes=0 if ownership in (Ownership.SEEN, Ownership.STREAMED) else data.n_bytes,
             from_source=streamed,
             reading_bytes=data.reading_bytes,
             dense=not data.is_sparse,
-            numbers_a_row=None if kernel.tree().densifies else data.numbers_a_row,
+            d_held=None if kernel.tree().densifies else data.numbers_a_row,
             map_dimension=kernel.map_dimension(data.d),
             shift_invariant=kernel.shift_invariant and not data.is_sparse,
             precomputed=kernel.is_precomputed,
             linear=linear,
             costly=not kernel.parallel,
-            has_single=FLOAT32 in facts.precisions,
-            fits_single=not forms_k or fits_single(kernel, data.rows),
+            single=FLOAT32 in facts.precisions and (not forms_k or fits_single(kernel, data.rows)),
             valid=kernel.why_valid() is not None,
             cache_bytes=facts.cache_bytes,
             engine=facts.name,
         )
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether the dual side has its rows in memory, from a source or not."""
-        return not self.from_source
-
-    @property
-    def d_held(self) -> int:
-        """Numbers that a row takes in memory."""
-        return self.d if self.numbers_a_row is None else self.numbers_a_row
 
     @property
     def dtype(self) -> str:
@@ -174,12 +153,7 @@ class Problem:
         multiplied roughly and proved: the eigenvalues of a wide kernel are far below its entries, and drown
         in their rounding.
         """
-        return not self.precomputed and (self.n <= SMALL_ROWS or not self.is_single)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether tiles may be float32."""
-        return self.fits_single and self.has_single
+        return not self.precomputed and (self.n <= SMALL_ROWS or not self.single)
 
     @property
     def is_share(self) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer._core.memory import format_bytes, format_seconds
 from mercer.engine.base import Rounding, TileStore
-from mercer.engine.tiles import PACKED, SINGLE, Tiling
+from mercer.engine.tiles import PACKED, SINGLE, n_upper
 from mercer.operators import Gram, StoredGram
 from mercer.planning.problem import PROBE_ROWS, probe_rows, spread_over
 from mercer.solvers import Lapack
@@ -67,23 +67,10 @@ class TileCache:
         return ()
 
     @classmethod
-    def within(
-        cls, free: int, *, n: int, width: int, itemsize: int, packed: bool = False
-    ) -> TileCache:
+    def within(cls, free: int, n: int, width: int, itemsize: int) -> TileCache:
         """As many tiles of so many bytes an entry as fit in `free` bytes."""
-        n_tiles, size = Tiling(n, width).n_upper, width * width * itemsize
-        return cls(n_tiles, max(0, min(n_tiles, free // size)), size, packed)
-
-    @classmethod
-    def of_all(cls, free: int, *, n: int, width: int, bounded: bool) -> TileCache | None:
-        """All tiles, in float32 or else in sixteen bits; None where neither fits in `free` bytes.
-
-        Entries of a bounded kernel are of one size, so sixteen bits hold them all.
-        """
-        ways = [cls.within(free, n=n, width=width, itemsize=SINGLE)]
-        if bounded:
-            ways.append(cls.within(free, n=n, width=width, itemsize=PACKED, packed=True))
-        return next((way for way in ways if way.share == 1.0), None)
+        n_tiles, size = n_upper(n, width), width * width * itemsize
+        return cls(n_tiles, max(0, min(n_tiles, free // size)), size, itemsize == PACKED)
 
 
 # ── recipes ─────────────────────────────────────────────────────────────────
@@ -99,10 +86,6 @@ class Given:
     def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> StoredGram:  # noqa: ARG002
         """The operator K."""
         return StoredGram(x, n_threads)
-
-    def told(self, n_threads: int) -> str:  # noqa: ARG002
-        """For the line of a plan."""
-        return "K as given"
 
 
 @dataclass(frozen=True)
@@ -121,10 +104,6 @@ class Whole:
         if minus:
             np.subtract(stored.matrix, minus, out=stored.matrix)
         return replace(stored, minus=minus)
-
-    def told(self, n_threads: int) -> str:  # noqa: ARG002
-        """For the line of a plan."""
-        return "K stored"
 
 
 @dataclass(frozen=True)
@@ -262,7 +241,9 @@ class Plan:
             return "explicit map"
         if self.recipe is None:
             return "K never formed"
-        if isinstance(self.solver, Lapack) and isinstance(self.recipe, Tiles):
+        if not isinstance(self.recipe, Tiles):
+            return "K as given" if isinstance(self.recipe, Given) else "K stored"
+        if isinstance(self.solver, Lapack):
             return "K formed once"
         return self.recipe.told(self.n_threads)
 

@@ -14,12 +14,10 @@ Examples
 """
 
 from mercer.plots.biplot import arrows
-from mercer.plots.charts import contribution_bars, control_charts
+from mercer.plots.charts import contribution_bars, control_charts, spectrum
 from mercer.plots.contours import levels
-from mercer.plots.four import panels
 from mercer.plots.images import faces, ladder
-from mercer.plots.scatter import scores
-from mercer.plots.variance import spectrum
+from mercer.plots.scatter import panels, scores
 
 __all__ = [
     "arrows",

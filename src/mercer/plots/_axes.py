@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+    from mercer._core.types import Array
+
 AxesArray: TypeAlias = NDArray[Any]  # of matplotlib Axes
 
 INK = "#333333"  # lines and remarks that are no data
@@ -61,17 +63,20 @@ def grid(
     return np.asarray(fig.subplots(rows, columns, squeeze=False), dtype=object)
 
 
+def span(values: Array, margin: float) -> tuple[float, float]:
+    """(min, max), widened when equal so that an axis can be drawn, and by a margin on either side."""
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        half = 0.5 * abs(low) or 0.5
+        low, high = low - half, high + half
+    pad = margin * (high - low)
+    return low - pad, high + pad
+
+
 def tidy(ax: Axes) -> None:
     """Only the two spines that carry a scale; text that stays readable when the picture shrinks."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=9)
-
-
-def bare(ax: Axes) -> None:
-    """An image has no scale: no ticks, no frame. Labels stay, which ``axis("off")`` would hide."""
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.spines[:].set_visible(False)
 
 
 def note(ax: Axes, text: str) -> None:

@@ -70,11 +70,6 @@ def count(name: str, values: Sized, expected: int, what: str) -> None:
         raise InputError(msg)
 
 
-def whole(name: str, value: Any, *, least: int) -> int:
-    """An integer that is no smaller than ``least``."""
-    return int(require(name, value, Whole(least)))
-
-
 def component(index: Any, k: int) -> int:
     """The index of one of k components, counted from 0."""
     remedy = "Or fit with a larger `n_components`."

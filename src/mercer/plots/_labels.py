@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
 
-    from mercer._core.types import Array, Indices
+    from mercer._core.types import Array
     from mercer.plots._axes import AxesArray
 
 # Okabe and Ito (2008), told apart by all common kinds of colour vision. Their yellow is left out:
@@ -64,16 +64,11 @@ def read(labels: Any, n: int) -> Labels | None:
         if len(distinct) > MOST_CLASSES or (distinct != np.round(distinct)).any():
             return Labels(array.astype(np.float64), ())
         array = array.astype(np.int64)  # a class 1.0 is called 1
-    names, codes = _classes(array)
-    return Labels(codes.astype(np.float64), tuple(map(str, names)))
-
-
-def _classes(array: Any) -> tuple[Any, Indices]:
     try:
         names, codes = np.unique(array, return_inverse=True)
     except TypeError:  # classes such as 1, "a" and None have no common order: go by their names
         names, codes = np.unique(array.astype(str), return_inverse=True)
-    return names, codes
+    return Labels(codes.astype(np.float64), tuple(map(str, names)))
 
 
 def draw(
@@ -99,8 +94,15 @@ def key(ax: Axes, labels: Labels | None, shaded: PathCollection | None) -> None:
     """Explain the colours: a legend for classes, a bar for a measurement, a note for too many."""
     if labels is None:
         return
-    if labels.listed:
-        legend(ax, labels)
+    if labels.listed:  # where it covers no data: in a free corner, or right of the Axes if long
+        style: dict[str, Any] = {"fontsize": 9, "handletextpad": 0.3, "borderpad": 0.4}
+        columns = outside(labels)
+        if columns == 0:
+            style |= {"loc": "best", "framealpha": 0.9, "edgecolor": "none"}
+        else:
+            style |= {"ncols": columns, "columnspacing": 0.8, "frameon": False}
+            style |= {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        _full_size(ax.legend(**style))
     elif labels.names:
         _axes.note(ax, remark(labels))
     elif shaded is not None:
@@ -119,18 +121,6 @@ def outside(labels: Labels | None) -> int:
     if len(labels.names) <= FEW_CLASSES and len(labels.values) <= MANY_POINTS:
         return 0
     return 1 if len(labels.names) <= 12 else 2
-
-
-def legend(ax: Axes, labels: Labels) -> None:
-    """A legend that covers no data: in a free corner when short, else to the right of the Axes."""
-    style: dict[str, Any] = {"fontsize": 9, "handletextpad": 0.3, "borderpad": 0.4}
-    columns = outside(labels)
-    if columns == 0:
-        made = ax.legend(loc="best", framealpha=0.9, edgecolor="none", **style)
-    else:
-        style |= {"ncols": columns, "columnspacing": 0.8, "frameon": False}
-        made = ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), **style)
-    _full_size(made)
 
 
 def common_key(axes: AxesArray, labels: Labels | None, shaded: PathCollection | None) -> None:

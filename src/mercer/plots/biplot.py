@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
+from mercer._core.params import Whole, require
+from mercer._core.public import public
 from mercer.plots import _axes, _checks, _labels, scatter
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ OUTWARD = 0.02  # of the width, from the tip of an arrow to its name
 SHORTEST = 1e-6  # of the longest arrow: below, a variable has no direction
 
 
-@steady
+@public
 def arrows(
     scores: Any,
     slopes: Any,
@@ -92,7 +93,7 @@ def arrows(
     tips = _mean_slopes(slopes, k)[:, pair]  # (d, 2)
     called = [f"x{l}" for l in range(len(tips))] if names is None else [str(n) for n in names]
     _checks.count("names", called, len(tips), "variables")
-    chosen = _longest(tips, _checks.whole("top", top, least=1))
+    chosen = _longest(tips, require("top", top, Whole(1)))
     read = _labels.read(labels, len(points))
     ax = _axes.one(ax, width=6.0 + 0.7 * _labels.outside(read), height=4.6)
     scatter.scores(
@@ -143,6 +144,8 @@ def _scale(points: Array, tips: Array) -> float:
 
 
 def _draw(ax: Axes, centre: Array, tips: Array, names: list[str]) -> None:
+    from matplotlib.patheffects import withStroke
+
     if len(tips) == 0:
         _axes.note(ax, "no variable moves these scores one way")
         return
@@ -158,27 +161,21 @@ def _draw(ax: Axes, centre: Array, tips: Array, names: list[str]) -> None:
     for side in (True, False):
         own = np.flatnonzero(right == side)
         heights = _spread(ends[own, 1], LINE * (top - bottom))
+        style = {"ha": "left" if side else "right", "va": "center", "fontsize": 9}
         for l, height in zip(own, heights, strict=True):
-            _name(ax, ends[l], (ends[l, 0] + (outward if side else -outward), height), names[l])
-
-
-def _name(ax: Axes, tip: Array, place: tuple[float, float], name: str) -> None:
-    from matplotlib.patheffects import withStroke
-
-    side = "left" if place[0] >= tip[0] else "right"
-    text = ax.text(*place, name, ha=side, va="center", fontsize=9, color="black", zorder=5)
-    text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])  # over points too
+            x = ends[l, 0] + (outward if side else -outward)
+            text = ax.text(x, height, names[l], color="black", zorder=5, **style)
+            # Over points too.
+            text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
 
 
 def _spread(heights: Array, gap: float) -> Array:
     """The heights in their order, those nearer than the gap pushed apart, each half of what is missing."""
     order = np.argsort(heights, kind="stable")
     placed = heights[order].copy()
-    for _ in range(
-        200
-    ):  # a push may bring the next pair too near: a dozen names settle in a few rounds
-        apart = np.diff(placed)
-        short = np.maximum(gap - apart, 0.0)
+    # A push may bring the next pair too near: a dozen names settle in a few rounds.
+    for _ in range(200):
+        short = np.maximum(gap - np.diff(placed), 0.0)
         if not np.any(short > 1e-9 * gap):
             break
         placed[1:] += 0.5 * short

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
 from mercer._core.params import Number, Whole, require
+from mercer._core.public import public
 from mercer.plots import _axes, _checks, _labels
 
 if TYPE_CHECKING:
@@ -22,30 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Slice:
-    """The points of X whose two variables are `pair`, all others at `held`."""
+    """The points whose two variables move, all others held."""
 
-    pair: tuple[int, int]
-    held: Array  # (d,)
-    names: tuple[str, str]  # of the two axes
+    points: Array  # (n, 2): the two variables of the data
+    names: tuple[str, str]
     where: str  # how the others are held, in words; empty where there are none
-    frame: Any  # an empty data frame with the columns of X, where X is one
-
-    def lifted(self, transform: Callable[[Any], Any]) -> Callable[[Array], Any]:
-        """A transform of points of the plane, from one of points of the whole space."""
-
-        def plane(points: Array) -> Any:  # (m, 2) -> (m, k)
-            rows = np.tile(self.held, (len(points), 1))  # (m, d)
-            rows[:, self.pair] = points
-            if self.frame is None:
-                return transform(rows)
-            # A model that was fitted to named columns wants them back.
-            return transform(type(self.frame)(rows, columns=self.frame.columns))
-
-        return plane
+    lifted: Callable[[Array], Any]  # (m, 2) -> (m, d), a data frame where the data are one
 
 
-def read_slice(X: Any, variables: Any, fixed: Any, names: Any) -> tuple[Slice, Array]:
-    """The slice that was asked for, and the data as its (n, 2) coordinates."""
+def _read_slice(X: Any, variables: Any, fixed: Any, names: Any) -> Slice:
     rows = _checks.finite("X", X, ndim=2, shape="(n, d)")
     d = rows.shape[1]
     given = getattr(X, "columns", None) if names is None else names
@@ -62,11 +47,15 @@ def read_slice(X: Any, variables: Any, fixed: Any, names: Any) -> tuple[Slice, A
         raise InputError(msg)
     pair = (0, 1) if variables is None else _pair(variables, d, called)
     held, where = _held(rows, fixed)
-    if called is None:
-        called = [f"feature {l + 1}" for l in range(d)]
-    frame = X.iloc[:0] if hasattr(X, "iloc") else None
-    shown = (called[pair[0]], called[pair[1]])
-    return Slice(pair, held, shown, where if d > 2 else "", frame), rows[:, pair]
+
+    def lifted(points: Array) -> Any:
+        whole = np.tile(held, (len(points), 1))  # (m, d)
+        whole[:, pair] = points
+        # A model that was fitted to named columns wants them back.
+        return type(X)(whole, columns=X.columns) if hasattr(X, "iloc") else whole
+
+    first, second = (called[l] if called else f"feature {l + 1}" for l in pair)
+    return Slice(rows[:, pair], (first, second), where if d > 2 else "", lifted)
 
 
 def _pair(variables: Any, d: int, names: list[str] | None) -> tuple[int, int]:
@@ -110,7 +99,7 @@ BLOCK = 2048  # grid points a call: a transform that stores (block, n) kernel va
 MOST_COLUMNS = 3
 
 
-@steady
+@public
 def levels(
     X: Any,
     transform: Callable[[Array], Any],
@@ -177,14 +166,17 @@ def levels(
             "`model.transform` second: levels(X, model.transform)."
         )
         raise InputError(msg)
-    sliced, X = read_slice(X, variables, fixed, names)  # X: (n, 2) from here on
+    sliced = _read_slice(X, variables, fixed, names)
+    X = sliced.points  # (n, 2) from here on
     read = _labels.read(labels, len(X))
     chosen, several = _chosen(component, n_components)
-    _checks.whole("resolution", resolution, least=2)
+    require("resolution", resolution, Whole(2))
     remedy = "It is a share of the extent of X, such as 0.15."
     require("margin", margin, Number(0, ends="[)"), remedy=remedy)
-    across, up = _sides(X, resolution, margin)  # (r,), (r,)
-    values = _on_grid(sliced.lifted(transform), across, up)  # (r, r, k)
+    across, up = (np.linspace(*_axes.span(column, margin), resolution) for column in X.T)  # (r,)
+    scores = on_grid(lambda points: transform(sliced.lifted(points)), across, up)
+    scores = _checks.finite("transform(points)", scores, ndim=2, shape="(m, k)")
+    values = scores.reshape(resolution, resolution, -1)  # (r, r, k)
     chosen = [_checks.component(index, values.shape[2]) for index in chosen]
     axes = _places(ax, len(chosen), several, shape=float(np.ptp(up) / np.ptp(across)))
     for place, index in zip(axes, chosen, strict=True):
@@ -205,7 +197,7 @@ def _chosen(component: Any, n_components: int | None) -> tuple[list[Any], bool]:
             msg = f"Both component={component!r} and n_components={n_components!r} came."
             msg += " One of the two says what to draw: leave the other out."
             raise InputError(msg)
-        return list(range(_checks.whole("n_components", n_components, least=1))), True
+        return list(range(require("n_components", n_components, Whole(1)))), True
     if np.ndim(component) == 0:
         return [component], False
     chosen = list(component)
@@ -215,15 +207,8 @@ def _chosen(component: Any, n_components: int | None) -> tuple[list[Any], bool]:
     return chosen, True
 
 
-def _sides(X: Array, resolution: int, margin: float) -> tuple[Array, Array]:
-    low, high = X.min(axis=0), X.max(axis=0)  # (2,), (2,)
-    extent = np.where(high > low, high - low, 1.0)
-    pad = margin * extent + np.where(high > low, 0.0, 0.5)  # one value has no extent: give it some
-    low, high = low - pad, high + pad
-    return np.linspace(low[0], high[0], resolution), np.linspace(low[1], high[1], resolution)
-
-
-def _on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Array:
+def on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Array:  # (r², k)
+    """The scores of a grid of points, row by row from the bottom, a block at a time."""
     first, second = np.meshgrid(across, up)
     points = np.column_stack([first.ravel(), second.ravel()])  # (r², 2)
     blocks = []
@@ -236,8 +221,18 @@ def _on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Arr
                 "must give one row of scores for each point, (m, k): pass `model.transform`."
             )
             raise InputError(msg)
-        blocks.append(_checks.finite("transform(points)", scores, ndim=2, shape="(m, k)"))
-    return np.concatenate(blocks).reshape(len(up), len(across), -1)
+        blocks.append(scores)
+    return np.concatenate(blocks)
+
+
+def reach(values: Array) -> float:
+    """Where the colours of a component end: they are symmetric about zero, for its sign is its meaning.
+
+    At the 98th percentile: a polynomial grows without bound in the corners, and its largest value would
+    leave the middle, where the data are, without any colour.
+    """
+    size = np.abs(values)
+    return float(np.percentile(size, 98)) or float(size.max()) or 1.0
 
 
 def _places(ax: Any, count: int, several: bool, *, shape: float) -> Any:
@@ -259,28 +254,22 @@ def _places(ax: Any, count: int, several: bool, *, shape: float) -> Any:
 
 
 def _fill(ax: Axes, across: Array, up: Array, values: Array) -> None:
-    # The sign of a component carries the meaning, so the colours are symmetric about zero. They
-    # end at the 98th percentile: a polynomial grows without bound in the corners, and its largest
-    # value would leave the middle, where the data are, without any colour.
-    size = np.abs(values)
-    reach = float(np.percentile(size, 98)) or float(size.max()) or 1.0
-    edges = np.linspace(-reach, reach, BANDS + 1)
+    end = reach(values)
+    edges = np.linspace(-end, end, BANDS + 1)
     filled = ax.contourf(across, up, values, levels=edges, cmap="PRGn", extend="both")
     if values.min() < 0 < values.max():
-        ax.contour(across, up, values, levels=[0.0], colors=_axes.INK, linewidths=1.4).set_gid(
-            "zero"
-        )
+        zero = ax.contour(across, up, values, levels=[0.0], colors=_axes.INK, linewidths=1.4)
+        zero.set_gid("zero")
     beside = ax.inset_axes((1.02, 0.0, 0.035, 1.0))  # as tall as the picture, whatever its aspect
-    ticks: dict[str, Any] = {"ticks": [-reach, 0.0, reach], "format": "%.2g"}
+    ticks: dict[str, Any] = {"ticks": [-end, 0.0, end], "format": "%.2g"}
     bar = ax.figure.colorbar(filled, cax=beside, extendfrac=0.03, **ticks)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, length=0)
     _axes.tidy(ax)
     ax.spines[:].set_visible(False)
     wide, high = float(np.ptp(across)), float(np.ptp(up))
-    if max(wide, high) < 3 * min(
-        wide, high
-    ):  # else the units differ, or the picture would be a slit
+    # Else the units differ, or the picture would be a slit.
+    if max(wide, high) < 3 * min(wide, high):
         ax.set_aspect("equal")
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.floating import steady
+from mercer._core.params import Whole, require
+from mercer._core.public import public
 from mercer.plots import _axes, _checks
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ CELL = 1.15  # inches across one picture
 TEXT = 0.24  # inches for one line under or above it
 
 
-@steady
+@public
 def faces(
     images: Any,
     *,
@@ -67,7 +68,7 @@ def faces(
     """
     images = _checks.finite("images", images, ndim=2, shape="(n, h * w)")
     height, width = _shape(shape, images.shape[1], "images")
-    n_columns = min(_checks.whole("n_columns", n_columns, least=1), len(images))
+    n_columns = min(require("n_columns", n_columns, Whole(1)), len(images))
     if titles is not None:
         _checks.count("titles", titles, len(images), "images")
     rows = -(-len(images) // n_columns)
@@ -87,7 +88,7 @@ def faces(
     return axes
 
 
-@steady
+@public
 def ladder(
     original: Any,
     reconstructions: Any,
@@ -156,8 +157,10 @@ def ladder(
         for j, image in enumerate([*rebuilt[i], original[i]]):
             _show(axes[i, j], image.reshape(height, width), low, high)
             if j < s:
+                error = errors[i, j]
+                told = "undefined" if np.isnan(error) else f"{100 * error:.1f} %"
                 word = "error " if j == 0 else ""
-                axes[i, j].set_xlabel(word + _per_cent(errors[i, j]), fontsize=9, labelpad=2)
+                axes[i, j].set_xlabel(word + told, fontsize=9, labelpad=2)
         if row_titles is not None:
             axes[i, 0].set_ylabel(str(row_titles[i]), fontsize=9)
     for ax, title in zip(axes[0], [*(f"k = {k}" for k in steps), "original"], strict=True):
@@ -181,13 +184,9 @@ def _errors(original: Array, rebuilt: Array, errors: Any) -> Array:
     return given
 
 
-def _per_cent(error: float) -> str:
-    return "undefined" if np.isnan(error) else f"{100 * error:.1f} %"
-
-
 def _shape(shape: Any, p: int, name: str) -> tuple[int, int]:
     try:
-        height, width = (_checks.whole("shape", side, least=1) for side in shape)
+        height, width = (int(require("shape", side, Whole(1))) for side in shape)
     except (TypeError, ValueError) as cause:
         msg = f"`shape` must be (height, width) in pixels, but {shape!r} came. Pass two integers."
         raise InputError(msg) from cause
@@ -202,4 +201,6 @@ def _shape(shape: Any, p: int, name: str) -> tuple[int, int]:
 
 def _show(ax: Axes, image: Array, low: float, high: float) -> None:
     ax.imshow(image, cmap="gray", vmin=low, vmax=high)
-    _axes.bare(ax)
+    # No scale, so no ticks and no frame. Labels stay, which ``axis("off")`` would hide.
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)

@@ -3,9 +3,8 @@
 from mercer.preimage.base import Examples, FittedPreimage, Preimage, Quality
 from mercer.preimage.distances import Distances
 from mercer.preimage.exact import Exact
-from mercer.preimage.fixed_point import FixedPoint
-from mercer.preimage.gradient import Gradient
 from mercer.preimage.ridge import Ridge
+from mercer.preimage.search import FixedPoint, Gradient
 
 PREIMAGES: dict[str, type[Preimage]] = {
     "ridge": Ridge,

@@ -1,25 +1,32 @@
-"""What a pre-image method is given, and what it promises."""
+"""What a pre-image method is given, what it promises, and what that costs: bytes and steps by arithmetic."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.params import Params
-from mercer.data.rows import row_slices
+from mercer.data.rows import row_slices, take_rows
 from mercer.engine.moments import weighted_median
 from mercer.engine.pairwise import squared_norms
+from mercer.engine.passes import SLICE_BYTES
+from mercer.operators.sections import KernelSections
+from mercer.planning.bytes import FLOAT, SMALL
+from mercer.planning.forecast import least_seconds
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags, Indices
+    from collections.abc import Iterator
+
+    from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
-    from mercer.preimage.cost import Cost
+
+    Learned: TypeAlias = tuple["Preimage", "Back", "Quality | None"]
 
 # Examples that a mean length or a quality is taken from.
 FEW = 200
@@ -29,6 +36,9 @@ FARTHEST = 1e12
 BLOCK = 2**18  # numbers of a block of rows
 # Noise of the rows that a quality is taken from, in errors of the mean, and how many of them.
 NOISE, NOISY_ROWS = 2.0, 100
+CALLS = 3e-3  # seconds that the calls take, whatever the rows
+TIMED_ROWS, SIZE = 64, 256
+SPENT = 0.05  # seconds for each question
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,23 +58,30 @@ class Examples:
 
     @property
     def counts(self) -> Array:  # (n,)
-        """How many rows each one stands for."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
-    @property
+    @cached_property
     def mean(self) -> Array:  # (d,)
         """The mean of the rows, each as often as it counts."""
         if self.weights is None:
             return np.asarray(self.rows.mean(axis=0, dtype=np.float64))
         return np.asarray(self.weights @ self.rows) / float(np.sum(self.weights))
 
+    def _squares(self) -> Iterator[tuple[slice, Array]]:
+        """Squared distances of the rows from their mean, a block at a time."""
+        for i in row_slices(len(self), max(1, BLOCK // self.rows.shape[1])):
+            yield i, squared_norms(self.rows[i] - self.mean)
+
     @property
     def spread(self) -> float:
         """How far the rows lie from their mean, root mean square."""
-        mean, squares = self.mean, 0.0
-        for i in row_slices(len(self), max(1, BLOCK // self.rows.shape[1])):
-            squares += float(self.counts[i] @ squared_norms(self.rows[i] - mean))
+        squares = sum(float(self.counts[i] @ own) for i, own in self._squares())
         return float(np.sqrt(squares / np.sum(self.counts)))
+
+    @cached_property
+    def radius(self) -> float:
+        """How far the farthest of the rows lies from their mean."""
+        return float(np.sqrt(max(float(np.max(own)) for _, own in self._squares())))
 
     @cached_property
     def length(self) -> float:
@@ -75,13 +92,12 @@ class Examples:
         return float(np.average(self.space.lengths(self.rows[some]), weights=self.counts[some]))
 
     def taken(self, some: Indices) -> Examples:
-        """Some of them."""
         weights = None if self.weights is None else self.weights[some]
         return replace(self, scores=self.scores[some], rows=self.rows[some], weights=weights)
 
-    def few(self, *, rng: np.random.Generator) -> Indices:
-        """Positions of some examples."""
-        return np.sort(rng.choice(len(self), min(FEW, len(self)), replace=False))
+    def few(self, most: int, *, rng: np.random.Generator) -> Indices:
+        """Positions of at most so many examples."""
+        return np.sort(rng.choice(len(self), min(most, len(self)), replace=False))
 
 
 @dataclass(frozen=True)
@@ -120,17 +136,43 @@ class Quality:
         return text
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What learning does, counted."""
+
+    entries: float = 0.0  # of the model's kernel
+    exponentials: float = 0.0  # of a latent one
+    flops: float = 0.0  # of products and factors
+
+    def seconds(self, kernel: Kernel, rows: Rows) -> float:
+        """How long that takes here."""
+        # A product of this size runs about as fast as two Cholesky factors of a few hundred rows do.
+        a = np.ones((SIZE, SIZE))
+        total = CALLS + self.flops * 2.0 * least_seconds(lambda: a @ a, SPENT) / (2.0 * SIZE**3)
+        if self.exponentials:
+            some = np.linspace(-5.0, 0.0, SIZE**2)
+            total += self.exponentials * 3.0 * least_seconds(lambda: np.exp(some), SPENT) / SIZE**2
+        if self.entries:
+            few = take_rows(rows, np.arange(min(TIMED_ROWS, int(rows.shape[0]))))
+            seconds = least_seconds(lambda: kernel.tile(few, few), SPENT)
+            total += self.entries * seconds / int(few.shape[0]) ** 2
+        return total
+
+
 class Back(Protocol):
     """A way back that has been learned."""
 
     @property
     def n_rows(self) -> int:
         """Rows that it rests on."""
-        ...
 
-    def __call__(self, scores: Array) -> tuple[Array, Flags | None]:  # (b, k) -> (b, d), (b,)
-        """Points whose scores are near the given ones, in float64, and which of them a search settled on."""
-        ...
+    def __call__(
+        self, scores: Array, skip: Indices | None = None
+    ) -> tuple[Array, Flags | None]:  # (b, k), (b,) -> (b, d), (b,)
+        """Points whose scores are near the given ones, in float64, and which of them a search settled on.
+
+        skip : for each of the scores the row that may not be looked at, where rows are looked at.
+        """
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,12 +231,12 @@ class Preimage(Params, ABC):
     def fit(self, examples: Examples, *, rng: np.random.Generator) -> FittedPreimage:
         """Learn from examples; no more than `max_rows` of them are used."""
         self.check(examples.kernel)
+        self._check_points(examples.space)
         some = self.sample(len(examples), rng=rng)
         if some is not None:
             examples = examples.taken(some)
         with np.errstate(over="ignore", invalid="ignore"):
-            centre = examples.mean
-            radius = farthest(examples.rows, centre)
+            centre, radius = examples.mean, examples.radius
         if not np.isfinite(radius):
             largest = float(np.max(np.abs(examples.rows)))
             msg = (
@@ -211,14 +253,32 @@ class Preimage(Params, ABC):
         return FittedPreimage(chosen, back, quality, space, reach, length, centre, radius)
 
     @abstractmethod
-    def _learn(
-        self, examples: Examples, *, rng: np.random.Generator
-    ) -> tuple[Preimage, Back, Quality | None]:
+    def _learn(self, examples: Examples, *, rng: np.random.Generator) -> Learned:
         """The method with every knob a number, the way back, and its quality where it is known."""
 
-    @abstractmethod
     def check(self, kernel: Kernel) -> None:
         """Raise when a knob has an impossible value, or the kernel is not one for this method."""
+        self.check_params()
+        needed = self.missing_in(kernel)
+        if needed:
+            others = "'gradient' or 'ridge'" if has_descent(kernel) else "'ridge'"
+            msg = f"{type(self).__name__} needs {needed}; got {kernel!r}. Use preimage={others}."
+            raise InputError(msg)
+
+    def _check_points(self, space: FeatureSpace | None) -> None:
+        sections = None if space is None else space.projection.sections
+        if self.needs_points and not isinstance(sections, KernelSections):
+            name = type(self).__name__
+            msg = (
+                f"{name} makes a mean of points that the model rests on, but {sections!r} rests on none. "
+                "Use preimage='gradient' or 'ridge'."
+            )
+            raise InputError(msg)
+
+    def missing_in(self, kernel: Kernel) -> str:
+        """The kernel that is needed, in words; nothing where this one will do."""
+        del kernel
+        return ""
 
     def sample(self, n: int, *, rng: np.random.Generator) -> Indices | None:
         """Which of n rows to use; None for all of them."""
@@ -235,10 +295,19 @@ class Preimage(Params, ABC):
         """What learning from n rows of d numbers and k scores does, counted, for a forecast."""
 
 
-def farthest(rows: Array, centre: Array) -> float:  # (n, d), (d,)
-    """How far the farthest of the rows lies from the centre."""
-    blocks = row_slices(len(rows), max(1, BLOCK // rows.shape[1]))
-    return float(np.sqrt(max(float(np.max(squared_norms(rows[i] - centre))) for i in blocks)))
+def has_descent(kernel: Kernel) -> bool:
+    """Whether ‖φ(x) - ψ‖² is a distance, never negative, with a slope to go down."""
+    return kernel.differentiable and kernel.why_valid() is not None
+
+
+def quality_without(
+    examples: Examples, back: Back, *, least: int, rng: np.random.Generator
+) -> Quality | None:
+    """The quality on some examples, each brought back without itself; None where fewer than `least` are."""
+    if len(examples) < least:
+        return None
+    chosen = examples.few(FEW, rng=rng)
+    return quality_of(examples, back(examples.scores[chosen], skip=chosen)[0], chosen)
 
 
 def quality_of(examples: Examples, points: Array, chosen: Indices) -> Quality:
@@ -248,11 +317,11 @@ def quality_of(examples: Examples, points: Array, chosen: Indices) -> Quality:
     if examples.space is not None:
         found = examples.space.distances(points, examples.scores[chosen])
         residual = weighted_median(found, counts) / (examples.length or 1.0)
+    return Quality(_rms(points - rows, counts), _rms(rows - examples.mean, counts), residual)
 
-    def rms(missed: Array) -> float:
-        return float(np.sqrt(np.average(squared_norms(missed), weights=counts) / rows.shape[1]))
 
-    return Quality(rms(points - rows), rms(rows - examples.mean), residual)
+def _rms(missed: Array, counts: Array) -> float:  # (b, d), (b,)
+    return float(np.sqrt(np.average(squared_norms(missed), weights=counts) / missed.shape[1]))
 
 
 def noisy_error(examples: Examples, back: Back, size: float, *, rng: np.random.Generator) -> float:
@@ -261,15 +330,22 @@ def noisy_error(examples: Examples, back: Back, size: float, *, rng: np.random.G
     Rows are not left out: what is new to the pre-image is the noise, which is larger than their distances.
     """
     assert examples.space is not None  # scores of other rows are not known
-    some = np.sort(rng.choice(len(examples), min(NOISY_ROWS, len(examples)), replace=False))
-    rows, counts = examples.rows[some].astype(np.float64), examples.counts[some]
+    some = examples.few(NOISY_ROWS, rng=rng)
+    rows = examples.rows[some].astype(np.float64)
     noise = rng.standard_normal(rows.shape)
     with np.errstate(over="ignore", invalid="ignore"):
-        points, _ = back(examples.space.scores(_allowed(rows, rows + NOISE * size * noise)))
-        squares = np.average(squared_norms(points - rows), weights=counts)
-    return float(np.sqrt(squares / rows.shape[1]))
+        noisy = rows + NOISE * size * noise
+        if np.min(rows) >= 0:  # they may be counts, and keep to that
+            noisy = np.maximum(noisy, 0.0)
+        points, _ = back(examples.space.scores(noisy))
+        return _rms(points - rows, examples.counts[some])
 
 
-def _allowed(rows: Array, noisy: Array) -> Array:
-    """The noisy rows; rows without a negative entry, which may be counts, keep to that."""
-    return np.maximum(noisy, 0.0) if np.min(rows) >= 0 else noisy
+def kept_bytes(*, n: int, k: int, width: int, rows_bytes: int) -> int:
+    """What a fit has beside its pre-image: vectors, products, coefficients, its rows, and slices of sections.
+
+    width : of the sections, n of an exact fit.
+    """
+    # Scores of the examples and distances in feature space come from slices of sections, with a temporary.
+    slices = 3 * min(SLICE_BYTES, FLOAT * n * width)
+    return FLOAT * (3 * n * k + 2 * width * k + 8 * n) + rows_bytes + slices + SMALL

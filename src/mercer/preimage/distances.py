@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from mercer._core.params import Constraints, Whole
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import squared_norms
 from mercer.kernels.evaluate import DOT
-from mercer.preimage.base import FEW, Preimage, farthest, quality_of
-from mercer.preimage.cost import Cost
-from mercer.preimage.invert import of_distance, of_dot_product, undone, unscaled
-from mercer.preimage.search import SLICE_NUMBERS, Neighbours, require_suits
+from mercer.preimage.base import FEW, Cost, Preimage, quality_without
+from mercer.preimage.exact import of_distance, of_dot_product, undone, unscaled
+from mercer.preimage.search import SLICE_NUMBERS, Neighbours
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
-    from mercer.preimage.base import Back, Examples, Quality
+    from mercer.preimage.base import Examples, Learned
 
 # A point this many times as far from the mean as any row has left the data.
 LEFT = 2.0
@@ -29,7 +28,7 @@ LEFT = 2.0
 FLAT = 1e-6
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class Distances(Preimage):
     """Distances from ψ to the images of near rows say how far the pre-image is from those rows.
@@ -65,12 +64,11 @@ class Distances(Preimage):
         "max_rows": Whole(2),
     }
 
-    def check(self, kernel: Kernel) -> None:
-        """The kernel can be inverted, and the knobs are whole numbers."""
-        self.check_params()
-        suits = of_distance(kernel) is not None or of_dot_product(kernel) is not None
+    def missing_in(self, kernel: Kernel) -> str:
+        if of_distance(kernel) is not None or of_dot_product(kernel) is not None:
+            return ""
         known = "(RBF, Matern, RationalQuadratic, Linear, Polynomial of odd degree)"
-        require_suits(self, kernel, suits, f"a kernel whose value tells the distance {known}")
+        return f"a kernel whose value tells the distance {known}"
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """Examples, and a slice of targets against all of them and beside their neighbours."""
@@ -86,20 +84,14 @@ class Distances(Preimage):
             entries=n * (m * min(q + 2.0, d + 2.0) + n), flops=m * (2.0 * n * k + 50.0 * small)
         )
 
-    def _learn(
-        self, examples: Examples, *, rng: np.random.Generator
-    ) -> tuple[Preimage, Back, Quality | None]:
-        assert examples.space is not None  # `check` has seen to it
+    def _learn(self, examples: Examples, *, rng: np.random.Generator) -> Learned:
+        kernel, space = examples.kernel, examples.space
+        assert space is not None  # `check` has seen to it
         near = Neighbours(examples.scores, examples.rows)
-        own = _own(examples)
-        centre = examples.mean
-        radius = farthest(examples.rows, centre)
-        back = DistancesBack(self, examples.kernel, examples.space, near, own, centre, radius)
-        if len(examples) < 4:  # nothing to hold out
-            return self, back, None
-        chosen = examples.few(rng=rng)
-        points = back.located(examples.scores[chosen], skip=chosen)
-        return self, back, quality_of(examples, points, chosen)
+        # What a row adds to its distance from any target.
+        own = (space.errors if _is_linear(kernel) else space.mean_products)(examples.rows)
+        back = DistancesBack(self, kernel, space, near, own, examples.mean, examples.radius)
+        return self, back, quality_without(examples, back, least=4, rng=rng)
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,15 +108,10 @@ class DistancesBack:
 
     @property
     def n_rows(self) -> int:
-        """Rows to choose neighbours from."""
         return len(self.near.scores)
 
-    def __call__(self, scores: Array) -> tuple[Array, None]:
-        """Points at the distances that feature space tells."""
-        return self.located(scores), None
-
-    def located(self, scores: Array, skip: Indices | None = None) -> Array:
-        """Points, (b, d); rows in `skip` are nobody's neighbours."""
+    def __call__(self, scores: Array, skip: Indices | None = None) -> tuple[Array, None]:
+        """Points at the distances that feature space tells; a row in `skip` is no neighbour."""
         d, k = int(self.near.rows.shape[1]), scores.shape[1]
         points, count = np.empty((len(scores), d)), self.method.n_neighbours
         height = max(1, SLICE_NUMBERS // max(self.n_rows, (count + 2) * max(d, k)))
@@ -132,7 +119,7 @@ class DistancesBack:
             chosen = self.near.nearest(scores[i], count, None if skip is None else skip[i])
             z, squares = self.near.points(chosen), self._input_distances(scores[i], chosen)
             points[i] = self._best(scores[i], np.array(list(map(_located, z, squares))), z[:, :1])
-        return points
+        return points, None
 
     def _best(self, t: Array, found: Array, nearest: Array) -> Array:
         """Of the points found, (b, m, d), and the nearest row, (b, 1, d), the one nearest to ψ, (b, d)."""
@@ -170,14 +157,6 @@ class DistancesBack:
 
 def _is_linear(kernel: Kernel) -> bool:
     return unscaled(kernel.tree())[0] == DOT
-
-
-def _own(examples: Examples) -> Array:  # (n,)
-    """What a row adds to its distance from any target."""
-    assert examples.space is not None
-    if _is_linear(examples.kernel):
-        return examples.space.errors(examples.rows)
-    return examples.space.mean_products(examples.rows)
 
 
 def _located(z: Array, squares: Array) -> Array:  # (q, d), (q,) -> (m + 1, d)

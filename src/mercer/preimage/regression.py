@@ -55,11 +55,6 @@ class Spectrum:
         left, sizes, _ = np.linalg.svd(roots * features, full_matrices=False)
         return cls(left, sizes**2, roots)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing is beside U."""
-        return len(self.left) == len(self.values)
-
     def seen(self, values: Array) -> Array:  # (p, n) -> (p, r)
         """κ√W U of κ at other scores, whose rows lie in the span of √W U."""
         return np.asarray((values * self.roots[:, 0]) @ self.left)
@@ -68,7 +63,7 @@ class Spectrum:
         """The regression onto these rows."""
         x = self.roots * x
         inside = self.left.T @ x
-        if self.is_whole:
+        if len(self.left) == len(self.values):  # nothing is beside U
             return Regression(self, inside, None)
         outside = x - self.left @ inside
         # Beside U also in the digits that a small penalty magnifies.

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from mercer._core.params import Constraints, Number, Whole
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
-from mercer.preimage.base import FEW, Preimage, Quality, quality_of
-from mercer.preimage.cost import Cost
+from mercer.preimage.base import FEW, Cost, Preimage, quality_of
 from mercer.preimage.regression import Spectrum, solved
 from mercer.preimage.tuning import (
     LINEAR,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Indices
     from mercer.kernels import Kernel
-    from mercer.preimage.base import Back, Examples
+    from mercer.preimage.base import Examples, Learned
 
 # The width and the penalty are chosen with ROWS[0] n**ROWS[1] k**ROWS[2] of n rows, but with all of so many
 # and no more than so many; a first look at a few widths takes a third of them, or FIRST_ROWS. The map itself
@@ -57,7 +56,7 @@ def tuning_sizes(n: int, k: int) -> tuple[int, int]:
     return (first if 2 * first <= second else second), second
 
 
-@spelled
+@public
 @dataclass
 class Ridge(Preimage):
     """x̂(t) = mean + Σ_i a_i κ(t, t_i), with (κ + αI)a = X - mean.
@@ -103,11 +102,6 @@ class Ridge(Preimage):
     }
     hints: ClassVar[Mapping[str, str]] = {"gamma": "With 0 the pre-image is linear."}
 
-    def check(self, kernel: Kernel) -> None:
-        """Any kernel will do: only scores and rows are looked at."""
-        del kernel
-        self.check_params()
-
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """The system and its two terms, rows and scores, and the trials on the tuning rows."""
         rows = min(n, self.max_rows)
@@ -131,9 +125,7 @@ class Ridge(Preimage):
             squares += looks * m**2
         return Cost(exponentials=squares, flops=flops)
 
-    def _learn(
-        self, examples: Examples, *, rng: np.random.Generator
-    ) -> tuple[Preimage, Back, Quality | None]:
+    def _learn(self, examples: Examples, *, rng: np.random.Generator) -> Learned:
         scores, x, weights = examples.scores, examples.rows.astype(np.float64), examples.counts
         mean = examples.mean
         x -= mean
@@ -196,17 +188,16 @@ class Ridge(Preimage):
 
 @dataclass(frozen=True, repr=False)
 class RidgeBack:
-    """Scores -> rows: again an affine map of kernel sections."""
+    """Scores -> rows: again an affine map of kernel sections, learned from all rows at once."""
 
     projection: Projection
 
     @property
     def n_rows(self) -> int:
-        """Rows that it was learned from."""
         return self.projection.sections.width
 
-    def __call__(self, scores: Array) -> tuple[Array, None]:
-        """Points whose scores are near the given ones."""
+    def __call__(self, scores: Array, skip: Indices | None = None) -> tuple[Array, None]:
+        del skip
         return self.projection(scores), None
 
 

@@ -4,39 +4,31 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
-from mercer._core.errors import InputError
 from mercer._core.params import Constraints, Number, Whole
+from mercer._core.public import public
 from mercer.data.rows import row_slices
+from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
-from mercer.preimage.base import FEW, Preimage, quality_of
-from mercer.preimage.cost import ROUNDS, Cost
+from mercer.kernels.slopes import radial_slope
+from mercer.operators.sections import KernelSections
+from mercer.preimage.base import FEW, Cost, Preimage, has_descent, quality_without
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
-    from mercer.preimage.base import Back, Examples, Quality
+    from mercer.preimage.base import Examples, Learned
+
+    Improved: TypeAlias = tuple[Array, Array, Flags]  # points, their distances, who has settled
 
 # Numbers that a slice of targets may hold against all points, and how many such arrays there are.
 SLICE_NUMBERS = 2**20
 ARRAYS = 12
-
-
-def require_suits(method: Preimage, kernel: Kernel, suits: bool, needed: str) -> None:
-    """Raise where a method does not suit a kernel, with those that do."""
-    if not suits:
-        others = "'gradient' or 'ridge'" if has_descent(kernel) else "'ridge'"
-        msg = f"{type(method).__name__} needs {needed}; got {kernel!r}. Use preimage={others}."
-        raise InputError(msg)
-
-
-def has_descent(kernel: Kernel) -> bool:
-    """Whether ‖φ(x) - ψ‖² is a distance, never negative, with a slope to go down."""
-    return kernel.differentiable and kernel.why_valid() is not None
+ROUNDS = 25  # steps of a search, usually
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +49,6 @@ class Neighbours:
         return np.take_along_axis(some, order, axis=1)
 
     def points(self, chosen: Indices) -> Array:  # (…,) -> (…, d)
-        """These rows in float64."""
         return np.asarray(self.rows[chosen], dtype=np.float64)
 
 
@@ -78,9 +69,7 @@ class Search(Preimage):
     }
 
     @abstractmethod
-    def improve(
-        self, space: FeatureSpace, x: Array, t: Array, *, radius: float
-    ) -> tuple[Array, Array, Flags]:
+    def improve(self, space: FeatureSpace, x: Array, t: Array, *, radius: float) -> Improved:
         """From starts x, (p, d), towards targets t, (p, k): the best points, their distances, settled."""
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
@@ -95,17 +84,11 @@ class Search(Preimage):
         steps = min(self.max_iter, ROUNDS)
         return Cost(entries=2.0 * steps * m * n, flops=4.0 * steps * m * n * (k + d))
 
-    def _learn(
-        self, examples: Examples, *, rng: np.random.Generator
-    ) -> tuple[Preimage, Back, Quality | None]:
+    def _learn(self, examples: Examples, *, rng: np.random.Generator) -> Learned:
         assert examples.space is not None  # `check` has seen to it
         near = Neighbours(examples.scores, examples.rows)
         back = SearchBack(self, examples.space, near, examples.spread)
-        if len(examples) < 3:  # nothing to hold out
-            return self, back, None
-        chosen = examples.few(rng=rng)
-        points, _ = back.search(examples.scores[chosen], skip=chosen)
-        return self, back, quality_of(examples, points, chosen)
+        return self, back, quality_without(examples, back, least=3, rng=rng)
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,15 +102,10 @@ class SearchBack:
 
     @property
     def n_rows(self) -> int:
-        """Rows to start from."""
         return len(self.near.scores)
 
-    def __call__(self, scores: Array) -> tuple[Array, Flags]:
-        """The best points found, and who settled."""
-        return self.search(scores)
-
-    def search(self, scores: Array, skip: Indices | None = None) -> tuple[Array, Flags]:
-        """Points, (b, d), and who settled; rows in `skip` are not started from."""
+    def __call__(self, scores: Array, skip: Indices | None = None) -> tuple[Array, Flags]:
+        """The best points found, and who settled; rows in `skip` are not started from."""
         d = int(self.near.rows.shape[1])
         points, settled = np.empty((len(scores), d)), np.empty(len(scores), dtype=bool)
         width = max(self.space.projection.sections.width, self.n_rows, d)
@@ -148,3 +126,172 @@ class SearchBack:
         best = np.argmin(distances.reshape(b, s), axis=1)
         rows = np.arange(b)
         return found.reshape(b, s, d)[rows, best], settled.reshape(b, s)[rows, best]
+
+
+# ── fixed points of the gradient (Mika, Schölkopf, Smola, Müller, Scholz & Rätsch 1999) ──
+# A point farther from its start than this many radii of the data has left them.
+LEFT = 10.0
+# A denominator below this share of its terms is rounding.
+SMALL = 1e-8
+
+
+@public
+@dataclass(repr=True)
+class FixedPoint(Search):
+    """x ← Σ_i γ_i f'(‖x - z_i‖²) z_i / Σ_i γ_i f'(‖x - z_i‖²), for kernels f(‖x - x'‖²) with a decreasing f.
+
+    Where the gradient of ‖φ(x) - ψ‖² vanishes, x is such a mean of the points z_i, ψ = Σ γ_i φ(z_i). The
+    weights may be negative: a denominator near zero, and a step that leaves the data, end a search, and
+    the answer is the best point seen, never worse than the best start.
+
+    Parameters
+    ----------
+    n_starts : int, default=3
+        Rows with the nearest scores to start from; their mean is one more start.
+    max_iter : int, default=200
+    tol : float, default=1e-6
+        A search has settled when a step is shorter than this share of the data's radius.
+    max_rows : int, default=5000
+        Rows to choose starts from.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_circles
+    >>> from mercer import KernelPCA
+    >>> X, _ = make_circles(200, noise=0.02, random_state=0)
+    >>> model = KernelPCA(20, kernel="rbf", preimage=FixedPoint()).fit(X)
+    >>> bool(abs(model.inverse_transform(model.transform(X[:5])) - X[:5]).max() < 0.05)
+    True
+    """
+
+    needs_points: ClassVar[bool] = True
+
+    def missing_in(self, kernel: Kernel) -> str:
+        if kernel.shape().decreasing:
+            return ""
+        known = "(RBF, Matern, RationalQuadratic, their sums and products)"
+        return f"a kernel that decreases with the distance {known}"
+
+    def improve(self, space: FeatureSpace, x: Array, t: Array, *, radius: float) -> Improved:
+        """All searches side by side; those that have settled or left the data drop out."""
+        home, x = x, x.copy()
+        best, least = x.copy(), space.distances(x, t)
+        active = np.arange(len(x))
+        for _ in range(self.max_iter):
+            if len(active) == 0:
+                break
+            new, sound = _step(space, x[active], t[active])
+            sound &= squared_norms(new - home[active]) <= (LEFT * radius) ** 2
+            active, new = active[sound], new[sound]
+            moved = squared_norms(new - x[active])
+            x[active] = new
+            distances = space.distances(new, t[active])
+            better = distances < least[active]
+            best[active[better]], least[active[better]] = new[better], distances[better]
+            active = active[moved > (self.tol * radius) ** 2]
+        # One that a guard has ended has an answer too, and no step to go on with.
+        settled = np.ones(len(x), dtype=bool)
+        settled[active] = False
+        return best, least, settled
+
+
+def _step(space: FeatureSpace, x: Array, t: Array) -> tuple[Array, Flags]:
+    """The next points, and whether each denominator was one to divide by."""
+    sections, coef = space.projection.sections, space.projection.coef
+    assert isinstance(sections, KernelSections)  # `needs_points`
+    total, size, moment = np.zeros(len(x)), np.zeros(len(x)), np.zeros(x.shape)
+    # Distances do not change with the origin. One among the points keeps the quotient from rounding as
+    # numbers far from it do.
+    centre = x.mean(axis=0)
+    x = x - centre
+    for j in row_slices(sections.width, POINTS):
+        points = sections.points[j].astype(np.float64, copy=False) - centre
+        pull = radial_slope(sections.kernel.tree(), x, points)  # (p, q), none positive
+        # γ of these points only: the weights of all points are never there at once.
+        pull *= t @ coef[j].T + space.mean.coef[j]
+        total += pull.sum(axis=1)
+        moment += pull @ points
+        size += np.abs(pull, out=pull).sum(axis=1)
+    # ψ near φ(x) makes the total negative, as a weighted mean of points should have it.
+    sound = -total > SMALL * size
+    return centre + moment / np.where(sound, total, 1.0)[:, None], sound
+
+
+# ── downhill with the gradient itself ────────────────────────────────────────
+ENOUGH = 1e-4  # of the decrease that the slope promises (Armijo)
+SHORTER, LONGER = 0.25, 4.0
+
+
+@public
+@dataclass(repr=True)
+class Gradient(Search):
+    """Minimises ‖φ(x) - ψ‖² over x by gradient descent with Barzilai & Borwein's (1988) steps.
+
+    All targets go downhill side by side, each with a step length of its own, and no step goes uphill.
+
+    Parameters
+    ----------
+    n_starts : int, default=3
+        Rows with the nearest scores to start from; their mean is one more start.
+    max_iter : int, default=200
+    tol : float, default=1e-6
+        A search has settled when a step is shorter than this share of the data's radius.
+    max_rows : int, default=5000
+        Rows to choose starts from.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_circles
+    >>> from mercer import KernelPCA
+    >>> from mercer.kernels import Polynomial
+    >>> X, _ = make_circles(200, noise=0.02, random_state=0)
+    >>> model = KernelPCA(5, kernel=Polynomial(2), preimage=Gradient()).fit(X)
+    >>> bool(abs(model.inverse_transform(model.transform(X[:5])) - X[:5]).max() < 1e-3)
+    True
+    """
+
+    def missing_in(self, kernel: Kernel) -> str:
+        if not kernel.differentiable:
+            return "a kernel with a known derivative"
+        # A squared distance below zero has no least value to look for.
+        return "" if has_descent(kernel) else "a kernel that is known to be positive semi-definite"
+
+    def improve(self, space: FeatureSpace, x: Array, t: Array, *, radius: float) -> Improved:
+        """Descent from every start at once; those that have settled drop out."""
+        x, value = x.copy(), space.distances(x, t)
+        slope = space.distance_slopes(x, t)
+        # Histograms have no negative entries; for other kernels there is no bound.
+        counts_only = getattr(
+            getattr(space.projection.sections, "kernel", None), "positive_only", False
+        )
+        least = 0.0 if counts_only else -np.inf
+        # A first step of a tenth of the radius, whatever the scale of the kernel.
+        length = np.sqrt(squared_norms(slope))
+        step = 0.1 * radius / np.where(length > 0, length, 1.0)
+        active = np.flatnonzero(length > 0)
+        for _ in range(self.max_iter):
+            if len(active) == 0:
+                break
+            new = np.maximum(x[active] - step[active, None] * slope[active], least)
+            move = new - x[active]
+            found = space.distances(new, t[active])
+            promised = -np.einsum("ij,ij->i", move, slope[active])
+            good = found <= value[active] - ENOUGH * promised
+            step[active[~good]] *= SHORTER
+            taken = active[good]
+            if len(taken):
+                fresh = space.distance_slopes(new[good], t[taken])
+                step[taken] = _next_step(move[good], fresh - slope[taken], step[taken])
+                x[taken], value[taken], slope[taken] = new[good], found[good], fresh
+            active = active[squared_norms(move) > (self.tol * radius) ** 2]
+        settled = np.ones(len(x), dtype=bool)
+        settled[active] = False
+        return x, value, settled
+
+
+def _next_step(move: Array, change: Array, step: Array) -> Array:
+    """s·s/s·y, the inverse curvature along the last move; where that is not positive, a longer step."""
+    along = np.einsum("ij,ij->i", move, change)
+    curved = along > 0
+    found = squared_norms(move) / np.where(curved, along, 1.0)
+    return np.where(curved, np.clip(found, SHORTER**4 * step, LONGER**4 * step), LONGER * step)

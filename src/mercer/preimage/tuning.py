@@ -123,15 +123,13 @@ class Sample:
             best = errors.least()
             if errors.known[best] >= limit or best in errors.sound:
                 return Trial(gamma, float(alphas[best]), float(errors.known[best]), spectrum)
-            seen = spectrum.seen(self._moved(gamma)) if seen is None else seen
+            if seen is None:
+                moved = _gaussian(gamma, self.moved_squares, self.moved_linear)  # (p, m)
+                seen = spectrum.seen(moved)
             swing = self._swing(regression, float(alphas[best]), seen)
             if swing > self.of_mean:
                 errors.known[best] = max(errors.known[best], swing)
             errors.sound.add(best)
-
-    def _moved(self, gamma: float) -> Array:  # (p, m)
-        """κ of the moved scores with all."""
-        return _gaussian(gamma, self.moved_squares, self.moved_linear)
 
     def _swing(self, regression: Regression, alpha: float, seen: Array) -> float:
         """The mean squared error at scores beside those of the rows, each left out."""
@@ -196,7 +194,6 @@ class Look:
         return self.of(self.guess * FACTOR**step) if WIDEST <= step <= NARROWEST else np.inf
 
     def of(self, gamma: float) -> float:
-        """The error of this width."""
         if gamma not in self.errors:
             limit = np.inf if self.best is None else self.best.error
             trial = self.sample.tried(gamma, self.alphas, limit)

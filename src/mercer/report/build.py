@@ -1,36 +1,43 @@
-"""A fitted model and rows in, one HTML page out."""
+"""A fitted model and rows in, one HTML page out, which asks nobody for anything."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from mercer._core.floating import steady
-from mercer.report.back import reconstruction
-from mercer.report.data_summary import data
-from mercer.report.evidence import evidence, how_sure, one_line
-from mercer.report.kernel import kernel, kernel_text, selection
-from mercer.report.levels import levels
-from mercer.report.looks import looks
-from mercer.report.markup import paragraph
-from mercer.report.measure import measured
+from mercer._core.public import public
+from mercer.model.checkpoint import VERSION
+from mercer.report.components import levels, spectrum
+from mercer.report.evidence import evidence, how_sure, in_short, reproduce
+from mercer.report.inputs import data, kernel, kernel_text
+from mercer.report.markup import paragraph, static, tag, tiles
 from mercer.report.monitoring import monitoring
-from mercer.report.page import page
-from mercer.report.reproduce import reproduce
+from mercer.report.reconstruction import reconstruction
 from mercer.report.scatter import scores
-from mercer.report.section import tiles
-from mercer.report.shown import count, counted, power_of_ten, share, small_share
-from mercer.report.spectrum import spectrum
+from mercer.report.shown import count, counted, share
 from mercer.report.subject import subject
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mercer.report.subject import Subject
 
+# The title of each section, and what makes its parts: there is always something, if only why not more.
+SECTIONS: dict[str, tuple[str, Callable[[Subject], Sequence[Any]]]] = {
+    "data": ("Data", data),
+    "kernel": ("Kernel and how it was chosen", kernel),
+    "spectrum": ("Spectrum and variance", spectrum),
+    "scores": ("Scores", scores),
+    "levels": ("Level sets", levels),
+    "evidence": ("How far it can be trusted", evidence),
+    "reconstruction": ("What the components keep", reconstruction),
+    "monitoring": ("Monitoring", monitoring),
+    "reproduce": ("How to reproduce it", reproduce),
+}
 
-@steady
+
+@public
 def build(
     model: Any,
     X: Any,
@@ -115,26 +122,46 @@ def build(
         commands=tuple(commands),
         title=title,
     )
-    found, look = measured(about), looks(about.labels, about.n)
-    sections = [
-        data(about, found, look),
-        kernel(about),
-        spectrum(about),
-        scores(about, found, look),
-        levels(about, look),
-        evidence(about),
-        reconstruction(about, found),
-        monitoring(about),
-        reproduce(about),
-    ]
-    return page(_title(about), _lede(about), sections, date=date)
+    return _page(about, date)
 
 
-def _title(about: Subject) -> str:
-    if about.title:
-        return about.title
-    what = f" of {about.called}" if about.called else ""
-    return f"{_method(about)}{what}"
+def _page(about: Subject, date: str | None) -> str:
+    what = f" of {about.data_file}" if about.data_file else ""
+    title = about.title or f"{_method(about)}{what}"
+    style, script = static("report.css"), static("report.js")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="generator", content=f"mercer {VERSION}"),
+        tag("title", title),
+        # Otherwise a browser goes looking for one.
+        tag("link", rel="icon", href="data:,"),
+        tag("style", style),
+    )
+    maker = f"Made by mercer {VERSION}" + (f" on {date}." if date else ".")
+    links = [tag("li", tag("a", name, href=f"#{id_}")) for id_, (name, _) in SECTIONS.items()]
+    contents = tag("nav", tag("ul", *links), aria_label="Contents")
+    top = tag("header", tag("h1", title), paragraph(maker, class_="made"), *_lede(about), contents)
+    sections = []
+    for id_, (name, made) in SECTIONS.items():
+        heading = tag("h2", name, id=f"{id_}-title")
+        attributes = {"id": id_, "aria_labelledby": f"{id_}-title"}
+        sections.append(tag("section", heading, *made(about), **attributes))
+    body = tag("body", top, tag("main", *sections), tag("script", script))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing may be loaded, and only our own script runs: even a slip in escaping would do no harm."""
+    ours = (base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in (style, script))
+    style_hash, script_hash = (f"'sha256-{digest.decode()}'" for digest in ours)
+    return (
+        f"default-src 'none'; style-src {style_hash}; script-src {script_hash}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def _method(about: Subject) -> str:
@@ -145,38 +172,21 @@ def _method(about: Subject) -> str:
 
 def _lede(about: Subject) -> list[Any]:
     """The page in one paragraph and a few numbers."""
-    fit = about.fit
-    kept = None if fit is None else share(float(fit.explained.sum()))
+    numbers = {"rows": about.n, "columns": about.d, "components": about.k}
+    facts = [(what, count(n), "") for what, n in numbers.items()]
     with_what = "" if _method(about) == "PCA" else f" with the kernel {kernel_text(about)}"
     text = f"{_method(about)}{with_what} found {counted(about.k, 'component')}"
-    hold = "holds" if about.k == 1 else "hold"
-    text += "." if fit is None else f" that {hold} {how_sure(fit)}{kept} of the variance."
-    chosen = selection(about)
-    if chosen is not None:
+    fit, proof = about.fit, "This kind of model carries no evidence of its own."
+    if fit is not None:
+        kept, sure = share(float(fit.explained.sum())), how_sure(fit)
+        text += f" that {'holds' if about.k == 1 else 'hold'} {sure}{kept} of the variance"
+        proof, fact = in_short(about, fit)
+        facts += [("variance kept", kept, sure.strip() or "of the true whole"), fact]
+    text += "."
+    if about.told("about", "selection", dict) is not None:
         text += " The kernel was chosen by comparison on rows held out."
-    text += f" {one_line(about)}"
-    warned = [] if fit is None else fit.warnings()
+    text += f" {proof}"
+    warned = 0 if fit is None else len(fit.warnings())
     if warned:
-        text += f" The fit gave {counted(len(warned), 'warning')}: see below."
-    return [paragraph(text, class_="lede"), tiles(_facts(about, kept))]
-
-
-def _facts(about: Subject, kept: str | None) -> list[tuple[str, str, str]]:
-    facts = [
-        ("rows", count(about.n), ""),
-        ("columns", count(about.d), ""),
-        ("components", count(about.k), ""),
-    ]
-    fit = about.fit
-    if fit is None or kept is None:
-        return facts
-    facts.append(("variance kept", kept, how_sure(fit).strip() or "of the true whole"))
-    certificate = fit.certificate
-    if certificate is None:
-        worst = float(np.max(fit.residuals))
-        facts.append(("largest residual", power_of_ten(worst), "of the largest eigenvalue"))
-    elif certificate.kind == "estimate":
-        facts.append(("estimated error", power_of_ten(certificate.left_out), "of each eigenvalue"))
-    else:
-        facts.append(("left out", small_share(fit.trace_error), "of the trace"))
-    return facts
+        text += f" The fit gave {counted(warned, 'warning')}: see below."
+    return [paragraph(text, class_="lede"), tiles(facts)]

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.plots._labels import MOST_CLASSES
 from mercer.report.shown import count, number
-from mercer.report.svg import SHAPES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
-    from mercer._core.types import Indices
+    from mercer._core.types import Flags, Indices
 
 # Seven colours (Okabe and Ito, 2008) and five shapes: no two of 20 classes look the same.
 COLOURS = 7
-MOST_CLASSES = 20
 BANDS = 6
 MISSING = "(no label)"
 
@@ -35,6 +37,10 @@ class Looks:
     texts: tuple[str, ...] | None = None  # of each row, where the class doesn't say it all
     ordered: bool = False  # bands of a number, whose colours go from dark to light
 
+    def each(self) -> Iterator[tuple[int, Flags]]:
+        """Every class, and which rows are of it; without labels all are of one."""
+        return ((code, self.codes == code) for code in range(max(1, len(self.names))))
+
     def taken(self, rows: Indices) -> Looks:
         """Of some of the rows; names and counts stay those of all."""
         texts = None if self.texts is None else tuple(self.texts[i] for i in rows.tolist())
@@ -47,42 +53,35 @@ class Looks:
         return f"c{code % COLOURS}"
 
 
-def shape(code: int) -> int:
-    """Number of the shape of a class: colour alone is lost on paper and on some eyes."""
-    return code % len(SHAPES)
-
-
 def looks(labels: Any, n: int) -> Looks:
     """Classes of n rows: labels as they are, bands of numbers, or the most frequent and the others."""
     if labels is None:
-        return Looks(np.zeros(n, dtype=np.uint8), (), ())
+        return _made(np.zeros(n), ())
     words = [_word(label) for label in labels]
     distinct = sorted(set(words), key=_order)
     if len(distinct) <= MOST_CLASSES:
-        return _classes(words, distinct)
+        return _made(_coded(words, distinct), distinct)
     numbers = _numbers(words)
     return _bands(numbers, words) if numbers is not None else _most(words, distinct)
 
 
 def _word(label: Any) -> str:
-    if label is None or (isinstance(label, (float, np.floating)) and np.isnan(label)):
-        return MISSING
     if isinstance(label, (float, np.floating)):
-        return f"{float(label):.12g}"
-    return str(label) if str(label).strip() else MISSING
+        return MISSING if np.isnan(label) else f"{float(label):.12g}"
+    return MISSING if label is None or not str(label).strip() else str(label)
 
 
 def _order(word: str) -> tuple[int, float, list[tuple[int, str]]]:
     """Numbers by size, then words, "run 9" before "run 10"; what has no label comes last."""
     pieces = re.split(r"([0-9]+)", word)
     natural = [(int(p), "") if i % 2 and len(p) < 19 else (0, p) for i, p in enumerate(pieces)]
-    if word == MISSING:
-        return 2, 0.0, natural
     try:
         value = float(word)
     except ValueError:
-        return 1, 0.0, natural
-    return (0, value, natural) if np.isfinite(value) else (1, 0.0, natural)
+        value = np.inf
+    if word == MISSING or not np.isfinite(value):
+        return 2 if word == MISSING else 1, 0.0, natural
+    return 0, value, natural
 
 
 def _numbers(words: list[str]) -> Any:
@@ -94,41 +93,38 @@ def _numbers(words: list[str]) -> Any:
     return values if np.all(np.isfinite(values[known])) else None
 
 
-def _classes(words: list[str], distinct: list[str]) -> Looks:
-    place = {word: code for code, word in enumerate(distinct)}
-    codes = np.array([place[word] for word in words], dtype=np.uint8)
-    counts = np.bincount(codes, minlength=len(distinct))
-    return Looks(codes, tuple(distinct), tuple(map(int, counts)))
+def _coded(words: list[str], kept: list[str]) -> Indices:
+    """The place of each word among those that are kept; one more for all others."""
+    place = {word: code for code, word in enumerate(kept)}
+    return np.array([place.get(word, len(kept)) for word in words])
+
+
+def _made(codes: Any, names: Sequence[str], **more: Any) -> Looks:
+    codes = codes.astype(np.uint8)
+    counts = np.bincount(codes, minlength=len(names))[: len(names)]
+    return Looks(codes, tuple(names), tuple(map(int, counts)), **more)
 
 
 def _bands(numbers: Any, words: list[str]) -> Looks:
     """Numbers in bands of equal width."""
     known = np.isfinite(numbers)
     edges = np.linspace(numbers[known].min(), numbers[known].max(), BANDS + 1)
-    codes = np.full(len(numbers), BANDS, dtype=np.uint8)
-    codes[known] = np.clip(
-        np.searchsorted(edges, numbers[known], side="right") - 1, 0, BANDS - 1
-    ).astype(np.uint8)
+    band = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, BANDS - 1)
     names = [f"{number(a)} to {number(b)}" for a, b in pairwise(edges)]
     names += [] if known.all() else [MISSING]
-    counts = np.bincount(codes, minlength=len(names))
     remark = f"Labels are numbers: they are shown in {BANDS} bands of equal width."
-    return Looks(codes, tuple(names), tuple(map(int, counts)), remark, tuple(words), ordered=True)
+    codes = np.where(known, band, BANDS)
+    return _made(codes, names, remark=remark, texts=tuple(words), ordered=True)
 
 
 def _most(words: list[str], distinct: list[str]) -> Looks:
     """The most frequent labels, and all others as one class."""
-    tally: dict[str, int] = {}
-    for word in words:
-        tally[word] = tally.get(word, 0) + 1
+    tally = Counter(words)
     kept = sorted(distinct, key=lambda word: (-tally[word], _order(word)))[: MOST_CLASSES - 1]
-    place = {word: code for code, word in enumerate(kept)}
-    codes = np.array([place.get(word, len(kept)) for word in words], dtype=np.uint8)
-    counts = np.bincount(codes, minlength=MOST_CLASSES)
     others = len(distinct) - len(kept)
     remark = (
         f"There are {count(len(distinct))} labels: the {len(kept)} most frequent have a look of their own, "
         f"the other {count(others)} share one."
     )
     names = (*kept, f"others ({count(others)} labels)")
-    return Looks(codes, names, tuple(map(int, counts)), remark, tuple(words))
+    return _made(_coded(words, kept), names, remark=remark, texts=tuple(words))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
+from importlib import resources
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -60,13 +64,14 @@ def _attribute(key: str, value: Any) -> str:
     return f" {name}" if value is True else f' {name}="{escaped(value)}"'
 
 
-def joined(parts: Iterable[Any], between: str = "") -> Html:
+def joined(parts: Iterable[Any]) -> Html:
     """Parts one after the other, each escaped unless it is markup; None is nothing."""
-    return Html(escaped(between).join(escaped(part) for part in parts if part is not None))
+    return Html("".join(escaped(part) for part in parts if part is not None))
 
 
-def inline(text: str) -> Html:
+def static(name: str) -> Html:
     """Our own style sheet or script, as it stands; it must not end its element early."""
+    text = resources.files("mercer.report").joinpath("static", name).read_text("utf-8")
     if "</" in text:
         msg = "A script or a style sheet in the page must not contain '</'."
         raise ValueError(msg)
@@ -79,6 +84,12 @@ def data_block(value: Any, *, id_: str) -> Html:
     for mark in "<>&":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return tag("script", Html(text), type="application/json", id=id_)
+
+
+def packed(values: Any, dtype: str) -> str:
+    """Numbers as base64 of little-endian bytes, for the script."""
+    array = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
+    return base64.b64encode(array.tobytes()).decode("ascii")
 
 
 def worded(text: Any) -> Html:
@@ -111,18 +122,40 @@ def grid(
     head: Sequence[Any], rows: Iterable[Sequence[Any]], *, caption: str, texts: int = 1
 ) -> Html:
     """A table whose first `texts` columns are words, the others numbers; wide ones scroll."""
-    kinds = ["" if j < texts else "number" for j in range(len(head))]
-    top = tag("tr", *(_cell("th", h, k, "col") for h, k in zip(head, kinds, strict=True)))
-    body = [tag("tr", *(_cell("td", c, k) for c, k in zip(r, kinds, strict=True))) for r in rows]
+
+    def line(name: str, cells: Sequence[Any], scope: str | None = None) -> Html:
+        kinds = [None if j < texts else "number" for j in range(len(head))]
+        lots = zip(cells, kinds, strict=True)
+        return tag("tr", *(tag(name, cell, class_=kind, scope=scope) for cell, kind in lots))
+
+    top, body = line("th", head, "col"), (line("td", row) for row in rows)
     table = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", *body))
     # Whoever has no mouse scrolls by keyboard, which needs a focus.
     return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
-def _cell(name: str, value: Any, kind: str, scope: str | None = None) -> Html:
-    return tag(name, value, class_=kind or None, scope=scope)
-
-
 def folded(summary: str, *parts: Any) -> Html:
     """Something that opens when asked for; a printed page has it open."""
     return tag("details", tag("summary", summary), *parts)
+
+
+def figure(
+    picture: Any, caption: Any, *, id_: str, numbers: Html | None = None, class_: str | None = None
+) -> Html:
+    """A picture, what it shows in words, and its numbers for who wants them."""
+    words = tag("figcaption", caption, id=f"{id_}-words")
+    table = None if numbers is None else folded("The numbers of this picture", numbers)
+    return tag("figure", tag("div", picture, class_="picture"), words, table, id=id_, class_=class_)
+
+
+def tiles(facts: Iterable[tuple[str, str, str]]) -> Html:
+    """Key figures: the number large, what it is, and a remark."""
+    cells = [
+        tag(
+            "div",
+            tag("dt", what),
+            tag("dd", tag("b", value), tag("span", remark) if remark else None),
+        )
+        for what, value, remark in facts
+    ]
+    return tag("dl", *cells, class_="tiles")

@@ -3,177 +3,121 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.data.rows import row_blocks, take_rows
-from mercer.monitoring.alarms import FIRST_ALARMS, Gaps, alarm_runs
-from mercer.report.markup import Html, grid, joined, paragraph, tag
-from mercer.report.measure import BLOCK_ENTRIES, BLOCK_ROWS
-from mercer.report.section import Section, described, figure
+from mercer.data.rows import take_rows
+from mercer.monitoring.alarms import FIRST_ALARMS, MOST_RUNS
+from mercer.monitoring.report import Monitoring
+from mercer.plots.charts import WIDE_RANGE
+from mercer.report.drawing import Frame, line, points, strokes
+from mercer.report.markup import Html, figure, grid, joined, paragraph, tag
 from mercer.report.shown import count, counted, number, share, short
-from mercer.report.svg import Frame, line, points, strokes
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags
-    from mercer.estimators import KernelPCADetector
-    from mercer.report.subject import Subject
-    from mercer.report.svg import Scale
+    from collections.abc import Callable
 
+    from mercer._core.types import Array, Flags, Indices
+    from mercer.estimators import KernelPCADetector
+    from mercer.report.drawing import Scale
+    from mercer.report.subject import Subject
+
+ID = "charts-figure"
+# Columns of the table, and what the page calls them.
+STATISTICS = {"T2": "T²", "Q": "Q", "index": "index"}
 MOST_POINTS = 1200  # rows that are drawn one by one; more are drawn as strokes of several rows
 MOST_EXPLAINED = 300
 MOST_LISTED = 20
-MOST_RUNS = 10
-WIDE_RANGE = 20.0  # times the limit: beyond, a linear scale squeezes what is normal into a line
 
 
-@dataclass(frozen=True, eq=False)
-class Track:
-    """One statistic of all rows, and where alarms begin; None where alarms don't go by it."""
-
-    name: str
-    values: Array  # (n,)
-    limit: float | None
-
-
-@dataclass(frozen=True, eq=False)
-class Watched:
-    """Statistics of all rows, NaN for those that could not be judged, and which are alarms."""
-
-    t2: Array  # (n,)
-    q: Array
-    index: Array
-    alarm: Flags
-    judged: Flags
-
-    @property
-    def n_alarms(self) -> int:
-        """How many."""
-        return int(self.alarm.sum())
-
-
-def monitoring(subject: Subject) -> Section:
-    """The section."""
+def monitoring(subject: Subject) -> list[Any]:
+    """Control charts, alarms, and the variables behind them."""
     detector = subject.detector
     if detector is None:
         text = (
             "The model is no detector, so there is nothing to watch. `mercer fit --model detector` learns "
             "limits from normal rows."
         )
-        return Section("monitoring", "Monitoring", [paragraph(text)])
-    seen = watched(subject, detector)
-    parts: list[Any] = [
-        paragraph(_summary(subject, seen)),
-        _gaps(subject),
+        return [paragraph(text)]
+    blocks = [detector.monitor(block, names=subject.names, top=0) for _, block in subject.blocks()]
+    seen = Monitoring.joined(blocks).among(subject.gaps, subject.called)
+    return [
+        paragraph(_summary(seen)),
+        paragraph(seen.gaps.in_words(seen.names)) if seen.gaps.count else None,
         paragraph(f"Limits: {detector._rule.joint(detector.limits_)}."),
-        _charts(subject, detector, seen),
+        _charts(subject, seen),
         _alarms(subject, detector, seen),
     ]
-    return Section("monitoring", "Monitoring", parts)
 
 
-def watched(subject: Subject, detector: KernelPCADetector) -> Watched:
-    """Statistics of all rows, block by block."""
-    found: dict[str, Array] = {name: np.empty(subject.n) for name in ("T2", "Q", "index")}
-    for i, block in row_blocks(subject.rows, min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // subject.d))):
-        table = detector.statistics(block)
-        for name, column in found.items():
-            column[i] = table[name]
-    alarm = ~(found["index"] <= -detector.offset_)  # what is no number is not normal
-    found["index"] /= -detector.offset_  # in units of the limits that are drawn
-    gaps = subject.gaps or Gaps(np.ones(subject.n, dtype=bool), np.zeros(subject.d, dtype=int))
-    t2, q, index = (gaps.spread_out(found[name]) for name in ("T2", "Q", "index"))
-    alarms = np.zeros(len(gaps.judged), dtype=bool)
-    alarms[gaps.judged] = alarm
-    return Watched(t2, q, index, alarms, gaps.judged)
-
-
-def _summary(subject: Subject, seen: Watched) -> str:
-    rows = counted(subject.n, "row" if subject.gaps is None else "judged row")
-    if seen.n_alarms == 0:
-        return "The one row is no alarm." if subject.n == 1 else f"None of {rows} is an alarm."
-    runs = alarm_runs(seen.alarm, seen.judged)
+def _summary(seen: Monitoring) -> str:
+    name, alarms = seen.table["time"], len(seen.alarms)
+    n = len(name) - seen.gaps.count
+    rows = counted(n, "judged row" if seen.gaps.count else "row")
+    if alarms == 0:
+        return "The one row is no alarm." if n == 1 else f"None of {rows} is an alarm."
+    runs, part = seen.runs, share(alarms / n)
     longest = max(runs, key=lambda run: run.rows)
-    part = share(seen.n_alarms / subject.n)
-    if seen.n_alarms == 1:
-        return f"1 of {rows} is an alarm ({part}): row {subject.name_of(longest.first)}."
+    if alarms == 1:
+        return f"1 of {rows} is an alarm ({part}): row {name[longest.first]}."
     return (
-        f"{count(seen.n_alarms)} of {rows} are alarms ({part}). The first is "
-        f"{subject.name_of(runs[0].first)}; the longest run is from {subject.name_of(longest.first)} to "
-        f"{subject.name_of(longest.last)} ({longest})."
+        f"{count(alarms)} of {rows} are alarms ({part}). The first is {name[runs[0].first]}; the "
+        f"longest run is from {name[longest.first]} to {name[longest.last]} ({longest})."
     )
 
 
-def _gaps(subject: Subject) -> Html | None:
-    if subject.gaps is None:
-        return None
-    return paragraph(subject.gaps.in_words(subject.names))
-
-
 # ── charts ──────────────────────────────────────────────────────────────────
-def _charts(subject: Subject, detector: KernelPCADetector, seen: Watched) -> Html:
-    limits = detector._rule.joint(detector.limits_)  # where alarms begin, as in the table
-    rule = detector._rule.statistic
-    drawn = [
-        Track("T²", seen.t2, limits.t2 if rule in ("combined", "T2") else None),
-        Track("Q", seen.q, limits.q if rule in ("combined", "Q") else None),
-        Track("index", seen.index, 1.0),
-    ]
-    id_ = "charts-figure"
-    n, frame = len(seen.index), Frame(height=190, top=10, bottom=42)
-    x = frame.across(0.5, n + 0.5)
-    ticks = _row_ticks(subject, x)
-    pictures = [_chart(frame, x, (subject.row_name, ticks), track, seen.alarm) for track in drawn]
+def _charts(subject: Subject, seen: Monitoring) -> Html:
+    pictures = [_chart(subject, seen, name) for name in STATISTICS]
+    index = seen.table["index"]
     words = (
         "T² is how far out a row lies along the components, Q how far from them; the index is the larger of "
         "both in units of their limits. The dashed line is where alarms begin; a row that is an alarm is "
         "orange in each chart."
     )
-    if n > MOST_POINTS:
-        each = count(-(-n // MOST_POINTS))
+    if len(index) > MOST_POINTS:
+        each = count(_rows_a_stroke(len(index)))
         words += (
             f" Each stroke spans the least and the largest value of {each} rows: none is left out."
         )
-    if subject.gaps is not None:
+    if seen.gaps.count:
         words += " A grey line along the bottom stands for a row that could not be judged."
-    infinite = int(np.sum(np.isinf(seen.index)))
+    infinite = int(np.sum(np.isinf(index)))
     if infinite:
         words += f" {counted(infinite, 'row')} too far out to be computed stand at the top."
-    return figure(tag("div", *pictures, class_="charts"), words, id_=id_)
+    return figure(tag("div", *pictures, class_="charts"), words, id_=ID)
 
 
 def _row_ticks(subject: Subject, x: Scale) -> list[tuple[float, str]]:
     """Some rows along the bottom, by what they are called."""
-    n = subject.n if subject.gaps is None else len(subject.gaps.judged)
+    n = len(subject.gaps.judged)
     if subject.ids is None:
         return [(t, number(t)) for t in x.ticks(7) if 1 <= t <= n]
     # The last one would run out of the picture, and long ones into each other.
     places = [int(t) for t in x.ticks(5) if 1 <= t <= 0.93 * n and t == round(t)]
-    return [(float(t), short(subject.name_of(t - 1), 18)) for t in places]
+    return [(float(t), short(str(subject.called[t - 1]), 18)) for t in places]
 
 
-def _chart(
-    frame: Frame, x: Scale, along: tuple[str, list[tuple[float, str]]], track: Track, alarm: Flags
-) -> Html:
-    name, values, limit = track.name, track.values, track.limit
-    n = len(values)
+def _chart(subject: Subject, seen: Monitoring, statistic: str) -> Html:
+    values, limit, name = seen.table[statistic], seen.line(statistic), STATISTICS[statistic]
+    n, frame = len(values), Frame(height=190, top=10, bottom=42)
     low, high, log = _reach(values, limit)
-    y = frame.up(low, high, log=log)
+    x, y = frame.across(0.5, n + 0.5), frame.up(low, high, log=log)
     known = ~np.isnan(values)
     drawable = np.where(known, np.clip(np.where(np.isinf(values), high, values), low, high), np.nan)
     label = f"{name} (log scale)" if log else name
-    parts = [frame.axes(x, y, x_label=along[0], y_label=label, x_ticks=along[1])]
+    ticks = _row_ticks(subject, x)
+    parts = [frame.axes(x, y, x_label=subject.row_name, y_label=label, x_ticks=ticks)]
     draw = _one_by_one if n <= MOST_POINTS else _strokes
-    parts += draw(x, y, drawable, alarm)
+    parts += draw(x, y, drawable, seen.table["alarm"])
     if not known.all():
         bottom, across = y(np.full(int(np.sum(~known)), low)), x(np.flatnonzero(~known) + 1)
         parts.append(strokes(across, bottom, bottom - 8.0, class_="stroke unjudged"))
     if limit is not None:
         parts.append(line(x(np.array([0.5, n + 0.5])), y(np.full(2, limit)), class_="limit"))
-    label = f"Control chart of {name}, {counted(int(alarm.sum()), 'alarm')}"
-    return frame.drawing(*parts, label=label, described_by=described("charts-figure"))
+    label = f"Control chart of {name}, {counted(len(seen.alarms), 'alarm')}"
+    return frame.drawing(*parts, label=label, id_=ID)
 
 
 def _reach(values: Array, limit: float | None) -> tuple[float, float, bool]:
@@ -191,9 +135,8 @@ def _one_by_one(x: Any, y: Any, values: Array, alarm: Flags) -> list[Html]:
     up = y(np.where(known, values, 1.0))
     r = 2.2 if len(values) <= 400 else 1.5
     normal = known & ~alarm
-    ends = (
-        np.flatnonzero(np.diff(known.astype(np.int8))) + 1
-    )  # a line for each stretch without a gap
+    # A line for each stretch without a gap.
+    ends = np.flatnonzero(np.diff(known.astype(np.int8))) + 1
     stretches = [part for part in np.split(np.arange(len(values)), ends) if known[part[0]]]
     return [
         *(line(across[part], up[part], class_="trace") for part in stretches),
@@ -202,8 +145,12 @@ def _one_by_one(x: Any, y: Any, values: Array, alarm: Flags) -> list[Html]:
     ]
 
 
+def _rows_a_stroke(n: int) -> int:
+    return -(-n // MOST_POINTS)
+
+
 def _strokes(x: Any, y: Any, values: Array, alarm: Flags) -> list[Html]:
-    each = -(-len(values) // MOST_POINTS)
+    each = _rows_a_stroke(len(values))
     starts = np.arange(0, len(values), each)
     low, high = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)  # without NaN
     known = ~np.isnan(low)
@@ -219,62 +166,54 @@ def _strokes(x: Any, y: Any, values: Array, alarm: Flags) -> list[Html]:
 
 
 # ── alarms ──────────────────────────────────────────────────────────────────
-def _alarms(subject: Subject, detector: KernelPCADetector, seen: Watched) -> Html | None:
+def _alarms(subject: Subject, detector: KernelPCADetector, seen: Monitoring) -> Html | None:
     """What runs began with, and the first alarms with the variables behind them."""
-    which = np.flatnonzero(seen.alarm)[:MOST_EXPLAINED]
-    if len(which) == 0:
+    alarms, name = np.flatnonzero(seen.table["alarm"]), seen.table["time"]
+    if len(alarms) == 0:
         return None
-    place = np.cumsum(seen.judged) - 1  # among the complete rows
+
+    def explained(which: Indices, **knobs: Any) -> Monitoring:
+        """The detector's own report on some of the rows, by their positions among all."""
+        rows = take_rows(subject.rows, np.searchsorted(subject.places, which))
+        return detector.monitor(rows, names=subject.names, **knobs)
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        told = detector.monitor(
-            take_rows(subject.rows, place[which]), names=subject.names, top=3, explain="all"
-        )
+        told = explained(alarms[:MOST_EXPLAINED], explain="all")
     rows = [
         [
-            subject.name_of(int(i)),
-            told.table["top"][a] or "not known",
-            *(number(v[i]) for v in (seen.t2, seen.q, seen.index)),
+            name[i],
+            top or "not known",
+            *(number(seen.table[statistic][i]) for statistic in STATISTICS),
         ]
-        for a, i in enumerate(which[:MOST_LISTED].tolist())
+        for i, top in zip(alarms[:MOST_LISTED], told.table["top"], strict=False)
     ]
-    caption = (
-        "Alarms"
-        if len(rows) == seen.n_alarms
-        else f"The first {len(rows)} of {count(seen.n_alarms)} alarms"
-    )
-    table = grid(
-        [subject.row_name, "leading variables", "T²", "Q", "index"], rows, caption=caption, texts=2
-    )
-    remarks = [paragraph(" ".join(str(w.message).split()), class_="warning") for w in caught]
+    caption = "Alarms"
+    if len(rows) < len(alarms):
+        caption = f"The first {len(rows)} of {count(len(alarms))} alarms"
+    head = [subject.row_name, "leading variables", *STATISTICS.values()]
     unknown = None
     if told.contributions is None:
         unknown = paragraph(
             "Which variables are behind single alarms is not known: this kernel has no derivative."
         )
-    return joined([_runs(subject, detector, seen), unknown, table, *remarks])
+    remarks = [paragraph(" ".join(str(w.message).split()), class_="warning") for w in caught]
+    table = grid(head, rows, caption=caption, texts=2)
+    return joined([_runs(seen, explained), unknown, table, *remarks])
 
 
-def _runs(subject: Subject, detector: KernelPCADetector, seen: Watched) -> Html:
+def _runs(seen: Monitoring, explained: Callable[[Indices], Monitoring]) -> Html:
     """The longest runs of alarms in the order of time, and what led when each began.
 
     Later on the controllers' answer leads, so the variable that led most rows would be no cause.
     """
-    every = alarm_runs(seen.alarm, seen.judged)
-    longest = sorted(
-        sorted(every, key=lambda run: -run.rows)[:MOST_RUNS], key=lambda run: run.first
-    )
-    place = np.cumsum(seen.judged) - 1
-    rows = []
+    longest, every, name = seen.longest(MOST_RUNS), len(seen.runs), seen.table["time"]
+    alarms, rows = np.flatnonzero(seen.table["alarm"]), []
     for run in longest:
-        first = run.first + np.flatnonzero(seen.alarm[run.first : run.last + 1])[:FIRST_ALARMS]
-        own = detector.monitor(take_rows(subject.rows, place[first]), names=subject.names)
-        named = ", ".join(name for one in own.runs[:1] for name, _ in own.began_with(one))
-        ends = subject.name_of(run.first), subject.name_of(run.last)
-        rows.append([*ends, named or "not known", str(run)])
-    caption = (
-        "Runs of alarms"
-        if len(longest) == len(every)
-        else f"The {len(longest)} longest of {count(len(every))} runs of alarms"
-    )
+        own = explained(alarms[alarms >= run.first][: min(run.alarms, FIRST_ALARMS)])
+        named = ", ".join(leader for one in own.runs[:1] for leader, _ in own.began_with(one))
+        rows.append([name[run.first], name[run.last], named or "not known", str(run)])
+    caption = "Runs of alarms"
+    if len(longest) < every:
+        caption = f"The {len(longest)} longest of {count(every)} runs of alarms"
     return grid(["from", "to", "led when it began", "length"], rows, caption=caption, texts=4)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mercer._core.types import Array
-
 THIN = "\u202f"  # a narrow space that does not break, between thousands
 
 
@@ -124,12 +122,3 @@ def power_of_ten(value: float) -> str:
 
 def _raised(exponent: str) -> str:
     return str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
-def finite_range(values: Array) -> tuple[float, float]:
-    """Least and largest of finite numbers, apart even where all are the same."""
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        half = 0.5 * abs(low) or 0.5
-        return low - half, high + half
-    return low, high

@@ -1,26 +1,46 @@
-"""What a report is about: a fitted model, rows that it can take, and what is known of both."""
+"""What a report is about: a fitted model, rows that it can take, and what one pass over these finds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer.data.intake import admitted
+from mercer.data.rows import row_blocks
 from mercer.data.sources import as_source
-from mercer.engine.moments import Scale
+from mercer.engine.moments import ColumnMoments, Scale
 from mercer.engine.pairwise import dense
 from mercer.estimators import KernelPCADetector
 from mercer.estimators.prepared import Prepared
 from mercer.monitoring.alarms import Gaps
+from mercer.report.looks import looks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Indices, Rows
     from mercer.model import Fit
+    from mercer.report.looks import Looks
+
+BLOCK_ENTRIES = 2**21  # numbers in a block of rows
+BLOCK_ROWS = 2**14
+MOST_AXES = 10  # components that a picture can be asked for
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What one pass over the rows has found."""
+
+    columns: (
+        Array  # (4, d): least, mean, population standard deviation and largest, in the file's units
+    )
+    scores: Array  # (n, c): of the first c components
+    errors: Array | None  # (n,): squared distance from the components, in feature space
+    lengths: Array  # (n,): squared length of all scores of a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,23 +48,20 @@ class Subject:
     """A fitted model and rows, as the model takes them; `raw` brings rows back to the units of the file."""
 
     model: Any
-    rows: Rows  # (n, d)
+    rows: Rows  # (n, d): those without a missing cell
     names: tuple[str, ...]  # of the d columns
-    preparation: Any = None
-    ids: Any = None  # (n,) or None
-    labels: Any = None  # (n,) or None
-    header: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    missing: Any = (
-        None  # (d,) values that were missing of each column, or None where nobody counted
-    )
-    digest: str | None = None
-    source: str | None = None  # the data file, as the user calls it; - is standard input
-    model_file: str | None = None
-    commands: tuple[str, ...] = ()
-    title: str | None = None
-    gaps: Gaps | None = None  # of all rows given to a detector; `rows` has those that are complete
-    every_id: Any = None  # (all rows,) or None, beside `gaps`
+    gaps: Gaps  # of all rows that were given, N ≥ n
+    preparation: Any
+    ids: Any  # (N,) or None
+    labels: Any  # (n,) or None
+    missing: Any  # (d,) values that were missing of each column, or None where nobody counted
+    header: Mapping[str, Any]
+    notes: tuple[str, ...]
+    digest: str | None
+    source: str | None  # the data file, as the user calls it; - is standard input
+    model_file: str | None
+    commands: tuple[str, ...]
+    title: str | None
 
     @property
     def n(self) -> int:
@@ -96,7 +113,17 @@ class Subject:
         """Number of components."""
         return len(self.projector.eigenvalues_)
 
+    def told(self, part: str, key: str, kind: type) -> Any:
+        """An entry of the model file's header; None where it is of another kind: it may hold anything."""
+        found = self.header.get(part)
+        value = found.get(key) if isinstance(found, dict) else None
+        return value if isinstance(value, kind) else None
+
     # ── rows in, numbers out ────────────────────────────────────────────────
+    def blocks(self) -> Iterator[tuple[slice, Rows]]:
+        """All rows, some at a time."""
+        return row_blocks(self.rows, min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // self.d)))
+
     def inner(self, block: Rows) -> Rows:
         """Rows as the projector takes them: a detector scales its own."""
         return block if self._scale is None else self._scale(block)
@@ -131,22 +158,49 @@ class Subject:
 
     def back(self, block: Rows) -> Array:  # (b, d) -> (b, d)
         """Rows as the components see them, in the units of the file."""
-        inner = self.inner(block)
-        found = np.asarray(self.projector.inverse_transform(self._scored(inner)))
+        found = np.asarray(self.projector.inverse_transform(self.scores(block)))
         return self.raw(found if self._scale is None else self._scale.back(found))
 
     @property
     def has_way_back(self) -> bool:
         """Whether scores lead back to rows."""
-        projector = self.projector
-        if hasattr(projector, "preimage"):
-            return projector.preimage is not None
-        if hasattr(projector, "fit_inverse_transform"):  # scikit-learn's name for it
-            return bool(projector.fit_inverse_transform)
-        return hasattr(projector, "inverse_transform")
+        known = hasattr(self.projector, "inverse_transform")
+        # scikit-learn's name for a pre-image.
+        known = getattr(self.projector, "fit_inverse_transform", known)
+        return getattr(self.projector, "preimage", known or None) is not None
+
+    @cached_property
+    def measured(self) -> Measured:
+        """What is in the columns, the first scores, and what the components miss."""
+        n, d, c = self.n, self.d, min(self.k, MOST_AXES)
+        scores, lengths = np.empty((n, c)), np.empty(n)
+        measures = hasattr(self.projector, "reconstruction_error") and not self.is_precomputed
+        errors = np.empty(n) if measures else None
+        seen: ColumnMoments | None = None
+        low, high = np.full(d, np.inf), np.full(d, -np.inf)
+        # A row so far out that its numbers overflow has infinite ones, and is told of where they are shown.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i, block in self.blocks():
+                raw = self.raw(block).astype(np.float64, copy=False)
+                here = ColumnMoments.of(raw, None, raw[0] if seen is None else seen.shift)
+                seen = here if seen is None else seen.merged(here)
+                low, high = np.minimum(low, raw.min(axis=0)), np.maximum(high, raw.max(axis=0))
+                found = self.scores(block)
+                scores[i], lengths[i] = found[:, :c], np.sum(found.astype(np.float64) ** 2, axis=1)
+                if errors is not None:
+                    errors[i] = self.projector.reconstruction_error(self.inner(block))
+        assert seen is not None  # there are rows
+        columns = np.stack([low, seen.mean, seen.spread(), high])
+        return Measured(columns, scores, errors, lengths)
+
+    # ── what things are called ──────────────────────────────────────────────
+    @cached_property
+    def looks(self) -> Looks:
+        """The labels as classes."""
+        return looks(self.labels, self.n)
 
     @property
-    def called(self) -> str | None:
+    def data_file(self) -> str | None:
         """The data file in words."""
         return "standard input" if self.source == "-" else self.source
 
@@ -162,27 +216,30 @@ class Subject:
             return "row"
         return str(getattr(self.preparation, "id", None) or "id")
 
-    def id_of(self, row: int) -> str:
-        """What a row is called: its id, or its number from 1 on."""
-        if self.ids is not None:
-            return str(self.ids[row])
-        return str(row + 1 if self.gaps is None else np.flatnonzero(self.gaps.judged)[row] + 1)
+    @cached_property
+    def places(self) -> Indices:  # (n,)
+        """The positions of the rows among all that were given."""
+        return np.flatnonzero(self.gaps.judged)
 
-    def name_of(self, row: int) -> str:
-        """The same for a row counted among all that were given, incomplete ones included."""
-        ids = self.ids if self.gaps is None else self.every_id
-        return str(row + 1) if ids is None else str(ids[row])
+    @cached_property
+    def called(self) -> Any:  # (N,)
+        """What each of the rows that were given is called: its id, or its number from 1 on."""
+        return np.arange(1, len(self.gaps.judged) + 1) if self.ids is None else self.ids
+
+    def id_of(self, row: int) -> str:
+        """What a row is called."""
+        return str(self.called[self.places[row]])
 
 
 def subject(
     model: Any,
     X: Any,
     *,
-    preparation: Any = None,
-    names: Sequence[str] | None = None,
-    ids: Any = None,
-    labels: Any = None,
-    missing: Any = None,
+    preparation: Any,
+    names: Any,
+    ids: Any,
+    labels: Any,
+    missing: Any,
     **known: Any,
 ) -> Subject:
     """Model and rows, checked: one name a column, one id and one label a row."""
@@ -198,29 +255,29 @@ def subject(
         raise InputError(msg)
     gaps = _gaps(model, X)
     rows = _rows(X if gaps is None else np.asarray(X)[gaps.judged])
-    d = int(rows.shape[1])
+    n, d = map(int, rows.shape)
     if d != int(model.n_features_in_):
         msg = (
             f"The rows have {d} columns, but the model was fitted to {model.n_features_in_}. Pass rows of "
             "the same columns, in the same order."
         )
         raise InputError(msg)
-    if int(rows.shape[0]) == 0:
+    if n == 0:
         msg = "There are no rows to report on. Pass at least one."
         raise InputError(msg)
-    n = int(rows.shape[0]) if gaps is None else len(gaps.judged)
-    ids, labels = _one_a_row("ids", ids, n), _one_a_row("labels", labels, n)
+    gaps = gaps or Gaps(np.ones(n, dtype=bool), np.zeros(d, dtype=int))
     about = Subject(
         model,
         rows,
         _names(names, preparation, model, X, d),
+        gaps,
         preparation,
-        ids=ids,
-        labels=labels,
-        missing=_one_a_row("missing", missing, d, "columns"),
+        ids=_one_each("ids", ids, len(gaps.judged), "rows"),
+        labels=_one_each("labels", labels, len(gaps.judged), "rows"),
+        missing=_one_each("missing", missing, d, "columns"),
         **known,
     )
-    return about if gaps is None else _complete(about, gaps)
+    return _complete(about) if gaps.count else about
 
 
 def _gaps(model: Any, X: Any) -> Gaps | None:
@@ -237,14 +294,12 @@ def _gaps(model: Any, X: Any) -> Gaps | None:
     return found
 
 
-def _complete(about: Subject, gaps: Gaps) -> Subject:
-    """The subject of the complete rows, with a note on the others."""
+def _complete(about: Subject) -> Subject:
+    """The labels of the complete rows, and a note on the others."""
+    gaps = about.gaps
     told = f"{gaps.in_words(about.names)} The page is about the others; the charts of Monitoring mark them."
     return replace(
         about,
-        gaps=gaps,
-        every_id=about.ids,
-        ids=None if about.ids is None else about.ids[gaps.judged],
         labels=None if about.labels is None else about.labels[gaps.judged],
         missing=gaps.missing if about.missing is None else about.missing + gaps.missing,
         notes=(*about.notes, told),
@@ -285,7 +340,7 @@ def _names(
     return tuple(f"x{j}" for j in range(d))
 
 
-def _one_a_row(what: str, values: Any, n: int, of: str = "rows") -> Any:
+def _one_each(what: str, values: Any, n: int, of: str) -> Any:
     if values is None:
         return None
     array = np.asarray(values)

@@ -128,6 +128,7 @@ class Solver(Params, ABC):
 
     def check(self) -> None:
         """Raise when a knob has an impossible value: before anything is planned with it."""
+        self.check_params()
 
     @abstractmethod
     def __call__(

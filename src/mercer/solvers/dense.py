@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from mercer._core.observer import SILENT
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.status import Status
 from mercer.solvers.base import EigenPairs, Solver
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NUMPY_ROWS = 2000
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class Lapack(Solver):
     """All eigenpairs by divide and conquer, or a few by LAPACK's subset driver.

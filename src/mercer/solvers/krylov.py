@@ -9,14 +9,12 @@ import numpy as np
 
 from mercer._core.observer import SILENT, Stage
 from mercer._core.params import Constraints, Number, Whole
-from mercer._core.spelling import spelled
+from mercer._core.public import public
 from mercer._core.status import Status
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver
-from mercer.solvers.basis import KrylovBasis
-from mercer.solvers.refine import MAX_REFINEMENTS, refine
-from mercer.solvers.run import ConvergenceSchedule, KrylovRun
-from mercer.solvers.spot import spot_checked
+from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis, KrylovRun
+from mercer.solvers.refine import MAX_REFINEMENTS, refine, spot_checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +38,7 @@ NOISE = 1 / 128
 STIR = 0.01
 
 
-@spelled
+@public
 @dataclass(repr=True)
 class BlockKrylov(Solver):
     """Block Lanczos, full orthogonalisation, thick restart (Wu & Simon 2000), Rayleigh-Ritz.
@@ -153,7 +151,8 @@ class BlockKrylov(Solver):
         tol = max(0.5 * tol, ROUGH_TOL) if filled else tol  # the rest is room for rounding
         state = observer.resume()
         if state is None:
-            run = self._begun(work, k, tol, rng=rng, start=start)
+            first = self._start(work, k, rng=rng, start=start)
+            run = self._begun(first, k, tol, rng=rng)
             run.basis.multiply(operator if filled else work)
             run.basis.n_exact = run.basis.size if filled else 0
         else:
@@ -174,22 +173,15 @@ class BlockKrylov(Solver):
         )
         return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
-    def check(self) -> None:
-        """Raise when a knob has an impossible value."""
-        self.check_params()
-
     def _begun(
         self,
-        operator: SymmetricOperator,
+        first: Array,  # (n, b)
         k: int,
         tol: float,
         *,
         rng: np.random.Generator,
-        start: Array | None,
     ) -> KrylovRun:
-        n = operator.n
-        block = self.width(k, n)
-        first = self._start(operator, block, rng=rng, start=start)
+        n, block = len(first), self.width(k, len(first))
         width = max(block, first.shape[1])  # wider than a block when many start vectors were given
         room = min(n, max(self.room(k, n), k + 2 * width))
         basis = KrylovBasis(n, room + width)
@@ -235,7 +227,7 @@ class BlockKrylov(Solver):
         if basis.size < k and basis.is_spent(schedule.tol):
             # Fewer than k have an eigenvalue to speak of: any vectors will do for the others.
             basis.inject(block, rng=rng)
-        elif basis.size >= k and (exhausted or schedule.is_due(product)):
+        elif basis.size >= k and (exhausted or product >= schedule.due):
             values = basis.ritz(k)[0]
             worst = schedule.tol * basis.excess(k, schedule.tol, floor)
             schedule.saw(product, worst)
@@ -253,12 +245,12 @@ class BlockKrylov(Solver):
     def _start(
         self,
         operator: SymmetricOperator,
-        block: int,
+        k: int,
         *,
         rng: np.random.Generator,
         start: Array | None,
     ) -> Array:
-        n = operator.n
+        n, block = operator.n, self.width(k, operator.n)
         random = rng.standard_normal((n, block))
         if start is not None:
             fresh = random[:, : max(block - start.shape[1], 2)]

@@ -54,15 +54,15 @@ class Batch:
         """Σw‖φ - φ̂‖² from above: with what rounding can hide."""
         return float(self.weights @ np.maximum(self.residual, 0.0)) + self._rounding
 
-    def norm(self, kernel: Kernel) -> float:
+    def norm(self, dictionary: Dictionary) -> float:
         """‖√w(Φ - Φ̂)‖² from above, in the spectral norm: with what rounding can hide.
 
         It is the largest eigenvalue of the residual Gram matrix, and at most the sum of those of its
         blocks on the diagonal.
         """
-        found = 0.0
+        found, engine, kernel = 0.0, dictionary.engine, dictionary.kernel
         for i in row_slices(len(self.f), NORM_ROWS):
-            gram = kernel.tile(self.rows[i], self.rows[i])
+            gram = engine.gram(kernel, engine.load(self.rows[i], kernel, self.f.dtype))
             gram -= self.f[i] @ self.f[i].T
             np.fill_diagonal(gram, self.residual[i])
             root = np.sqrt(self.weights[i])
@@ -97,7 +97,8 @@ def grown(
         most = min(PIVOTS, limit - dictionary.size)
         rows, hopeless, lower = _drawn(dictionary, batch, law, most=most, floor=floor, rng=rng)
         waiting[rows], waiting[hopeless] = False, False
-        columns = _residual_gram(dictionary.kernel, batch, slice(None), rows)
+        columns = dictionary.values(batch.rows, batch.rows[rows])
+        columns -= batch.f @ batch.f[rows].T
         columns = columns @ np.linalg.inv(lower).T
         # Exactly triangular among the chosen: what rounding leaves there is as large as a small pivot.
         columns[chosen], columns[rows] = 0.0, lower
@@ -129,19 +130,14 @@ def _drawn(
     rows, places = np.unique(drawn, return_inverse=True)
     c = batch.f[rows] @ dictionary.whiten.T  # (p, m)
     floors = floor * (batch.diag[rows] + c**2 @ squared_norms(dictionary.lower))
-    gram = _residual_gram(dictionary.kernel, batch, rows, rows)
+    gram = dictionary.kernel.tile(batch.rows[rows], batch.rows[rows])
+    gram -= batch.f[rows] @ batch.f[rows].T
     _require_symmetric(dictionary.kernel, gram, float(np.max(batch.diag)))
     residual = batch.residual[rows]
     taken, lower = accept_pivots(gram, places, residual, floors, most=most, rng=rng)
     # Where k(x, x) holds noise of its own that no other value shows, none of the drawn may be taken.
     hopeless = rows[residual <= floors] if len(taken) else rows
     return rows[taken], hopeless, lower
-
-
-def _residual_gram(kernel: Kernel, batch: Batch, i: Indices | slice, j: Indices) -> Array:
-    gram = kernel.tile(batch.rows[i], batch.rows[j])
-    gram -= batch.f[i] @ batch.f[j].T
-    return gram
 
 
 def _require_symmetric(kernel: Kernel, gram: Array, largest: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +11,7 @@ from scipy import sparse
 
 from mercer.approximations.whitening import extended
 from mercer.engine.pairwise import squared_norms
-from mercer.model.projection import Projection
-from mercer.operators.sections import KernelSections
+from mercer.operators.sections import KernelSections, OnEngine
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Dictionary:
+class Dictionary(OnEngine):
     """m points Z, and the orthonormal basis Φ(Z)W of their span, with W Wᵀ = k(Z, Z)⁻¹.
 
     f(x) = k(x, Z) W are the coordinates of the projection of φ(x) onto that span. Those of the points
@@ -50,11 +49,18 @@ class Dictionary:
         return largest * float(np.sum(squared_norms(self.whiten)))
 
     def features(self, x: Rows) -> Array:  # (b, d) float64 -> (b, m)
-        """f(x), slice by slice."""
-        if self.size == 0:
-            return np.zeros((x.shape[0], 0))
-        sections = KernelSections(self.kernel, self.points.astype(np.float64, copy=False))
-        return Projection(sections, self.whiten, np.zeros(self.size))(x)
+        """f(x)."""
+        return self.sections.times(x, self.whiten)
+
+    def values(self, x: Rows, points: Rows) -> Array:  # (b, d), (c, d) float64 -> (b, c)
+        """k(x, points), of a few points."""
+        sections = KernelSections(self.kernel, points, engine=self.engine)
+        return sections.times(x, np.eye(sections.width))
+
+    @property
+    def sections(self) -> KernelSections:
+        """x -> k(x, Z)."""
+        return KernelSections(self.kernel, self.points, engine=self.engine)
 
     def extended(self, points: Rows, features: Array) -> Dictionary:  # (c, d), (c, m + c)
         """With c more points, given their coordinates: old ones, and new ones that are triangular."""
@@ -62,7 +68,8 @@ class Dictionary:
         lower = np.zeros((m + c, m + c))
         lower[:m, :m], lower[m:] = self.lower, features
         whiten = extended(self.whiten, features[:, :m], features[:, m:])
-        return Dictionary(self.kernel, stacked(self.points, points), lower, whiten)
+        more = stacked(self.points, points)
+        return replace(self, points=more, lower=lower, whiten=whiten)
 
     def reduced(self, kept: Indices) -> tuple[Dictionary, Array]:
         """With some of the points only, and the (m, r) orthonormal basis of their span.
@@ -72,7 +79,7 @@ class Dictionary:
         """
         q, r = np.linalg.qr(self.lower[kept].T)
         lower, whiten = np.ascontiguousarray(r.T), np.linalg.inv(r)
-        return Dictionary(self.kernel, self.points[kept], lower, whiten), q
+        return replace(self, points=self.points[kept], lower=lower, whiten=whiten), q
 
     # ── shrinking: which points to do without ───────────────────────────────
     def losses(self, second: Array) -> Array:  # (m, m) -> (m,)

@@ -12,13 +12,12 @@ from mercer._core.errors import ZeroVarianceError
 from mercer.approximations.whitening import entry_error
 from mercer.engine.moments import Moments
 from mercer.model.certificate import StreamCertificate
-from mercer.model.linear import require_finite
 from mercer.model.projection import Projection
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
-from mercer.operators.sections import KernelSections
+from mercer.operators.centred import require_finite
 from mercer.planning.recipe import Plan
 from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
@@ -28,6 +27,7 @@ from mercer.stream.dictionary import Dictionary
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
 
 # Points that a full dictionary is offered by a batch: one for so many that it has.
@@ -78,6 +78,10 @@ class Stream:
         return cls(
             dictionary, none, trace=0, lost=0, error=0, norm=0, n_rows=0, seed=seed, dtype=dtype
         )
+
+    def on(self, engine: Engine[Any]) -> Stream:
+        """The same stream, whose rows to come are read by this engine."""
+        return replace(self, dictionary=self.dictionary.on(engine))
 
     # ── a batch ─────────────────────────────────────────────────────────────
     def absorbed(self, x: Rows, weights: Array | None, rules: Rules) -> Stream:  # (b, d), (b,)
@@ -167,7 +171,7 @@ class Stream:
             moments=self.moments.merged(moments),
             lost=self.lost + missed,
             error=self.error + missed,
-            norm=self.norm + batch.norm(self.dictionary.kernel),
+            norm=self.norm + batch.norm(self.dictionary),
         )
 
     def _thinned(self, batch: Batch, moments: Moments, size: int) -> Stream:
@@ -190,7 +194,7 @@ class Stream:
         reduced, basis = self.dictionary.reduced(kept)
         before, now = (_energies(part, gone) for part in (self.moments, moments))
         missed = batch.missed() + float(now.sum())
-        norm = batch.norm(self.dictionary.kernel) + float(now[-1])
+        norm = batch.norm(self.dictionary) + float(now[-1])
         return replace(
             self,
             dictionary=reduced,
@@ -217,12 +221,13 @@ class Stream:
         pairs = pairs.turned(fixed_signs(self.dictionary.lower @ pairs.vectors - offset))
         rounding = cut + float(np.max(pairs.residuals)) * float(pairs.values[0])
         reason = f"{self.n_rows} rows came in batches, and were seen once"
+        engine = self.dictionary.engine.facts()
         return Fit(
             self._projection(pairs.vectors),
             pairs,
             total,
             rank_bound=self._rank_bound(),
-            plan=Plan("low-rank", solver, None, n_bytes, (reason,)),
+            plan=Plan("low-rank", solver, None, n_bytes, (reason,), engine=engine.name),
             cut=cut,
             low_end=self._negative_part(),
             asked=asked,
@@ -254,8 +259,9 @@ class Stream:
 
     def _projection(self, axes: Array) -> Projection:  # (m, k)
         coef, offset = self.dictionary.whiten @ axes, self.moments.mean @ axes
-        sections = KernelSections(self.dictionary.kernel, self.dictionary.points)
-        return Projection(sections, coef.astype(self.dtype), offset.astype(self.dtype))
+        return Projection(
+            self.dictionary.sections, coef.astype(self.dtype), offset.astype(self.dtype)
+        )
 
     def _rank_bound(self) -> int:
         d = int(self.dictionary.points.shape[1])

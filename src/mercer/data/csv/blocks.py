@@ -57,7 +57,7 @@ def text_blocks(path: Path, *, source: str, block_bytes: int = BLOCK_BYTES) -> I
                 continue
             text = _decoded(rest + data[:end], line, source)
             rest = data[end:]
-            line += _count_lines(text)
+            line += text.count("\n") or text.count("\r")
             yield text
         if rest:
             yield _decoded(rest, line, source)
@@ -98,10 +98,6 @@ def _decoded(data: bytes, line: int, source: str) -> str:
             "Latin-1, convert it: iconv -f LATIN1 -t UTF-8 FILE > NEW"
         )
         raise DataError(msg) from error
-
-
-def _count_lines(text: str) -> int:
-    return text.count("\n") or text.count("\r")
 
 
 class Feed:

@@ -41,10 +41,6 @@ class Dialect:
     notes: tuple[str, ...]
     unnamed: tuple[int, ...]  # columns that the header has no name for: row names, or empty ones
 
-    def reader(self, lines: Any) -> Any:
-        """A csv reader that refuses what it can't make sense of."""
-        return strict_reader(lines, self.delimiter)
-
 
 def strict_reader(lines: Any, delimiter: str) -> Any:
     """Blanks after a delimiter don't count; a quote that is not closed, or closed too early, is an error."""

@@ -13,7 +13,7 @@ import numpy as np
 from mercer._core.errors import DataError, many, quoted
 from mercer.data.csv.blocks import Feed, text_blocks
 from mercer.data.csv.numbers import PLAIN, WordError, is_missing, numbers, why_no_number
-from mercer.data.csv.sniff import csv_error, nameless, sniff
+from mercer.data.csv.sniff import csv_error, nameless, sniff, strict_reader
 from mercer.data.files import Stamp
 from mercer.data.rounding import LONG_WHOLE, WHOLE, first_rounded, warn_of_rounded
 from mercer.data.rows import row_slices
@@ -58,7 +58,8 @@ class CsvTable(TableFile):
     def _chunks(self, height: int) -> Iterator[Chunk]:
         feed = Feed(text_blocks(self._path, source=self.source))
         if self._dialect.header:
-            self._pass_header(feed)
+            records = strict_reader(feed, self._dialect.delimiter)
+            next((fields for fields in records if any(field.strip() for field in fields)), None)
         start = blank = 0
         while text := feed.rest():
             chunk = self._plain_chunk(text, start, feed)
@@ -71,11 +72,6 @@ class CsvTable(TableFile):
         if blank and "blank" not in self.told:
             self.told.add("blank")
             self.notes.append(f"{many(blank, 'blank line')} passed over")
-
-    def _pass_header(self, feed: Feed) -> None:
-        for fields in self._dialect.reader(feed):
-            if any(field.strip() for field in fields):
-                return
 
     # ── numbers alone ───────────────────────────────────────────────────────
     def _plain_chunk(self, text: str, start: int, feed: Feed) -> Chunk | None:
@@ -104,7 +100,8 @@ class CsvTable(TableFile):
         features = list(layout.features)
         if features != list(range(block.shape[1])):
             block = block[:, features]
-        return Chunk(start, self._cast(block, lines), {}, lines=lines)
+        names = [self.names[j] for j in features]
+        return Chunk(start, self._cast(block, names, start, lines), {}, lines=lines)
 
     # ── anything ────────────────────────────────────────────────────────────
     def _chunk(self, start: int, feed: Feed) -> tuple[Chunk, int]:
@@ -118,20 +115,22 @@ class CsvTable(TableFile):
         pairs = list(zip(self._layout.features, columns, strict=True))
         values = [self._numbers(cells[j], lines, c) for j, c in pairs if c.kind == "number"]
         block = np.column_stack(values) if values else np.empty((len(records), 0))
+        names = [c.name for c in columns if c.kind == "number"]
         self._warn_long([cells[j] for j, c in pairs if c.kind == "number"], block, lines)
         words = {c.name: _words(cells[j]) for j, c in pairs if c.kind == "category"}
         ids, labels = (
             None if j is None else objects(cells[j]) for j in (self._layout.id, self._layout.label)
         )
         places = np.array(lines, dtype=np.intp)
-        return Chunk(start, self._cast(block, places), words, ids, labels, places), blank
+        numbers = self._cast(block, names, start, places)
+        return Chunk(start, numbers, words, ids, labels, places), blank
 
     def _records(self, feed: Feed) -> tuple[list[list[str]], list[int], int]:
         width, begins, blank = len(self.names), feed.n_lines + 1, 0
         records: list[list[str]] = []
         lines: list[int] = []
         try:
-            for fields in self._dialect.reader(feed):
+            for fields in strict_reader(feed, self._dialect.delimiter):
                 if len(fields) == width:
                     records.append(fields)
                     lines.append(begins)
@@ -180,23 +179,6 @@ class CsvTable(TableFile):
             self.told.add(ROUNDED)
             names = [c.name for c in self.columns if c.kind == "number"]
             warn_of_rounded(found, what=self.source, names=names, at=f"line {lines[found.row]}")
-
-    def _cast(self, block: Array, lines: Any) -> Array:
-        """In the precision that was asked for, which must hold the values."""
-        if self.dtype == np.float64:
-            return block
-        with np.errstate(over="ignore"):
-            cast = block.astype(self.dtype)
-        bad = np.isinf(cast)
-        if bad.any():
-            row, j = (int(i) for i in np.argwhere(bad)[0])
-            names = [c.name for c in self.columns if c.kind == "number"]
-            msg = (
-                f"{self.source}: {block[row, j]!r} in line {int(lines[row])}, column {quoted(names[j])}, is "
-                f"too large for {self.dtype}. Leave --dtype out."
-            )
-            raise DataError(msg)
-        return cast
 
 
 def _without_unnamed(

@@ -63,7 +63,7 @@ class NativeRows(HostRows):
         self.panel = native.panel[self.dtype]
         centre, blur = centre_of(rows), 0.0
         if program.sharpest:
-            blur = blur_of(rows, centre, np.result_type(rows.dtype, self.dtype))
+            blur, _ = blur_of(rows, centre, self.dtype)
         # A shift to the middle saves the digits of distances, unless it moves the rows by more than it saves.
         blurred = math.sqrt(program.sharpest) * 2.0 * blur > BLUR[self.dtype]
         self.origin = np.zeros_like(centre) if blurred else centre

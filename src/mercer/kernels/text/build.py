@@ -9,7 +9,8 @@ import re
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from mercer._core.errors import KernelError, KernelSyntaxError, ParameterError, nearest, quoted
-from mercer.kernels.algebra import Constant, is_number, operand
+from mercer._core.params import is_number
+from mercer.kernels.algebra import Constant, operand
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess
 from mercer.kernels.names import KERNELS

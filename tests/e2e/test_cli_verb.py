@@ -14,39 +14,41 @@ from click.testing import CliRunner
 from mercer._core.errors import DataError, KernelSyntaxError, MercerError, ModelFileError
 from mercer.cli import progress
 from mercer.cli.config import LARGEST_BYTES
-from mercer.cli.data import Delimiter, Names, Size
-from mercer.cli.frame import Talk, plain, verb
+from mercer.cli.ending import printable
 from mercer.cli.main import LazyGroup, main
+from mercer.cli.options import DELIMITER, NAMES, SIZE
 from mercer.cli.output import check_output, replacing
-from mercer.cli.words import printable
+from mercer.cli.verb import Call, plain, verb
 
 
-@verb(example="mercer fit x", seed=True, memory=True)
+@verb("seed", "memory", example="mercer fit x")
 @click.option("--kernel", default="rbf", help="Text.")
 @click.option("--false-alarm", type=float, default=0.01)
-@click.option("--columns", type=Names())
+@click.option("--columns", type=NAMES)
 @click.option("--one-hot", is_flag=True)
 @click.option("--weights", multiple=True)
-def fit(talk, **options):
+def fit(call, **options):
     """Tell what came."""
-    talk.tell(options, "\n".join(f"{name}={value!r}" for name, value in sorted(options.items())))
+    given = call.params
+    assert options.items() <= given.items()
+    call.tell(given, "\n".join(f"{name}={value!r}" for name, value in sorted(given.items())))
 
 
 @verb(example="mercer info x")
 @click.option("--depth", type=int, default=1)
-def info(talk, depth):
+def info(call, depth):
     """Tell another thing."""
-    talk.tell({"depth": depth}, f"{depth}")
+    call.tell({"depth": depth}, f"{depth}")
 
 
 WHAT = {}
 
 
 @verb(example="mercer raises")
-def raises(talk):
+def raises(call):
     """Raise what the test wants."""
-    talk.say("begun")
-    return WHAT["do"](talk)
+    call.say("begun")
+    return WHAT["do"](call)
 
 
 class Toy(LazyGroup):
@@ -160,6 +162,7 @@ WRONG = {
     "not UTF-8": (b"kernel = '\xff'", "it is no TOML"),
     "unknown key": ("kernle = 'x'", "Did you mean 'kernel'?"),
     "unknown key of a table": ("[fit]\nkernle = 'x'", "Did you mean 'kernel'?"),
+    "verb that is no table": ("fit = 3", "no command has an option 'fit'"),
     "unknown verb": ("[fti]\nkernel = 'x'", "Did you mean 'fit'?"),
     "flag that is no truth value": ("[fit]\none-hot = 1", "true or false was needed"),
     "number that is a truth value": ("seed = true", "a text or a number was needed"),
@@ -194,17 +197,17 @@ def test_a_wrong_value_of_the_environment_says_which(run):
 
 # ── types of options ────────────────────────────────────────────────────────
 def test_names_sizes_and_delimiters():
-    names = Names().convert
+    names = NAMES.convert
     assert names('a, "b,c" ,d', None, None) == ("a", "b,c", "d")
-    assert Size().convert("64x48", None, None) == (64, 48)
-    assert Delimiter().convert("tab", None, None) == "\t"
+    assert SIZE.convert("64x48", None, None) == (64, 48)
+    assert DELIMITER.convert("tab", None, None) == "\t"
     for convert, wrong in (
         (names, "a,,b"),
         (names, "a,a"),
         (names, ""),
-        (Size().convert, "64"),
-        (Size().convert, "0x3"),
-        (Delimiter().convert, ";;"),
+        (SIZE.convert, "64"),
+        (SIZE.convert, "0x3"),
+        (DELIMITER.convert, ";;"),
     ):
         with pytest.raises(click.BadParameter):
             convert(wrong, None, None)
@@ -226,12 +229,12 @@ def test_a_seed_is_one_that_scikit_learn_takes_too(run):
 
 # ── talk and documents ──────────────────────────────────────────────────────
 def test_stdout_has_the_document_alone_and_stderr_the_talk(ending):
-    def do(talk):
-        talk.note("3 values imputed")
-        talk.warn("careful\nnow")
-        talk.warn("careful now")
+    def do(call):
+        call.note("3 values imputed")
+        call.warn("careful\nnow")
+        call.warn("careful now")
         warnings.warn("from the library", UserWarning, stacklevel=1)
-        talk.tell({"x": float("nan"), "y": [float("inf"), 1]}, "text")
+        call.tell({"x": float("nan"), "y": [float("inf"), 1]}, "text")
 
     result = ending(do, "--json")
     document = json.loads(result.stdout)
@@ -367,8 +370,8 @@ class Terminal:
 
 def test_progress_is_for_terminals_only(monkeypatch, capsys):
     monkeypatch.setenv("TERM", "xterm")
-    talk = Talk("fit", {}, as_json=False, quiet=False)
-    with progress.watched(talk, "fitting") as verbose, progress.counted(talk, "rows", 3) as advance:
+    call = Call("fit", {}, as_json=False, quiet=False)
+    with progress.watched(call, "fitting") as verbose, progress.counted(call, "rows", 3) as advance:
         advance(3)
     assert verbose == 0
     assert capsys.readouterr().err == ""
@@ -379,19 +382,19 @@ def test_on_a_terminal_lines_of_the_fit_stand_and_talk_goes_above(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    talk = Talk("fit", {}, as_json=False, quiet=False)
-    with progress.watched(talk, "fitting") as verbose:
+    call = Call("fit", {}, as_json=False, quiet=False)
+    with progress.watched(call, "fitting") as verbose:
         assert verbose == 1
         print("KernelPCA: 5 of 9 [products]", file=sys.stderr)
-        talk.say("a [note]")
-        talk.say("a column named \x1b]0;mine\x07")
-    with progress.counted(talk, "rows", 3) as advance:
+        call.say("a [note]")
+        call.say("a column named \x1b]0;mine\x07")
+    with progress.counted(call, "rows", 3) as advance:
         advance(3)
     assert sys.stderr is terminal
     assert "a [note]" in terminal.text
     assert "a column named �]0;mine" in terminal.text  # obeyed by no terminal
     assert "\x1b[3" not in terminal.text  # NO_COLOR
-    quiet = Talk("fit", {}, as_json=False, quiet=True)
+    quiet = Call("fit", {}, as_json=False, quiet=True)
     assert not progress.on_terminal(quiet)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 import warnings
 from contextlib import contextmanager
-from functools import update_wrapper
+from dataclasses import fields
+from functools import cached_property, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,45 +17,22 @@ import click
 from click.core import ParameterSource
 
 from mercer import __version__
+from mercer._core.memory import parse_bytes
 from mercer.cli.config import find, keys
-from mercer.cli.ending import (
-    ALARM,
-    BAD_DATA,
-    FAILURE,
-    INTERRUPTED,
-    OK,
-    SCHEMA_VERSION,
-    USAGE,
-    wants,
-)
-from mercer.cli.option_types import Bytes
-from mercer.cli.words import optioned, printable
+from mercer.cli.ending import OK, SCHEMA_VERSION, optioned, printable, wants
+from mercer.cli.options import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "ALARM",
-    "BAD_DATA",
-    "FAILURE",
-    "INTERRUPTED",
-    "OK",
-    "SCHEMA_VERSION",
-    "USAGE",
-    "Talk",
-    "Verb",
-    "plain",
-    "printable",
-    "verb",
-]
+    from mercer.data.table import Reading
 
 HELP = {"--help", "-h"}
 ORIGINS = "mercer.origins"
-LARGEST_SEED = 2**32 - 1  # that scikit-learn takes, with which some verbs work
 
 
-class Talk:
-    """How a verb talks: data on stdout, everything else on stderr.
+class Call:
+    """One call of a verb: what it was given, and how it talks: data on stdout, all else on stderr.
 
     A verb calls `say` for what it does, `warn` for what the user has to know, and `tell` once, at the end,
     with what it found.
@@ -65,12 +44,36 @@ class Talk:
         self.warnings: list[str] = []
         self.notes: list[str] = []
         self.timings: dict[str, float] = {}
-        self.write: Callable[[str], None] = (
-            _to_stderr  # whoever draws on the terminal puts his own here
-        )
+        # What draws on the terminal puts its own here.
+        self.write: Callable[[str], None] = _to_stderr
         self._waiting: list[str] = []  # lines to say once the document of --json is out
         self._is_told = False
         self._begun = time.perf_counter()
+
+    @property
+    def budget(self) -> int:
+        """Bytes that --memory allows."""
+        return parse_bytes(self.params["memory"])
+
+    @cached_property
+    def reading(self) -> Reading:
+        """How the options say that a file is to be read; a verb may put another in its place."""
+        from mercer.data.table import Reading
+
+        names = {field.name for field in fields(Reading)} & set(self.params)
+        return Reading(**{name: self.params[name] for name in names})
+
+    @property
+    def preparing(self) -> dict[str, Any]:
+        """What the options say that is to be done to the rows before a fit."""
+        names = {"scale", "impute", "one_hot"} & set(self.params)
+        return {name: self.params[name] for name in names}
+
+    @property
+    def line(self) -> str:
+        """The command as it was given; empty where it was not given as a line."""
+        args = (click.get_current_context().find_root().obj or {}).get("args")
+        return shlex.join(["mercer", *args]) if args else ""
 
     def say(self, text: str) -> None:
         """A line on stderr, unless --quiet.
@@ -106,7 +109,8 @@ class Talk:
         try:
             yield
         finally:
-            self.timings[what] = round(time.perf_counter() - begun, 6)
+            seconds = self.timings.get(what, 0.0) + time.perf_counter() - begun
+            self.timings[what] = round(seconds, 6)
 
     def tell(self, results: dict[str, Any], text: str = "") -> None:
         """What was found: one JSON document, or `text` for people (an empty one prints nothing)."""
@@ -155,12 +159,18 @@ def _to_stderr(line: str) -> None:
 class Verb(click.Command):
     """A command whose options can also be set by MERCER_VERB_OPTION, MERCER_OPTION and mercer.toml."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def taking(self, *groups: str) -> Verb:
+        """The command with these groups of `SHARED` options after its own."""
+        for option in (option for group in groups for option in SHARED[group]):
+            option(self)
         for key, param in keys(self).items():
+            param.show_default = True
+            if isinstance(param.type, click.types.IntParamType) and param.metavar is None:
+                param.metavar = "N"  # Click would write INTEGER RANGE
             if param.envvar is None:
                 name = key.replace("-", "_").upper()
                 param.envvar = [f"MERCER_{str(self.name).upper()}_{name}", f"MERCER_{name}"]
+        return self
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """What was not given as a flag or in the environment is looked for in the file of options."""
@@ -210,101 +220,55 @@ def origin(ctx: click.Context, param: click.Parameter | None) -> str:
     return "default" if source is ParameterSource.DEFAULT else "flag"
 
 
-def verb(
-    *, example: str, seed: bool = False, memory: bool = False
-) -> Callable[[Callable[..., int | None]], Verb]:
-    """A function `f(talk, **options)` as a verb of the same name; what it returns is the exit code.
+def verb(*shared: str, example: str) -> Callable[[Callable[..., int | None]], Verb]:
+    """A function `f(call, **options)` as a verb of the same name; what it returns is the exit code.
 
-    Every verb has --json, --quiet and --debug; `seed` and `memory` add --seed and --memory.
+    The function gets the options that it declares itself; those that it shares with other verbs are in
+    ``call.params``, and every verb has --json, --quiet, --debug and --show-config.
 
     Parameters
     ----------
+    *shared : str
+        Groups of `SHARED` options that the verb takes.
     example : str
         Ends the help; works when pasted. Several lines are several commands.
-    seed, memory : bool
-        Whether the verb takes these options.
     """
 
     def decorated(function: Callable[..., int | None]) -> Verb:
         name = function.__name__.rstrip("_")
+        own = {param.name for param in getattr(function, "__click_params__", [])}
 
         def run(as_json: bool, quiet: bool, debug: bool, show_config: bool, **options: Any) -> None:
             ctx = click.get_current_context()
             if isinstance(ctx.find_root().obj, dict):  # how a failure is to be told
                 ctx.find_root().obj.update(json=as_json, debug=debug)
-            talk = Talk(name, dict(options), as_json=as_json, quiet=quiet)
+            call = Call(name, options, as_json=as_json, quiet=quiet)
             if show_config:
-                warn_config(ctx, talk)
+                tell_config(ctx, call)
                 ctx.exit(OK)
-            with told_warnings(talk):
-                code = function(talk, **options)
+            with told_warnings(call):
+                code = function(call, **{key: options[key] for key in options if key in own})
             ctx.exit(code or OK)
 
-        update_wrapper(run, function)
-        command: Any = run
-        # Click lists options from the last decorator to the first: those that all verbs have come last.
-        own = command.__dict__.pop("__click_params__", [])
-        for option in _common(seed=seed, memory=memory):
-            command = option(command)
-        command.__click_params__ += own
-        for param in command.__click_params__:
-            if isinstance(param.type, click.types.IntParamType) and param.metavar is None:
-                param.metavar = "N"  # Click would write INTEGER RANGE
         shown = "".join(f"\n  {line}" for line in example.strip().splitlines())
-        return click.command(name, cls=Verb, epilog=f"Example:\n\n\b{shown}")(command)
+        command = click.command(name, cls=Verb, epilog=f"Example:\n\n\b{shown}")
+        return command(update_wrapper(run, function)).taking(*shared, "every")
 
     return decorated
 
 
-def _common(*, seed: bool, memory: bool) -> list[Callable[..., Any]]:
-    options = [
-        click.option(
-            "--show-config",
-            is_flag=True,
-            help="Print every option, its value and where it comes from; do nothing.",
-        ),
-        click.option("--debug", is_flag=True, help="Show the traceback of a failure."),
-        click.option(
-            "--quiet", "-q", is_flag=True, help="No talk on stderr but warnings and errors."
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
-    ]
-    if memory:
-        options.append(
-            click.option(
-                "--memory",
-                type=Bytes(),
-                default="auto",
-                show_default=True,
-                metavar="BYTES",
-                help="What the work may use, such as 2GB; auto is a share of what is free.",
-            )
-        )
-    if seed:
-        options.append(
-            click.option(
-                "--seed",
-                type=click.IntRange(0, LARGEST_SEED),
-                default=0,
-                show_default=True,
-                help="Seed.",
-            )
-        )
-    return options
-
-
-def warn_config(ctx: click.Context, talk: Talk) -> None:
+def tell_config(ctx: click.Context, call: Call) -> None:
     """Every option with its value and origin."""
     shown = {
-        key: {"value": talk.params.get(str(param.name)), "origin": origin(ctx, param)}
+        key: {"value": call.params.get(str(param.name)), "origin": origin(ctx, param)}
         for key, param in keys(ctx.command).items()
-        if param.name in talk.params
+        if param.name in call.params
     }
     lines = [
         f"{key:<16} {_worded(entry['value']):<28} {entry['origin']}"
         for key, entry in sorted(shown.items())
     ]
-    talk.tell({"options": shown}, "\n".join(lines))
+    call.tell({"options": shown}, "\n".join(lines))
 
 
 def _worded(value: Any) -> str:
@@ -312,11 +276,11 @@ def _worded(value: Any) -> str:
 
 
 @contextmanager
-def told_warnings(talk: Talk) -> Iterator[None]:
+def told_warnings(call: Call) -> Iterator[None]:
     """Warnings of the library are lines of talk, as they come."""
 
     def show(message: Warning | str, *_args: Any, **_kwargs: Any) -> None:
-        talk.warn(str(message))
+        call.warn(str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

@@ -8,38 +8,53 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import MercerError
-from mercer.data.rows import take_rows
-from mercer.report.faces import faces
-from mercer.report.markup import Html, grid, joined, paragraph, tag
-from mercer.report.section import Section, described, figure
+from mercer.data.rows import row_blocks, take_rows
+from mercer.report.drawing import Frame, address, bars, greys, line
+from mercer.report.markup import Html, figure, grid, joined, paragraph, tag
 from mercer.report.shown import count, counted, few, number, share, short
-from mercer.report.svg import Frame, bars, line
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
-    from mercer.report.measure import Measured
     from mercer.report.subject import Subject
 
 MOST_ROWS = 2000  # that are taken back: some ways are slow
 MOST_BARS = 25
+MOST_PIXELS = 128 * 128  # of a picture in the page
+MOST_COMPONENTS = 10  # that are shown as pictures
+MOST_PAIRS = 6  # pictures there and back
 HISTOGRAM = 40
-COLUMNS = "columns-figure"
+MISSED, COLUMNS = "missed-figure", "columns-figure"
 ROUNDING = 1e-12  # of a squared length: what is less is arithmetic
 
 
-def reconstruction(subject: Subject, measured: Measured) -> Section:
-    """The section."""
-    parts: list[Any] = [_missed(subject, measured)]
-    parts.append(_returned(subject) if subject.has_way_back else paragraph(_no_way(subject)))
+def reconstruction(subject: Subject) -> list[Any]:
+    """What the components miss in feature space, in the columns, and of pictures."""
+    text = (
+        "There is no picture in the columns: the model was fitted without a way back from scores to rows. "
+        "`mercer fit --preimage ridge` adds one."
+    )
+    if subject.detector is not None:
+        text = "A detector needs no way back to the columns, and has none: its Q is the distance above."
+    elif subject.is_precomputed:
+        text = "The kernel is a matrix from a file: there are no columns to come back to."
+    back = _returned(subject) if subject.has_way_back else paragraph(text)
+    parts: list[Any] = [_missed(subject), back]
     if subject.image_shape is not None:
-        parts.append(faces(subject, measured))
-    return Section("reconstruction", "What the components keep", parts)
+        parts += _faces(subject, subject.image_shape)
+    return parts
 
 
 # ── in feature space ────────────────────────────────────────────────────────
-def _missed(subject: Subject, measured: Measured) -> Html:
+def _missed(subject: Subject) -> Html:
+    measured = subject.measured
+    if subject.is_precomputed:
+        return paragraph(
+            "The kernel is a matrix from a file. What the components miss of a row needs its k(x, x), which "
+            "kernel values against the training points don't have."
+        )
     if measured.errors is None:
-        return paragraph(measured.why_no_errors)
+        kind = type(subject.projector).__name__
+        return paragraph(f"{kind} does not measure what its components miss.")
     errors = np.maximum(measured.errors, 0.0)
     whole = errors + measured.lengths
     known = np.isfinite(whole)
@@ -75,31 +90,19 @@ def _histogram(errors: Array, words: str) -> Html:
         [f"{number(a, 3)} to {number(b, 3)}", count(int(t))]
         for a, b, t in zip(edges[:-1], edges[1:], tally, strict=True)
     ]
-    id_ = "missed-figure"
-    picture = frame.drawing(*parts, label="Histogram of distances", described_by=described(id_))
+    picture = frame.drawing(*parts, label="Histogram of distances", id_=MISSED)
     table = grid(["distance", "rows"], rows, caption="Histogram")
-    return figure(picture, words, id_=id_, numbers=table)
+    return figure(picture, words, id_=MISSED, numbers=table)
 
 
 # ── in the columns ──────────────────────────────────────────────────────────
-def _no_way(subject: Subject) -> str:
-    if subject.detector is not None:
-        return "A detector needs no way back to the columns, and has none: its Q is the distance above."
-    if subject.is_precomputed:
-        return "The kernel is a matrix from a file: there are no columns to come back to."
-    return (
-        "There is no picture in the columns: the model was fitted without a way back from scores to rows. "
-        "`mercer fit --preimage ridge` adds one."
-    )
-
-
-def some_rows(n: int, most: int) -> Indices:
+def _some_rows(n: int, most: int) -> Indices:
     """All positions, or `most` of them at equal distances."""
-    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(np.intp)
+    return np.linspace(0, n - 1, min(n, most)).round().astype(np.intp)
 
 
 def _returned(subject: Subject) -> Html:
-    which = some_rows(subject.n, MOST_ROWS)
+    which = _some_rows(subject.n, MOST_ROWS)
     block = take_rows(subject.rows, which)
     raw = subject.raw(block).astype(np.float64)
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
@@ -182,4 +185,79 @@ def _lying_bars(names: list[str], values: Array) -> Html:
         d = f"M{frame.left} {at - 7:.1f}H{end:.1f}v14H{frame.left}z"
         parts.append(tag("path", d=d, class_="bar"))
     parts.append(line(x(np.ones(2)), y(np.array([m - 0.5, -0.5])), class_="limit"))
-    return frame.drawing(*parts, label="Errors by column", described_by=described(COLUMNS))
+    return frame.drawing(*parts, label="Errors by column", id_=COLUMNS)
+
+
+# ── pictures ────────────────────────────────────────────────────────────────
+def _faces(subject: Subject, shape: tuple[int, int]) -> list[Html | None]:
+    """The mean, what each component changes in it, and some rows there and back."""
+    mean, change = _changes(subject)
+    pictures = [("mean", mean, float(mean.min()), float(mean.max()))]
+    for j, image in enumerate(change):
+        reach = float(np.abs(image).max()) or 1.0
+        pictures.append((f"component {j + 1}", image, -reach, reach))
+    (height, width), f = shape, _factor(shape)
+    words = (
+        f"The mean of {count(subject.n)} pictures of {height} × {width}, and what goes with a larger score "
+        "in each pixel: bright where it grows, dark where it falls, grey where nothing changes. For linear "
+        "PCA these are the axes, called eigenfaces."
+    )
+    if f > 1:
+        words += f" They are shown smaller: each pixel is the mean of {f} × {f}."
+    made = figure(_sheet(pictures, shape), words, id_="faces-figure")
+    return [made, _pairs(subject, shape) if subject.has_way_back else None]
+
+
+def _changes(subject: Subject) -> tuple[Array, Array]:
+    """(d,), (c, d): the mean row, and the slope of each pixel over each score, by least squares.
+
+    Scores of different components are uncorrelated on the training rows, so each slope stands alone.
+    """
+    mean, scores = subject.measured.columns[1], subject.measured.scores[:, :MOST_COMPONENTS]
+    centred = scores - scores.mean(axis=0)
+    slopes = np.zeros((scores.shape[1], subject.d))
+    for i, block in row_blocks(subject.rows, 1024):
+        slopes += centred[i].T @ (subject.raw(block) - mean)
+    size = np.sum(centred**2, axis=0)  # (c,)
+    return mean, slopes / np.where(size > 0, size, 1.0)[:, None]
+
+
+def _pairs(subject: Subject, shape: tuple[int, int]) -> Html | None:
+    which = _some_rows(subject.n, MOST_PAIRS)
+    block = take_rows(subject.rows, which)
+    raw = subject.raw(block)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the figure before this one has told them
+        try:
+            back = subject.back(block)
+        except MercerError:
+            return None
+    low, high = float(raw.min()), float(raw.max())
+    pairs = []
+    for i, row in enumerate(which.tolist()):
+        own = (subject.id_of(row), raw[i], low, high)
+        pairs.append(_sheet([own, ("from its scores", back[i], low, high)], shape))
+    words = f"{count(len(which))} pictures, each beside what its scores say of it."
+    return figure(tag("div", *pairs, class_="pairs"), words, id_="returned-figure")
+
+
+def _sheet(pictures: list[tuple[str, Array, float, float]], shape: tuple[int, int]) -> Html:
+    cells, f = [], _factor(shape)
+    height, width = shape[0] // f, shape[1] // f
+    for name, image, low, high in pictures:
+        # Means of squares of pixels, where there are too many.
+        cut = image.reshape(shape)[: height * f, : width * f].reshape(height, f, width, f)
+        pixels = greys(cut.mean(axis=(1, 3)), low, high)
+        size = {"width": width, "height": height}
+        # The text under it names it; the picture itself says no more to who can't see it.
+        picture = tag("img", src=address(pixels), **size, alt=f"picture: {name}")
+        cells.append(tag("div", picture, tag("span", name)))
+    return tag("div", *cells, class_="sheet")
+
+
+def _factor(shape: tuple[int, int]) -> int:
+    """How many pixels along either side become one, where there are too many."""
+    factor = 1
+    while (shape[0] // factor) * (shape[1] // factor) > MOST_PIXELS:
+        factor += 1
+    return factor

@@ -1,10 +1,18 @@
-"""Arguments that a signature does not have, told in words: the nearest name, or where the knob lives."""
+"""How a public call is met: wrong arguments are told in words, and the caller's np.errstate ends no fit.
+
+exp(-γd²) of a far point is 0, which NumPy calls an underflow; a division or an overflow on the way to a
+refusal is looked at by the code that made it. With ``np.errstate(all="raise")`` around a fit each of them
+would end it. So everything public runs as under NumPy's defaults, except that what the caller ignores
+stays ignored.
+"""
 
 from __future__ import annotations
 
 import inspect
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from mercer._core.errors import UnknownParameterError, nearest
 
@@ -14,8 +22,8 @@ if TYPE_CHECKING:
 Thing = TypeVar("Thing", bound="Callable[..., Any]")
 
 
-def spelled(thing: Thing) -> Thing:
-    """A function or a method, or a class and its constructor, whose wrong arguments are told in words.
+def public(thing: Thing) -> Thing:
+    """A function or a method as users call it; of a class, its constructor.
 
     The signature stays as it is for people and programs, since `functools.wraps` leaves the way to it. A
     class may know more than the nearest name: its classmethod ``_elsewhere(unknown, given)`` is handed the
@@ -23,44 +31,67 @@ def spelled(thing: Thing) -> Thing:
 
     Examples
     --------
-    >>> @spelled
-    ... def tile(x, *, gamma=1.0):
-    ...     return x * gamma
+    >>> import numpy as np
+    >>> @public
+    ... def tile(distance, *, gamma=1.0):
+    ...     return np.exp(-gamma * np.float64(distance))
+    >>> with np.errstate(all="raise"):
+    ...     float(tile(1e4))
+    0.0
     >>> tile(2.0, gama=3.0)
     Traceback (most recent call last):
         ...
     mercer._core.errors.UnknownParameterError: tile has no parameter 'gama'. Did you mean 'gamma'? Known
-    names: 'gamma', 'x'.
+    names: 'distance', 'gamma'.
     """
     if not isinstance(thing, type):
-        return _checked(thing, thing.__name__)
+        called = (
+            thing.__name__ == "__call__"
+        )  # of a kernel, or a feature map: by the name of its class
+        owner = thing.__qualname__.partition(".")[0] if called else thing.__name__
+        return _entered(thing, owner)
     if "__init__" in vars(thing):
-        made = _checked(thing.__init__, thing.__name__, makes=True)  # type: ignore[misc]
-        thing.__init__ = made  # type: ignore[misc]
+        thing.__init__ = _entered(thing.__init__, thing.__name__, makes=True)  # type: ignore[misc]
     return thing
 
 
-def _checked(function: Any, owner: str, *, makes: bool = False) -> Any:
-    """The function, behind a look at the names and the number of its arguments, `self` aside."""
+class Public:
+    """A class whose constructor, public methods and properties are `public`, and those of its subclasses."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        public(cls)
+        for name, member in list(vars(cls).items()):
+            if name.startswith("_"):
+                continue
+            if inspect.isfunction(member) and not inspect.isgeneratorfunction(member):
+                setattr(cls, name, public(member))
+            elif type(member) is property and member.fget is not None:
+                setattr(cls, name, property(public(member.fget), member.fset, member.fdel))
+
+
+def _entered(function: Any, owner: str, *, makes: bool = False) -> Any:
     parameters = list(inspect.signature(function).parameters.values())
     skip = 1 if parameters and parameters[0].name == "self" else 0
-    kinds = {p.kind for p in parameters}
-    if inspect.Parameter.VAR_KEYWORD in kinds or inspect.Parameter.VAR_POSITIONAL in kinds:
-        return function  # a subclass that hands on what it does not know
     names = [p.name for p in parameters[skip:]]
     known = frozenset(names)
     n_places = sum(p.kind is not p.KEYWORD_ONLY for p in parameters)
+    takes_all = any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
+    if makes and takes_all:
+        return function  # a subclass that hands on what it does not know
 
     @wraps(function)
-    def checked(*args: Any, **given: Any) -> Any:
-        if not given.keys() <= known:
+    def entered(*args: Any, **given: Any) -> Any:
+        if not takes_all and not given.keys() <= known:
             cls = type(args[0]) if makes else None
             raise UnknownParameterError(unknown_words(owner, names, given, cls))
-        if len(args) > n_places:
+        if not takes_all and len(args) > n_places:
             raise UnknownParameterError(_too_many(owner, names, args[skip:], n_places - skip))
-        return function(*args, **given)
+        ignored = {kind: mode for kind, mode in np.geterr().items() if mode == "ignore"}
+        with np.errstate(**{"all": "warn", "under": "ignore", **ignored}):  # type: ignore[arg-type]
+            return function(*args, **given)
 
-    return checked
+    return entered
 
 
 def unknown_words(

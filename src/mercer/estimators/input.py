@@ -1,0 +1,353 @@
+"""What comes in, checked once: rows in memory or from a source, weights, a number of components, a seed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_array, validate_data
+
+from mercer._core.errors import InputError, ParameterError, many, refuse
+from mercer._core.params import Number, Whole, is_whole, require
+from mercer.data.frames import held
+from mercer.data.intake import admitted
+from mercer.data.rounding import warn_rounded
+from mercer.data.rows import RowSource, first_bad, row_blocks, row_slices
+from mercer.data.sources import as_source, in_memory
+from mercer.data.training import TrainingData, read_height
+from mercer.kernels import Kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer._core.types import Array, Indices, Rows
+
+SLICE_NUMBERS = 2**18  # of a kernel matrix that are compared at a time
+
+
+# ── rows to fit ─────────────────────────────────────────────────────────────
+def training_rows(
+    estimator: Any, X: Any, sample_weight: Any, *, copy: bool = False, pairwise: bool = False
+) -> TrainingData:
+    """The rows of X that count, checked. With ``copy`` the caller may change their array later."""
+    source = _source(X, pairwise=pairwise)
+    if source is not None:
+        if pairwise:
+            wanted = "the kernel matrix as an array, for kernel='precomputed'"
+            refuse("X", X, wanted, repr(source), "Read it: np.load(path, mmap_mode='r')[:].")
+        if source.shape[0] < 2:
+            got = f"{many(int(source.shape[0]), 'row')}, {source!r}"
+            refuse("X", source.shape, "at least 2 rows", got)
+        return TrainingData(source, check_weights(sample_weight, source.shape[0]))
+    rows = check_rows(estimator, X, reset=True, copy=copy)
+    data = TrainingData(rows, check_weights(sample_weight, int(rows.shape[0])), copied=copy)
+    data = _without_weightless(data, pairwise=pairwise)
+    if not pairwise:
+        return data
+    square = check_square(data.rows)  # a copy of a matrix that is symmetric within rounding only
+    return replace(data, rows=square, copied=square is not data.rows)
+
+
+def loaded(data: TrainingData) -> TrainingData:
+    """The rows of a source in memory, those of weight zero left out."""
+    return _without_weightless(TrainingData(in_memory(data.rows), data.weights), pairwise=False)
+
+
+def _without_weightless(data: TrainingData, *, pairwise: bool) -> TrainingData:
+    """A row of weight zero is a row that is not there."""
+    if data.weights is None or np.all(data.weights):
+        return data
+    kept = np.flatnonzero(data.weights)
+    rows = data.rows[np.ix_(kept, kept)] if pairwise else data.rows[kept]
+    weights = data.weights[kept]
+    return replace(data, rows=rows, weights=None if np.all(weights == 1.0) else weights, kept=kept)
+
+
+def remember(estimator: Any, X: Any, rows: Rows) -> None:
+    """Number and names of the columns, as scikit-learn records them."""
+    if not isinstance(rows, RowSource):
+        validate_data(estimator, X, reset=True, skip_check_array=True)
+        return
+    estimator.n_features_in_ = int(rows.shape[1])
+    names = getattr(rows, "columns", None)
+    if names is not None:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+# ── rows to ask about ───────────────────────────────────────────────────────
+def new_rows(
+    estimator: Any, X: Any, dtype: np.dtype[Any], *, clip: bool = False, gaps: bool = False
+) -> Rows:
+    """Rows to project, checked against those of the fit and of their dtype.
+
+    `clip` as `cast` has it; with `gaps` an array may hold NaN and infinity, as `check_rows` has it.
+    """
+    pairwise = estimator.__sklearn_tags__().input_tags.pairwise
+    source = _source(X, pairwise=pairwise, names=getattr(estimator, "feature_names_in_", None))
+    if source is None:
+        return cast(check_rows(estimator, X, reset=False, gaps=gaps), dtype, clip=clip)
+    if source.shape[1] != estimator.n_features_in_:
+        d, name = estimator.n_features_in_, type(estimator).__name__
+        got, remedy = f"{source.shape[1]}, {source!r}", "Give the same features in the same order."
+        refuse("X", source.shape, f"rows of {d} columns, as {name} was fitted on", got, remedy)
+    wider = source.dtype.itemsize > dtype.itemsize
+    return CastRows(source, dtype, clip=clip) if wider else source
+
+
+class CastRows(RowSource):
+    """Rows that are read a slice at a time, in the precision of the fit."""
+
+    def __init__(self, source: RowSource, dtype: np.dtype[Any], *, clip: bool) -> None:
+        self.source, self.dtype, self.clip = source, dtype, clip
+        self.shape, self.name, self.random_access = source.shape, source.name, source.random_access
+
+    def __getitem__(self, key: slice | Indices) -> Rows:
+        return cast(self.source[key], self.dtype, clip=self.clip)
+
+    def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
+        for i, block in self.source.blocks(height):
+            yield i, cast(block, self.dtype, clip=self.clip, first=i.start)
+
+    def resident_bytes(self, height: int) -> int:
+        return self.source.resident_bytes(height)
+
+    def check_unchanged(self) -> None:
+        self.source.check_unchanged()
+
+
+def cast(x: Rows, dtype: np.dtype[Any], *, clip: bool = False, first: int = 0) -> Rows:
+    """The rows in the precision of the fit; what that can't hold is refused, or made the largest it can.
+
+    ``first`` is the number of the first row, for words.
+    """
+    if x.dtype.itemsize <= dtype.itemsize:
+        return x.astype(dtype, copy=False)
+    with np.errstate(over="ignore"):
+        rows = x.astype(dtype)
+    found = first_bad(rows)
+    if found is None:
+        return rows
+    if not clip or sparse.issparse(rows):
+        _, row, column, count = found
+        value, wanted = x[row, column], f"numbers that {dtype}, the precision of the fit, can hold"
+        got = f"{value:.3g} in row {first + row}, column {column} ({many(count, 'such value')} in all)"
+        refuse("X", value, wanted, got, "Fit to float64 rows, or scale the columns.")
+    return np.nan_to_num(rows, copy=False, nan=np.nan)
+
+
+def _source(X: Any, *, pairwise: bool, names: Any = None) -> RowSource | None:
+    """A source of rows, None for those in memory; columns by the names of the fit, whatever else there is."""
+    if isinstance(X, Kernel):
+        refuse("X", X, "rows", f"a kernel, {X!r}", "Check the order of the arguments.")
+    # A kernel matrix has to be symmetric, which only the whole of it shows: a memory map is an array there.
+    if pairwise and isinstance(X, np.ndarray):
+        return None
+    if names is None or isinstance(X, np.ndarray):
+        return as_source(X)
+    X = held(X)  # names may be looked for twice
+    try:
+        return as_source(X, columns=list(names))
+    except InputError:
+        source = as_source(X)
+        if source is None or source.columns is None:  # rows without names go by position
+            return source
+        raise
+
+
+# ── rows in memory ──────────────────────────────────────────────────────────
+def check_rows(
+    estimator: Any, X: Any, *, reset: bool, copy: bool = False, gaps: bool = False
+) -> Rows:
+    """Rows as float64 or float32, dense (C order) or CSR, finite, of the right width.
+
+    With ``reset`` the width is not known yet; `remember` records it once the fit is done. ``gaps`` lets NaN
+    and infinity pass, for a caller that looks for them.
+    """
+    X = admitted(X)
+    _refuse_text(X)
+    warn_rounded(X)
+    x = check_array(
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        ensure_all_finite=False,  # below: with the row and the column
+        ensure_min_samples=2 if reset else 1,
+        copy=copy,
+        estimator=estimator,
+        input_name="X",
+    )
+    if sparse.issparse(x):
+        x = sparse.csr_array(x)
+    if not gaps:
+        require_finite(x, getattr(X, "columns", None))
+    if not reset:
+        validate_data(estimator, X, reset=False, skip_check_array=True)  # columns as at fit
+    return x
+
+
+def _refuse_text(X: Any) -> None:
+    array = X.to_numpy() if hasattr(X, "to_numpy") else X
+    array = array if sparse.issparse(array) else np.asarray(array)
+    names = getattr(X, "columns", None)
+    # Those of the columns of a frame; a series has one dtype, by the same name.
+    dtypes = X.dtypes if hasattr(X, "dtypes") and array.ndim == 2 else [array.dtype]
+    for j, dtype in enumerate(dtypes):
+        # Times of NumPy and pandas, or of polars.
+        if getattr(dtype, "kind", "") in ("M", "m") or getattr(dtype, "is_temporal", bool)():
+            remedy = "Drop that column, make it the index, or count the seconds from a start."
+            refuse("X", dtype, "numbers", f"times, in column {_column(j, names)}", remedy)
+    if getattr(array.dtype, "kind", "") not in "OUS" or array.ndim != 2:
+        return
+    for (i, j), value in np.ndenumerate(array):
+        if isinstance(value, (str, bytes)):
+            try:
+                float(value)
+            except ValueError as error:  # could not convert string to float
+                got = f"text, {str(value)!r} in row {i}, column {_column(j, names)} ({error})"
+                remedy = "Drop that column, or encode it (OneHotEncoder, OrdinalEncoder)."
+                refuse("X", value, "numbers", got, remedy)
+
+
+def _column(j: int, names: Any) -> str:
+    return str(j) if names is None else f"{j} ({names[j]!r})"
+
+
+def require_finite(x: Rows, names: Any = None) -> None:
+    """Raise with the place of the first NaN or infinity."""
+    found = first_bad(x)
+    if found is None:
+        return
+    value, row, column, count = found
+    which, fill = f"infinity ({value})", ""
+    if np.isnan(value):
+        which, fill = "NaN", " (SimpleImputer)"
+    got = f"{which}, first in row {row}, column {_column(column, names)}, {many(count, 'such value')} in all"
+    remedy = f"Drop those rows, or fill them in{fill}."
+    refuse("X", value, "finite", got, remedy)
+
+
+def check_square(x: Rows) -> Array:
+    """A precomputed kernel matrix: dense, square and symmetric within rounding (then made exactly so)."""
+    if sparse.issparse(x):
+        remedy = "Use K.toarray()."
+        refuse("X", x, "a dense kernel matrix, for kernel='precomputed'", "a sparse one", remedy)
+    n, m = x.shape
+    if n != m:
+        wanted = "the square matrix of the training points, for kernel='precomputed'"
+        remedy = "Fit on K = k(X, X); transform takes k(X_new, X)."
+        refuse("X", x.shape, wanted, f"{n} x {m}", remedy)
+    largest, gap, where = float(max(x.max(), -x.min())), 0.0, (0, 0)
+    for i in row_slices(n, max(1, SLICE_NUMBERS // n)):  # no second n x n array for the check
+        part = x[i] - x[:, i].T
+        np.abs(part, out=part)
+        if part.max() > gap:
+            at = np.unravel_index(int(np.argmax(part)), part.shape)
+            gap, where = float(part.max()), (int(at[0]) + i.start, int(at[1]))
+    if gap == 0.0:
+        return np.asarray(x)
+    if gap > 100.0 * np.finfo(x.dtype).eps * largest:
+        row, column = where
+        got = f"K[{row}, {column}] = {x[where]:.6g} and K[{column}, {row}] = {x[column, row]:.6g}"
+        wanted = "a symmetric kernel matrix, for kernel='precomputed'"
+        refuse("X", gap, wanted, got, "Pass (K + K.T) / 2 if that is what you mean.")
+    even = x + x.T
+    even *= 0.5
+    return np.asarray(even)
+
+
+def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:
+    """Raise when the kernel is not defined on the rows; those of a source are read once for that."""
+    if not isinstance(rows, RowSource):
+        kernel.check_rows(rows)
+    elif kernel.looks_at_rows:
+        for _, block in row_blocks(rows, read_height(rows)):
+            kernel.check_rows(block)
+
+
+# ── weights ─────────────────────────────────────────────────────────────────
+def check_weights(sample_weight: Any, n: int, *, least: int = 2) -> Array | None:
+    """Weights of the rows as float64, or None where all rows count alike, once.
+
+    At least `least` of them are not zero: of a batch none need be, and fewer than two rows have no variance.
+    """
+    if sample_weight is None:
+        return None
+    sample_weight = admitted(sample_weight, what="sample_weight")
+    warn_rounded(sample_weight, what="sample_weight")
+    wanted = f"{n} numbers, one for each row"
+    try:
+        weights = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        got = f"a {type(sample_weight).__name__} ({error})"
+        refuse("sample_weight", sample_weight, wanted, got)
+    if weights.shape != (n,):
+        refuse("sample_weight", weights.shape, wanted, f"an array of shape {weights.shape}")
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        i, wanted = int(np.argmax(bad)), "finite and not negative: how often each row counts"
+        refuse("sample_weight", weights[i], wanted, f"{weights[i]} for row {i}")
+    n_there = np.count_nonzero(weights)
+    if n_there < least:
+        wanted = f"more than zero for at least {least} rows, since fewer have no variance"
+        refuse("sample_weight", n_there, wanted, f"zero for all but {n_there} of {n} rows")
+    return None if np.all(weights == 1.0) else weights
+
+
+# Entries of K are known to eps, so a row of weight w blurs the variance by about eps·w, and all of it comes
+# from the others: beyond this many times their weight, the four digits of a told share are not true.
+LOPSIDED = 1e-4 / float(np.finfo(np.float64).eps)
+
+
+def refuse_lopsided(weights: Array, kept: Indices | None) -> None:
+    """Raise where one row outweighs all others by more than a kernel matrix in float64 can tell.
+
+    ``kept`` are the places of these weights among those that were given.
+    """
+    times = outweighs(weights)
+    if times > LOPSIDED:
+        i = int(np.argmax(weights))
+        got = f"{weights[i]:.3g} for row {i if kept is None else int(kept[i])}, {times:.2g} times as much"
+        wanted = (
+            f"at most {LOPSIDED:.1g} times all other weights together, beyond which the variance of the "
+            "other rows is lost in the rounding of float64"
+        )
+        refuse("sample_weight", weights[i], wanted, got, "Lower that weight, or drop the row.")
+
+
+def outweighs(weights: Array, past: float = 0.0) -> float:
+    """How many times the largest weight is all others together; 0 where there is no other."""
+    i = int(np.argmax(weights))
+    others = float(np.delete(weights, i).sum()) + past
+    return float(weights[i]) / others if others > 0 else 0.0
+
+
+# ── parameters ──────────────────────────────────────────────────────────────
+def check_n_components(n_components: Any, n: int, of: str = "n_samples") -> int | float | None:
+    """An int in 1..n, a share of the variance in (0, 1], or None."""
+    if n_components is None:
+        return None
+    if is_whole(n_components) and 1 <= n_components <= n:
+        return int(n_components)
+    if not is_whole(n_components) and Number(0, 1, ends="(]").holds(n_components):
+        return float(n_components)
+    wanted = (
+        f"an integer from 1 to {n} ({of}), a share of the variance in (0, 1] such as 0.95, or None for all "
+        "components"
+    )
+    raise ParameterError.about(parameter="n_components", value=n_components, must_be=wanted)
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """A seeded generator. None is a fixed seed: the same call gives the same result."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    remedy = "A NumPy generator will do as well."
+    require("random_state", random_state, Whole(0, also=(None,)), remedy=remedy)
+    return np.random.default_rng(0 if random_state is None else int(random_state))

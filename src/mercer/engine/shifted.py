@@ -146,15 +146,19 @@ def ready_rows(x: Rows, dtype: np.dtype[Any], *, shift: bool, sliced: bool = Fal
         return x.astype(dtype, copy=False)
     if not shift:
         return SlicedRows(x, dtype, None)
-    n = int(x.shape[0])
-    some = take_rows(x, np.unique(np.linspace(0, max(n - 1, 0), CENTRE_ROWS).astype(np.intp)))
-    # Their median: where most of the rows are, however far away a few may lie.
-    centre = np.asarray(np.median(some.astype(np.float64, copy=False), axis=0))
+    centre = centre_of(x)
     if not in_memory:
         return SlicedRows(x, dtype, Shift(centre))
     blur, differ = blur_of(x, centre, dtype)
     known = Shift(centre, blur, None if np.all(differ) else np.flatnonzero(differ))
     return SlicedRows(x, dtype, known) if sliced else known.apply(x, dtype)
+
+
+def centre_of(x: Rows) -> Array:  # -> (d,)
+    """The median of some rows: where most of them are, however far away a few may lie."""
+    n = int(x.shape[0])
+    some = take_rows(x, np.unique(np.linspace(0, max(n - 1, 0), CENTRE_ROWS).astype(np.intp)))
+    return np.asarray(np.median(some.astype(np.float64, copy=False), axis=0))
 
 
 def blur_of(x: Array, centre: Array, dtype: np.dtype[Any]) -> tuple[float, Array]:  # -> blur, (d,)

@@ -69,7 +69,7 @@ def test_numbers_that_single_precision_cannot_hold(tmp_path):
     for ask in (model.transform, model.reconstruction_error):
         with pytest.raises(InputError, match="1e\\+200 in row 1, column 2"):
             ask(tmp_path / "far.npy")
-        with pytest.raises(InputError, match="float32, .*1e\\+200 in row 1, column 2"):
+        with pytest.raises(InputError, match=r"float32, .*1e\+200 in row 1, column 2"):
             ask(far)
 
 

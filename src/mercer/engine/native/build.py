@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-NAME = "_tiles.so"  # under this name on every system: it is loaded by its path
+# On every system: it is loaded by its path. A name that ends in .so would be taken for a module of Python.
+NAME = "libtiles.so.1"
 SOURCE = "tiles.cpp"
 
 FLAGS = [

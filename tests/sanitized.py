@@ -35,7 +35,9 @@ def main():
         print(f"== {name}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             src = Path(folder) / "src"
-            shutil.copytree(ROOT / "src", src, ignore=shutil.ignore_patterns("*.so.1", "__pycache__"))
+            shutil.copytree(
+                ROOT / "src", src, ignore=shutil.ignore_patterns("*.so.1", "__pycache__")
+            )
             build = src / "mercer" / "engine" / "native" / "build.py"
             subprocess.run([sys.executable, build, *flags, "-g", "-O1"], check=True)
             first = [

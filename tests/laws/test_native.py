@@ -170,11 +170,11 @@ def test_no_bit_depends_on_the_number_of_threads(n, dtype, rng):
 
     def everything(n_threads):
         engine, store = NativeEngine(n_threads), TileStore(minus=0.2, rounding=Rounding(minus=0.1))
-        rows = engine.load(x, kernel, dtype)
+        rows = engine.load(x, kernel, dtype, store=store)
         points = engine.load(rows.take(few), kernel, dtype)
         yield engine.gram(kernel, rows)
-        yield engine.gram_times(kernel, rows, v, store)
-        yield engine.gram_times(kernel, rows, v, store, rough=True)
+        yield engine.gram_times(kernel, rows, v)
+        yield engine.gram_times(kernel, rows, v, rough=True)
         yield engine.times(kernel, points, rows, v)
         yield engine.times(kernel, rows, points, v[few])
 

@@ -150,7 +150,7 @@ def assert_built(done, gram, seen):
     elif recipe.share == 1.0:  # all tiles, rounded from those of the proof
         assert gram.fills_rough
         assert gram.store.rounding.packed == recipe.packed
-        assert gram.store.tiles._pool.nbytes == recipe.store.n_bytes
+        assert gram.x.kept._pool.nbytes == recipe.store.n_bytes
     else:
         rough = gram.rough
         assert rough.x.width == recipe.width
@@ -160,7 +160,7 @@ def assert_built(done, gram, seen):
 
 def assert_kept(gram, recipe):
     """As many tiles lie in memory after the fit as the plan has counted."""
-    kept = [] if gram.store.tiles is None else gram.store.tiles._exact
+    kept = [] if gram.x.kept is None else gram.x.kept._exact
     assert len(kept) == (0 if recipe.store is None else recipe.store.n_held)
     assert all(tile is not None for tile in kept)
     assert sum(tile.nbytes for tile in kept) <= (recipe.store.n_bytes if recipe.store else 0)

@@ -174,7 +174,7 @@ def test_a_rough_operator_that_lies_is_found_out_where_it_matters(size, is_found
     x = rng.standard_normal((N, 3))
     exact = gram(RBF(0.2), x, width=128, rounding=Rounding())
     exact.rough.matmat(np.ones((N, 1)))
-    kept = exact.store.tiles._rounded
+    kept = exact.x.kept._rounded
     for place, tile in enumerate(kept):
         kept[place] = (tile + size * rng.standard_normal(tile.shape)).astype(np.float32)
     pairs = BlockKrylov()(Centred(exact), 6, rng=rng)
@@ -252,7 +252,7 @@ def test_tiles_are_gone_with_their_operators(cloud):
     """No cycle of references: memory is free when the fit is done, not when Python next looks for cycles."""
     operator = Centred(gram(RBF(0.3), cloud, rounding=Rounding()))
     operator.rough.matmat(operator.matmat(np.ones((len(cloud), 1))))
-    gone = weakref.ref(operator.gram.store.tiles)
+    gone = weakref.ref(operator.gram.x.kept)
     gc.disable()
     try:
         del operator

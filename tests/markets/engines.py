@@ -7,7 +7,7 @@ from scipy import sparse
 
 from mercer.data.rows import RowSource
 from mercer.data.sources import as_source
-from mercer.engine.base import FLOAT64, Engine, Facts
+from mercer.engine.base import FLOAT64, NOTHING_KEPT, Engine, Facts, TileStore
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
 
@@ -17,6 +17,7 @@ class Loaded:
     """Rows of the dense engine: an array of float64, whatever they were."""
 
     rows: np.ndarray
+    store: TileStore
     dtype = FLOAT64
 
     @property
@@ -46,27 +47,27 @@ class DenseEngine(Engine[Loaded]):
     def facts(self):
         return Facts("dense", 1, 10**9, why_not, precisions=(FLOAT64,))
 
-    def load(self, x, kernel, dtype, *, width=None, sliced=False):
+    def load(self, x, kernel, dtype, *, width=None, sliced=False, store=NOTHING_KEPT):
         del kernel, dtype, width, sliced
         rows = x[:] if isinstance(x, RowSource) else x
         rows = rows.toarray() if sparse.issparse(rows) else rows
-        return Loaded(np.asarray(rows, dtype=np.float64))
+        return Loaded(np.asarray(rows, dtype=np.float64), store)
 
     def times(self, kernel, x, z, v):
         self.products += 1
         return (kernel.tile(x.rows, z.rows) @ v).astype(v.dtype)
 
-    def gram_times(self, kernel, x, v, store=None, *, rough=False):
+    def gram_times(self, kernel, x, v, *, rough=False):
         self.products += 1
-        matrix = self.gram(kernel, x, store)
+        matrix = self.gram(kernel, x)
         if rough:
-            matrix = (matrix - store.rounding.minus).astype(np.float32)
+            matrix = (matrix - x.store.rounding.minus).astype(np.float32)
         return (matrix @ v).astype(v.dtype)
 
-    def gram(self, kernel, x, store=None):
+    def gram(self, kernel, x):
         matrix = kernel.tile(x.rows, x.rows)
         np.fill_diagonal(matrix, kernel.tile_diag(x.rows))
-        return matrix - (0.0 if store is None else store.minus)
+        return matrix - x.store.minus
 
     def fold(self, x, step, **advice):
         del advice

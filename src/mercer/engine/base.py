@@ -7,7 +7,7 @@ formed, and pass over rows. `NumpyEngine` is the reference: every other engine i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -98,9 +98,9 @@ class Rounding:
     minus: float = 0.0  # taken off every entry first: entries about zero round to smaller errors
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class TileStore:
-    """What an engine keeps of the tiles of one matrix between products.
+    """What is to be kept of the tiles of k(X, X) between products; the engine keeps it with the rows.
 
     Tiles are kept as they are while they fit in `keep_bytes`, and a kept tile changes no bit of a product.
     With a `rounding` all of them are kept rounded as well, by whichever product computes them first.
@@ -109,7 +109,9 @@ class TileStore:
     minus: float = 0.0  # a constant taken off every entry: H(K - c11ᵀ)H = HKH
     keep_bytes: int = 0
     rounding: Rounding | None = None
-    tiles: Any = field(default=None, init=False, repr=False)  # the engine's own
+
+
+NOTHING_KEPT = TileStore()
 
 
 class Mergeable(Protocol):
@@ -154,11 +156,13 @@ class Engine(Protocol[R]):
         *,
         width: int | None = None,
         sliced: bool = False,
+        store: TileStore = NOTHING_KEPT,
     ) -> R:
         """The rows where the engine computes, for tiles of this kernel in this precision.
 
         ``width`` is that of the tiles that k(X, X) is cut into; None, of rows that meet others, leaves it to
-        the engine. ``sliced`` asks for no ready copy of all rows, to save memory.
+        the engine. ``sliced`` asks for no ready copy of all rows, to save memory; ``store`` says what may be
+        kept of the tiles between products.
         """
         ...
 
@@ -169,20 +173,14 @@ class Engine(Protocol[R]):
         ...
 
     def gram_times(
-        self,
-        kernel: TileKernel,
-        x: R,
-        v: Array,
-        store: TileStore | None = None,
-        *,
-        rough: bool = False,
+        self, kernel: TileKernel, x: R, v: Array, *, rough: bool = False
     ) -> Array:  # (n, k) -> (n, k)
-        """k(X, X) @ V in the dtype of V, less the constant of `store`; ``rough``: from its rounded tiles."""
+        """k(X, X) @ V in the dtype of V, less the constant of the store; ``rough``: with rounded tiles."""
         ...
 
-    def gram(self, kernel: TileKernel, x: R, store: TileStore | None = None) -> Array:
-        """k(X, X) itself as a new array, for solvers that want all of it."""
-        return self.gram_times(kernel, x, np.eye(x.n, dtype=x.dtype), store)
+    def gram(self, kernel: TileKernel, x: R) -> Array:
+        """k(X, X) itself, less that constant, as a new array: for solvers that want all of it."""
+        return self.gram_times(kernel, x, np.eye(x.n, dtype=x.dtype))
 
     def fold(
         self,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from mercer._core.types import Array
-    from mercer.engine.base import TileKernel, TileStore
+    from mercer.engine.base import TileKernel
     from mercer.engine.numpy import HostRows
     from mercer.engine.tiles import TileIndex
 
@@ -28,11 +28,10 @@ class KeptTiles:
     then differ by the rounding of entries alone (and of float32 sums), never by how a distance was computed.
     """
 
-    def __init__(self, kernel: TileKernel, x: HostRows, width: int, store: TileStore) -> None:
-        self.kernel, self.x, self.width = kernel, x, width
-        self.minus, self.rounding = store.minus, store.rounding
+    def __init__(self, x: HostRows, width: int) -> None:  # x is not held: it holds these tiles
+        self.width, self.minus, self.rounding = width, x.store.minus, x.store.rounding
         n_tiles = n_upper(x.n, width)
-        n_exact = store.keep_bytes // (width**2 * x.dtype.itemsize)
+        n_exact = x.store.keep_bytes // (width**2 * x.dtype.itemsize)
         self._exact: list[Array | None] = [None] * min(n_exact, n_tiles)
         self._rounded: list[Array | PackedTile | None] = []
         self.room = 0  # float32 entries that a thread needs to unpack a tile
@@ -44,7 +43,9 @@ class KeptTiles:
             self._pool = np.empty((n_tiles, width**2), dtype=entry)
         self.complete = self.rounding is not None or len(self._exact) == n_tiles
 
-    def exact(self, index: TileIndex, room: Array | None = None) -> Array:
+    def exact(
+        self, kernel: TileKernel, x: HostRows, index: TileIndex, room: Array | None = None
+    ) -> Array:
         """A tile in full precision. To change it, copy it."""
         del room
         place, i, j = index
@@ -52,10 +53,10 @@ class KeptTiles:
         kept = self._exact[place] if keeps else None
         if kept is not None:
             return kept
-        x_i = self.x[i]
-        tile = self.kernel.tile(x_i, x_i if i == j else self.x[j])
+        x_i = x[i]
+        tile = kernel.tile(x_i, x_i if i == j else x[j])
         if i == j:  # distances of a point to itself only nearly cancel; the diagonal is known
-            np.fill_diagonal(tile, self.kernel.tile_diag(x_i))
+            np.fill_diagonal(tile, kernel.tile_diag(x_i))
         if self.minus:
             tile -= self.minus
         if self._rounded and self._rounded[place] is None:
@@ -64,10 +65,10 @@ class KeptTiles:
             self._exact[place] = tile
         return tile
 
-    def rough(self, index: TileIndex, room: Array) -> Array:
+    def rough(self, kernel: TileKernel, x: HostRows, index: TileIndex, room: Array) -> Array:
         """A rounded tile, unpacked into the thread's own room where it is packed."""
         if self._rounded[index[0]] is None:
-            self.exact(index)
+            self.exact(kernel, x, index)
         kept = self._rounded[index[0]]
         assert kept is not None
         return kept.unpacked(room) if isinstance(kept, PackedTile) else kept

@@ -13,7 +13,7 @@ from mercer._core.errors import ParameterError
 from mercer._core.memory import available_bytes
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices, take_rows
-from mercer.engine.base import FLOAT32, Engine, Facts, Mergeable, TileStore
+from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable
 from mercer.engine.kept import KeptTiles
 from mercer.engine.passes import (
     BLOCKS_A_RUN,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.base import RowStep, Step, TileKernel
+    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
     from mercer.engine.tiles import TileIndex
 
 S = TypeVar("S", bound=Mergeable)
@@ -46,8 +46,16 @@ PASS_ROWS, PASS_ENTRIES = 4096, 2**20
 class HostRows:
     """Rows in memory or in a file: as they are or, cut into tiles, in slices that are ready for these."""
 
-    def __init__(self, rows: Rows, dtype: Any, width: int | None = None) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        dtype: Any,
+        width: int | None = None,
+        store: TileStore = NOTHING_KEPT,
+    ) -> None:
         self.rows, self.dtype, self.width = rows, np.dtype(dtype), width
+        self.store = store
+        self.kept: KeptTiles | None = None  # from the first product on
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
         shift = rows.shift if isinstance(rows, ShiftedRows | SlicedRows) else None
         # The point that ready rows are counted from; None where that is the origin.
@@ -121,12 +129,13 @@ class NumpyEngine(Engine[HostRows]):
         *,
         width: int | None = None,
         sliced: bool = False,
+        store: TileStore = NOTHING_KEPT,
     ) -> HostRows:
         """The rows; those to be cut into tiles shifted to a common centre, with norms for distances."""
         # Shifted rows were taken from loaded ones.
         if width is not None and not isinstance(x, ShiftedRows):
             x = ready_rows(x, np.dtype(dtype), shift=kernel.shift_invariant, sliced=sliced)
-        return HostRows(x, dtype, width)
+        return HostRows(x, dtype, width, store)
 
     def times(
         self, kernel: TileKernel, x: HostRows, z: HostRows, v: Array
@@ -161,16 +170,10 @@ class NumpyEngine(Engine[HostRows]):
         return product
 
     def gram_times(
-        self,
-        kernel: TileKernel,
-        x: HostRows,
-        v: Array,
-        store: TileStore | None = None,
-        *,
-        rough: bool = False,
+        self, kernel: TileKernel, x: HostRows, v: Array, *, rough: bool = False
     ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
-        kept = self._kept(kernel, x, store)
+        kept = self._kept(kernel, x)
         read, dtype = (kept.rough, FLOAT32) if rough else (kept.exact, x.dtype)
         rounded = np.ascontiguousarray(v, dtype=dtype)
 
@@ -179,7 +182,7 @@ class NumpyEngine(Engine[HostRows]):
             # sixth of the time, and the products themselves are no better than float32.
             out, room = np.zeros(v.shape, dtype=dtype), np.empty(kept.room, dtype=FLOAT32)
             for index in indices:
-                tile, (_, i, j) = read(index, room), index
+                tile, (_, i, j) = read(kernel, x, index, room), index
                 out[i] += tile @ rounded[j]
                 if i != j:
                     out[j] += tile.T @ rounded[i]
@@ -193,14 +196,14 @@ class NumpyEngine(Engine[HostRows]):
             product += part
         return product
 
-    def gram(self, kernel: TileKernel, x: HostRows, store: TileStore | None = None) -> Array:
+    def gram(self, kernel: TileKernel, x: HostRows) -> Array:
         """k(X, X) as a new array, each tile written to both sides of the diagonal."""
-        kept = self._kept(kernel, x, store)
+        kept = self._kept(kernel, x)
         matrix = np.empty((x.n, x.n), dtype=x.dtype)
 
         def work(indices: Iterable[TileIndex]) -> None:
             for index in indices:
-                tile, (_, i, j) = kept.exact(index), index
+                tile, (_, i, j) = kept.exact(kernel, x, index), index
                 matrix[i, j] = tile
                 if i != j:
                     matrix[j, i] = tile.T
@@ -259,14 +262,12 @@ class NumpyEngine(Engine[HostRows]):
     def _threads(self, kernel: TileKernel) -> int:
         return self.lanes if kernel.parallel else 1
 
-    def _kept(self, kernel: TileKernel, x: HostRows, store: TileStore | None) -> KeptTiles:
+    def _kept(self, kernel: TileKernel, x: HostRows) -> KeptTiles:
         """What is kept of the tiles so far, and how the others are made."""
-        store = TileStore() if store is None else store
-        if store.tiles is None:
+        if x.kept is None:
             usual = cached_width(x.dtype.itemsize, x.d, n_threads=self._threads(kernel))
-            store.tiles = KeptTiles(kernel, x, min(x.width or usual, x.n), store)
-        kept: KeptTiles = store.tiles
-        return kept
+            x.kept = KeptTiles(x, min(x.width or usual, x.n))
+        return x.kept
 
 
 def _against(

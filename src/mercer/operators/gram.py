@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engine.base import FLOAT32, TileStore
+from mercer.engine.base import FLOAT32, NOTHING_KEPT
 from mercer.operators.base import SymmetricOperator
 from mercer.operators.dense import StoredGram
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.base import Engine
+    from mercer.engine.base import Engine, TileStore
     from mercer.kernels.base import Kernel
 
 
@@ -32,7 +32,7 @@ class Gram(SymmetricOperator):
     x : rows
         Checked: an array, a CSR matrix or a `RowSource`.
     store : TileStore, optional
-        What is kept of the tiles between products; by default nothing. It serves this operator alone.
+        What is kept of the tiles between products; by default nothing.
     dtype : dtype, optional
         Precision of the tiles; by default that of the rows.
     width : int, optional
@@ -50,7 +50,7 @@ class Gram(SymmetricOperator):
         engine: Engine[Any],
         kernel: Kernel,
         x: Rows,
-        store: TileStore | None = None,
+        store: TileStore = NOTHING_KEPT,
         *,
         dtype: Any = None,
         width: int | None = None,
@@ -59,22 +59,21 @@ class Gram(SymmetricOperator):
     ) -> None:
         self.engine, self.kernel = engine, kernel
         self.dtype: np.dtype[Any] = np.dtype(x.dtype if dtype is None else dtype)
-        self.x = engine.load(x, kernel, self.dtype, width=width, sliced=sliced)
+        self.x = engine.load(x, kernel, self.dtype, width=width, sliced=sliced, store=store)
         self.n, self.eps = self.x.n, float(np.finfo(self.dtype).eps)
-        self.store = TileStore() if store is None else store
-        self.minus, self.rough = self.store.minus, rough
+        self.store, self.minus, self.rough = store, store.minus, rough
         self._diag: Array | None = None
-        if self.store.rounding is not None:
+        if store.rounding is not None:
             # The same matrix, multiplied from the rounded tiles of the store: a view, which holds nothing
             # itself. A tile that is not there yet is made in full precision, and nothing else is rounded.
             view = copy(self)
             view.is_rough, view.eps = True, float(np.finfo(FLOAT32).eps)
-            view.minus += self.store.rounding.minus
+            view.minus += store.rounding.minus
             self.rough, self.fills_rough = view, True
 
     def matmat(self, v: Array) -> Array:
         """(K - c) v."""
-        return self.engine.gram_times(self.kernel, self.x, v, self.store, rough=self.is_rough)
+        return self.engine.gram_times(self.kernel, self.x, v, rough=self.is_rough)
 
     def rows(self, indices: Indices, v: Array) -> Array:
         """((K - c) v)[indices], from tiles that are made for it."""
@@ -106,7 +105,7 @@ class Gram(SymmetricOperator):
 
     def dense(self) -> Array:
         """K - c as a new array."""
-        matrix = self.engine.gram(self.kernel, self.x, self.store)
+        matrix = self.engine.gram(self.kernel, self.x)
         if self.is_rough:
             matrix -= self.minus - self.store.minus
         return matrix

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data.rows import take_rows
-from mercer.engine.base import TileStore
+from mercer.engine.base import NOTHING_KEPT, TileStore
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import cached_width
 from mercer.solvers import BlockKrylov
@@ -84,11 +84,14 @@ def _tile_seconds(
     most = cached_width(np.dtype(dtype).itemsize, int(x.shape[1])) if kernel.parallel else SLOW_ROWS
     width = max(1, min(int(x.shape[0]) // 2, most))
     some = np.unique(np.linspace(0, int(x.shape[0]) - 1, 2 * width).astype(np.intp))
-    rows = engine.load(take_rows(x, some), kernel, np.dtype(dtype), width=width)
-    v, kept = np.ones((len(some), columns), dtype=dtype), TileStore(keep_bytes=2**62)
-    engine.gram_times(kernel, rows, v, kept)
-    used = least_seconds(lambda: engine.gram_times(kernel, rows, v, kept))
-    rows = engine.load(take_rows(x, some), kernel, np.dtype(dtype), width=width)
+    few, v = take_rows(x, some), np.ones((len(some), columns), dtype=dtype)
+    store = TileStore(keep_bytes=2**62)
+    kept, rows = (
+        engine.load(few, kernel, np.dtype(dtype), width=width, store=one)
+        for one in (store, NOTHING_KEPT)
+    )
+    engine.gram_times(kernel, kept, v)
+    used = least_seconds(lambda: engine.gram_times(kernel, kept, v))
     both = least_seconds(lambda: engine.gram_times(kernel, rows, v))
     return max(both - used, 0.0) / (3 * width**2), used / (2 * width**2)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.memory import available_bytes
-from mercer.engine.base import FLOAT32, FLOAT64, Facts, TileStore
+from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts
 from mercer.engine.native import library as lib
 from mercer.engine.native.library import Job, Library, aligned, compiled
 from mercer.engine.native.program import Leaf, NotCompiledError, Program, Step, own_values
@@ -23,7 +23,7 @@ from mercer.engine.threads import TURN_SECONDS
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import TileKernel
+    from mercer.engine.base import TileKernel, TileStore
 
 BLOCK = (
     192  # rows of a tile, about: its entries, and a second tile of them, stay in a core's own cache
@@ -56,9 +56,16 @@ class NativeRows(HostRows):
     """Dense rows in memory, packed into panels for each quantity that a formula takes of them."""
 
     def __init__(
-        self, rows: Array, dtype: Any, width: int, program: Program, native: Library
+        self,
+        rows: Array,
+        dtype: Any,
+        width: int,
+        store: TileStore,
+        *,
+        program: Program,
+        native: Library,
     ) -> None:
-        super().__init__(rows, dtype, width)
+        super().__init__(rows, dtype, width, store)
         self.program, self.native = program, native
         self.panel = native.panel[self.dtype]
         centre, blur = centre_of(rows), 0.0
@@ -69,6 +76,7 @@ class NativeRows(HostRows):
         self.origin = np.zeros_like(centre) if blurred else centre
         self._packed: dict[tuple[Leaf, int], tuple[Array, Array]] = {}
         self._rooms: dict[str, Array] = {}
+        self.tiles: _Kept | None = None  # from the first product on
         self.host: HostRows | None = None  # the same rows for NumPy, where values are out of range
 
     @property
@@ -154,6 +162,7 @@ class NativeEngine(NumpyEngine):
         *,
         width: int | None = None,
         sliced: bool = False,
+        store: TileStore = NOTHING_KEPT,
     ) -> HostRows:
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
         native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)
@@ -164,8 +173,8 @@ class NativeEngine(NumpyEngine):
             or not plain
             or not _in_range(x, program, dtype)
         ):
-            return super().load(x, kernel, dtype, width=width, sliced=sliced)
-        return NativeRows(x, dtype, width or BLOCK, program, native)
+            return super().load(x, kernel, dtype, width=width, sliced=sliced, store=store)
+        return NativeRows(x, dtype, width or BLOCK, store, program=program, native=native)
 
     def times(self, kernel: TileKernel, x: HostRows, z: HostRows, v: Array) -> Array:
         """k(X, Z) @ V."""
@@ -176,33 +185,28 @@ class NativeEngine(NumpyEngine):
         return product if np.isfinite(product).all() else super().times(kernel, x, z, v)
 
     def gram_times(
-        self,
-        kernel: TileKernel,
-        x: HostRows,
-        v: Array,
-        store: TileStore | None = None,
-        *,
-        rough: bool = False,
+        self, kernel: TileKernel, x: HostRows, v: Array, *, rough: bool = False
     ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
         if isinstance(x, NativeRows) and x.host is None:
-            store = TileStore() if store is None else store
-            product = _Symmetric(x, store).times(v, self._threads(kernel), rough=rough)
+            product = _Symmetric(x).times(v, self._threads(kernel), rough=rough)
             if np.isfinite(product).all():
                 return product
-            x.host = super().load(x.rows, kernel, x.dtype, width=x.width)
-            store.tiles = None
-        return super().gram_times(kernel, _on_host(x), v, store, rough=rough)
+            self._give_up(kernel, x)
+        return super().gram_times(kernel, _on_host(x), v, rough=rough)
 
-    def gram(self, kernel: TileKernel, x: HostRows, store: TileStore | None = None) -> Array:
+    def gram(self, kernel: TileKernel, x: HostRows) -> Array:
         """k(X, X) as a new array."""
         if isinstance(x, NativeRows) and x.host is None:
-            plain = TileStore(minus=0.0 if store is None else store.minus)
-            matrix = _Symmetric(x, plain).matrix(self._threads(kernel))
+            matrix = _Symmetric(x).matrix(self._threads(kernel))
             if np.isfinite(matrix).all():
                 return matrix
-            x.host = super().load(x.rows, kernel, x.dtype, width=x.width)
-        return super().gram(kernel, _on_host(x), store)
+            self._give_up(kernel, x)
+        return super().gram(kernel, _on_host(x))
+
+    def _give_up(self, kernel: TileKernel, x: NativeRows) -> None:
+        """Values are out of range, which NumPy knows how to reach, or to refuse in words."""
+        x.tiles, x.host = None, super().load(x.rows, kernel, x.dtype, width=x.width, store=x.store)
 
 
 def _on_host(x: HostRows) -> HostRows:
@@ -326,7 +330,8 @@ class _Rectangle(_Pass):
 class _Kept:
     """What is kept of the tiles of one matrix between products."""
 
-    def __init__(self, work: _Pass, store: TileStore) -> None:
+    def __init__(self, work: _Pass) -> None:
+        store = work.x.store
         entries, n = work.side**2, work.job.n_tickets
         self.made = np.zeros(n, dtype=np.uint8)
         self.n_exact = min(n, store.keep_bytes // (entries * work.dtype.itemsize))
@@ -346,21 +351,20 @@ class _Kept:
 class _Symmetric(_Pass):
     """k(X, X): each pair of blocks once."""
 
-    def __init__(self, x: NativeRows, store: TileStore) -> None:
-        super().__init__(x, x, minus=store.minus)
-        blocks = self.blocks[0]
-        job, self.store = self.job, store
+    def __init__(self, x: NativeRows) -> None:
+        super().__init__(x, x, minus=x.store.minus)
+        blocks, job = self.blocks[0], self.job
         job.symmetric, job.n_tickets = 1, blocks * (blocks + 1) // 2
         done = np.zeros((blocks, 2), dtype=np.int64)
         job.done = self._address(done)
 
     def times(self, v: Array, n_threads: int, *, rough: bool) -> Array:
         """K @ V in the dtype of V."""
-        job, store = self.job, self.store
+        job, store = self.job, self.x.store
         if store.keep_bytes or store.rounding is not None:
-            if store.tiles is None:
-                store.tiles = _Kept(self, store)
-            self._keep(store.tiles)
+            if self.x.tiles is None:
+                self.x.tiles = _Kept(self)
+            self._keep(self.x.tiles)
         job.from_rounded = int(rough)
         width = self._right_side(v, FLOAT32 if rough else self.dtype)
         rows = self.blocks[0] * self.side
@@ -379,7 +383,7 @@ class _Symmetric(_Pass):
         return matrix
 
     def _keep(self, kept: _Kept) -> None:
-        job, rounding = self.job, self.store.rounding
+        job, rounding = self.job, self.x.store.rounding
         job.made = self._address(kept.made)
         job.exact, job.n_exact = self._address(kept.exact), kept.n_exact
         if rounding is not None:

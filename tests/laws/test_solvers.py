@@ -8,11 +8,10 @@ import pytest
 from markets.spectra import SPECTRA, N, symmetric
 from mercer import KernelPCA
 from mercer._core.errors import InputError
-from mercer._core.status import Status
 from mercer.kernels import RBF, Laplacian
 from mercer.operators import Centred, StoredGram
 from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lapack, Solver
-from mercer.solvers.base import fixed_signs
+from mercer.solvers.base import Status, fixed_signs
 from mercer.solvers.basis import _orthonormal
 from mercer.solvers.negative_part import NegativePart, negative_part
 from mercer.solvers.refine import _orthogonal_to

@@ -16,11 +16,11 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
-from mercer._core.status import Status
 from mercer.approximations import RandomFourier, RPCholesky
 from mercer.kernels import RBF, Linear, Polynomial
 from mercer.preimage import PREIMAGES
 from mercer.solvers import BlockKrylov
+from mercer.solvers.base import Status
 
 X = np.random.default_rng(4).standard_normal((40, 3)) * [2.0, 1.0, 0.5]
 NEW = np.random.default_rng(5).standard_normal((5, 3))

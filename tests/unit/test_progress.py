@@ -16,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer import KernelPCA
 from mercer._core.observer import SILENT
-from mercer._core.status import Status
 from mercer.errors import InputError, UnconvergedWarning
 from mercer.estimators import progress
 from mercer.estimators.progress import (
@@ -28,6 +27,7 @@ from mercer.estimators.progress import (
 )
 from mercer.kernels import RBF
 from mercer.model.checkpoint import Checkpoint
+from mercer.solvers.base import Status
 
 
 class Clock:

@@ -16,9 +16,9 @@ from mercer._core.public import unknown_words
 from mercer.approximations import APPROXIMATIONS
 from mercer.estimators.preimages import named_approximation, named_preimage
 from mercer.kernels import KERNELS, RBF, Kernel, Matern, Polynomial, as_kernel
+from mercer.planning.plan import named_solver
 from mercer.preimage import PREIMAGES
 from mercer.solvers import SOLVERS
-from mercer.solvers.names import named_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -10,7 +10,6 @@ import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.public import public
-from mercer._core.status import Status
 from mercer.estimators.base import Projector, tell
 from mercer.estimators.form import STREAM
 from mercer.estimators.input import (
@@ -24,6 +23,7 @@ from mercer.estimators.preimages import fit_preimage, named_preimage, refuse_str
 from mercer.estimators.progress import observing
 from mercer.estimators.streaming import batch_rows, read, stream_rules
 from mercer.kernels.names import is_positive_only
+from mercer.solvers.base import Status
 from mercer.stream.batch import stream_bytes
 
 if TYPE_CHECKING:

@@ -203,7 +203,7 @@ VALUES = {
     **{f"folds.{name}": Open.of(f"sklearn.model_selection:{name}") for name in _FOLDS},
     "ColumnScale": Annotated.of("mercer.engine.moments:Scale", "mean: float[d]; spread: float[d]"),
     "LowEnd": Annotated.of("mercer.solvers.negative_part:NegativePart"),
-    "Status": Known.of("mercer._core.status:Status", "name: text", "member"),
+    "Status": Known.of("mercer.solvers.base:Status", "name: text", "member"),
 }
 
 # Values as earlier versions wrote them: known by a field that is gone, and brought up to date on loading.

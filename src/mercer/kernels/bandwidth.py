@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Indices, Rows
     from mercer.engine.formula import Expr
+    from mercer.kernels.base import Kernel
 
 Distances: TypeAlias = "Callable[[Rows, Rows], Array]"
 
@@ -40,6 +41,19 @@ ALIKE = 1.0
 RULES = ("median", "scale", "1/d")
 # What a γ may be, and a length.
 GAMMA, LENGTH = Number(0, also=(*RULES, None)), Number(0, also=("median",))
+
+
+def is_rule(value: Any) -> bool:
+    """Whether a width has still to be read off data."""
+    return value is None or isinstance(value, str)
+
+
+def number(value: Any, kernel: Kernel) -> float:
+    """The parameter as a number; a rule that nobody resolved is an error, not a guess."""
+    if is_rule(value):
+        msg = f"{kernel!r} still depends on data. Call `kernel.resolve(X, rng=rng)` first."
+        raise KernelError(msg)
+    return float(value)
 
 
 def median_distance(

@@ -13,9 +13,9 @@ from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.params import Constraints, is_number, meant, require
 from mercer._core.public import public
 from mercer.engine.formula import Expr, On, Opaque, Pair
-from mercer.kernels.bandwidth import GAMMA, LENGTH, width_from
+from mercer.kernels.bandwidth import GAMMA, LENGTH, is_rule, width_from
 from mercer.kernels.evaluate import values
-from mercer.kernels.parameters import constructor_names, is_rule, same, written
+from mercer.kernels.parameters import constructor_names, same, written
 from mercer.kernels.rows import as_given, as_rows, in_one_dtype, picked, stacked
 from mercer.kernels.slopes import slope
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mercer._core.params import Constraints, Number
 from mercer.engine.formula import Affine, Expr, Pair, Pow, Tanh, Unit
+from mercer.kernels.bandwidth import number
 from mercer.kernels.base import Kernel
-from mercer.kernels.parameters import number
 
 if TYPE_CHECKING:
     from mercer.kernels.map_base import FeatureMap

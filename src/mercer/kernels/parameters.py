@@ -1,4 +1,4 @@
-"""Parameters of kernels: which there are, what each may be, and when two are the same."""
+"""Parameters of kernels: which there are, how they are written, and when two are the same."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import KernelError
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from mercer.kernels.base import Kernel
 
 
 def _names(kind: type) -> tuple[str, ...]:
@@ -45,16 +41,3 @@ def written(value: Any) -> str:
     if isinstance(value, (list, tuple, range, np.ndarray)):
         return f"[{', '.join(map(written, value))}]"
     return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def is_rule(value: Any) -> bool:
-    """Whether a width has still to be read off data."""
-    return value is None or isinstance(value, str)
-
-
-def number(value: Any, kernel: Kernel) -> float:
-    """The parameter as a number; a rule that nobody resolved is an error, not a guess."""
-    if is_rule(value):
-        msg = f"{kernel!r} still depends on data. Call `kernel.resolve(X, rng=rng)` first."
-        raise KernelError(msg)
-    return float(value)

@@ -10,8 +10,8 @@ from mercer._core.errors import KernelError
 from mercer._core.params import Constraints, Number
 from mercer.engine import formula
 from mercer.engine.formula import Affine, Exp, Expr, Pair, Pow
+from mercer.kernels.bandwidth import is_rule, number
 from mercer.kernels.base import Kernel
-from mercer.kernels.parameters import is_rule, number
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows

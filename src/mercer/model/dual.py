@@ -9,7 +9,6 @@ import numpy as np
 
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.observer import Stage
-from mercer._core.status import Status
 from mercer.model.linear import require_variance, score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
@@ -20,6 +19,7 @@ from mercer.operators.centred import require_finite
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.problem import lapack_share
 from mercer.solvers import EigenPairs, Lapack
+from mercer.solvers.base import Status
 from mercer.solvers.negative_part import NegativePart, negative_part
 
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ from mercer._core.errors import (
     UnconvergedWarning,
     many,
 )
-from mercer._core.status import Status
 from mercer._core.table import Printed
 from mercer.operators.sections import KernelSections
-from mercer.solvers.base import largest_size
+from mercer.solvers.base import Status, largest_size
 from mercer.solvers.refine import SPOT_ROWS
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.memory import format_bytes
 from mercer.engine.tiles import paying_threads
+from mercer.kernels.text import named
 from mercer.planning.bytes import (
     FLOAT,
     SMALL,
@@ -28,8 +29,7 @@ from mercer.planning.problem import (
     lapack_share,
 )
 from mercer.planning.recipe import Given, Plan, Recipe, Tiles, Whole
-from mercer.solvers import BlockKrylov, Lapack, Solver
-from mercer.solvers.names import named_solver
+from mercer.solvers import SOLVERS, BlockKrylov, Lapack, Solver
 
 if TYPE_CHECKING:
     from mercer.approximations import Approximation
@@ -79,6 +79,16 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     n_bytes = max(n_bytes, exact.n_bytes) + FLOAT * problem.n * (k + 12)
     found = replace(exact, n_bytes=n_bytes, reasons=reasons, approximation=chosen)
     return require_fits(found, problem)
+
+
+def named_solver(solver: str | Solver) -> Solver | None:
+    """A solver, or the one behind a name or a call such as ``krylov(tol=1e-8)``; None for ``"auto"``."""
+    if isinstance(solver, str) and solver == "auto":
+        return None
+    # The plan is a record: the caller may turn the knobs of the solver that was passed later.
+    chosen: Solver = copy(named("solver", solver, Solver, SOLVERS, "auto"))
+    chosen.check()
+    return chosen
 
 
 def _paying(problem: Problem) -> Problem:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.status import Status
 from mercer.model.checkpoint import VERSION
 from mercer.report.markup import Html, bullets, folded, grid, paragraph, tag
 from mercer.report.shown import count, number, power_of_ten, share, small_share
+from mercer.solvers.base import Status
 
 if TYPE_CHECKING:
     from mercer.model import Fit

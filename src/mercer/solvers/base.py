@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.observer import SILENT
 from mercer._core.params import Params
-from mercer._core.status import Status
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
@@ -20,6 +20,33 @@ if TYPE_CHECKING:
 # Numbers this close, relative to the largest, are equal but for rounding: which of them comes first is
 # decided by its place, or another processor would print another answer.
 TIE = 1e-6
+
+
+class Status(Enum):
+    """How a solver ended."""
+
+    CONVERGED = "converged: every residual is within the tolerance."
+    MAX_PRODUCTS = (
+        "stopped at `max_products` before every residual met the tolerance. "
+        "Raise `max_products`, loosen `tol`, or use solver='lapack'."
+    )
+    STOPPED = (
+        "stopped early because a callback asked for it. Let it run on, or take the residuals for what "
+        "they are."
+    )
+    REFINED = (
+        "made the exact passes that were asked for. The residuals say how near the pairs have come: raise "
+        "`refine` for more, or use approximation=None."
+    )
+    STAGNATED = (
+        "stopped because rounding keeps the residuals above the tolerance. Centre and scale the "
+        "columns (StandardScaler), fit in float64, or loosen `tol`."
+    )
+
+    @property
+    def ok(self) -> bool:
+        """Whether the answer is what was asked for."""
+        return self in (Status.CONVERGED, Status.REFINED)
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,20 +8,28 @@ this loop made it three times slower.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.engine import tall
+from mercer.data.rows import row_slices
+from mercer.engine.threads import n_blas_threads, parallel_map
 from mercer.solvers.base import allowed_residuals
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from mercer._core.observer import State
     from mercer._core.types import Array
     from mercer.operators.base import SymmetricOperator
 
 EPS = float(np.finfo(np.float64).eps)
+# About a millisecond of one core: a thread with less to do costs more to start than it saves.
+FLOPS_A_THREAD = 20_000_000
+
+Part = TypeVar("Part")
 
 
 class KrylovBasis:
@@ -109,7 +117,7 @@ class KrylovBasis:
         fresh: Array = rng.standard_normal((n, max(0, min(width, n - self.size, room - self.size))))
         fresh, _ = _orthonormal(fresh, drop=0.0)
         for drop in (1e-8, 0.05):
-            tall.subtract(fresh, self.q, tall.inner(self.q, fresh))
+            subtract(fresh, self.q, inner(self.q, fresh))
             fresh, _ = _orthonormal(fresh, drop=drop)
         # No product has led there: A Q = Q T but for what the old block showed, which is forgotten.
         self._next, self._coupling = fresh, np.zeros((fresh.shape[1], self._coupling.shape[1]))
@@ -125,8 +133,8 @@ class KrylovBasis:
             raise KernelError(msg)
         self.n_products += 1
         self._scale = max(self._scale, _size(product))
-        inside = tall.inner(self.q, product)  # (size, b)
-        tall.subtract(product, self.q, inside)
+        inside = inner(self.q, product)  # (size, b)
+        subtract(product, self.q, inside)
         last = self._last
         inside[last] = 0.5 * (inside[last] + inside[last].T)
         # A is symmetric: what exact products say of these columns is better than what theirs say.
@@ -136,7 +144,7 @@ class KrylovBasis:
         block, coupling = _orthonormal(product, drop=10.0 * EPS * self._scale)
         if block.shape[1]:
             # Once is not enough (Kahan): what is left of Q grew when the block was normalised.
-            tall.subtract(block, self.q, tall.inner(self.q, block))
+            subtract(block, self.q, inner(self.q, block))
             block, again = _orthonormal(block, drop=0.05)
             coupling = again @ coupling
         self._next, self._coupling = block, coupling
@@ -152,7 +160,7 @@ class KrylovBasis:
         """A Q s = Q T s + W B s_last: after a multiplication, without another."""
         inside = self.projected[: self.size, : self.size] @ coordinates
         outside = self._coupling @ coordinates[self._last]
-        return np.asarray(tall.times(self.q, inside) + self._next @ outside)
+        return np.asarray(times(self.q, inside) + self._next @ outside)
 
     def estimates(self, k: int) -> Array:
         """Relative residuals of the first k Ritz pairs."""
@@ -172,7 +180,7 @@ class KrylovBasis:
         """Thick restart: the leading Ritz vectors become the basis, and the open block stays."""
         self.n_exact = 0  # the first columns are no longer the first block
         values, coordinates = self.ritz(keep)
-        self.vectors[:, :keep] = tall.times(self.q, coordinates)
+        self.vectors[:, :keep] = times(self.q, coordinates)
         self.projected[:] = 0.0
         self.projected[np.arange(keep), np.arange(keep)] = values
         self.size = keep
@@ -195,12 +203,12 @@ def _size(block: Array) -> float:
 
 def _orthonormal_unit(block: Array, *, drop: float) -> tuple[Array, Array]:
     try:
-        upper = np.linalg.cholesky(tall.inner(block, block)).T
+        upper = np.linalg.cholesky(inner(block, block)).T
         pivots = np.abs(np.diagonal(upper))
         # Cholesky squares the condition number: on a mild block WᵀW = I to 1e-8, which a second
         # call brings to rounding, and the two are still several times faster than QR.
         if pivots.min() > max(1e-4 * pivots.max(), 10.0 * drop):
-            return tall.times(block, np.linalg.inv(upper)), upper
+            return times(block, np.linalg.inv(upper)), upper
     except np.linalg.LinAlgError:
         pass
     q, upper = np.linalg.qr(block)
@@ -221,6 +229,46 @@ def _left_vectors(upper: Array) -> Array:
         return np.linalg.svd(upper)[0]
     except np.linalg.LinAlgError:
         return np.linalg.eigh(upper @ upper.T)[1]
+
+
+# ── products of tall matrices, (n, w) with n far above w, on threads over slices of rows ──
+def inner(a: Array, b: Array) -> Array:  # (n, v), (n, w) -> (v, w)
+    """aᵀb; sums over slices of rows are added in the order of the rows."""
+
+    def part(own: Iterable[slice]) -> Array:
+        (i,) = own
+        return np.asarray(a[i].T @ b[i])
+
+    return reduce(np.add, _parts(part, a, b.shape[1]))
+
+
+def times(a: Array, c: Array) -> Array:  # (n, v), (v, w) -> (n, w)
+    """A c."""
+    out = np.empty((len(a), c.shape[1]), dtype=np.result_type(a, c))
+
+    def part(own: Iterable[slice]) -> None:
+        (i,) = own
+        np.matmul(a[i], c, out=out[i])
+
+    _parts(part, a, c.shape[1])
+    return out
+
+
+def subtract(block: Array, a: Array, c: Array) -> None:  # (n, w), (n, v), (v, w)
+    """Block - a c, in place."""
+
+    def part(own: Iterable[slice]) -> None:
+        (i,) = own
+        block[i] -= a[i] @ c
+
+    _parts(part, a, c.shape[1])
+
+
+def _parts(part: Callable[[Iterable[slice]], Part], a: Array, n_columns: int) -> list[Part]:
+    """`part` of the rows of a, one slice of them for each thread that pays."""
+    n_threads = max(1, min(n_blas_threads(), 2 * a.size * n_columns // FLOPS_A_THREAD))
+    slices = row_slices(len(a), max(1, -(-len(a) // n_threads)))
+    return parallel_map(part, slices, n_threads=n_threads)
 
 
 # ── a run as a value that can be written down and taken up again ────────────

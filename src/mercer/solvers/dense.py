@@ -10,8 +10,7 @@ from scipy import linalg
 
 from mercer._core.observer import SILENT
 from mercer._core.public import public
-from mercer._core.status import Status
-from mercer.solvers.base import EigenPairs, Solver
+from mercer.solvers.base import EigenPairs, Solver, Status
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer

@@ -10,9 +10,8 @@ import numpy as np
 from mercer._core.observer import SILENT, Stage
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
-from mercer._core.status import Status
 from mercer.engine.threads import single_threaded_blas
-from mercer.solvers.base import EigenPairs, Solver
+from mercer.solvers.base import EigenPairs, Solver, Status
 from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis, KrylovRun
 from mercer.solvers.refine import MAX_REFINEMENTS, refine, spot_checked
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.observer import SILENT
-from mercer._core.status import Status
-from mercer.solvers.base import EigenPairs, allowed_residuals, relative_residuals
+from mercer.solvers.base import EigenPairs, Status, allowed_residuals, relative_residuals
 from mercer.solvers.basis import KrylovBasis
 
 if TYPE_CHECKING:

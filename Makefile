@@ -3,16 +3,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+NATIVE := hatch_build.py $(wildcard src/mercer/engine/native/*.[ch]pp src/mercer/engine/native/build.py)
 FLOORS := .venv-floors
 EXTRAS := cli,hdf5,images,onnx,parquet,plot,skops,zarr
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test elsewhere floors bench scale lint fmt clean
+.PHONY: help demo test elsewhere floors sanitize bench scale lint fmt clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable ".[plot]" --group dev
@@ -39,7 +40,7 @@ test: lint  ## lint, then the whole test suite
 elsewhere: $(STAMP)  ## laws, references and documents as on another processor
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/other_processor.py $(PYTEST) tests/laws tests/reference tests/e2e/test_docs.py
 
-$(FLOORS)/.installed: pyproject.toml
+$(FLOORS)/.installed: pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv --clear $(FLOORS)
 	$(FLOORS)/bin/python -m pip install --quiet uv
 	$(FLOORS)/bin/uv pip install --quiet --python $(FLOORS)/bin/python --resolution lowest-direct --editable ".[$(EXTRAS)]" --group dev
@@ -47,6 +48,9 @@ $(FLOORS)/.installed: pyproject.toml
 
 floors: $(FLOORS)/.installed  ## the whole suite on the lowest versions allowed (PYTHON=python3.11)
 	$(ONE_BLAS_THREAD) $(FLOORS)/bin/python $(PYTEST)
+
+sanitize: $(STAMP)  ## the compiled tiles under the sanitizers of GCC
+	$(BIN)/python tests/sanitized.py
 
 bench: $(STAMP)  ## speed, memory and residual against scikit-learn (ARGS="--quick" for a taste)
 	$(BIN)/python -m benchmarks.run $(ARGS)

@@ -8,6 +8,7 @@ from scipy import sparse
 from mercer.data.rows import RowSource
 from mercer.data.sources import as_source
 from mercer.engine.base import FLOAT64, NOTHING_KEPT, Engine, Facts, TileStore
+from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
 
 
@@ -88,6 +89,8 @@ ENGINES = {
     "numpy-many-threads": lambda: NumpyEngine(5),
     "dense": DenseEngine,
 }
+if compiled() is not None:  # there was a compiler
+    ENGINES |= {"native": lambda: NativeEngine(2), "native-many-threads": lambda: NativeEngine(5)}
 
 
 def _array(x, folder):

@@ -7,6 +7,7 @@ from sklearn.base import clone
 from markets.engines import DenseEngine
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, load
 from mercer._core.errors import InputError, ParameterError
+from mercer.engine import resolve
 from mercer.engine.base import Facts
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
@@ -34,6 +35,14 @@ class OnlySmall(NumpyEngine):
 @pytest.mark.parametrize("name", ["auto", "numpy", " NumPy "])
 def test_names_of_engines(name):
     assert resolve_engine(name).facts().name == "numpy"
+
+
+def test_compiled_tiles_are_there_or_the_way_to_them_is_named(monkeypatch):
+    monkeypatch.setattr(resolve, "compiled", lambda: None)
+    with pytest.raises(InputError, match=r"engine='native'.*native\.build.*engine='numpy'"):
+        resolve_engine("native")
+    monkeypatch.setattr(resolve, "compiled", object)
+    assert resolve_engine("native").facts().name == "native"
 
 
 def test_an_engine_is_taken_as_it_is():
@@ -66,7 +75,7 @@ def test_threads_are_counted(n_threads):
         NumpyEngine(n_threads)
 
 
-@pytest.mark.parametrize("name", ["cuda", "torch:cpu", "torch", "dask", "native"])
+@pytest.mark.parametrize("name", ["cuda", "torch:cpu", "torch", "dask"])
 def test_an_engine_that_is_not_installed_names_those_that_are(name):
     with pytest.raises(InputError, match=f"has no engine '{name}'.*'auto'.*'numpy'"):
         resolve_engine(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mercer._core.errors import InputError, nearest
+from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
 
 if TYPE_CHECKING:
@@ -13,10 +14,14 @@ if TYPE_CHECKING:
     from mercer.engine.base import Engine, Facts
 
 # Engines of this version by name; "auto" is the first of them.
-ENGINES: dict[str, Callable[[], Engine[Any]]] = {"numpy": NumpyEngine}
+ENGINES: dict[str, Callable[[], Engine[Any]]] = {"numpy": NumpyEngine, "native": NativeEngine}
 # Names that have a meaning, but no engine in this version.
-ABSENT = ("native", "torch", "cuda", "dask")
+ABSENT = ("torch", "cuda", "dask")
 AUTO = "auto"
+NOT_COMPILED = (
+    "engine='native' needs compiled tiles, and there was no C++ compiler when mercer was installed, or "
+    "MERCER_NATIVE is 'off'. `python -m mercer.engine.native.build` compiles them; engine='numpy' needs none."
+)
 
 
 def resolve_engine(engine: Any) -> Engine[Any]:
@@ -31,6 +36,8 @@ def resolve_engine(engine: Any) -> Engine[Any]:
         name = engine.strip().lower()
         if name not in (AUTO, *ENGINES):
             _refuse(engine, name)
+        if name == "native" and compiled() is None:
+            raise InputError(NOT_COMPILED)
         return next(iter(ENGINES.values()))() if name == AUTO else ENGINES[name]()
     if not isinstance(engine, type) and callable(getattr(engine, "facts", None)):
         given: Engine[Any] = engine

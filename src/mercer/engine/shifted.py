@@ -49,7 +49,7 @@ class Shift:
         augmented[:, -1] = 1.0
         blur = self.blur
         if blur is None:
-            blur, _ = _blur(x, self.centre, dtype)
+            blur, _ = blur_of(x, self.centre, dtype)
         return ShiftedRows(augmented, x, self, blur)
 
 
@@ -146,18 +146,22 @@ def ready_rows(x: Rows, dtype: np.dtype[Any], *, shift: bool, sliced: bool = Fal
         return x.astype(dtype, copy=False)
     if not shift:
         return SlicedRows(x, dtype, None)
-    n = int(x.shape[0])
-    some = take_rows(x, np.unique(np.linspace(0, max(n - 1, 0), CENTRE_ROWS).astype(np.intp)))
-    # Their median: where most of the rows are, however far away a few may lie.
-    centre = np.asarray(np.median(some.astype(np.float64, copy=False), axis=0))
+    centre = centre_of(x)
     if not in_memory:
         return SlicedRows(x, dtype, Shift(centre))
-    blur, differ = _blur(x, centre, dtype)
+    blur, differ = blur_of(x, centre, dtype)
     known = Shift(centre, blur, None if np.all(differ) else np.flatnonzero(differ))
     return SlicedRows(x, dtype, known) if sliced else known.apply(x, dtype)
 
 
-def _blur(x: Array, centre: Array, dtype: np.dtype[Any]) -> tuple[float, Array]:  # -> blur, (d,)
+def centre_of(x: Rows) -> Array:  # -> (d,)
+    """The median of some rows: where most of them are, however far away a few may lie."""
+    n = int(x.shape[0])
+    some = take_rows(x, np.unique(np.linspace(0, max(n - 1, 0), CENTRE_ROWS).astype(np.intp)))
+    return np.asarray(np.median(some.astype(np.float64, copy=False), axis=0))
+
+
+def blur_of(x: Array, centre: Array, dtype: np.dtype[Any]) -> tuple[float, Array]:  # -> blur, (d,)
     """Eps ‖c‖ over the columns in which x - c is not exact, and which columns the rows differ in.
 
     A difference is exact when neither number is more than twice the other (Sterbenz). Elsewhere it is

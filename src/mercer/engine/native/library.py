@@ -1,0 +1,142 @@
+"""The compiled library: where it is, which instruction set it runs on, the layout of what it is handed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mercer.engine.native.build import NAME
+
+# From the widest vectors to what every processor has.
+ISAS = ("avx512", "avx2", "plain")
+CHOICE = "MERCER_NATIVE"  # an instruction set, or "off"
+ALIGNMENT = 64  # bytes, those of the widest vector
+
+_int, _double, _pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+
+# Operations, as tiles.cpp counts them.
+PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT = range(
+    12
+)
+KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3}
+
+
+class Leaf(ctypes.Structure):
+    """A quantity of two rows, and the packed rows of both sides."""
+
+    _fields_ = (
+        ("kind", _int),
+        ("columns", _int),
+        ("left", _pointer),
+        ("right", _pointer),
+        ("left_norms", _pointer),
+        ("right_norms", _pointer),
+    )
+
+
+class Op(ctypes.Structure):
+    """An operation on the last tile of a stack of tiles, or on the last two."""
+
+    _fields_ = (
+        ("code", _int),
+        ("number", _int),
+        ("a", _double),
+        ("b", _double),
+        ("left", _pointer),
+        ("right", _pointer),
+    )
+
+
+class Job(ctypes.Structure):
+    """A pass over tiles."""
+
+    _fields_ = (
+        ("leaves", ctypes.POINTER(Leaf)),
+        ("ops", ctypes.POINTER(Op)),
+        ("n_ops", _int),
+        ("depth", _int),
+        ("rows", _int),
+        ("columns", _int),
+        ("panels", _int),
+        ("symmetric", _int),
+        ("group", _int),
+        ("v", _pointer),
+        ("vectors", _int),
+        ("sums", _pointer),
+        ("other_sums", _pointer),
+        ("matrix", _pointer),
+        ("stride", _int),
+        ("exact", _pointer),
+        ("n_exact", _int),
+        ("rounded", _pointer),
+        ("codes", _pointer),
+        ("scales", _pointer),
+        ("diagonals", _pointer),
+        ("minus", ctypes.c_float),
+        ("from_rounded", ctypes.c_int32),
+        ("made", _pointer),
+        ("n_tickets", _int),
+        ("ticket", _int),
+        ("stop", _int),
+        ("done", _pointer),
+    )
+
+
+class Library:
+    """The functions of one instruction set."""
+
+    def __init__(self, library: ctypes.CDLL, isa: str) -> None:
+        self.isa = isa
+
+        def function(name: str, result: Any, *arguments: Any) -> Any:
+            found = getattr(library, f"mercer_{name}_{isa}")
+            found.restype, found.argtypes = result, arguments
+            return found
+
+        self.vector_bytes = int(function("bytes", _int)())
+        self.panel = {
+            np.dtype(np.float64): int(function("panel64", _int)()),
+            np.dtype(np.float32): int(function("panel32", _int)()),
+        }
+        run = (_int, ctypes.POINTER(Job), _pointer, _int)
+        self.run = {
+            np.dtype(np.float64): function("run64", *run),
+            np.dtype(np.float32): function("run32", *run),
+        }
+        apply = (None, _int, _pointer, _pointer, _int, _double)
+        self.function = {
+            np.dtype(np.float64): function("function64", *apply),
+            np.dtype(np.float32): function("function32", *apply),
+        }
+
+
+def aligned(shape: tuple[int, ...], dtype: Any, *, zero: bool = False) -> Any:
+    """A new array that starts where a vector may."""
+    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = (np.zeros if zero else np.empty)(n_bytes + ALIGNMENT, dtype=np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + n_bytes].view(dtype).reshape(shape)
+
+
+@lru_cache(maxsize=1)
+def compiled() -> Library | None:
+    """The library on the best instruction set of this processor; None where there is none."""
+    wanted = os.environ.get(CHOICE, "").strip().lower()
+    path = Path(__file__).with_name(NAME)
+    if wanted == "off" or not path.exists():
+        return None
+    try:
+        loaded = ctypes.CDLL(str(path))
+    except OSError:  # built for another system
+        return None
+    supported = loaded.mercer_supports
+    supported.restype, supported.argtypes = _int, (ctypes.c_char_p,)
+    for isa in [wanted] if wanted in ISAS else ISAS:
+        if supported(isa.encode()):
+            return Library(loaded, isa)
+    return None

@@ -1,0 +1,178 @@
+"""A formula as a list of operations on tiles: what the compiled library runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer.engine import formula as f
+from mercer.engine.native import library as lib
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+
+    Columns = tuple[int, ...] | tuple[bool, ...] | None  # all, where none are said
+
+MOST_TILES = 4  # of the stack: each is as large as the tile that is made
+HALVES = 7  # Matérn kernels of ν = 1/2, 3/2, …, beyond which their sums cancel
+
+
+class NotCompiledError(Exception):
+    """A formula, or a part of it, that has no compiled form; the message says which."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A quantity of two rows, on some columns, of rows as they are or of length one."""
+
+    kind: str
+    columns: Columns = None
+    unit_rows: bool = False
+    of: f.Expr | None = None  # of lengths in feature space: the formula
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """An operation, as `library.Op` has it."""
+
+    code: int
+    number: int = 0
+    a: float = 1.0
+    b: float = 0.0
+    coefficients: Array | None = None
+    lengths: Leaf | None = None  # of OUTER: what the tile is divided by
+
+
+@dataclass
+class Program:
+    """Operations on a stack of tiles, in turn."""
+
+    leaves: list[Leaf] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    depth: int = 0
+    sharpest: float = 0.0  # the largest factor of a squared distance
+
+    @classmethod
+    def of(cls, tree: f.Expr) -> Program:
+        """The operations of a formula; raises `NotCompiledError` where it has none."""
+        program = cls()
+        program._write(tree, None, 0)
+        if program.depth > MOST_TILES:
+            msg = f"its formula needs {program.depth} tiles at a time, more than {MOST_TILES}"
+            raise NotCompiledError(msg)
+        return program
+
+    def _write(self, expr: f.Expr, columns: Columns, under: int) -> None:  # noqa: PLR0912  (a case, a rule)
+        """The steps of a part, whose result is the tile above `under` others."""
+        self.depth = max(self.depth, under + 1)
+        match expr:
+            case f.Pair(kind, unit):
+                self._pair(Leaf(kind, columns), 1.0 / unit**2, 0.0)
+            case f.Const(value):
+                self.steps.append(Step(lib.CONSTANT, a=value))
+            case f.Exp(f.Affine(of, scale, 0.0)):
+                self._write(of, columns, under)
+                self._scaled_exp(scale)
+            case f.Exp(of):
+                self._write(of, columns, under)
+                self.steps.append(Step(lib.EXP))
+            case f.Affine(f.Pair(kind, unit), scale, shift):
+                self._pair(Leaf(kind, columns), scale / unit**2, shift)
+            case f.Affine(of, scale, shift):
+                self._write(of, columns, under)
+                self.steps.append(Step(lib.AFFINE, a=scale, b=shift))
+            case f.Tanh(of):
+                self._write(of, columns, under)
+                self.steps.append(Step(lib.TANH))
+            case f.Pow(of):
+                self._write(of, columns, under)
+                self._power(expr)
+            case f.Matern(of, nu):
+                self._write(of, columns, under)
+                self._matern(nu)
+            case f.Add(left, right) | f.Mul(left, right):
+                self._write(left, columns, under)
+                self._write(right, columns, under + 1)
+                self.steps.append(Step(lib.ADD if isinstance(expr, f.Add) else lib.MULTIPLY))
+            case f.Unit(f.Pair(kind="dot")):
+                self._pair(Leaf("dot", columns, unit_rows=True), 1.0, 0.0)
+            case f.Unit(of):
+                self._write(of, columns, under)
+                self.steps.append(Step(lib.OUTER, lengths=Leaf("length", columns, of=of)))
+            case f.On(of) if columns is None:
+                self._write(of, expr.columns, under)
+            case _:
+                msg = f"{expr} has no compiled form"
+                raise NotCompiledError(msg)
+
+    def _pair(self, leaf: Leaf, scale: float, shift: float) -> None:
+        if leaf not in self.leaves:
+            self.leaves.append(leaf)
+        self.steps.append(Step(lib.PAIR, number=self.leaves.index(leaf)))
+        if leaf.kind == "sqdist":
+            self.sharpest = max(self.sharpest, abs(scale))
+        if scale != 1.0 or shift:
+            self.steps.append(Step(lib.AFFINE, a=scale, b=shift))
+
+    def _scaled_exp(self, scale: float) -> None:
+        """e^(scale u): one step, and where u is a scaled pair itself its factor joins in."""
+        last = self.steps[-1]
+        if last.code == lib.PAIR and self.leaves[last.number].kind == "sqdist":
+            self.sharpest = max(self.sharpest, abs(scale))
+        self.steps.append(Step(lib.EXP, a=scale))
+
+    def _power(self, power: f.Pow) -> None:
+        if power.exponent == 0.5:
+            self.steps.append(Step(lib.ROOT))
+        elif power.whole is not None and power.whole >= 0:
+            self.steps.append(Step(lib.WHOLE_POWER, number=power.whole))
+        else:
+            self.steps.append(Step(lib.POWER, a=power.exponent))
+
+    def _matern(self, nu: float) -> None:
+        """e^-s Σ (p + i)!/(i! (p - i)!) (2s)^(p - i) · p!/(2p)! with s = √(2νu), for ν = p + 1/2."""
+        p = round(nu - 0.5)
+        if p + 0.5 != nu or not 0 <= p <= HALVES:
+            msg = f"a Matérn kernel of nu={nu:g}, none of 1/2, 3/2, …, {HALVES}.5, needs Bessel functions"
+            raise NotCompiledError(msg)
+        c = np.zeros(p + 1)
+        for i in range(p + 1):
+            share = math.factorial(p + i) // (math.factorial(i) * math.factorial(p - i))
+            c[p - i] = share * 2.0 ** (p - i) * math.factorial(p) / math.factorial(2 * p)
+        self.steps += [
+            Step(lib.AFFINE, a=2.0 * nu),
+            Step(lib.ROOT),
+            Step(lib.POLY_EXP, number=p, coefficients=c),
+        ]
+
+
+def own_values(expr: f.Expr, x: Array) -> Array:  # noqa: PLR0911  (n, d) -> (n,)
+    """u(x, x) of each row."""
+    match expr:
+        case f.Pair(kind="dot"):
+            return np.einsum("ij,ij->i", x, x)
+        case f.Pair():
+            return np.zeros(len(x))
+        case f.Const(value):
+            return np.full(len(x), value)
+        case f.Affine(of, scale, shift):
+            return scale * own_values(of, x) + shift
+        case f.Exp(of):
+            return np.exp(own_values(of, x))
+        case f.Tanh(of):
+            return np.tanh(own_values(of, x))
+        case f.Pow(of, exponent):
+            return own_values(of, x) ** exponent
+        case f.Add(left, right):
+            return own_values(left, x) + own_values(right, x)
+        case f.Mul(left, right):
+            return own_values(left, x) * own_values(right, x)
+        case f.Unit(of):
+            return (own_values(of, x) > 0).astype(np.float64)
+        case f.Matern(of) if not np.any(own_values(of, x)):
+            return np.ones(len(x))
+    msg = f"lengths of {expr} have no compiled form"
+    raise NotCompiledError(msg)

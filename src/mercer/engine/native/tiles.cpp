@@ -1,0 +1,445 @@
+// Tiles of a kernel matrix, made, used and forgotten: pairs of rows -> formula -> products with thin matrices.
+//
+// Rows come packed in panels (vectors.hpp), a formula as a list of operations on tiles (program.py writes it). A pass is
+// a list of tickets, one tile each. Any number of threads draw tickets (`run`) until there are no more, without Python.
+// Sums over tiles are added in the order of the tickets, whoever computes them, so that no number of threads and no
+// timing changes a bit of a result.
+#include <atomic>
+#include <cstring>
+#include <sched.h>
+#include <type_traits>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "functions.hpp"
+
+namespace {
+
+// ── what Python hands over: the same layout as in library.py ────────────────
+enum Kind : int64_t { DOT, SQUARES, MANHATTAN, CHI2 };
+
+struct Leaf {  // a quantity of a pair of rows
+    int64_t kind, columns;
+    const void *left, *right;              // packed rows
+    const void *left_norms, *right_norms;  // squared, of SQUARES
+};
+
+enum Code : int64_t { PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT };
+
+struct Op {  // on the last tile of a stack of tiles, or on the last two
+    int64_t code, number;
+    double a, b;
+    const void *left, *right;
+};
+
+struct Job {
+    const Leaf *leaves;
+    const Op *ops;
+    int64_t n_ops, depth;      // tiles of the stack
+    int64_t rows, columns;     // of the matrix
+    int64_t panels;            // of a block of rows or columns
+    int64_t symmetric;         // each pair of blocks once, for both sides of the diagonal
+    int64_t group;             // not symmetric: blocks of columns a ticket
+    const void *v;             // (columns, vectors · WIDTH), or none
+    int64_t vectors;
+    double *sums, *other_sums; // (rows, ..) or (groups, rows, ..), and what lies across the diagonal
+    void *matrix;              // (rows, columns), to be written, or none
+    int64_t stride;
+    void *exact;               // the first tiles as they are
+    int64_t n_exact;
+    float *rounded;            // all tiles less `minus` in float32, or as codes of 16 bits
+    uint16_t *codes;
+    float *scales;             // low, step of the codes of each tile
+    float *diagonals;          // (rows,) with codes: kept as it is
+    float minus;
+    int32_t from_rounded;      // multiply what is rounded
+    uint8_t *made;             // tickets whose tiles are kept
+    int64_t n_tickets;
+    int64_t ticket, stop;      // the next one; whether to end early
+    int64_t *done;             // by block, for sums and other_sums: tickets that have been added
+};
+
+template <class Real> inline std::atomic<Real> &shared(Real &number) { return reinterpret_cast<std::atomic<Real> &>(number); }
+
+// Whoever is waited for may not even be running, on a machine with more threads than cores.
+inline void pause(int turn) {
+#if defined(__x86_64__)
+    if (turn % 64) return _mm_pause();
+#endif
+    sched_yield();
+}
+
+// Below this share of ‖x‖² + ‖y‖² a squared distance has lost digits to cancellation, and is computed from differences.
+template <class Real> constexpr Real NEAR = sizeof(Real) == 8 ? Real(1e-4) : Real(0.05);
+
+// ── pairs ───────────────────────────────────────────────────────────────────
+template <class Real, int KIND> inline Vec<Real> added(Vec<Real> sum, Vec<Real> a, Vec<Real> b) {
+    if constexpr (KIND == DOT) return sum + a * b;
+    Vec<Real> gap = a - b;
+    if constexpr (KIND == SQUARES) return sum + gap * gap;
+    if constexpr (KIND == MANHATTAN) return sum + (gap < 0 ? -gap : gap);
+    Vec<Real> total = a + b;
+    return sum + (total == 0 ? Vec<Real>{} : gap * gap / total);
+}
+
+template <class Real, int KIND>
+inline void pair_block(const Real *a, const Real *b, long columns, Vec<Real> (&sums)[PAIR_ROWS][PAIR_VECS]) {
+    UNROLLED for (int r = 0; r < PAIR_ROWS; r++) UNROLLED for (int c = 0; c < PAIR_VECS; c++) sums[r][c] = Vec<Real>{};
+    for (long k = 0; k < columns; k++, a += PANEL<Real>, b += PANEL<Real>) {
+        Vec<Real> right[PAIR_VECS];
+        UNROLLED for (int c = 0; c < PAIR_VECS; c++) right[c] = load(b + c * WIDTH<Real>);
+        UNROLLED for (int r = 0; r < PAIR_ROWS; r++) {
+            Vec<Real> left = all(a[r]);
+            UNROLLED for (int c = 0; c < PAIR_VECS; c++) sums[r][c] = added<Real, KIND>(sums[r][c], left, right[c]);
+        }
+    }
+}
+
+// ‖x‖² + ‖y‖² - 2 x·y, and from differences where some pair of the block is near.
+template <class Real>
+inline void distance_block(const Real *a, const Real *b, long columns, const Real *a_norms, const Real *b_norms,
+                           Vec<Real> (&sums)[PAIR_ROWS][PAIR_VECS]) {
+    pair_block<Real, DOT>(a, b, columns, sums);
+    Ints<Real> near = Ints<Real>{};
+    UNROLLED for (int r = 0; r < PAIR_ROWS; r++) UNROLLED for (int c = 0; c < PAIR_VECS; c++) {
+        Vec<Real> both = load(b_norms + c * WIDTH<Real>) + a_norms[r];
+        sums[r][c] = both - 2 * sums[r][c];
+        near |= sums[r][c] <= NEAR<Real> * both;
+    }
+    typename std::remove_reference<decltype(near[0])>::type any = 0;
+    UNROLLED for (int i = 0; i < WIDTH<Real>; i++) any |= near[i];
+    if (any) pair_block<Real, SQUARES>(a, b, columns, sums);
+}
+
+// A tile of a quantity, stride numbers a row.
+template <class Real>
+void fill_pairs(const Leaf &leaf, long top, long height, long first, long width, Real *tile, long stride) {
+    const long d = leaf.columns;
+    const Real *left = static_cast<const Real *>(leaf.left), *right = static_cast<const Real *>(leaf.right);
+    const Real *left_norms = static_cast<const Real *>(leaf.left_norms);
+    const Real *right_norms = static_cast<const Real *>(leaf.right_norms);
+    for (long i = 0; i < height; i++)
+        for (long r = 0; r < PANEL<Real>; r += PAIR_ROWS)
+            for (long j = 0; j < width; j++) {
+                const Real *a = left + (top + i) * d * PANEL<Real> + r, *b = right + (first + j) * d * PANEL<Real>;
+                Vec<Real> sums[PAIR_ROWS][PAIR_VECS];
+                switch (leaf.kind) {
+                    case DOT: pair_block<Real, DOT>(a, b, d, sums); break;
+                    case MANHATTAN: pair_block<Real, MANHATTAN>(a, b, d, sums); break;
+                    case CHI2: pair_block<Real, CHI2>(a, b, d, sums); break;
+                    default:
+                        distance_block<Real>(a, b, d, left_norms + (top + i) * PANEL<Real> + r,
+                                             right_norms + (first + j) * PANEL<Real>, sums);
+                }
+                Real *to = tile + (i * PANEL<Real> + r) * stride + j * PANEL<Real>;
+                UNROLLED for (int s = 0; s < PAIR_ROWS; s++) UNROLLED for (int c = 0; c < PAIR_VECS; c++)
+                    store(to + s * stride + c * WIDTH<Real>, sums[s][c]);
+            }
+}
+
+// ── a formula ───────────────────────────────────────────────────────────────
+template <class Real, class Function> inline void each(Real *tile, long n, Function f) {
+    for (long i = 0; i < n; i += WIDTH<Real>) store(tile + i, f(load(tile + i)));
+}
+
+template <class Real> Vec<Real> whole_power(Vec<Real> x, long p) {
+    Vec<Real> out = all(Real(1));
+    for (; p > 0; p >>= 1, x = x * x)
+        if (p & 1) out = out * x;
+    return out;
+}
+
+template <class Real> struct Place {
+    long top, height, first, width;  // in panels
+};
+
+// Operations work on whole tiles, contiguous ones, which stay in a core's cache.
+template <class Real> void apply(const Job &job, Place<Real> at, Real *stack) {
+    const long stride = at.width * PANEL<Real>, n = at.height * PANEL<Real> * stride;
+    Real *tile = stack - n;  // the last one of the stack
+    for (long o = 0; o < job.n_ops; o++) {
+        const Op &op = job.ops[o];
+        const Real a = static_cast<Real>(op.a), b = static_cast<Real>(op.b);
+        switch (op.code) {
+            case PAIR:
+                tile += n;
+                fill_pairs<Real>(job.leaves[op.number], at.top, at.height, at.first, at.width, tile, stride);
+                break;
+            case CONSTANT:
+                tile += n;
+                each(tile, n, [=](Vec<Real>) { return all(a); });
+                break;
+            case AFFINE: each(tile, n, [=](Vec<Real> x) { return x * a + b; }); break;
+            case EXP: each(tile, n, [=](Vec<Real> x) { return exponential(x * a); }); break;
+            case TANH: each(tile, n, [](Vec<Real> x) { return tangent(x); }); break;
+            case ROOT: each(tile, n, [](Vec<Real> x) { return square_root(x); }); break;
+            case WHOLE_POWER: each(tile, n, [&](Vec<Real> x) { return whole_power<Real>(x, op.number); }); break;
+            case POWER: each(tile, n, [&](Vec<Real> x) { return power(x, op.a); }); break;
+            case POLY_EXP: {  // Σ c_i s^i e^-s: far away s^i would overflow before e^-s makes it nothing
+                const double *c = static_cast<const double *>(op.left);
+                each(tile, n, [&](Vec<Real> s) {
+                    s = s > Real(1000) ? all(Real(1000)) : s;
+                    Vec<Real> sum = all(static_cast<Real>(c[op.number]));
+                    for (long i = op.number - 1; i >= 0; i--) sum = sum * s + static_cast<Real>(c[i]);
+                    return sum * exponential(-s);
+                });
+                break;
+            }
+            case ADD:
+            case MULTIPLY: {
+                Real *under = tile - n;
+                for (long i = 0; i < n; i += WIDTH<Real>) {
+                    Vec<Real> x = load(under + i), y = load(tile + i);
+                    store(under + i, op.code == ADD ? x + y : x * y);
+                }
+                tile = under;
+                break;
+            }
+            case OUTER: {  // by a number of each row and one of each column
+                const Real *rows = static_cast<const Real *>(op.left) + at.top * PANEL<Real>;
+                const Real *columns = static_cast<const Real *>(op.right) + at.first * PANEL<Real>;
+                for (long i = 0; i < at.height * PANEL<Real>; i++)
+                    for (long j = 0; j < stride; j += WIDTH<Real>)
+                        store(tile + i * stride + j, load(tile + i * stride + j) * (load(columns + j) * rows[i]));
+                break;
+            }
+        }
+    }
+}
+
+// ── products with thin matrices ─────────────────────────────────────────────
+// y += t v for ROWS rows of t, whose entries lie `down` and `along` apart (so that a transpose is the same code), and VECS
+// vectors of v. Sums of a tile are in the precision of its entries, those over tiles in float64.
+template <class Real, int ROWS, int VECS>
+inline void thin_block(const Real *t, long down, long along, long n, const Real *v, double *y, long stride) {
+    Vec<Real> sums[ROWS][VECS];
+    UNROLLED for (int r = 0; r < ROWS; r++) UNROLLED for (int c = 0; c < VECS; c++) sums[r][c] = Vec<Real>{};
+    for (long j = 0; j < n; j++) {
+        Vec<Real> right[VECS];
+        UNROLLED for (int c = 0; c < VECS; c++) right[c] = load(v + j * stride + c * WIDTH<Real>);
+        UNROLLED for (int r = 0; r < ROWS; r++) {
+            Vec<Real> left = all(t[r * down + j * along]);
+            UNROLLED for (int c = 0; c < VECS; c++) sums[r][c] += left * right[c];
+        }
+    }
+    for (int r = 0; r < ROWS; r++)
+        UNROLLED for (int c = 0; c < VECS; c++)
+            for (int i = 0; i < WIDTH<Real>; i++) y[r * stride + c * WIDTH<Real> + i] += static_cast<double>(sums[r][c][i]);
+}
+
+template <class Real>
+void thin(const Real *t, long m, long n, long down, long along, const Real *v, double *y, long vectors) {
+    const long stride = vectors * WIDTH<Real>;
+    for (long c = 0, width; c < vectors; c += width) {
+        const long left = vectors - c;
+        width = left > THIN_VECS ? (left == THIN_VECS + 1 ? (left + 1) / 2 : THIN_VECS) : left;
+        for (long r = 0; r < m; r += THIN_ROWS) {
+            const Real *from = t + r * down, *with = v + c * WIDTH<Real>;
+            double *to = y + r * stride + c * WIDTH<Real>;
+            switch (width) {
+                case 1: thin_block<Real, THIN_ROWS, 1>(from, down, along, n, with, to, stride); break;
+                case 2: thin_block<Real, THIN_ROWS, 2>(from, down, along, n, with, to, stride); break;
+                case 3: thin_block<Real, THIN_ROWS, 3>(from, down, along, n, with, to, stride); break;
+                default: thin_block<Real, THIN_ROWS, THIN_VECS>(from, down, along, n, with, to, stride);
+            }
+        }
+    }
+}
+
+// ── tickets ─────────────────────────────────────────────────────────────────
+// Blocks of rows on a ring: in round s block i meets block i + s. Each round gives a block one tile of its own and one
+// from another block, so that sums need no more than two arrays, and neighbours in time never wait for each other.
+struct Tile {
+    long i, j, round;
+};
+inline Tile ring(long ticket, long blocks) { return {ticket % blocks, (ticket % blocks + ticket / blocks) % blocks, ticket / blocks}; }
+
+inline void wait_for(int64_t &done, long turn) {
+    for (int i = 1; shared(done).load(std::memory_order_acquire) != turn; i++) pause(i);
+}
+inline void finished(int64_t &done, long turn) { shared(done).store(turn, std::memory_order_release); }
+
+// What lies beyond the matrix in the last panel counts for nothing.
+template <class Real> void clear_margins(const Job &job, Place<Real> at, Real *tile) {
+    const long stride = at.width * PANEL<Real>, m = at.height * PANEL<Real>;
+    const long rows = job.rows - at.top * PANEL<Real>, columns = job.columns - at.first * PANEL<Real>;
+    for (long i = rows < m ? rows : m; i < m; i++) std::memset(tile + i * stride, 0, stride * sizeof(Real));
+    if (columns < stride)
+        for (long i = 0; i < m; i++) std::memset(tile + i * stride + columns, 0, (stride - columns) * sizeof(Real));
+}
+
+template <class Real> void write(const Job &job, Place<Real> at, const Real *tile, bool mirrored) {
+    const long stride = at.width * PANEL<Real>, top = at.top * PANEL<Real>, first = at.first * PANEL<Real>;
+    const long m = job.rows - top < at.height * PANEL<Real> ? job.rows - top : at.height * PANEL<Real>;
+    const long n = job.columns - first < stride ? job.columns - first : stride;
+    Real *matrix = static_cast<Real *>(job.matrix);
+    for (long i = 0; i < m; i++) std::memcpy(matrix + (top + i) * job.stride + first, tile + i * stride, n * sizeof(Real));
+    if (mirrored)
+        for (long j = 0; j < n; j++)
+            for (long i = 0; i < m; i++) matrix[(first + j) * job.stride + top + i] = tile[i * stride + j];
+}
+
+// ── rounded tiles ───────────────────────────────────────────────────────────
+// As codes of 16 bits: low + step · code, in fixed point, since the entries of a tile are of one size and then so is
+// their rounding. The diagonal of a narrow kernel lies far from the rest of it, and is kept as it is.
+template <class Real> void encode(const Job &job, Tile at, const Real *tile, long m, long stride, uint16_t *codes, float *scale, long top) {
+    float low = __builtin_inff(), high = -__builtin_inff();
+    const bool diagonal = at.round == 0;
+    for (long i = 0; i < m; i++)
+        for (long j = 0; j < stride; j++) {
+            if (diagonal && i == j) continue;
+            const float x = static_cast<float>(tile[i * stride + j] - job.minus);
+            low = x < low ? x : low;
+            high = x > high ? x : high;
+        }
+    if (!(low <= high)) low = high = 0;
+    const float step = (high - low) / 65535.0f, per = step > 1.1754944e-38f ? 1.0f / step : 0.0f;
+    for (long i = 0; i < m * stride; i++) {
+        const float x = (static_cast<float>(tile[i] - job.minus) - low) * per + 0.5f;
+        codes[i] = static_cast<uint16_t>(x < 0 ? 0 : x > 65535.0f ? 65535.0f : x);
+    }
+    if (diagonal)
+        for (long i = 0; i < m && top + i < job.rows; i++) job.diagonals[top + i] = static_cast<float>(tile[i * stride + i] - job.minus);
+    scale[0] = low, scale[1] = step;
+}
+void decode(const Job &job, Tile at, const uint16_t *codes, const float *scale, long m, long stride, float *tile, long top) {
+    const float low = scale[0], step = scale[1];
+    for (long i = 0; i < m * stride; i++) tile[i] = codes[i] * step + low;
+    if (at.round == 0)
+        for (long i = 0; i < m && top + i < job.rows; i++) tile[i * stride + i] = job.diagonals[top + i];
+}
+
+// ── passes ──────────────────────────────────────────────────────────────────
+template <class Real> struct Pass {
+    Job &job;
+    Real *scratch;
+    long room;  // numbers of a full tile
+
+    Place<Real> place(long i, long j) const {
+        const long left = (job.rows + PANEL<Real> - 1) / PANEL<Real>, right = (job.columns + PANEL<Real> - 1) / PANEL<Real>;
+        const long top = i * job.panels, first = j * job.panels;
+        return {top, left - top < job.panels ? left - top : job.panels, first, right - first < job.panels ? right - first : job.panels};
+    }
+
+    // A product of a tile with its side of v, and across the diagonal.
+    template <class Entry> void multiply(Tile at, const Entry *tile, Place<Real> p) {
+        const Entry *v = static_cast<const Entry *>(job.v);
+        // A panel of float32 has twice the rows of one of float64: places are those of the matrix's precision.
+        const long m = p.height * PANEL<Real>, n = p.width * PANEL<Real>, width = job.vectors * WIDTH<Entry>;
+        const long top = p.top * PANEL<Real>, first = p.first * PANEL<Real>;
+        wait_for(job.done[2 * at.i], at.round);
+        thin<Entry>(tile, m, n, n, 1, v + first * width, job.sums + top * width, job.vectors);
+        finished(job.done[2 * at.i], at.round + 1);
+        if (at.round == 0) return;
+        wait_for(job.done[2 * at.j + 1], at.round - 1);
+        thin<Entry>(tile, n, m, 1, n, v + top * width, job.other_sums + first * width, job.vectors);
+        finished(job.done[2 * at.j + 1], at.round);
+    }
+
+    const Real *made(long ticket, Tile at, Place<Real> p) {
+        const bool kept = ticket < job.n_exact;
+        Real *tile = kept ? static_cast<Real *>(job.exact) + ticket * room : scratch;
+        if (kept && job.made[ticket]) return tile;
+        apply<Real>(job, p, scratch);
+        if (kept) std::memcpy(tile, scratch, p.height * PANEL<Real> * p.width * PANEL<Real> * sizeof(Real));
+        clear_margins<Real>(job, p, tile);
+        return tile;
+    }
+
+    void symmetric(long ticket) {
+        const long blocks = (((job.rows + PANEL<Real> - 1) / PANEL<Real>) + job.panels - 1) / job.panels;
+        const Tile at = ring(ticket, blocks);
+        const Place<Real> p = place(at.i, at.j);
+        const long m = p.height * PANEL<Real>, n = p.width * PANEL<Real>, top = p.top * PANEL<Real>;
+        const bool rounds = job.rounded || job.codes;
+        if (!(job.from_rounded && job.made[ticket])) {
+            const Real *tile = made(ticket, at, p);
+            if (rounds && !job.made[ticket]) {
+                if (job.rounded)
+                    for (long i = 0; i < m * n; i++) job.rounded[ticket * room + i] = static_cast<float>(tile[i] - job.minus);
+                else
+                    encode<Real>(job, at, tile, m, n, job.codes + ticket * room, job.scales + 2 * ticket, top);
+            }
+            if (job.made) job.made[ticket] = 1;
+            if (job.matrix) write<Real>(job, p, tile, at.round > 0);
+            if (job.v && !job.from_rounded) return multiply<Real>(at, tile, p);
+        }
+        if (!job.from_rounded) return;
+        const float *rough = job.rounded + ticket * room;
+        if (job.codes) {
+            float *unpacked = reinterpret_cast<float *>(scratch);
+            decode(job, at, job.codes + ticket * room, job.scales + 2 * ticket, m, n, unpacked, top);
+            rough = unpacked;
+        }
+        multiply<float>(at, rough, p);
+    }
+
+    // A block of rows against a group of blocks of columns.
+    void rectangle(long ticket) {
+        const long below = (((job.rows + PANEL<Real> - 1) / PANEL<Real>) + job.panels - 1) / job.panels;
+        const long beside = (((job.columns + PANEL<Real> - 1) / PANEL<Real>) + job.panels - 1) / job.panels;
+        const long i = ticket % below, g = ticket / below, width = job.vectors * WIDTH<Real>;
+        for (long j = g * job.group; j < beside && j < (g + 1) * job.group; j++) {
+            const Place<Real> p = place(i, j);
+            apply<Real>(job, p, scratch);
+            clear_margins<Real>(job, p, scratch);
+            if (job.matrix) write<Real>(job, p, scratch, false);
+            if (!job.v) continue;
+            const long n = p.width * PANEL<Real>, rows = below * job.panels * PANEL<Real>;
+            const Real *v = static_cast<const Real *>(job.v) + p.first * PANEL<Real> * width;
+            thin<Real>(scratch, p.height * PANEL<Real>, n, n, 1, v, job.sums + (g * rows + p.top * PANEL<Real>) * width, job.vectors);
+        }
+    }
+};
+
+// Tickets until there are none, or so many; how many were drawn.
+template <class Real> int64_t run(Job &job, void *scratch, int64_t most) {
+    Pass<Real> pass{job, static_cast<Real *>(scratch), job.panels * PANEL<Real> * job.panels * PANEL<Real>};
+    int64_t drawn = 0;
+    for (; drawn < most && !shared(job.stop).load(std::memory_order_relaxed); drawn++) {
+        const int64_t ticket = shared(job.ticket).fetch_add(1, std::memory_order_relaxed);
+        if (ticket >= job.n_tickets) break;
+        job.symmetric ? pass.symmetric(ticket) : pass.rectangle(ticket);
+    }
+    return drawn;
+}
+
+template <class Real> void function(int64_t code, const Real *x, Real *y, int64_t n, double p) {
+    for (int64_t i = 0; i < n; i += WIDTH<Real>) {
+        Vec<Real> v = load(x + i);
+        store(y + i, code == EXP ? exponential(v) : code == TANH ? tangent(v) : code == ROOT ? square_root(v) : power(v, p));
+    }
+}
+
+}  // namespace
+
+#define NAMED_(name, isa) mercer_##name##_##isa
+#define NAMED(name, isa) NAMED_(name, isa)
+
+#define EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+EXPORT int64_t NAMED(run64, ISA)(Job *job, void *scratch, int64_t most) { return run<double>(*job, scratch, most); }
+EXPORT int64_t NAMED(run32, ISA)(Job *job, void *scratch, int64_t most) { return run<float>(*job, scratch, most); }
+EXPORT int64_t NAMED(panel64, ISA)() { return PANEL<double>; }
+EXPORT int64_t NAMED(panel32, ISA)() { return PANEL<float>; }
+EXPORT int64_t NAMED(bytes, ISA)() { return VECTOR_BYTES; }
+EXPORT void NAMED(function64, ISA)(int64_t code, const double *x, double *y, int64_t n, double p) { function<double>(code, x, y, n, p); }
+EXPORT void NAMED(function32, ISA)(int64_t code, const float *x, float *y, int64_t n, double p) { function<float>(code, x, y, n, p); }
+}
+
+// What the processor can do; asked once, of the file that is compiled for every processor.
+#ifdef PLAIN
+extern "C" EXPORT int64_t mercer_supports(const char *isa) {
+    if (!std::strcmp(isa, "plain")) return 1;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!std::strcmp(isa, "avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (!std::strcmp(isa, "avx512"))
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("fma");
+#endif
+    return 0;
+}
+#endif

@@ -1,0 +1,294 @@
+"""Laws of the compiled tiles: functions to two units, formulas as in NumPy, the same bits on any threads."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import mpmath
+import numpy as np
+import pytest
+
+from markets.kernels import HISTOGRAM, INDEFINITE, VALID
+from mercer._core.errors import InputError
+from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
+from mercer.engine.native import NativeEngine, compiled
+from mercer.engine.native import library as native
+from mercer.engine.native.engine import NativeRows
+from mercer.engine.numpy import NumpyEngine
+from mercer.kernels import RBF
+
+pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiler when mercer was installed")
+
+KERNELS = VALID | HISTOGRAM | INDEFINITE
+DTYPES = {"float64": FLOAT64, "float32": FLOAT32}
+
+
+@pytest.fixture(params=sorted(DTYPES))
+def dtype(request):
+    return DTYPES[request.param]
+
+
+# ── functions ───────────────────────────────────────────────────────────────
+def applied(code, x, power=0.0):
+    """A function of the library on an array."""
+    lib, width = compiled(), compiled().vector_bytes // x.dtype.itemsize
+    room = native.aligned((-(-len(x) // width) * width,), x.dtype, zero=True)
+    room[: len(x)] = x
+    out = native.aligned(room.shape, x.dtype)
+    lib.function[x.dtype](code, room.ctypes.data, out.ctypes.data, len(room), power)
+    return out[: len(x)]
+
+
+def units_off(found, exact, dtype):
+    """By how many units in the last place a number is off its exact value, also where it is subnormal."""
+    info = np.finfo(dtype)
+    if mpmath.isnan(exact) or np.isnan(found):
+        return 0.0 if mpmath.isnan(exact) and np.isnan(found) else np.inf
+    edge = mpmath.mpf(float(info.max)) * (1 + mpmath.mpf(float(info.eps)) / 4)
+    if abs(exact) >= edge:
+        return 0.0 if np.isinf(found) and found * float(mpmath.sign(exact)) > 0 else np.inf
+    if not np.isfinite(found):
+        return np.inf
+    exponent = int(mpmath.frexp(exact)[1]) if exact else -(10**6)
+    unit = mpmath.ldexp(1, max(exponent - info.nmant - 1, int(info.minexp) - info.nmant))
+    return float(abs(mpmath.mpf(float(found)) - exact) / unit)
+
+
+def signed(x):
+    """A float as a number of mpmath."""
+    return mpmath.mpf(float(x)) if np.isfinite(x) else mpmath.mpf(str(float(x)))
+
+
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh"])
+def test_functions_are_off_by_two_units_at_most(name, dtype, rng):
+    """Over the whole range, where results are subnormal, and at what is not a number or has no size."""
+    code, exact = {"exp": (native.EXP, mpmath.exp), "tanh": (native.TANH, mpmath.tanh)}[name]
+    most = float(np.log(np.finfo(dtype).max)) * 1.06
+    least = np.log10(float(np.finfo(dtype).smallest_subnormal))
+    x = np.concatenate(
+        [
+            SPECIAL,
+            rng.uniform(-most, most, 1000),
+            rng.uniform(-2.0, 2.0, 1000),
+            rng.choice([-1.0, 1.0], 1000) * 10.0 ** rng.uniform(least, 2.0, 1000),
+        ]
+    ).astype(dtype)
+    with mpmath.workprec(200):
+        off = [
+            units_off(a, exact(signed(b)), dtype) for a, b in zip(applied(code, x), x, strict=True)
+        ]
+    assert max(off) <= 2.0
+
+
+@pytest.mark.parametrize("power", [0.5, -0.5, 1.7, -3.3, 0.01, 25.3, -120.7, 1.0 / 3.0])
+def test_powers_are_off_by_two_units_at_most(power, dtype, rng):
+    info = np.finfo(dtype)
+    ends = np.log10([float(info.smallest_subnormal), float(info.tiny), float(info.max)])
+    x = np.concatenate(
+        [
+            [0.0, np.inf, np.nan, 1.0],
+            10.0 ** rng.uniform(ends[0], ends[2], 700),
+            10.0 ** rng.uniform(ends[0], ends[1], 300),
+            rng.uniform(0.3, 3.0, 500),
+            1.0 + 1e-3 * rng.standard_normal(500),
+        ]
+    ).astype(dtype)
+
+    def exact(value):
+        if value == 0 or mpmath.isinf(value):
+            return mpmath.mpf(0) if (value == 0) == (power > 0) else mpmath.inf
+        return value**power
+
+    with mpmath.workprec(200):
+        found = applied(native.POWER, x, power)
+        off = [units_off(a, exact(signed(b)), dtype) for a, b in zip(found, x, strict=True)]
+    assert max(off) <= 2.0
+    assert np.isnan(applied(native.POWER, np.array([-1.0], dtype=dtype), power))[0]
+
+
+# ── tiles ───────────────────────────────────────────────────────────────────
+SHAPES = [(1, 1), (2, 5), (23, 1), (24, 3), (25, 3), (193, 2), (500, 20)]
+
+
+def rows_of(kernel, n, d, rng):
+    x = rng.standard_normal((n, d))
+    return np.abs(x) if kernel.positive_only else x
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_tiles_are_those_of_numpy(name, shape, dtype, rng):
+    """To rounding: sums of d terms, a formula of a few steps, whose slope in the pair is at most about 10."""
+    kernel = KERNELS[name]
+    engine, reference = NativeEngine(2), NumpyEngine(1)
+    if engine.facts().runs(kernel) is not None:
+        pytest.skip("not compiled")
+    x = rows_of(kernel, *shape, rng)
+    try:
+        kernel.check_rows(x)
+    except InputError:
+        pytest.skip("the kernel is not defined on so few columns")
+    rows = engine.load(x.astype(dtype), kernel, dtype)
+    exact = reference.gram(
+        kernel, reference.load(x.astype(dtype).astype(np.float64), kernel, FLOAT64)
+    )
+    room = 200.0 * float(np.finfo(dtype).eps) * shape[1] * np.abs(exact).max()
+    np.testing.assert_allclose(engine.gram(kernel, rows), exact, rtol=0, atol=room)
+
+
+LAYOUTS = {
+    "fortran": np.asfortranarray,
+    "reversed": lambda x: x[::-1, ::-1],
+    "strided": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+    "unaligned": lambda x: (
+        np.frombuffer(b"\0" + x.tobytes(), dtype=np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    ),
+    "read-only": lambda x: np.frombuffer(x.tobytes(), dtype=x.dtype).reshape(x.shape),
+}
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_rows_may_lie_in_any_order(layout, dtype, rng):
+    kernel, x = RBF(0.1), rng.standard_normal((211, 7)).astype(dtype)
+    laid = LAYOUTS[layout](x)
+    v = rng.standard_normal((211, 3)).astype(dtype)
+    engine = NativeEngine(1)
+    found = engine.gram_times(kernel, engine.load(laid, kernel, dtype), v)
+    again = engine.gram_times(kernel, engine.load(np.ascontiguousarray(laid), kernel, dtype), v)
+    np.testing.assert_array_equal(found, again)
+
+
+@pytest.mark.parametrize("n", [100, 1000, 2500])
+def test_no_bit_depends_on_the_number_of_threads(n, dtype, rng):
+    kernel, x = RBF(0.1), rng.standard_normal((n, 5)).astype(dtype)
+    v, few = rng.standard_normal((n, 9)).astype(dtype), np.arange(0, n, 7)
+
+    def everything(n_threads):
+        engine, store = NativeEngine(n_threads), TileStore(minus=0.2, rounding=Rounding(minus=0.1))
+        rows = engine.load(x, kernel, dtype, store=store)
+        points = engine.load(rows.take(few), kernel, dtype)
+        yield engine.gram(kernel, rows)
+        yield engine.gram_times(kernel, rows, v)
+        yield engine.gram_times(kernel, rows, v, rough=True)
+        yield engine.times(kernel, points, rows, v)
+        yield engine.times(kernel, rows, points, v[few])
+
+    first = list(everything(1))
+    for n_threads in (2, 3, 7, 16, 16):
+        for one, other in zip(first, everything(n_threads), strict=True):
+            np.testing.assert_array_equal(other, one)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e5])
+def test_near_points_far_from_the_rest_keep_their_digits(scale, rng):
+    """Distances from differences: 1e-6 apart at a distance of `scale`, with a kernel of that width."""
+    centre = scale * rng.standard_normal((1, 4))
+    x = np.vstack([centre + 1e-6 * rng.standard_normal((30, 4)), rng.standard_normal((300, 4))])
+    kernel, engine = RBF(1e11), NativeEngine(1)
+    found = engine.gram(kernel, engine.load(x, kernel, FLOAT64))[:30, :30]
+    with mpmath.workprec(200):
+        rows = [[mpmath.mpf(float(a)) for a in row] for row in x[:30]]
+        gaps = [[sum((a - b) ** 2 for a, b in zip(p, q, strict=True)) for q in rows] for p in rows]
+        exact = np.array([[float(mpmath.exp(-(10**11) * gap)) for gap in row] for row in gaps])
+    # The rows as they are, or moved by a shift of at most BLUR over the width.
+    np.testing.assert_allclose(found, exact, atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-100, 1e100, 1e160])
+def test_sizes_beyond_squares_are_left_to_numpy(size, rng):
+    kernel, x = RBF(1.0), size * rng.standard_normal((40, 3))
+    engine = NativeEngine(1)
+    rows = engine.load(x, kernel, FLOAT64)
+    np.testing.assert_allclose(engine.gram(kernel, rows), kernel(x), atol=1e-12)
+    assert isinstance(engine.load(x / size, kernel, FLOAT64), NativeRows)
+
+
+# ── a guest in a process ────────────────────────────────────────────────────
+def test_a_child_may_use_it_after_its_parent_has():
+    """No thread outlives a pass, so a process that is forked afterwards finds nothing half done."""
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork here")
+    script = (
+        "import os, numpy as np\n"
+        "from mercer.engine.native import NativeEngine\n"
+        "from mercer.kernels import RBF\n"
+        "x, kernel, engine = np.random.default_rng(0).standard_normal((600, 3)), RBF(0.1), NativeEngine(3)\n"
+        "product = lambda: engine.gram_times(kernel, engine.load(x, kernel, 'float64'), x)\n"
+        "before = product()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os._exit(0 if np.array_equal(product(), before) else 1)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_ctrl_c_ends_a_pass(n_threads, rng):
+    """A pass of many seconds, interrupted: it ends by the signal, not by its end."""
+    if not hasattr(signal, "pthread_kill"):
+        pytest.skip("no such signal here")
+    kernel, x = RBF(1e-3), rng.standard_normal((60_000, 20)).astype(np.float32)
+    engine = NativeEngine(n_threads)
+    rows = engine.load(x, kernel, FLOAT32)
+    main = threading.get_ident()
+    killer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
+    killer.start()
+    with pytest.raises(KeyboardInterrupt):
+        engine.gram_times(kernel, rows, np.ones((60_000, 8), dtype=np.float32))
+
+
+def test_it_can_be_switched_off():
+    """With MERCER_NATIVE=off, as where there was no compiler, everything runs on NumPy."""
+    script = (
+        "import numpy as np, mercer\n"
+        "from mercer.engine.native import compiled\n"
+        "assert compiled() is None\n"
+        "x = np.random.default_rng(0).standard_normal((50, 3))\n"
+        "print(mercer.KernelPCA(2).fit(x).plan_.engine)\n"
+    )
+    env = {**os.environ, "MERCER_NATIVE": "off"}
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env=env,
+        check=True,
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout.strip() == "numpy"
+
+
+@pytest.mark.parametrize("isa", native.ISAS)
+def test_every_instruction_set_gives_the_same_to_rounding(isa):
+    script = (
+        "import numpy as np\n"
+        "from mercer.engine.native import NativeEngine, compiled\n"
+        "from mercer.kernels import RBF, Polynomial\n"
+        "x = np.random.default_rng(0).standard_normal((300, 7))\n"
+        "for kernel in (RBF(0.1), Polynomial(3, gamma=0.1, coef0=1.0)):\n"
+        "    for dtype in ('float64', 'float32'):\n"
+        "        engine = NativeEngine(2)\n"
+        "        rows = engine.load(x.astype(dtype), kernel, dtype)\n"
+        "        found, exact = engine.gram(kernel, rows), kernel(x)\n"
+        "        assert np.abs(found - exact).max() <= 300 * np.finfo(dtype).eps * np.abs(exact).max()\n"
+        "print(compiled().isa)\n"
+    )
+    env = {**os.environ, "MERCER_NATIVE": isa}
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env=env,
+        check=False,
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    if run.returncode and "has no attribute" in run.stderr:
+        pytest.skip("this processor does not have it")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == isa

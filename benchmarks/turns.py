@@ -93,7 +93,7 @@ LINES: dict[str, Callable[[], Callable[[], Any]]] = {
     **{f"fit n={n} d=20 k=5": partial(fit, n, 20, n_components=5) for n in (50, 200, 500)},
     "matern n=4000": partial(fit, 4000, 20, kernel="matern(nu=1.5)"),
     "laplacian n=4000": partial(fit, 4000, 20, kernel="laplacian"),
-    "float32, 50 MB, n=12000": partial(fit, 12_000, 50, "float32", memory="50MB"),
+    "float32, 80 MB, n=12000": partial(fit, 12_000, 50, "float32", memory="80MB"),
     "ridge pre-image n=1000": partial(fit, 1000, 20, preimage="ridge"),
     "RPCholesky(300) n=50000": partial(low_rank, 50_000, 20, 300),
     "stream 20 x 1000": partial(streamed, 20_000, 20, 1000),

@@ -245,6 +245,7 @@ def test_a_matrix_a_function_and_a_file_are_taken_as_planned(solver, rows, seen,
         x = x[:310] if params["kernel"] is function else x  # noqa: PLW2901  (called once a pair)
         seen.grams.clear()
         seen.widths.clear()
+        seen.lanes.clear()
         model = KernelPCA(3, solver=solver, memory="1GB", random_state=0, **params).fit(x)
         assert type(model.plan_.recipe) is kind
         (gram,) = seen.grams

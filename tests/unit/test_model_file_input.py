@@ -11,15 +11,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 import mercer
-from mercer import KernelPCA
+from mercer import KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, ModelFileError
 from mercer.approximations import RPCholesky
 from mercer.io import container, model_file
 from mercer.io.container import read
 from mercer.io.model_file import load, read_header, save
-from mercer.kernels import RBF, Custom
+from mercer.kernels import RBF, Custom, GaussianProcess, Polynomial
 from mercer.planning.recipe import Tiles, plan_of_flags
 from mercer.preimage import Ridge
 from mercer.solvers import BlockKrylov, Lapack
@@ -358,6 +359,49 @@ def test_a_forged_model_is_refused(path, name):
     forged(path, FORGERIES[name])
     with pytest.raises(ModelFileError):
         load(path)
+
+
+# What a file may be older than. Any other default would make another model of it, in silence.
+LATER = {
+    "Baselines.unit",
+    "EigenPairs.rounding",
+    "EigenPairs.unseen",
+    "Limits.note",
+    "Plan.preimage",
+    "Plan.preimage_bytes",
+    "Plan.preimage_seconds",
+    "Quality.noisy",
+}
+FITTED = {
+    "explicit map": lambda: KernelPCA(2, kernel=Polynomial(2, gamma=0.3, coef0=0.5)),
+    "low rank": lambda: KernelPCA(
+        2, approximation=RPCholesky(rank=5), preimage="fixed-point", random_state=0
+    ),
+    "Gaussian process": lambda: KernelPCA(
+        2, kernel=GaussianProcess(ConstantKernel(2.0) * Matern(0.3))
+    ),
+    "detector": lambda: KernelPCADetector(random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_a_field_that_is_missing_is_refused(name, tmp_path, rng):
+    path = tmp_path / "m.mercer"
+    FITTED[name]().fit(rng.standard_normal((40, 3))).save(path)
+    contents = read(path, 1)
+    lost = set()
+    for place, entry in enumerate(contents.header["model"]["objects"]):
+        for field in () if "learned" in entry else entry["fields"]:
+            header = deepcopy(contents.header)
+            header.pop("arrays")
+            del header["model"]["objects"][place]["fields"][field]
+            container.write(path, 1, header, contents.arrays)
+            try:
+                load(path)
+            except ModelFileError:
+                continue
+            lost.add(f"{entry['type']}.{field}")
+    assert {one for one in lost if not one.endswith("_bounds")} <= LATER
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ a kind, written as alternatives such as ``none|number``:
     Kernel, Fit, …                          an object of that type or family
 
 A name that ends in ``?`` may be missing. The fields of a value and their kinds are the parameters of its
-constructor and their annotations, so that only the lengths of arrays have to be told here; a parameter with a
-default may be missing, since a file may be older than it.
+constructor and their annotations, so that only the lengths of arrays have to be told here, and in `_LATER`
+which fields a file may be older than. All others have to be there, whether a constructor has a default for
+them or not: with it, a map would lose its gamma, and a fit that has not converged would claim that it has.
 """
 
 from __future__ import annotations
@@ -91,8 +92,7 @@ class Annotated(Known):
 
     @cached_property
     def required(self) -> set[str]:
-        parameters = inspect.signature(self.type).parameters.values()
-        return {one.name for one in parameters if one.default is one.empty}
+        return set(self.kinds) - _LATER.get(self.home.partition(":")[2], set())
 
     @cached_property
     def kinds(self) -> dict[str, str]:
@@ -116,6 +116,14 @@ class Open(Annotated):
         return {
             name: self.told.get(name, "any") for name in inspect.signature(self.type).parameters
         }
+
+
+class Foreign(Open):
+    """Of scikit-learn, any version of which may add parameters: those that are `told` have to be there."""
+
+    @cached_property
+    def required(self) -> set[str]:
+        return set(self.told) & set(self.kinds)
 
 
 @cache
@@ -190,6 +198,14 @@ _LENGTHS = {
     "Preparation": "fills: float[p]; center: float[d]; spread: float[d]",
     "Projection": "coef: float[m,k]; offset: float[k]",
 }
+# Fields that came later than the first files: one that lacks them has their defaults.
+_LATER = {
+    "Baselines": {"unit"},
+    "EigenPairs": {"rounding", "unseen"},
+    "Limits": {"note"},
+    "Plan": {"preimage", "preimage_bytes", "preimage_seconds"},
+    "Quality": {"noisy"},
+}
 _METHODS = (*APPROXIMATIONS.values(), *PREIMAGES.values(), *SOLVERS.values())
 _FOLDS = ("KFold", "LeaveOneOut", "ShuffleSplit", "TimeSeriesSplit")
 
@@ -200,7 +216,7 @@ VALUES = {
         for name in names.split()
     },
     **{kind.__name__: Open.of(f"{kind.__module__}:{kind.__name__}") for kind in _METHODS},
-    **{f"folds.{name}": Open.of(f"sklearn.model_selection:{name}") for name in _FOLDS},
+    **{f"folds.{name}": Foreign.of(f"sklearn.model_selection:{name}") for name in _FOLDS},
     "ColumnScale": Annotated.of("mercer.engine.moments:Scale", "mean: float[d]; spread: float[d]"),
     "LowEnd": Annotated.of("mercer.solvers.negative_part:NegativePart"),
     "Status": Known.of("mercer.solvers.base:Status", "name: text", "member"),
@@ -231,7 +247,9 @@ _GAUSSIAN_KINDS = {
     **dict.fromkeys(("kernel", "k1", "k2"), "GaussianKernel"),
     **dict.fromkeys(("alpha", "constant_value", "exponent", "gamma", "noise_level"), "number"),
     **dict.fromkeys(("length_scale", "nu", "periodicity", "sigma_0"), "number"),
+    "kernels": "any",
     "metric": "text",
+    "pairwise_kernels_kwargs": "any",
 }
 _MANY_SCALES = {"length_scale": "any"}  # one for each column, or one for all
 
@@ -252,7 +270,7 @@ KERNELS = {
         if kind.__module__.startswith("mercer.")
     },
     **{
-        f"gp.{name}": Open(
+        f"gp.{name}": Foreign(
             f"sklearn.gaussian_process.kernels:{name}",
             _GAUSSIAN_KINDS | (_MANY_SCALES if name in ("Matern", "RBF") else {}),
         )

@@ -63,8 +63,9 @@ def contributions(
     by_t2 = seen.t2 / limits.t2 > seen.q / limits.q
     found, gap = np.empty(x.shape), np.empty(len(x))
     for name, mine, limit in (("T2", by_t2, limits.t2), ("Q", ~by_t2, limits.q)):
-        found[mine], gap[mine] = contributions(gauge, limits, x[mine], start[mine], name)
-        found[mine] /= limit
+        if np.any(mine):
+            found[mine], gap[mine] = contributions(gauge, limits, x[mine], start[mine], name)
+            found[mine] /= limit
     return found, gap
 
 

@@ -20,6 +20,7 @@ from mercer.model.dual import dual_fit
 from mercer.model.task import Task
 from mercer.operators import Centred, Gram
 from mercer.planning.recipe import Proof, TileCache, Tiles, Whole
+from mercer.preimage import Ridge
 from mercer.solvers import BlockKrylov, Lapack
 
 KERNELS = VALID | HISTOGRAM | INDEFINITE
@@ -449,3 +450,15 @@ def test_a_forecast_times_the_engine(params, many):
     assert plan.engine == "dense"
     assert plan.seconds > 0.0
     assert engine.products > 0
+
+
+def test_a_ridge_pre_image_is_computed_by_the_engine(many):
+    engine = DenseEngine()
+    model = KernelPCA(3, kernel=RBF(0.3), preimage=Ridge(max_rows=200), random_state=0)
+    expected = clone(model).fit(many)
+    found = model.set_params(engine=engine).fit(many)
+    scores = expected.transform(many[:50])
+    before = engine.products
+    rows = found.inverse_transform(scores)
+    assert engine.products == before + 1
+    np.testing.assert_allclose(rows, expected.inverse_transform(scores), atol=1e-6)

@@ -126,7 +126,9 @@ def _tried(
     start, rng = time.perf_counter(), as_generator(random_state)
     space = FeatureSpace.of(model.fit_)
     try:
-        back = method.fit(Examples(space.scores(rows), rows, model.kernel_, space), rng=rng)
+        engine = space.projection.sections.engine
+        examples = Examples(space.scores(rows), rows, model.kernel_, space, engine)
+        back = method.fit(examples, rng=rng)
     except InputError as refusal:
         return {**NOTHING, "reason": str(refusal)}
     scores = space.scores(held)

@@ -187,7 +187,8 @@ def fit_preimage(
     else:
         scores = fit.projection(chosen).astype(np.float64)
     targets = chosen if handed is None else _taken(handed, some)
-    back = method.fit(Examples(scores, targets, kernel, space, counts), rng=rng)
+    engine = fit.projection.sections.engine
+    back = method.fit(Examples(scores, targets, kernel, space, engine, counts), rng=rng)
     _warn_if_useless(back)
     return back
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
 
@@ -50,6 +51,7 @@ class Examples:
     kernel: Kernel  # resolved
     # None: no feature space knows these rows. The kernel is precomputed, or they are other rows than its.
     space: FeatureSpace | None
+    engine: Engine[Any]  # where the model is computed, and what is learned from these
     # How many rows each one stands for; None: one. No row is in here twice (`mercer.engine.equal_rows`).
     weights: Array | None = None  # (n,)
 

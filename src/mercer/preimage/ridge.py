@@ -146,7 +146,8 @@ class Ridge(Preimage):
             alpha *= more
         quality = quality_of(examples, unit * (x[few] - missed) + mean, few)
         # In float64 whatever x is: with a small penalty the coefficients are large and cancel.
-        projection = Projection(KernelSections(kernel, scores), unit * coef, -mean)
+        sections = KernelSections(kernel, scores, engine=examples.engine)
+        projection = Projection(sections, unit * coef, -mean)
         chosen = replace(self, alpha=alpha * size, gamma=gamma, rows=None)
         return chosen, RidgeBack(projection), quality
 

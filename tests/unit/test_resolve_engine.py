@@ -1,5 +1,7 @@
 """The parameter `engine`: one place knows the names, and an estimator keeps what it was given."""
 
+import threading
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -85,6 +87,16 @@ def test_an_engine_that_is_not_installed_names_those_that_are(name):
 def test_what_is_no_engine_is_refused_with_the_known_names(given):
     with pytest.raises(InputError, match=r"'auto'.*'numpy'"):
         resolve_engine(given)
+
+
+@pytest.mark.parametrize("kind", sorted(ESTIMATORS))
+def test_clones_share_an_engine_and_what_it_holds(kind):
+    """A device or a client can't be copied, and two engines on one device would share its memory."""
+    engine = DenseEngine()
+    engine.lock = threading.Lock()  # has no copy
+    model = clone(ESTIMATORS[kind]).set_params(engine=engine)
+    assert clone(model).engine is engine
+    model.fit(X)
 
 
 @pytest.mark.parametrize("kind", sorted(ESTIMATORS))

@@ -148,6 +148,10 @@ class Engine(Protocol[R]):
     Six verbs, and `gram`, which an engine that inherits from this class gets from `gram_times`.
     """
 
+    def __sklearn_clone__(self) -> Self:
+        """Itself: clones of an estimator compute in the same place, and share what an engine holds there."""
+        return self
+
     def facts(self) -> Facts:
         """What it is, how wide, and what it can run."""
         ...

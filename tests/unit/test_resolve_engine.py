@@ -89,6 +89,12 @@ def test_what_is_no_engine_is_refused_with_the_known_names(given):
         resolve_engine(given)
 
 
+def test_a_name_that_is_nearly_right_is_put_right():
+    with pytest.raises(ParameterError, match="Did you mean 'numpy'") as caught:
+        resolve_engine("nunpy")
+    assert (caught.value.parameter, caught.value.value) == ("engine", "nunpy")
+
+
 @pytest.mark.parametrize("kind", sorted(ESTIMATORS))
 def test_clones_share_an_engine_and_what_it_holds(kind):
     """A device or a client can't be copied, and two engines on one device would share its memory."""

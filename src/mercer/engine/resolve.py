@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import InputError, nearest
+from mercer._core.errors import InputError, refuse
+from mercer._core.params import OneOf, require
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
 
@@ -18,6 +19,7 @@ ENGINES: dict[str, Callable[[], Engine[Any]]] = {"numpy": NumpyEngine, "native":
 # Names that have a meaning, but no engine in this version.
 ABSENT = ("torch", "cuda", "dask")
 AUTO = "auto"
+NAMES = (AUTO, *ENGINES)
 NOT_COMPILED = (
     "engine='native' needs compiled tiles, and there was no C++ compiler when mercer was installed, or "
     "MERCER_NATIVE is 'off'. `python -m mercer.engine.native.build` compiles them; engine='numpy' needs none."
@@ -34,20 +36,22 @@ def resolve_engine(engine: Any) -> Engine[Any]:
     """
     if isinstance(engine, str):
         name = engine.strip().lower()
-        if name not in (AUTO, *ENGINES):
-            _refuse(engine, name)
+        if name.partition(":")[0] in ABSENT:
+            msg = f"This version of mercer has no engine {engine!r}. Use {OneOf(NAMES).wanted}."
+            raise InputError(msg)
+        if name not in NAMES:
+            require("engine", engine, OneOf(NAMES))
         if name == "native" and compiled() is None:
             raise InputError(NOT_COMPILED)
         return next(iter(ENGINES.values()))() if name == AUTO else ENGINES[name]()
-    if not isinstance(engine, type) and callable(getattr(engine, "facts", None)):
-        given: Engine[Any] = engine
-        return given
-    kind = f"the class {engine.__name__}" if isinstance(engine, type) else type(engine).__name__
-    msg = (
-        f"engine must be {_known()} or an engine such as "
-        f"`mercer.engine.numpy.NumpyEngine(n_threads=2)`; got {kind}."
-    )
-    raise InputError(msg)
+    is_class = isinstance(engine, type)
+    if is_class or not callable(getattr(engine, "facts", None)):
+        names = ", ".join(map(repr, NAMES))
+        must_be = f"{names} or an engine such as `mercer.engine.numpy.NumpyEngine(n_threads=2)`"
+        got = f"the class {engine.__name__}" if is_class else type(engine).__name__
+        refuse("engine", engine, must_be, got=got)
+    given: Engine[Any] = engine
+    return given
 
 
 def engine_facts(engine: Any) -> Facts:
@@ -64,15 +68,3 @@ def require_runs(facts: Facts, kernel: Any) -> None:
             "runs every kernel."
         )
         raise InputError(msg)
-
-
-def _refuse(given: str, name: str) -> NoReturn:
-    if name.partition(":")[0] in ABSENT:
-        msg = f"This version of mercer has no engine {given!r}. Use {_known()}."
-        raise InputError(msg)
-    msg = f"engine={given!r} is unknown. {nearest(name, [AUTO, *ENGINES])}"
-    raise InputError(msg)
-
-
-def _known() -> str:
-    return " or ".join(repr(name) for name in (AUTO, *ENGINES))

@@ -71,6 +71,11 @@ def test_a_subclass_runs_on_the_threads_of_the_plan():
     )
 
 
+def test_the_plan_of_a_stream_has_the_threads_of_its_engine():
+    found = IncrementalKernelPCA(2, engine=NumpyEngine(3)).fit(X)
+    assert found.fit_.plan.n_threads == 3
+
+
 @pytest.mark.parametrize("n_threads", [0, -1, "2", 1.5, True])
 def test_threads_are_counted(n_threads):
     with pytest.raises(ParameterError, match="n_threads must be"):

@@ -221,13 +221,14 @@ class Stream:
         pairs = pairs.turned(fixed_signs(self.dictionary.lower @ pairs.vectors - offset))
         rounding = cut + float(np.max(pairs.residuals)) * float(pairs.values[0])
         reason = f"{self.n_rows} rows came in batches, and were seen once"
-        engine = self.dictionary.engine.facts()
+        facts = self.dictionary.engine.facts()
+        plan = Plan("low-rank", solver, None, n_bytes, (reason,), facts.lanes, facts.name)
         return Fit(
             self._projection(pairs.vectors),
             pairs,
             total,
             rank_bound=self._rank_bound(),
-            plan=Plan("low-rank", solver, None, n_bytes, (reason,), engine=engine.name),
+            plan=plan,
             cut=cut,
             low_end=self._negative_part(),
             asked=asked,

@@ -342,6 +342,9 @@ FORGERIES = {
     "other columns": put("KernelPCA", "n_features_in_", 3, "learned"),
     "names of other columns": put("KernelPCA", "feature_names_in_", {"$names": ["a"]}, "learned"),
     "dtype of integers": put("KernelPCA", "_dtype", {"$dtype": "<i8"}, "learned"),
+    # NumPy finds both equal to float64.
+    "no dtype": put("KernelPCA", "_dtype", None, "learned"),
+    "text for a dtype": put("KernelPCA", "_dtype", "float64", "learned"),
     "not fitted": lambda objects, *_: at(objects, "KernelPCA").pop("learned"),
     "position beyond a table": put("KernelPCA", "random_state", state(bits="MT19937", pos=625)),
     "unknown random numbers": put("KernelPCA", "random_state", state(bits="BitGenerator", pos=0)),

@@ -121,7 +121,7 @@ def _is_seed(value: Any) -> bool:
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     "any": lambda value: True,  # noqa: ARG005
     "bool": lambda value: isinstance(value, (bool, np.bool_)),
-    "dtype": lambda value: value in (np.dtype(np.float32), np.dtype(np.float64)),
+    "dtype": lambda value: isinstance(value, np.dtype) and value in (np.float32, np.float64),
     "int": _is_whole,
     "names": _is_names,
     "none": lambda value: value is None,

@@ -207,8 +207,8 @@ def _refuse_text(X: Any) -> None:
         if isinstance(value, (str, bytes)):
             try:
                 float(value)
-            except ValueError as error:  # could not convert string to float
-                got = f"text, {str(value)!r} in row {i}, column {_column(j, names)} ({error})"
+            except ValueError:
+                got = f"text, {str(value)!r} in row {i}, column {_column(j, names)}"
                 remedy = "Drop that column, or encode it (OneHotEncoder, OrdinalEncoder)."
                 refuse("X", value, "numbers", got, remedy)
 

@@ -294,7 +294,7 @@ def check_weights(sample_weight: Any, n: int, *, least: int = 2) -> Array | None
     n_there = np.count_nonzero(weights)
     if n_there < least:
         wanted = f"more than zero for at least {least} rows, since fewer have no variance"
-        refuse("sample_weight", n_there, wanted, f"zero for all but {n_there} of {n} rows")
+        refuse("sample_weight", n_there, wanted, f"{n_there} such rows of {n}")
     return None if np.all(weights == 1.0) else weights
 
 

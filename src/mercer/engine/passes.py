@@ -51,6 +51,9 @@ def fold(
         return [reduce(_merged, (step(rows, i) for i, rows in blocks)) for blocks in runs]
 
     n, blocks = int(x.shape[0]), row_blocks(x, height)
+    # Blocks of an array are views: longer runs hold no more, and threads wait for each other less often.
+    if run > 1 and n_threads > 1 and isinstance(x, np.ndarray):
+        run = max(run, min(VIEWS_A_RUN, -(-n // (height * n_threads))))
     found: Part | None = None
     while group := list(islice(blocks, run * n_threads)):
         runs = [group[i] for i in row_slices(len(group), -(-len(group) // n_threads))]
@@ -105,8 +108,9 @@ def map_rows(
 # numbers: measured with m = 500, blocks of 256 rows take twice as long a row as blocks of 2048 or more.
 BLOCK_BYTES = 8 * 2**20
 BLOCK_ROWS = 4096
-# Blocks of a run: more would have to be read, and held, before the first is used.
-BLOCKS_A_RUN = 4
+# Blocks of a run: more would have to be read, and held, before the first is used. Of an array in memory they
+# are views; an observer is told after each round of runs.
+BLOCKS_A_RUN, VIEWS_A_RUN = 4, 8
 
 FLOAT = 8
 # Arrays as large as the sections of a block that live at a time: the sections and a kernel's temporaries,

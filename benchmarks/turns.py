@@ -118,7 +118,7 @@ def serve(name: str) -> None:
 
 # ── the other side ──────────────────────────────────────────────────────────
 class Version:
-    """A process that runs one line over one source tree, when told to."""
+    """A process that runs one line over one source tree, on request."""
 
     def __init__(self, src: Path, name: str) -> None:
         path = os.pathsep.join([str(src), str(ROOT)])

@@ -14,7 +14,7 @@ from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer._core.errors import InputError
 from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.native import NativeEngine, compiled
-from mercer.engine.native import library as native
+from mercer.engine.native import bindings as native
 from mercer.engine.native.engine import NativeRows
 from mercer.engine.numpy import NumpyEngine
 from mercer.kernels import RBF

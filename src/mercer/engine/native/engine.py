@@ -13,8 +13,8 @@ import numpy as np
 
 from mercer._core.memory import available_bytes
 from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts
-from mercer.engine.native import library as lib
-from mercer.engine.native.library import Job, Library, aligned, compiled
+from mercer.engine.native import bindings as lib
+from mercer.engine.native.bindings import Job, Library, aligned, compiled
 from mercer.engine.native.program import Leaf, NotCompiledError, Program, Step, own_values
 from mercer.engine.numpy import HostRows, NumpyEngine
 from mercer.engine.pairwise import BLUR

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.engine import formula as f
-from mercer.engine.native import library as lib
+from mercer.engine.native import bindings as lib
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -36,7 +36,7 @@ class Leaf:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """An operation, as `library.Op` has it."""
+    """An operation, as `bindings.Op` has it."""
 
     code: int
     number: int = 0

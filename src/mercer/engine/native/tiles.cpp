@@ -16,7 +16,7 @@
 
 namespace {
 
-// ── what Python hands over: the same layout as in library.py ────────────────
+// ── what Python hands over: the same layout as in bindings.py ────────────────
 enum Kind : int64_t { DOT, SQUARES, MANHATTAN, CHI2 };
 
 struct Leaf {  // a quantity of a pair of rows

@@ -2,7 +2,8 @@
 
 Each line is run by two processes, one over each source tree, which take turns run by run, so that whatever
 else the machine does hits both alike. The result is the median of the ratios of neighbouring runs, with an
-interval of order statistics that holds the true median with 95 %, whatever the noise is.
+interval of order statistics that holds the true median with 95 %, whatever the noise is. Lines of `make
+scale` on real data need the variable MERCER_BENCHMARK_DATA, a folder with the files.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ from benchmarks.cases import headline
 from benchmarks.competitors import competitors
 from benchmarks.data import SEED, kernel_gamma, load
 from benchmarks.memory import PeakMemory
+from benchmarks.scale.case import Job, Setting
+from benchmarks.scale.data import load as load_scale
+from benchmarks.scale.data import width
+from benchmarks.scale.entrants import ENTRANTS, settled
+from benchmarks.scale.questions import QUESTIONS
+from benchmarks.scale.tasks.product import a_product
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVE = "--serve"
+DATA = os.environ.get("MERCER_BENCHMARK_DATA")  # a folder with the real data of `make scale`
 
 
 # ── lines: a name, and what makes its job in a fresh process ────────────────
@@ -85,12 +93,34 @@ def scores(n: int, d: int, new: int) -> Callable[[], Any]:
     return lambda: model.transform(x)
 
 
+def past_memory(job: Job) -> Callable[[], Any]:
+    """A line of the benchmark past memory: a fit, or one product."""
+    x = load_scale(job.case, DATA)
+    gamma = width(job.case, x)
+    if job.task == "product":
+        product = a_product(x, gamma, n_threads=len(os.sched_getaffinity(0)))
+        return lambda: product.fit(x)
+    options = settled(job.who, job.case, gamma, job.options, x)
+    return lambda: ENTRANTS[job.who](job.case, gamma, options).fit(x)
+
+
+def past_memory_jobs() -> dict[str, Job]:
+    """Mercer's own lines of the benchmark past memory: what has a clock, once each."""
+    setting = Setting(folder=DATA)
+    asked = (job for question in QUESTIONS.values() for job in question.jobs(setting))
+    return {
+        f"past memory: {job.who.removeprefix('mercer').lstrip(' ,')}, {job.name}": job
+        for job in asked
+        if job.who.startswith("mercer") and job.task in ("fit", "product")
+    }
+
+
 LINES: dict[str, Callable[[], Callable[[], Any]]] = {
     **{
         case.name: partial(fit_of_case, case)
         for case in headline(("gaussian", "decaying"), large=False)
     },
-    **{f"fit n={n} d=20 k=5": partial(fit, n, 20, n_components=5) for n in (50, 200, 500)},
+    **{f"fit n={n} d=20 k=5": partial(fit, n, 20, n_components=5) for n in (50, 200, 300, 500)},
     "matern n=4000": partial(fit, 4000, 20, kernel="matern(nu=1.5)"),
     "laplacian n=4000": partial(fit, 4000, 20, kernel="laplacian"),
     "float32, 80 MB, n=12000": partial(fit, 12_000, 50, "float32", memory="80MB"),
@@ -99,6 +129,7 @@ LINES: dict[str, Callable[[], Callable[[], Any]]] = {
     "stream 20 x 1000": partial(streamed, 20_000, 20, 1000),
     "scores 2000 against 5000": partial(scores, 5000, 50, 2000),
     "scores 1 against 1000": partial(scores, 1000, 20, 1),
+    **{name: partial(past_memory, job) for name, job in past_memory_jobs().items()},
 }
 
 
@@ -121,10 +152,12 @@ class Version:
     """A process that runs one line over one source tree, on request."""
 
     def __init__(self, src: Path, name: str) -> None:
-        path = os.pathsep.join([str(src), str(ROOT)])
+        # A tree with these lines runs its own: they may call what another version does not have.
+        own = src.parent if (src.parent / "benchmarks" / "turns.py").is_file() else ROOT
+        path = os.pathsep.join([str(src), str(own)])
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.turns", SERVE, name],
-            cwd=ROOT,
+            cwd=own,
             env={**os.environ, "PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -181,12 +214,12 @@ class Turns:
         return " | ".join([*found, f"{peaks[1] / 1e6:.1f}", peak])
 
 
-def compare(old: Path, new: Path, name: str, *, seconds: float, most: int) -> Turns:
-    """Turns of one line until `seconds` are spent, seven at least."""
+def compare(old: Path, new: Path, name: str, *, seconds: float, least: int, most: int) -> Turns:
+    """Turns of one line until `seconds` are spent, but `least` of them at least."""
     sides = [Version(src, name) for src in (old, new)]
     runs: list[list[tuple[float, int]]] = [[], []]
     started = time.perf_counter()
-    while len(runs[0]) < 7 or (len(runs[0]) < most and time.perf_counter() - started < seconds):
+    while len(runs[0]) < least or (len(runs[0]) < most and time.perf_counter() - started < seconds):
         for i in (0, 1) if len(runs[0]) % 2 else (1, 0):  # none is always the first
             runs[i].append(sides[i].run())
     for side in sides:
@@ -198,17 +231,22 @@ def compare(old: Path, new: Path, name: str, *, seconds: float, most: int) -> Tu
 @click.argument("old", type=click.Path(exists=True, path_type=Path))
 @click.option("--new", type=click.Path(exists=True, path_type=Path), default=ROOT / "src")
 @click.option("--line", "words", multiple=True, help="Only lines with these words.")
-@click.option(
-    "--seconds", default=8.0, show_default=True, help="For each line; seven turns at least."
-)
+@click.option("--seconds", default=8.0, show_default=True, help="For each line.")
+@click.option("--least", default=7, show_default=True, help="Turns of a line at least.")
 @click.option("--most", default=61, show_default=True, help="Turns of a line at most.")
-def main(old: Path, new: Path, words: tuple[str, ...], seconds: float, most: int) -> None:
+@click.option(
+    "--part", default="1/1", show_default=True, help="Every m-th line from the k-th: k/m."
+)
+def main(
+    old: Path, new: Path, words: tuple[str, ...], seconds: float, least: int, most: int, part: str
+) -> None:
     """Times and peaks of two source trees, OLD and this one, in turns."""
     click.echo("| line | old ms | new ms | new / old | 95 % | peak MB | peak / old |")
     click.echo("| :-- | --: | --: | --: | :-- | --: | --: |")
-    for name in LINES:
-        if all(word in name for word in words):
-            click.echo(f"| {name} | {compare(old, new, name, seconds=seconds, most=most)} |")
+    first, step = map(int, part.split("/"))
+    for name in [name for name in LINES if all(word in name for word in words)][first - 1 :: step]:
+        found = compare(old.resolve(), new.resolve(), name, seconds=seconds, least=least, most=most)
+        click.echo(f"| {name} | {found} |")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from scipy import linalg
 
 from mercer._core.observer import SILENT
 from mercer._core.public import public
+from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, Status
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 # Both call the same LAPACK routine. NumPy's needs one more copy of the matrix, but shares its BLAS
 # threads with the products around it, which counts while the matrix is small.
 NUMPY_ROWS = 2000
+# The subset driver is SciPy's, whose BLAS has threads beside those of NumPy's: on 16 cores 32 of them take
+# turns, and 500 rows took 150 ms. So few rows gain nothing from threads: on one it is 12 ms.
+LONE_ROWS = 512
 
 
 @public
@@ -96,11 +101,13 @@ def _largest(matrix: Array, k: int) -> tuple[Array, Array] | None:
     its inverse iteration may say that it did not converge.
     """
     n = len(matrix)
+    threads = single_threaded_blas() if n <= LONE_ROWS else nullcontext()
     try:
-        # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
-        values, vectors = linalg.eigh(
-            matrix.T, subset_by_index=(n - k, n - 1), overwrite_a=True, driver="evr"
-        )
+        with threads:
+            # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
+            values, vectors = linalg.eigh(
+                matrix.T, subset_by_index=(n - k, n - 1), overwrite_a=True, driver="evr"
+            )
     except np.linalg.LinAlgError:
         return None
     return (values, vectors) if len(values) == k else None

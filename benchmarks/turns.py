@@ -238,7 +238,14 @@ def compare(old: Path, new: Path, name: str, *, seconds: float, least: int, most
     "--part", default="1/1", show_default=True, help="Every m-th line from the k-th: k/m."
 )
 def main(
-    old: Path, new: Path, words: tuple[str, ...], seconds: float, least: int, most: int, part: str
+    *,
+    old: Path,
+    new: Path,
+    words: tuple[str, ...],
+    seconds: float,
+    least: int,
+    most: int,
+    part: str,
 ) -> None:
     """Times and peaks of two source trees, OLD and this one, in turns."""
     click.echo("| line | old ms | new ms | new / old | 95 % | peak MB | peak / old |")

@@ -145,7 +145,8 @@ class RowStep(Protocol):
 class Engine(Protocol[R]):
     """Where kernel matrices are multiplied and rows are passed over.
 
-    Six verbs, and `gram`, which an engine that inherits from this class gets from `gram_times`.
+    Six verbs, and two that an engine which inherits from this class gets: `gram`, from `gram_times`, and
+    `tile`, from the kernel itself.
     """
 
     def __sklearn_clone__(self) -> Self:
@@ -189,6 +190,10 @@ class Engine(Protocol[R]):
     def gram(self, kernel: TileKernel, x: R) -> Array:
         """k(X, X) itself, less that constant, as a new array: for solvers that want all of it."""
         return self.gram_times(kernel, x, np.eye(x.n, dtype=x.dtype))
+
+    def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:  # (b, d), (m, d) -> (b, m)
+        """k(X, Z) as a new array, of a block of rows on the host: steps of `fold` and `map` call it."""
+        return kernel.tile(x, z)
 
     def fold(
         self,

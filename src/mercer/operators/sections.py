@@ -128,7 +128,7 @@ class KernelSections(OnEngine):
 
     def __call__(self, x: Rows) -> Array:
         points = self.points[:] if isinstance(self.points, RowSource) else self.points
-        return self.kernel.tile(x, points.astype(x.dtype, copy=False))
+        return self.engine.tile(self.kernel, x, points.astype(x.dtype, copy=False))
 
     def times(self, x: Rows, coef: Array) -> Array:
         """k(x, Z) @ coef, by the engine: Z may be all training rows, in memory or not."""

@@ -16,6 +16,7 @@ from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import Job, Library, aligned, compiled
 from mercer.engine.native.program import Leaf, NotCompiledError, Program, Step, own_values
+from mercer.engine.native.sections import written
 from mercer.engine.numpy import HostRows, NumpyEngine
 from mercer.engine.pairwise import BLUR
 from mercer.engine.shifted import blur_of, centre_of
@@ -175,6 +176,11 @@ class NativeEngine(NumpyEngine):
         ):
             return super().load(x, kernel, dtype, width=width, sliced=sliced, store=store)
         return NativeRows(x, dtype, width or BLOCK, store, program=program, native=native)
+
+    def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
+        """k(X, Z) as a new array."""
+        found = written(self, kernel, x, z, self._threads(kernel))
+        return super().tile(kernel, x, z) if found is None else found
 
     def times(self, kernel: TileKernel, x: HostRows, z: HostRows, v: Array) -> Array:
         """k(X, Z) @ V."""

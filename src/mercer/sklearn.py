@@ -29,7 +29,7 @@ from mercer._core.errors import ZeroVarianceError
 from mercer._core.memory import parse_bytes
 from mercer.data.intake import admitted
 from mercer.data.training import TrainingData
-from mercer.engine.resolve import AUTO, engine_facts, resolve_engine
+from mercer.engine.resolve import AUTO, engine_facts, engine_for
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Saving, has_light_rows
 from mercer.estimators.input import as_generator, check_weights
@@ -177,12 +177,15 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         n = int(x.shape[0])
         k = n if self.n_components is None else min(n, int(self.n_components))
         budget = parse_bytes("auto", free=facts.free_bytes)
+        engine, stands_in = engine_for(AUTO, kernel, x)
+        facts = facts if stands_in is None else engine.facts()
         self.plan_ = self._plan(kernel, x, k, facts, budget)
         if self.plan_.route == "primal":
             values, vectors, means = self._primal_pairs(kernel, x, k, rng, weights)
         else:
             with lanes(self.plan_.n_threads):
-                found = self._dual_pairs(kernel, x, k, rng, weights, budget=budget)
+                operator = gram_operator(kernel, x, self.plan_, weights, engine=engine)
+                found = self._dual_pairs(operator, kernel, k, rng, budget=budget)
             values, vectors, means = found
         if kernel.is_precomputed:
             x, means = given, np.average(given, axis=0, weights=weights)
@@ -190,15 +193,13 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
 
     def _dual_pairs(
         self,
+        operator: Centred,
         kernel: Kernel,
-        x: Rows,
         k: int,
         rng: np.random.Generator,
-        weights: Array | None,
         *,
         budget: int,
     ) -> tuple[Array, Array, Array]:
-        operator = gram_operator(kernel, x, self.plan_, weights, engine=resolve_engine(AUTO))
         pairs = self.plan_.solver(operator, k, rng=rng)
         pairs = pairs if pairs.status.ok else self._rescued(operator, pairs, k, rng, budget)
         if self.eigen_solver == "randomized" and kernel.why_valid() is None:

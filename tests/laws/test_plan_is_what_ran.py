@@ -9,6 +9,8 @@ import pytest
 from mercer import PCA, KernelPCA
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.engine import threads
+from mercer.engine.native import NativeEngine, compiled
+from mercer.engine.native.engine import NativeRows
 from mercer.engine.numpy import NumpyEngine
 from mercer.estimators.fit_request import fit_request
 from mercer.kernels import RBF, Linear, Polynomial
@@ -150,7 +152,7 @@ def assert_built(done, gram, seen):
     elif recipe.share == 1.0:  # all tiles, rounded from those of the proof
         assert gram.fills_rough
         assert gram.store.rounding.packed == recipe.packed
-        assert gram.x.kept._pool.nbytes == recipe.store.n_bytes
+        assert rounded_bytes(gram.x) == recipe.store.n_bytes
     else:
         rough = gram.rough
         assert rough.x.width == recipe.width
@@ -160,10 +162,29 @@ def assert_built(done, gram, seen):
 
 def assert_kept(gram, recipe):
     """As many tiles lie in memory after the fit as the plan has counted."""
-    kept = [] if gram.x.kept is None else gram.x.kept._exact
+    kept = exact_tiles(gram.x)
     assert len(kept) == (0 if recipe.store is None else recipe.store.n_held)
     assert all(tile is not None for tile in kept)
     assert sum(tile.nbytes for tile in kept) <= (recipe.store.n_bytes if recipe.store else 0)
+
+
+def exact_tiles(x):
+    """The tiles that are kept as they are, None for one that was never made."""
+    if not isinstance(x, NativeRows):
+        return [] if x.kept is None else x.kept._exact
+    if x.tiles is None:
+        return []
+    return [tile if made else None for tile, made in zip(x.tiles.exact, x.tiles.made, strict=False)]
+
+
+def rounded_bytes(x):
+    """What the rounded tiles take."""
+    if not isinstance(x, NativeRows):
+        return x.kept._pool.nbytes
+    return (x.tiles.rounded if x.tiles.codes is None else x.tiles.codes).nbytes
+
+
+ENGINES = {"numpy": NumpyEngine, **({} if compiled() is None else {"native": NativeEngine})}
 
 
 @pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
@@ -172,9 +193,12 @@ def assert_kept(gram, recipe):
     [("float64", 1, False), ("float64", 2, True), ("float32", 1, True), ("float32", 2, False)],
 )
 @pytest.mark.parametrize("case", sorted(EXACT))
-def test_kernel_matrices_are_built_as_planned(rows, seen, case, *, dtype, n_threads, weighted):
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+def test_kernel_matrices_are_built_as_planned(
+    rows, seen, engine, case, *, dtype, n_threads, weighted
+):
     params, route, solver, kind, share = EXACT[case]
-    x, engine = rows.astype(dtype), NumpyEngine(n_threads)
+    x, engine = rows.astype(dtype), ENGINES[engine](n_threads)
     weights = np.arange(N) % 3 + 1.0 if weighted else None
     given = {"n_components": 3, "kernel": RBF(0.2), "memory": "1GB", **params, "engine": engine}
     model = KernelPCA(**given, random_state=0)

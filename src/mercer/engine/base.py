@@ -68,6 +68,8 @@ class Facts:
     free_bytes: int  # memory that can be taken now, where the tiles live
     runs: Callable[[Any], str | None]  # None, or why this kernel can't run here, in words
     cache_bytes: int = CACHE_BYTES  # a tile of this size is computed fastest
+    locked: bool = True  # tiles that are computed side by side wait for the interpreter's lock
+    panel: int = 1  # rows that are computed together: tiles are as wide as some of them
     precisions: tuple[np.dtype[Any], ...] = (FLOAT32, FLOAT64)
 
 

@@ -12,26 +12,27 @@ from mercer.engine.numpy import NumpyEngine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer.engine.base import Engine, Facts
+    from mercer._core.types import Rows
+    from mercer.engine.base import Engine, Facts, TileKernel
 
-# Engines of this version by name; "auto" is the first of them.
-ENGINES: dict[str, Callable[[], Engine[Any]]] = {"numpy": NumpyEngine, "native": NativeEngine}
+# Engines of this version by name.
+ENGINES: dict[str, Callable[[], Engine[Any]]] = {"native": NativeEngine, "numpy": NumpyEngine}
 # Names that have a meaning, but no engine in this version.
 ABSENT = ("torch", "cuda", "dask")
 AUTO = "auto"
 NAMES = (AUTO, *ENGINES)
-NOT_COMPILED = (
-    "engine='native' needs compiled tiles, and there was no C++ compiler when mercer was installed, or "
-    "MERCER_NATIVE is 'off'. `python -m mercer.engine.native.build` compiles them; engine='numpy' needs none."
+NO_LIBRARY = (
+    "mercer was installed without a C++ compiler, or MERCER_NATIVE is 'off'; "
+    "`python -m mercer.engine.native.build` compiles tiles"
 )
 
 
 def resolve_engine(engine: Any) -> Engine[Any]:
-    """The engine behind a name, or the one that was given.
+    """The engine behind a name, or the one that was given; "auto" is compiled tiles where they are there.
 
     Examples
     --------
-    >>> resolve_engine("auto").facts().name
+    >>> resolve_engine("numpy").facts().name
     'numpy'
     """
     if isinstance(engine, str):
@@ -42,8 +43,11 @@ def resolve_engine(engine: Any) -> Engine[Any]:
         if name not in NAMES:
             require("engine", engine, OneOf(NAMES))
         if name == "native" and compiled() is None:
-            raise InputError(NOT_COMPILED)
-        return next(iter(ENGINES.values()))() if name == AUTO else ENGINES[name]()
+            msg = f"engine='native' needs compiled tiles, but {NO_LIBRARY}. engine='numpy' needs none."
+            raise InputError(msg)
+        if name == AUTO:
+            name = "numpy" if compiled() is None else "native"
+        return ENGINES[name]()
     is_class = isinstance(engine, type)
     if is_class or not callable(getattr(engine, "facts", None)):
         names = ", ".join(map(repr, NAMES))
@@ -54,17 +58,27 @@ def resolve_engine(engine: Any) -> Engine[Any]:
     return given
 
 
+def engine_for(engine: Any, kernel: TileKernel, rows: Rows) -> tuple[Engine[Any], str | None]:
+    """The engine that computes this kernel on these rows; where NumPy stands in for another, why.
+
+    Raises where the engine was named and can't run the kernel.
+    """
+    found = resolve_engine(engine)
+    auto = isinstance(engine, str) and engine.strip().lower() == AUTO
+    if auto and not isinstance(found, NativeEngine):
+        return found, NO_LIBRARY
+    why = found.facts().runs(kernel)
+    if why is not None and not auto:
+        msg = (
+            f"engine={found.facts().name!r} can't run {kernel!r}: {why.rstrip('.')}. The reference, "
+            "engine='numpy', runs every kernel."
+        )
+        raise InputError(msg)
+    if isinstance(found, NativeEngine):
+        why = why or found.why_not_rows(kernel, rows)
+    return (found, None) if why is None else (NumpyEngine(getattr(found, "n_threads", None)), why)
+
+
 def engine_facts(engine: Any) -> Facts:
     """What a planner may ask of the engine; raises where there is none of that name."""
     return resolve_engine(engine).facts()
-
-
-def require_runs(facts: Facts, kernel: Any) -> None:
-    """Raise where the engine can't run a kernel, with the engine that can."""
-    why = facts.runs(kernel)
-    if why is not None:
-        msg = (
-            f"engine={facts.name!r} can't run {kernel!r}: {why.rstrip('.')}. The reference, engine='numpy', "
-            "runs every kernel."
-        )
-        raise InputError(msg)

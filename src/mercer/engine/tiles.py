@@ -27,16 +27,21 @@ WIDE_ROWS, WIDE = 256, 640
 # 20 000 rows took 5.5 s in tiles of 128 on 16 threads, 2.0 s on two, and 0.23 s in tiles of 768 on 16.
 LOCK_WIDTH = 192  # in float64; a float32 tile is made in half the time
 # Of such tiles there are enough for one thread for each so many rows; more threads wait for the last tile.
-ROWS_A_THREAD = 512
+# Tiles that are made without the lock are narrower.
+ROWS_A_THREAD, FREE_ROWS_A_THREAD = 512, 192
 SINGLE, PACKED = 4, 2  # bytes of a rounded entry
 BAND = 2  # rows of tiles that take their columns together: more would keep more rows ready
 
 
-def paying_threads(n_rows: int, most: int, *, budget_bytes: int = 2**63) -> int:
+def paying_threads(
+    n_rows: int, most: int, *, budget_bytes: int = 2**63, locked: bool = True
+) -> int:
     """The number of threads, at most `most`, that shortens a pass over the tiles of n rows.
 
     More of them than have tiles of `lock_width` in the budget, two float64 arrays a thread, only wait.
     """
+    if not locked:
+        return max(1, min(most, -(-n_rows // FREE_ROWS_A_THREAD)))
     wide_enough = math.isqrt(budget_bytes // (2 * 8 * LOCK_WIDTH**2))
     return max(1, min(most, -(-n_rows // ROWS_A_THREAD), max(2, wide_enough)))
 
@@ -93,6 +98,12 @@ def upper_tiles(n_rows: int, width: int) -> Iterator[TileIndex]:
             for a in range(top, min(top + BAND, b + 1)):
                 yield place, rows[a], rows[b]
                 place += 1
+
+
+def free_width(n_rows: int, itemsize: int, n_threads: int, *, cache_bytes: int, panel: int) -> int:
+    """The width of tiles that are made without the lock: as the cache likes them, in whole panels of rows."""
+    width = min(math.isqrt(cache_bytes // itemsize), spread(n_rows, n_threads))
+    return max(1, width // panel) * panel
 
 
 def fitting_width(

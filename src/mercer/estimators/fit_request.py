@@ -13,7 +13,7 @@ from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse, users
 from mercer._core.memory import format_seconds, parse_bytes
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
-from mercer.engine.resolve import require_runs, resolve_engine
+from mercer.engine.resolve import engine_for
 from mercer.estimators.input import (
     as_generator,
     check_kernel_rows,
@@ -97,7 +97,8 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     # A function of the user's own is handed rows of the kind that it was given.
     seen = data.rows if kernel.parallel else as_given(X, data.rows)
     kernel = kernel.resolve(seen, rng=rng, weights=data.weights)
-    require_runs(facts, kernel)
+    engine, stands_in = engine_for(model.engine, kernel, data.rows)
+    facts = facts if stands_in is None else engine.facts()
     budget = parse_bytes(model.memory, free=facts.free_bytes)
     owner = Ownership.of(data, kernel, exact=exact, budget=budget)
     full = approximation is None
@@ -115,7 +116,9 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     # Kernel values that are centred were rounded before; rows and explicit maps are not such.
     if data.weights is not None and chosen.route != "primal" and not kernel.is_linear:
         refuse_lopsided(data.weights, data.kept)
-    engine = resolve_engine(model.engine)
+    computes = kernel.parallel and not kernel.is_precomputed and not kernel.is_linear
+    if stands_in is not None and computes and chosen.route != "primal":
+        chosen = chosen.because(f"tiles are NumPy's: {stands_in}")
     return FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
 
 

@@ -155,6 +155,7 @@ UNIONS = {
 _CLASSES = {
     "approximations.random_features": "FourierSections",
     "engine.moments": "Moments",
+    "engine.native.engine": "NativeEngine",
     "engine.numpy": "NumpyEngine",
     "estimators.prepared": "Prepared",
     "io.preparation": "Preparation",
@@ -290,7 +291,7 @@ KERNELS = {
 # Parameters of estimators that are looked at after the fit; all others are only kept for the next one.
 PARAMETERS = {
     "approximation": "none|text|Approximation",
-    "engine": "text|NumpyEngine",
+    "engine": "text|NumpyEngine|NativeEngine",
     "kernel": "text|Kernel|GaussianKernel",
     "model": "none|Projector",
     "n_components": "none|int|number",

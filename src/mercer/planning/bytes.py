@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.shifted import RECENT
-from mercer.engine.tiles import cached_width, fitting_width, is_roomy
+from mercer.engine.tiles import cached_width, fitting_width, free_width, is_roomy
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def krylov_bytes(problem: Problem, solver: Solver, k: int) -> int:
     block = known.width(k, n)
     basis = known.room(k, n) + block
     # In a product: the block, its projected, scaled and rounded copies with a column for the means,
-    # each thread's own sum, the result and its parts inside and outside of the basis.
-    product = (9 + problem.n_threads) * (block + 1)
+    # the sums of the tiles, the result and its parts inside and outside of the basis.
+    product = (9 + problem.n_sums) * (block + 1)
     # In a proof: vectors, products, their correction and the two stacked, before and after rotation.
-    proof = 14 * k + (4 + problem.n_threads) * (k + 1)
+    proof = 14 * k + (4 + problem.n_sums) * (k + 1)
     fitted = 4 * k
     return FLOAT * n * (basis + max(product, proof) + fitted) + FLOAT * 4 * basis * basis + SMALL
 
@@ -72,6 +72,8 @@ def tiles_budget(problem: Problem) -> int:
 
 def tile_width(problem: Problem, itemsize: int) -> int:
     """The width of tiles of `itemsize` bytes an entry."""
+    if not problem.locked:
+        return _free_width(problem, itemsize)
     width = fitting_width(
         problem.n,
         itemsize=itemsize,
@@ -86,10 +88,17 @@ def tile_width(problem: Problem, itemsize: int) -> int:
 
 def fastest_width(problem: Problem) -> int:
     """The width of the float64 tiles that are made fastest, whatever the budget."""
+    if not problem.locked:
+        return _free_width(problem, FLOAT)
     n, d, n_threads = problem.n, problem.d, problem.n_threads
     roomy = is_roomy(n_rows=n, budget_bytes=tiles_budget(problem), n_threads=n_threads, d=d)
     cache = problem.cache_bytes
     return min(n, cached_width(FLOAT, d, roomy=roomy, n_threads=n_threads, cache_bytes=cache))
+
+
+def _free_width(problem: Problem, itemsize: int) -> int:
+    cache, panel = problem.cache_bytes, problem.panel
+    return free_width(problem.n, itemsize, problem.n_threads, cache_bytes=cache, panel=panel)
 
 
 def live_tiles_bytes(problem: Problem) -> int:

@@ -48,7 +48,7 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
       - n=10000 and k=20: iterating for the top k costs far less than all of LAPACK's n³
       - each tile is made once, in float64, and held rounded, which halves the memory traffic ...
     """
-    problem = _paying(problem)
+    problem = _paying(problem, locked=problem.locked)
     chosen = named_solver(solver)
     found = _primal(problem, chosen)
     if found is None:
@@ -91,12 +91,11 @@ def named_solver(solver: str | Solver) -> Solver | None:
     return chosen
 
 
-def _paying(problem: Problem) -> Problem:
+def _paying(problem: Problem, *, locked: bool = True) -> Problem:
     """The problem with no more threads than pay for so many rows, in so much memory."""
-    n_threads = paying_threads(
-        problem.n, problem.n_threads, budget_bytes=problem.budget_bytes // TILES_SHARE
-    )
-    return replace(problem, n_threads=n_threads)
+    budget = problem.budget_bytes // TILES_SHARE
+    most = paying_threads(problem.n, problem.n_threads, budget_bytes=budget, locked=locked)
+    return replace(problem, n_threads=most)
 
 
 def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:

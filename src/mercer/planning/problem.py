@@ -93,6 +93,8 @@ class Problem:
     single: bool = True  # tiles may be float32: the engine has it, and it holds the kernel's values
     valid: bool = False  # positive semi-definite by construction: the spectrum has no negative part
     cache_bytes: int = CACHE_BYTES  # a tile of this size is made fastest
+    locked: bool = True  # threads that make tiles wait for the interpreter's lock
+    panel: int = 1  # tiles are so many rows wide, or some times that
     engine: str = "numpy"
 
     @classmethod
@@ -132,6 +134,8 @@ class Problem:
             single=FLOAT32 in facts.precisions and (not forms_k or fits_single(kernel, data.rows)),
             valid=kernel.why_valid() is not None,
             cache_bytes=facts.cache_bytes,
+            locked=facts.locked,
+            panel=facts.panel,
             engine=facts.name,
         )
 
@@ -144,6 +148,11 @@ class Problem:
     def k(self) -> int | None:
         """Components asked for, where that is a number."""
         return self.n_components if isinstance(self.n_components, int) else None
+
+    @property
+    def n_sums(self) -> int:
+        """Arrays of sums over tiles, (n, block): one a thread, or two for all and padded vectors."""
+        return self.n_threads if self.locked else 4
 
     @property
     def is_double(self) -> bool:

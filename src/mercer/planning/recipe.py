@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Route: TypeAlias = Literal["primal", "dual", "low-rank"]
 
+HOST = NUMPY, COMPILED = "numpy", "native"  # engines of the machine that plans
 # Entries this many times as large as their spread are shifted: with less, hardly a digit is gained.
 WIDE_KERNEL = 16.0
 
@@ -154,14 +155,14 @@ class Tiles:
         rough = Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width)
         return Gram(engine, kernel, x, rough=rough, **exact)
 
-    def told(self, n_threads: int) -> str:
+    def told(self, n_threads: int, *, compiled: bool) -> str:
         """For the line of a plan."""
         kind = "tiles"
         if self.proof is not None:
             how = "checked" if self.share >= 1.0 else "proved"
             kind = f"{'16-bit' if self.packed else 'float32'} tiles, {how} in float64"
         threads = f", {n_threads} threads" if n_threads > 1 else ""
-        where = f"{kind} ({self.width} wide{threads})"
+        where = f"{kind} ({self.width} wide{threads}{', compiled' if compiled else ''})"
         if self.share >= 1.0:
             return f"half of K held as {where}"
         if self.share > 0.0:
@@ -198,7 +199,7 @@ class Plan:
     n_bytes: int
     reasons: tuple[str, ...] = field(default=())
     n_threads: int = 1  # that make tiles or read blocks of rows, at most
-    engine: str = "numpy"
+    engine: str = NUMPY
     # A share of the variance may need more components than Krylov pays for, or than memory holds.
     lapack_fits: bool = True
     most_components: int = 2**63
@@ -218,7 +219,8 @@ class Plan:
 
     def __str__(self) -> str:
         how = repr(self.solver if self.approximation is None else self.approximation)
-        where = "" if self.engine == Plan.engine else f" by {self.engine}"
+        # Of the host's engines the text says what differs: compiled tiles, or why there are none.
+        where = "" if self.engine in HOST else f" by {self.engine}"
         matrix = f"{self._matrix_text()}{where}"
         lines = [f"{self.route} route, {how}, {matrix}, at most {format_bytes(self.n_bytes)}"]
         if self.n_products is not None and self.seconds is not None:
@@ -245,7 +247,7 @@ class Plan:
             return "K as given" if isinstance(self.recipe, Given) else "K stored"
         if isinstance(self.solver, Lapack):
             return "K formed once"
-        return self.recipe.told(self.n_threads)
+        return self.recipe.told(self.n_threads, compiled=self.engine == COMPILED)
 
 
 def plan_of_flags(

@@ -26,8 +26,23 @@ PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTE
 KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3}
 
 
+class Rows(ctypes.Structure):
+    """Rows as they lie in memory, packed block by block as tiles need them."""
+
+    _fields_ = (
+        ("numbers", _pointer),
+        ("n", _int),
+        ("down", _int),
+        ("along", _int),
+        ("single", _int),
+        ("which", _pointer),
+        ("origin", _pointer),
+        ("unit", _int),
+    )
+
+
 class Leaf(ctypes.Structure):
-    """A quantity of two rows, and the packed rows of both sides."""
+    """A quantity of two rows, and the rows of both sides: packed, or as they are."""
 
     _fields_ = (
         ("kind", _int),
@@ -36,6 +51,8 @@ class Leaf(ctypes.Structure):
         ("right", _pointer),
         ("left_norms", _pointer),
         ("right_norms", _pointer),
+        ("left_rows", ctypes.POINTER(Rows)),
+        ("right_rows", ctypes.POINTER(Rows)),
     )
 
 

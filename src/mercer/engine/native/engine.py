@@ -54,7 +54,10 @@ def program_of(kernel: TileKernel) -> Program | str:
 
 
 class NativeRows(HostRows):
-    """Dense rows in memory, packed into panels for each quantity that a formula takes of them."""
+    """Dense rows in memory, packed into panels for each quantity that a formula takes of them.
+
+    Rows that are `sliced` are packed by each tile for itself, which saves their memory.
+    """
 
     def __init__(
         self,
@@ -63,11 +66,12 @@ class NativeRows(HostRows):
         width: int,
         store: TileStore,
         *,
+        sliced: bool,
         program: Program,
         native: Library,
     ) -> None:
         super().__init__(rows, dtype, width, store)
-        self.program, self.native = program, native
+        self.program, self.native, self.sliced = program, native, sliced
         self.panel = native.panel[self.dtype]
         centre, blur = centre_of(rows), 0.0
         if program.sharpest:
@@ -112,6 +116,22 @@ class NativeRows(HostRows):
             self._packed[key] = out, out
         return self._packed[key][0]
 
+    def raw(self, leaf: Leaf, origin: Array, alive: list[Any]) -> lib.Rows:
+        """The rows as they are, and what packing them takes; what it points to is `alive`."""
+        x, out = self.rows, lib.Rows(n=self.n, unit=int(leaf.unit_rows))
+        out.numbers, out.single = x.ctypes.data, int(x.dtype == FLOAT32)
+        out.down, out.along = (step // x.itemsize for step in x.strides)
+        if leaf.columns is not None:
+            chosen = np.asarray(leaf.columns)
+            which = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
+            alive.append(which)
+            out.which, origin = which.ctypes.data, origin[which]
+        if leaf.kind == "sqdist":
+            origin = np.ascontiguousarray(origin, dtype=np.float64)
+            alive.append(origin)
+            out.origin = origin.ctypes.data
+        return out
+
     def _pack(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
         x, width = self.rows, self.panel
         if leaf.columns is not None:
@@ -151,9 +171,28 @@ class NativeEngine(NumpyEngine):
 
     def facts(self) -> Facts:
         """What it is, how wide, and which kernels it runs."""
+        native = compiled()
         return Facts(
-            "native", self.lanes, available_bytes(), _why_not, cache_bytes=BLOCK * BLOCK * 8
+            "native",
+            self.lanes,
+            available_bytes(),
+            _why_not,
+            cache_bytes=BLOCK * BLOCK * 8,
+            locked=False,
+            panel=1 if native is None else native.panel[FLOAT32],
         )
+
+    def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
+        """Why NumPy computes on these rows, in words; None where tiles are compiled."""
+        if not isinstance(x, np.ndarray):
+            return (
+                f"{'sparse rows' if hasattr(x, 'nnz') else 'rows in a file'} have no compiled tiles"
+            )
+        program = program_of(kernel)
+        # Tiles may be made in either precision.
+        if isinstance(program, str) or not _in_range(x, program, FLOAT32):
+            return "their numbers are so large or so small that float32 squares would not hold them"
+        return None
 
     def load(
         self,
@@ -167,7 +206,7 @@ class NativeEngine(NumpyEngine):
     ) -> HostRows:
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
         native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)
-        plain = isinstance(x, np.ndarray) and x.ndim == 2 and not sliced
+        plain = isinstance(x, np.ndarray) and x.ndim == 2
         if (
             native is None
             or isinstance(program, str)
@@ -175,7 +214,11 @@ class NativeEngine(NumpyEngine):
             or not _in_range(x, program, dtype)
         ):
             return super().load(x, kernel, dtype, width=width, sliced=sliced, store=store)
-        return NativeRows(x, dtype, width or BLOCK, store, program=program, native=native)
+        # A tile reads rows of its own precisions, at whole numbers.
+        as_it_is = x.flags.aligned and not any(step % x.itemsize for step in x.strides)
+        sliced = sliced and as_it_is and x.dtype in RANGE
+        found = {"sliced": sliced, "program": program, "native": native}
+        return NativeRows(x, dtype, width or BLOCK, store, **found)
 
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
         """k(X, Z) as a new array."""
@@ -241,15 +284,22 @@ class _Pass:
         self.dtype, self.panel = x.dtype, x.panel
         program = x.program
         self._alive: list[Any] = []
+        self._packing = 0  # numbers of a row that tiles pack for themselves
         leaves = (lib.Leaf * len(program.leaves))()
         for to, leaf in zip(leaves, program.leaves, strict=True):
-            (left, left_norms), (right, right_norms) = (
-                x.packed(leaf, z.origin),
-                z.packed(leaf, z.origin),
-            )
-            to.kind, to.columns = lib.KINDS[leaf.kind], left.shape[1]
-            to.left, to.left_norms = self._address(left), self._address(left_norms)
-            to.right, to.right_norms = self._address(right), self._address(right_norms)
+            chosen = np.arange(x.d) if leaf.columns is None else np.asarray(leaf.columns)
+            columns = int(chosen.sum()) if chosen.dtype == bool else len(chosen)
+            to.kind, to.columns = lib.KINDS[leaf.kind], columns
+            for side, rows in (("left", x), ("right", z)):
+                if rows.sliced:
+                    raw = rows.raw(leaf, z.origin, self._alive)
+                    self._alive.append(raw)
+                    setattr(to, f"{side}_rows", ctypes.pointer(raw))
+                    self._packing = max(self._packing, columns + 1)
+                else:
+                    packed, norms = rows.packed(leaf, z.origin)
+                    setattr(to, side, self._address(packed))
+                    setattr(to, f"{side}_norms", self._address(norms))
         steps = [*program.steps, Step(lib.AFFINE, b=-minus)] if minus else program.steps
         ops = (lib.Op * len(steps))()
         for op, step in zip(ops, steps, strict=True):
@@ -291,7 +341,9 @@ class _Pass:
         job, run = self.job, self.native.run[self.dtype]
 
         def draw() -> None:
-            scratch = aligned((job.depth, self.side, self.side), self.dtype)
+            scratch = aligned(
+                (self.side * (job.depth * self.side + 2 * self._packing),), self.dtype
+            )
             while run(ctypes.byref(job), scratch.ctypes.data, TICKETS) == TICKETS:
                 pass
 

@@ -19,10 +19,20 @@ namespace {
 // ── what Python hands over: the same layout as in bindings.py ────────────────
 enum Kind : int64_t { DOT, SQUARES, MANHATTAN, CHI2 };
 
+struct Rows {  // as they lie in memory, packed block by block as tiles need them
+    const void *numbers;
+    int64_t n, down, along;   // numbers from a row to the next, and from a column
+    int64_t single;           // float32
+    const int64_t *which;     // columns, or all
+    const double *origin;     // taken off, or nothing
+    int64_t unit;             // divided by their length
+};
+
 struct Leaf {  // a quantity of a pair of rows
     int64_t kind, columns;
-    const void *left, *right;              // packed rows
+    const void *left, *right;              // packed rows, or none
     const void *left_norms, *right_norms;  // squared, of SQUARES
+    const Rows *left_rows, *right_rows;    // where they are not packed
 };
 
 enum Code : int64_t { PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT };
@@ -112,25 +122,58 @@ inline void distance_block(const Real *a, const Real *b, long columns, const Rea
     if (any) pair_block<Real, SQUARES>(a, b, columns, sums);
 }
 
-// A tile of a quantity, stride numbers a row.
+// Rows of a block in panels, shifted in float64 whatever they are, with their squared norms; zeros beyond the last.
+template <class Real, class Number> void pack(const Rows &x, long d, long top, long panels, Real *to, Real *norms) {
+    const Number *numbers = static_cast<const Number *>(x.numbers);
+    for (long i = 0; i < panels * PANEL<Real>; i++) {
+        Real *row = to + i / PANEL<Real> * d * PANEL<Real> + i % PANEL<Real>, norm = 0;
+        const long at = top * PANEL<Real> + i;
+        auto number = [&](long c) { return static_cast<double>(numbers[at * x.down + (x.which ? x.which[c] : c) * x.along]); };
+        double length = 1;
+        if (x.unit && at < x.n) {
+            double sum = 0;
+            for (long c = 0; c < d; c++) sum += number(c) * number(c);
+            length = __builtin_sqrt(sum);
+        }
+        for (long c = 0; c < d; c++) {
+            const Real value = at < x.n ? static_cast<Real>((number(c) - (x.origin ? x.origin[c] : 0)) / length) : Real(0);
+            row[c * PANEL<Real>] = value;
+            norm += value * value;
+        }
+        norms[i] = norm;
+    }
+}
+
+template <class Real> struct Panels {  // of a block of rows
+    const Real *rows, *norms;
+};
+
 template <class Real>
-void fill_pairs(const Leaf &leaf, long top, long height, long first, long width, Real *tile, long stride) {
+Panels<Real> block_of(const void *rows, const void *norms, const Rows *raw, long d, long top, long panels, Real *room) {
+    if (!raw) return {static_cast<const Real *>(rows) + top * d * PANEL<Real>, static_cast<const Real *>(norms) + top * PANEL<Real>};
+    Real *own_norms = room + panels * d * PANEL<Real>;
+    raw->single ? pack<Real, float>(*raw, d, top, panels, room, own_norms) : pack<Real, double>(*raw, d, top, panels, room, own_norms);
+    return {room, own_norms};
+}
+
+// A tile of a quantity, stride numbers a row; in `room` there is space for its rows on both sides.
+template <class Real>
+void fill_pairs(const Leaf &leaf, long top, long height, long first, long width, Real *tile, long stride, Real *room) {
     const long d = leaf.columns;
-    const Real *left = static_cast<const Real *>(leaf.left), *right = static_cast<const Real *>(leaf.right);
-    const Real *left_norms = static_cast<const Real *>(leaf.left_norms);
-    const Real *right_norms = static_cast<const Real *>(leaf.right_norms);
+    const Panels<Real> left = block_of(leaf.left, leaf.left_norms, leaf.left_rows, d, top, height, room);
+    Real *beyond = room + height * PANEL<Real> * (d + 1);
+    const Panels<Real> right = block_of(leaf.right, leaf.right_norms, leaf.right_rows, d, first, width, beyond);
     for (long i = 0; i < height; i++)
         for (long r = 0; r < PANEL<Real>; r += PAIR_ROWS)
             for (long j = 0; j < width; j++) {
-                const Real *a = left + (top + i) * d * PANEL<Real> + r, *b = right + (first + j) * d * PANEL<Real>;
+                const Real *a = left.rows + i * d * PANEL<Real> + r, *b = right.rows + j * d * PANEL<Real>;
                 Vec<Real> sums[PAIR_ROWS][PAIR_VECS];
                 switch (leaf.kind) {
                     case DOT: pair_block<Real, DOT>(a, b, d, sums); break;
                     case MANHATTAN: pair_block<Real, MANHATTAN>(a, b, d, sums); break;
                     case CHI2: pair_block<Real, CHI2>(a, b, d, sums); break;
                     default:
-                        distance_block<Real>(a, b, d, left_norms + (top + i) * PANEL<Real> + r,
-                                             right_norms + (first + j) * PANEL<Real>, sums);
+                        distance_block<Real>(a, b, d, left.norms + i * PANEL<Real> + r, right.norms + j * PANEL<Real>, sums);
                 }
                 Real *to = tile + (i * PANEL<Real> + r) * stride + j * PANEL<Real>;
                 UNROLLED for (int s = 0; s < PAIR_ROWS; s++) UNROLLED for (int c = 0; c < PAIR_VECS; c++)
@@ -155,7 +198,7 @@ template <class Real> struct Place {
 };
 
 // Operations work on whole tiles, contiguous ones, which stay in a core's cache.
-template <class Real> void apply(const Job &job, Place<Real> at, Real *stack) {
+template <class Real> void apply(const Job &job, Place<Real> at, Real *stack, Real *room) {
     const long stride = at.width * PANEL<Real>, n = at.height * PANEL<Real> * stride;
     Real *tile = stack - n;  // the last one of the stack
     for (long o = 0; o < job.n_ops; o++) {
@@ -164,7 +207,7 @@ template <class Real> void apply(const Job &job, Place<Real> at, Real *stack) {
         switch (op.code) {
             case PAIR:
                 tile += n;
-                fill_pairs<Real>(job.leaves[op.number], at.top, at.height, at.first, at.width, tile, stride);
+                fill_pairs<Real>(job.leaves[op.number], at.top, at.height, at.first, at.width, tile, stride, room);
                 break;
             case CONSTANT:
                 tile += n;
@@ -313,8 +356,8 @@ void decode(const Job &job, Tile at, const uint16_t *codes, const float *scale, 
 // ── passes ──────────────────────────────────────────────────────────────────
 template <class Real> struct Pass {
     Job &job;
-    Real *scratch;
-    long room;  // numbers of a full tile
+    Real *scratch;  // the stack of tiles, then rows that are packed for one of them
+    long room;      // numbers of a full tile
 
     Place<Real> place(long i, long j) const {
         const long left = (job.rows + PANEL<Real> - 1) / PANEL<Real>, right = (job.columns + PANEL<Real> - 1) / PANEL<Real>;
@@ -341,7 +384,7 @@ template <class Real> struct Pass {
         const bool kept = ticket < job.n_exact;
         Real *tile = kept ? static_cast<Real *>(job.exact) + ticket * room : scratch;
         if (kept && job.made[ticket]) return tile;
-        apply<Real>(job, p, scratch);
+        apply<Real>(job, p, scratch, scratch + job.depth * room);
         if (kept) std::memcpy(tile, scratch, p.height * PANEL<Real> * p.width * PANEL<Real> * sizeof(Real));
         clear_margins<Real>(job, p, tile);
         return tile;
@@ -382,7 +425,7 @@ template <class Real> struct Pass {
         const long i = ticket % below, g = ticket / below, width = job.vectors * WIDTH<Real>;
         for (long j = g * job.group; j < beside && j < (g + 1) * job.group; j++) {
             const Place<Real> p = place(i, j);
-            apply<Real>(job, p, scratch);
+            apply<Real>(job, p, scratch, scratch + job.depth * room);
             clear_margins<Real>(job, p, scratch);
             if (job.matrix) write<Real>(job, p, scratch, false);
             if (!job.v) continue;

@@ -41,10 +41,9 @@ class LowRank:
         return self.sections.width if self.whiten is None else int(self.whiten.shape[1])
 
     def features(self, x: Rows) -> Array:  # (b, d) -> (b, r)
-        """The rows of F that belong to the rows x, in the dtype of x."""
-        if self.whiten is None:
-            return self.sections(x)
-        return self.sections.times(x, self.whiten.astype(x.dtype, copy=False))
+        """The rows of F that belong to a block of rows x, in the dtype of x."""
+        sections = self.sections(x)  # (b, m)
+        return sections if self.whiten is None else sections @ self.whiten.astype(x.dtype, copy=False)
 
     def rounded(self, dtype: np.dtype[Any]) -> LowRank:
         """The same factor with W in the dtype of the rows: for a pass, rounded once and not once a slice."""

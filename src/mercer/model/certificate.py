@@ -29,6 +29,10 @@ Kind: TypeAlias = Literal["below", "around", "estimate"]
 ENTRY = 4.0
 EPS = float(np.finfo(np.float64).eps)
 
+# A sum of squares over the rows of a block, thousands of them one after the other, is off by about √b/6 roundings
+# of the sum of the sizes of its terms: 11 for b = 4096, and here twice that.
+SUMMED = 22.0
+
 # Rows of a sample, and samples, from which the error of features that are no projection is judged.
 SAMPLE_ROWS = 1000
 SAMPLES = 3
@@ -143,6 +147,18 @@ def rounding_moves(
     # W whitens the core to float64's rounding of it.
     whitened = ENTRY * EPS * np.sqrt(len(lengths)) * positive * _reach(lengths, coef)
     return np.minimum(positive, 2.0 * np.sqrt(positive) * error + error**2 + whitened)
+
+
+def square_moves(
+    squares: Array,  # (m,) Σw(c - mean)² of each section c = k(x, z)
+    coef: Array,  # (m, r)
+    dtype: np.dtype[Any],  # of the products
+) -> Array:  # (r,)
+    """What it adds when sections are squared before they are weighed: aᵀ(C̃ᵀC̃)a for each column a of A.
+
+    Entry ij of C̃ᵀC̃ is off by a few roundings of ‖c_i‖‖c_j‖, and aᵀ·a weighs these errors.
+    """
+    return SUMMED * float(np.finfo(dtype).eps) * _reach(squares, coef)
 
 
 def _reach(lengths: Array, coef: Array) -> Array:

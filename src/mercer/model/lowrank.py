@@ -7,32 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, KernelError
-from mercer.approximations.landmarks import require_lengths
+from mercer._core.errors import InputError
 from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
-from mercer.engine.moments import Moments
 from mercer.model.certificate import (
     estimated_certificate,
     proved_certificate,
     rounding_errors,
     rounding_moves,
+    square_moves,
 )
 from mercer.model.linear import require_variance
+from mercer.model.lowrank_pass import look, points_of, square_dtype
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
-from mercer.operators.centred import require_finite
-from mercer.operators.sections import KernelSections
 from mercer.solvers.base import EigenPairs, fixed_signs
 from mercer.solvers.negative_part import NegativePart
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.approximations import LowRank
+    from mercer.engine.moments import Moments
     from mercer.kernels.base import Kernel
     from mercer.model.certificate import Certificate
+    from mercer.model.lowrank_pass import Seen
     from mercer.model.task import Task
+
+# What squares of sections may add to the rounding of features, once all rows are seen: the landmarks have
+# said before that it is no more than that rounding itself, and are not quite like the rows.
+SQUARES_MAY_LOSE = 4.0
 
 
 def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
@@ -105,109 +109,57 @@ class Found:
 
 def _rewhitened(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> LowRank:
     """The same landmarks, and the directions among them that rounding hides in this precision only."""
-    points = _points(low_rank)
+    points = points_of(low_rank)
     unit = entry_error(kernel, points.astype(dtype))
     return replace(low_rank, whiten=eigen_whitening(core_matrix(kernel, points), unit))
 
 
 def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
-    kernel, seen = task.kernel, _look(task, low_rank, dtype)
+    """From squares of sections where they lose no more than features do, and else from features."""
+    if not low_rank.projects:
+        return _estimated(task, low_rank, dtype)
+    squared_in = square_dtype(task, low_rank, dtype)
+    if squared_in is not None:
+        seen = look(task, low_rank, dtype, squared_in=squared_in)
+        if (found := _proved(task.kernel, low_rank, dtype, seen, squared_in)) is not None:
+            return found
+    found = _proved(task.kernel, low_rank, dtype, look(task, low_rank, dtype), dtype)
+    assert found is not None  # features are what squares are held against
+    return found
+
+
+def _estimated(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
+    seen = look(task, low_rank, dtype)
     pairs, coef = _axes(seen.moments, low_rank)
     values, trace = pairs.values, seen.trace
-    if not low_rank.projects:
-        estimate = estimated_certificate(
-            kernel, task.x, low_rank, trace=trace, weights=task.weights, rng=task.rng
-        )
-        none = np.zeros_like(values)  # features are as small as what they tell apart
-        # They are rounded to a few units of themselves, after which nothing but squares is summed up.
-        nothing = (ALIKE * float(np.finfo(dtype).eps)) ** 2 * trace
-        cut = max(_cut(values, none, dtype), nothing)
-        return Found(dtype, seen, pairs, coef, estimate, cut, none)
-    points = _points(low_rank).astype(dtype)
+    estimate = estimated_certificate(
+        task.kernel, task.x, low_rank, trace=trace, weights=task.weights, rng=task.rng
+    )
+    none = np.zeros_like(values)  # features are as small as what they tell apart
+    # They are rounded to a few units of themselves, after which nothing but squares is summed up.
+    nothing = (ALIKE * float(np.finfo(dtype).eps)) ** 2 * trace
+    cut = max(_cut(values, none, dtype), nothing)
+    return Found(dtype, seen, pairs, coef, estimate, cut, none)
+
+
+def _proved(
+    kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any], seen: Seen, squared_in: np.dtype[Any]
+) -> Found | None:
+    """None where squares of sections turn out to lose more than features would."""
+    pairs, coef = _axes(seen.moments, low_rank)
+    values, trace = pairs.values, seen.trace
+    points = points_of(low_rank).astype(dtype)
     lengths = kernel.tile_diag(points).astype(np.float64)
     errors = rounding_errors(lengths, coef, trace=trace, unit=entry_error(kernel, points))
     moves = rounding_moves(lengths, values, coef, errors)
+    if seen.squares is not None:
+        squared = square_moves(seen.squares, coef, squared_in)
+        if np.sum(squared) > SQUARES_MAY_LOSE * np.sum(moves):
+            return None
+        moves = np.minimum(moves + squared, np.maximum(values, 0.0))
     proof = proved_certificate(values, moves, trace=trace, held=seen.held, dtype=dtype)
     proof = replace(proof, goal=low_rank.goal, assumed=kernel.why_valid() is None)
     return Found(dtype, seen, pairs, coef, proof, _cut(values, moves, dtype), errors)
-
-
-# ── the pass ────────────────────────────────────────────────────────────────
-@dataclass(frozen=True)
-class Seen:
-    """What one pass over the rows tells of a factor."""
-
-    moments: Moments  # of the features
-    trace: float  # Σw k(x, x)
-    lowest: float  # the smallest k(x, x) - ‖f‖², where it was looked for
-
-    @property
-    def held(self) -> float:
-        """Σw‖f‖² = tr K̂."""
-        mean = self.moments.mean
-        return float(np.trace(self.moments.scatter) + self.moments.weight * (mean @ mean))
-
-    def merged(self, other: Seen) -> Seen:
-        """Of both sets of rows."""
-        return Seen(
-            self.moments.merged(other.moments),
-            self.trace + other.trace,
-            min(self.lowest, other.lowest),
-        )
-
-
-@dataclass(frozen=True, repr=False)
-class Look:
-    """The step of that pass: the features of some rows in one precision, and what they leave out."""
-
-    kernel: Kernel
-    factor: LowRank
-    dtype: np.dtype[Any]
-    weights: Array | None  # (n,)
-    slack: (
-        float | None
-    )  # of k(x, x), where ‖f‖² may be larger; None where the kernel is known to be valid
-
-    def __call__(self, rows: Rows, place: slice) -> Seen:
-        w = None if self.weights is None else self.weights[place]
-        rows = rows.astype(self.dtype, copy=False)
-        features = self.factor.features(rows)  # (b, r)
-        diagonal = self.kernel.tile_diag(rows).astype(np.float64)  # (b,)
-        require_lengths(diagonal)
-        lowest = np.inf
-        if self.slack is not None:
-            left = diagonal - np.einsum("ij,ij->i", features, features)
-            lowest = float(np.min(left + self.slack * diagonal))
-        trace = float(diagonal.sum() if w is None else w @ diagonal)
-        return Seen(Moments.of(features, w), trace, lowest)
-
-
-def _look(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Seen:
-    kernel, sections = task.kernel, low_rank.sections
-    in_doubt = low_rank.projects and kernel.why_valid() is None
-    slack = float(np.sqrt(entry_error(kernel, _points(low_rank)))) if in_doubt else None
-    look = Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
-    with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        seen = sections.engine.fold(
-            task.x, look, width=sections.width, parallel=sections.parallel, observer=task.observer
-        )
-    require_finite(np.diagonal(seen.moments.scatter))
-    if seen.lowest < 0:
-        # A projection longer than what is projected: no feature space has that.
-        msg = (
-            f"The kernel is not positive semi-definite on these data: k(x, x) less its part in the span "
-            f"of the landmarks is {seen.lowest:.3g} for some row, so there is no low-rank bound. "
-            "`mercer.check_kernel` shows a witness; use a valid kernel, or approximation=None."
-        )
-        raise KernelError(msg)
-    return seen
-
-
-def _points(low_rank: LowRank) -> Rows:
-    """Z."""
-    sections = low_rank.sections
-    assert isinstance(sections, KernelSections)  # what is a projection has landmarks
-    return sections.points
 
 
 # ── the r x r problem ───────────────────────────────────────────────────────
@@ -269,5 +221,5 @@ def _negative_part(kernel: Kernel, low_rank: LowRank) -> NegativePart | None:
     """Where validity is not known: what the landmarks show of it."""
     if kernel.why_valid() is not None or not low_rank.projects:
         return None
-    values = np.linalg.eigvalsh(core_matrix(kernel, _points(low_rank)))
+    values = np.linalg.eigvalsh(core_matrix(kernel, points_of(low_rank)))
     return NegativePart(float(values.min()), float(-values[values < 0].sum()), complete=False)

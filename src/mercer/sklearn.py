@@ -29,7 +29,7 @@ from mercer._core.errors import ZeroVarianceError
 from mercer._core.memory import parse_bytes
 from mercer.data.intake import admitted
 from mercer.data.training import TrainingData
-from mercer.engine.resolve import AUTO, engine_facts, engine_for
+from mercer.engine.resolve import AUTO, engine_facts, facts_for, resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Saving, has_light_rows
 from mercer.estimators.input import as_generator, check_weights
@@ -102,9 +102,8 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         weights = check_weights(sample_weight, X.shape[0])
         self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
         self.X_fit_ = X
-        facts = engine_facts("auto")
-        with lanes(facts.lanes):
-            self._fit_pairs(self._rows(X), weights, facts)
+        with lanes(engine_facts(AUTO).lanes):
+            self._fit_pairs(self._rows(X), weights)
         if self.fit_inverse_transform:
             scores = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
             if weights is None or sparse.issparse(X):  # which scikit-learn refuses
@@ -165,7 +164,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         return np.asarray(super().inverse_transform(admitted(X)))
 
     # ── on the spine ────────────────────────────────────────────────────────
-    def _fit_pairs(self, x: Rows, weights: Array | None, facts: Facts) -> None:
+    def _fit_pairs(self, x: Rows, weights: Array | None) -> None:
         kernel = self._kernel()
         if kernel.is_precomputed:
             if x.shape[0] != x.shape[1]:
@@ -176,14 +175,14 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         rng = as_generator(self.random_state)
         n = int(x.shape[0])
         k = n if self.n_components is None else min(n, int(self.n_components))
+        facts, _ = facts_for(AUTO, engine_facts(AUTO), kernel, x)
         budget = parse_bytes("auto", free=facts.free_bytes)
-        engine, stands_in = engine_for(AUTO, kernel, x)
-        facts = facts if stands_in is None else engine.facts()
         self.plan_ = self._plan(kernel, x, k, facts, budget)
         if self.plan_.route == "primal":
             values, vectors, means = self._primal_pairs(kernel, x, k, rng, weights)
         else:
             with lanes(self.plan_.n_threads):
+                engine = resolve_engine(AUTO)
                 operator = gram_operator(kernel, x, self.plan_, weights, engine=engine)
                 found = self._dual_pairs(operator, kernel, k, rng, budget=budget)
             values, vectors, means = found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, refuse
 from mercer._core.params import OneOf, require
+from mercer.engine.base import Facts
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Rows
-    from mercer.engine.base import Engine, Facts, TileKernel
+    from mercer.engine.base import Engine, TileKernel
 
 # Engines of this version by name.
 ENGINES: dict[str, Callable[[], Engine[Any]]] = {"native": NativeEngine, "numpy": NumpyEngine}
@@ -58,25 +59,29 @@ def resolve_engine(engine: Any) -> Engine[Any]:
     return given
 
 
-def engine_for(engine: Any, kernel: TileKernel, rows: Rows) -> tuple[Engine[Any], str | None]:
-    """The engine that computes this kernel on these rows; where NumPy stands in for another, why.
+def facts_for(
+    engine: Any, facts: Facts, kernel: TileKernel, rows: Rows | None
+) -> tuple[Facts, str | None]:
+    """The facts of an engine for this kernel and these rows (None: an array that is yet to be read).
 
-    Raises where the engine was named and can't run the kernel.
+    Those of NumPy, and why, where compiled tiles leave them to it. Raises where an engine was asked for that
+    can't run the kernel.
     """
-    found = resolve_engine(engine)
     auto = isinstance(engine, str) and engine.strip().lower() == AUTO
-    if auto and not isinstance(found, NativeEngine):
-        return found, NO_LIBRARY
-    why = found.facts().runs(kernel)
+    found, why = resolve_engine(engine), facts.runs(kernel)
     if why is not None and not auto:
         msg = (
-            f"engine={found.facts().name!r} can't run {kernel!r}: {why.rstrip('.')}. The reference, "
-            "engine='numpy', runs every kernel."
+            f"engine={facts.name!r} can't run {kernel!r}: {why.rstrip('.')}. The reference, engine='numpy', "
+            "runs every kernel."
         )
         raise InputError(msg)
-    if isinstance(found, NativeEngine):
-        why = why or found.why_not_rows(kernel, rows)
-    return (found, None) if why is None else (NumpyEngine(getattr(found, "n_threads", None)), why)
+    if not isinstance(found, NativeEngine):
+        return facts, NO_LIBRARY if auto else None
+    if why is None and rows is not None:
+        why = found.why_not_rows(kernel, rows)
+    if why is None:
+        return facts, None
+    return Facts("numpy", facts.lanes, facts.free_bytes, facts.runs), why
 
 
 def engine_facts(engine: Any) -> Facts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,7 +11,6 @@ from scipy import sparse
 
 from mercer._core.errors import ModelFileError
 from mercer.data.intake import is_compressed
-from mercer.engine.numpy import NumpyEngine
 from mercer.io.agreement_models import check_object
 from mercer.io.container import DTYPES
 from mercer.io.encode import BIT_GENERATORS
@@ -204,9 +202,6 @@ def _made_estimator(
     if requests is not None:
         _request(made, requests)
     made.__dict__.update(learned)
-    fit, engine = learned.get("fit_"), str(params.get("engine"))
-    if fit is not None and engine.strip().lower() == "numpy":  # others are as "auto" has it here
-        made.fit_ = replace(fit, projection=fit.projection.on(NumpyEngine()))
     return made
 
 

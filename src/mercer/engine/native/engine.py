@@ -33,8 +33,8 @@ TICKETS = 16  # tiles that a thread draws at a time: between two such draws Pyth
 # Groups of columns that few rows are multiplied with side by side: a number that depends on sizes alone, so
 # that no sum depends on the number of threads.
 ROW_BLOCKS, GROUP = 32, 16
-# Squares, and sums of them, neither overflow nor lose digits.
-RANGE = {FLOAT64: (2.0**-200, 2.0**200), FLOAT32: (2.0**-30, 2.0**40)}
+# Squares, and sums of them, neither overflow nor lose digits, in either precision of tiles.
+RANGE = 2.0**-30, 2.0**40
 
 
 @lru_cache(maxsize=64)
@@ -189,10 +189,11 @@ class NativeEngine(NumpyEngine):
                 f"{'sparse rows' if hasattr(x, 'nnz') else 'rows in a file'} have no compiled tiles"
             )
         program = program_of(kernel)
-        # Tiles may be made in either precision.
-        if isinstance(program, str) or not _in_range(x, program, FLOAT32):
-            return "their numbers are so large or so small that float32 squares would not hold them"
-        return None
+        if isinstance(program, str):
+            return program
+        return (
+            None if _in_range(x, program) else "numbers so large or small have squares out of range"
+        )
 
     def load(
         self,
@@ -207,18 +208,13 @@ class NativeEngine(NumpyEngine):
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
         native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)
         plain = isinstance(x, np.ndarray) and x.ndim == 2
-        if (
-            native is None
-            or isinstance(program, str)
-            or not plain
-            or not _in_range(x, program, dtype)
-        ):
+        if native is None or isinstance(program, str) or not plain or not _in_range(x, program):
             return super().load(x, kernel, dtype, width=width, sliced=sliced, store=store)
         # A tile reads rows of its own precisions, at whole numbers.
         as_it_is = x.flags.aligned and not any(step % x.itemsize for step in x.strides)
-        sliced = sliced and as_it_is and x.dtype in RANGE
-        found = {"sliced": sliced, "program": program, "native": native}
-        return NativeRows(x, dtype, width or BLOCK, store, **found)
+        sliced = sliced and as_it_is and x.dtype in (FLOAT32, FLOAT64)
+        own: dict[str, Any] = {"sliced": sliced, "program": program, "native": native}
+        return NativeRows(x, dtype, width or BLOCK, store, **own)
 
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
         """k(X, Z) as a new array."""
@@ -269,8 +265,8 @@ def _why_not(kernel: Any) -> str | None:
     return program if isinstance(program, str) else None
 
 
-def _in_range(x: Array, program: Program, dtype: np.dtype[Any]) -> bool:
-    low, high = RANGE[dtype]
+def _in_range(x: Array, program: Program) -> bool:
+    low, high = RANGE
     most = float(max(x.max(initial=0.0), -x.min(initial=0.0)))
     return x.size > 0 and low < most < high and program.sharpest < 1.0 / low
 

@@ -338,8 +338,8 @@ def multiplying(verb):
 class Counting(NumpyEngine):
     """NumPy on one thread, so that what is asked for while it multiplies is asked for by it."""
 
-    times, gram_times, gram = (
-        multiplying(verb) for verb in (NumpyEngine.times, NumpyEngine.gram_times, NumpyEngine.gram)
+    times, gram_times, gram, tile = (
+        multiplying(getattr(NumpyEngine, verb)) for verb in ("times", "gram_times", "gram", "tile")
     )
 
 

@@ -17,7 +17,7 @@ from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native import bindings as native
 from mercer.engine.native.engine import NativeRows
 from mercer.engine.numpy import NumpyEngine
-from mercer.kernels import RBF
+from mercer.kernels import RBF, Polynomial
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiler when mercer was installed")
 
@@ -187,6 +187,77 @@ def test_no_bit_depends_on_the_number_of_threads(n, dtype, rng):
     for n_threads in (2, 3, 7, 16, 16):
         for one, other in zip(first, everything(n_threads), strict=True):
             np.testing.assert_array_equal(other, one)
+
+
+# ── k(X, Z) written out ─────────────────────────────────────────────────────
+RECTANGLES = [(1, 1), (1, 40), (40, 1), (25, 23), (193, 24), (500, 211)]
+
+
+def room_of(exact, d, dtype):
+    """To rounding: sums of d terms, a formula of a few steps, whose slope in the pair is at most about 10."""
+    return 200.0 * float(np.finfo(dtype).eps) * d * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+@pytest.mark.parametrize("shape", RECTANGLES, ids=str)
+def test_sections_are_those_of_numpy(name, shape, dtype, rng):
+    kernel, engine, d = KERNELS[name], NativeEngine(2), 20
+    if engine.facts().runs(kernel) is not None:
+        pytest.skip("not compiled")
+    x, z = (rows_of(kernel, n, d, rng).astype(dtype) for n in shape)
+    exact = kernel.tile(x.astype(np.float64), z.astype(np.float64))
+    found = engine.tile(kernel, x, z)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, exact, rtol=0, atol=room_of(exact, d, dtype))
+    np.testing.assert_array_equal(NativeEngine(1).tile(kernel, x, z), found)
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_sections_of_rows_in_any_order(layout, dtype, rng):
+    kernel, engine = RBF(0.1), NativeEngine(1)
+    x, z = (rng.standard_normal((n, 7)).astype(dtype) for n in (211, 100))
+    x, z = LAYOUTS[layout](x), LAYOUTS[layout](z)
+    again = engine.tile(kernel, np.ascontiguousarray(x), np.ascontiguousarray(z))
+    np.testing.assert_array_equal(engine.tile(kernel, x, z), again)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e160])
+def test_sections_beyond_squares_are_left_to_numpy(size, rng):
+    kernel, x, z = RBF(1.0), size * rng.standard_normal((40, 3)), size * rng.standard_normal((9, 3))
+    np.testing.assert_array_equal(NativeEngine(1).tile(kernel, x, z), kernel.tile(x, z))
+
+
+def test_sections_out_of_range_are_left_to_numpy(rng):
+    """A power of float32 that is infinite: what comes is what NumPy says of it."""
+    kernel, x = Polynomial(20, gamma=1.0, coef0=1.0), 1e3 * rng.standard_normal((30, 3))
+    x = x.astype(np.float32)
+    with np.errstate(over="ignore"):
+        found, expected = NativeEngine(1).tile(kernel, x, x), kernel.tile(x, x)
+    np.testing.assert_array_equal(found, expected)
+    assert not np.isfinite(found).all()
+
+
+def test_rows_may_meet_one_point_after_the_other(rng):
+    """Each is counted from a middle that both sides know, whatever lay at its address before."""
+    kernel, engine, x = RBF(0.1), NativeEngine(1), 3.0 + rng.standard_normal((300, 5))
+    rows, one = engine.load(x, kernel, FLOAT64, width=64), np.ones((1, 1))
+    for j in range(40):
+        point = engine.load(rows.take(np.array([j])), kernel, FLOAT64)
+        found = engine.times(kernel, rows, point, one)
+        np.testing.assert_allclose(found, kernel(x, x[j : j + 1]), rtol=1e-12, atol=0)
+        del point  # its address is free for the next
+
+
+def test_rows_are_packed_for_one_origin_of_others_at_a_time(rng):
+    kernel, engine, x = RBF(0.1), NativeEngine(1), rng.standard_normal((300, 5))
+    rows = engine.load(x, kernel, FLOAT64)
+    for shift in range(5):
+        z = shift + rng.standard_normal((200, 5))
+        points = engine.load(z, kernel, FLOAT64)
+        v = rng.standard_normal((200, 2))
+        exact = kernel(x, z) @ v
+        np.testing.assert_allclose(engine.times(kernel, rows, points, v), exact, atol=1e-11)
+    assert len(rows._packed) == 1
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e5])

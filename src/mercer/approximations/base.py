@@ -43,7 +43,9 @@ class LowRank:
     def features(self, x: Rows) -> Array:  # (b, d) -> (b, r)
         """The rows of F that belong to a block of rows x, in the dtype of x."""
         sections = self.sections(x)  # (b, m)
-        return sections if self.whiten is None else sections @ self.whiten.astype(x.dtype, copy=False)
+        return (
+            sections if self.whiten is None else sections @ self.whiten.astype(x.dtype, copy=False)
+        )
 
     def rounded(self, dtype: np.dtype[Any]) -> LowRank:
         """The same factor with W in the dtype of the rows: for a pass, rounded once and not once a slice."""

@@ -147,8 +147,8 @@ class RowStep(Protocol):
 class Engine(Protocol[R]):
     """Where kernel matrices are multiplied and rows are passed over.
 
-    Six verbs, and two that an engine which inherits from this class gets: `gram`, from `gram_times`, and
-    `tile`, from the kernel itself.
+    Six verbs, and two which an engine that inherits from this class gets: `gram` from `gram_times`, `tile`
+    from `times`.
     """
 
     def __sklearn_clone__(self) -> Self:
@@ -194,8 +194,9 @@ class Engine(Protocol[R]):
         return self.gram_times(kernel, x, np.eye(x.n, dtype=x.dtype))
 
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:  # (b, d), (m, d) -> (b, m)
-        """k(X, Z) as a new array, of a block of rows on the host: steps of `fold` and `map` call it."""
-        return kernel.tile(x, z)
+        """k(X, Z) itself, of a block of rows on the host, as a new array: for steps that want all of it."""
+        rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
+        return self.times(kernel, rows, points, np.eye(points.n, dtype=x.dtype))
 
     def fold(
         self,

@@ -213,6 +213,10 @@ class NumpyEngine(Engine[HostRows]):
         x.forget()
         return matrix
 
+    def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:  # (b, d), (m, d) -> (b, m)
+        """k(X, Z) as a new array, on the calling thread."""
+        return kernel.tile(x, z)
+
     def fold(
         self,
         x: Rows,

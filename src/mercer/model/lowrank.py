@@ -26,7 +26,7 @@ from mercer.solvers.base import EigenPairs, fixed_signs
 from mercer.solvers.negative_part import NegativePart
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array
     from mercer.approximations import LowRank
     from mercer.engine.moments import Moments
     from mercer.kernels.base import Kernel

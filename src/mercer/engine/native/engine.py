@@ -6,7 +6,7 @@ import ctypes
 import math
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +33,8 @@ TICKETS = 16  # tiles that a thread draws at a time: between two such draws Pyth
 # Groups of columns that few rows are multiplied with side by side: a number that depends on sizes alone, so
 # that no sum depends on the number of threads.
 ROW_BLOCKS, GROUP = 32, 16
+# Fewer points than this have no middle that more rows should be counted from, and be packed for.
+FEW = 64
 # Squares, and sums of them, neither overflow nor lose digits, in either precision of tiles.
 RANGE = 2.0**-30, 2.0**40
 
@@ -73,16 +75,19 @@ class NativeRows(HostRows):
         super().__init__(rows, dtype, width, store)
         self.program, self.native, self.sliced = program, native, sliced
         self.panel = native.panel[self.dtype]
-        centre, blur = centre_of(rows), 0.0
-        if program.sharpest:
-            blur, _ = blur_of(rows, centre, self.dtype)
-        # A shift to the middle saves the digits of distances, unless it moves the rows by more than it saves.
-        blurred = math.sqrt(program.sharpest) * 2.0 * blur > BLUR[self.dtype]
-        self.origin = np.zeros_like(centre) if blurred else centre
-        self._packed: dict[tuple[Leaf, int], tuple[Array, Array]] = {}
+        self._packed: dict[tuple[Leaf, bool], tuple[Array | None, Array, Array]] = {}
         self._rooms: dict[str, Array] = {}
         self.tiles: _Kept | None = None  # from the first product on
         self.host: HostRows | None = None  # the same rows for NumPy, where values are out of range
+
+    @cached_property
+    def origin(self) -> Array:
+        """The middle, from which distances keep their digits, unless a shift moves the rows by more than that."""
+        centre, blur = centre_of(self.rows), 0.0
+        if self.program.sharpest:
+            blur, _ = blur_of(self.rows, centre, self.dtype)
+        blurred = math.sqrt(self.program.sharpest) * 2.0 * blur > BLUR[self.dtype]
+        return np.zeros_like(centre) if blurred else centre
 
     @property
     def panels(self) -> int:
@@ -91,10 +96,13 @@ class NativeRows(HostRows):
 
     def packed(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
         """[panel][column][row] and squared norms; counted from `origin` where distances are taken."""
-        key = leaf, id(origin) if leaf.kind == "sqdist" else 0
-        if key not in self._packed:
-            self._packed[key] = self._pack(leaf, origin)
-        return self._packed[key]
+        shift = origin if leaf.kind == "sqdist" else None
+        # Of origins of others the last one alone: rows may meet one landmark after the other.
+        key = leaf, shift is not None and shift is vars(self).get("origin")
+        if key not in self._packed or self._packed[key][0] is not shift:
+            self._packed[key] = (shift, *self._pack(leaf, origin))
+        _, rows, norms = self._packed[key]
+        return rows, norms
 
     def room(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
         """Zeros, in memory that is used again: fresh pages would be faulted in by all threads at once."""
@@ -106,15 +114,15 @@ class NativeRows(HostRows):
 
     def inverse_lengths(self, leaf: Leaf) -> Array:
         """1/√u(x, x) of each row, and 0 where that is zero."""
-        key = leaf, 0
+        key = leaf, False
         if key not in self._packed:
             x = self.rows if leaf.columns is None else self.rows[:, np.asarray(leaf.columns)]
             assert leaf.of is not None
             own = np.sqrt(own_values(leaf.of, x.astype(np.float64, copy=False)))
             out = aligned((self.panels * self.panel,), self.dtype, zero=True)
             np.divide(1.0, own, out=out[: self.n], where=own > 0, casting="same_kind")
-            self._packed[key] = out, out
-        return self._packed[key][0]
+            self._packed[key] = None, out, out
+        return self._packed[key][1]
 
     def raw(self, leaf: Leaf, origin: Array, alive: list[Any]) -> lib.Rows:
         """The rows as they are, and what packing them takes; what it points to is `alive`."""
@@ -281,6 +289,7 @@ class _Pass:
         program = x.program
         self._alive: list[Any] = []
         self._packing = 0  # numbers of a row that tiles pack for themselves
+        origin = (x if z.n < min(x.n, FEW) else z).origin
         leaves = (lib.Leaf * len(program.leaves))()
         for to, leaf in zip(leaves, program.leaves, strict=True):
             chosen = np.arange(x.d) if leaf.columns is None else np.asarray(leaf.columns)
@@ -288,12 +297,12 @@ class _Pass:
             to.kind, to.columns = lib.KINDS[leaf.kind], columns
             for side, rows in (("left", x), ("right", z)):
                 if rows.sliced:
-                    raw = rows.raw(leaf, z.origin, self._alive)
+                    raw = rows.raw(leaf, origin, self._alive)
                     self._alive.append(raw)
                     setattr(to, f"{side}_rows", ctypes.pointer(raw))
                     self._packing = max(self._packing, columns + 1)
                 else:
-                    packed, norms = rows.packed(leaf, z.origin)
+                    packed, norms = rows.packed(leaf, origin)
                     setattr(to, side, self._address(packed))
                     setattr(to, f"{side}_norms", self._address(norms))
         steps = [*program.steps, Step(lib.AFFINE, b=-minus)] if minus else program.steps

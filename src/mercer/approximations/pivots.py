@@ -10,7 +10,12 @@ import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
 from mercer.approximations.landmarks import checked_diagonal, drawn
-from mercer.approximations.whitening import core_matrix, entry_error, extended
+from mercer.approximations.whitening import (
+    core_matrix,
+    entry_error,
+    extended,
+    triangle_product,
+)
 from mercer.data.rows import take_rows
 from mercer.operators.sections import KernelSections
 
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
 CANDIDATES = 2000
 # Candidates a pivot: the price of one is a row of that matrix, the price of too few another pass.
 CANDIDATES_A_PIVOT = 4
+# Most are accepted while much is left, so they are looked at a part at a time: so many a pivot that is still
+# wanted, and at least so many. What is not looked at costs nothing but its draw.
+LOOKED_AT, LEAST = 1.25, 64
 
 # What is left of a row below so many roundings of k(x, x) is rounding: a pass leaves about √m of them.
 FLOOR = 100.0
@@ -48,7 +56,7 @@ def _explained(
     sections: KernelSections, fresh: Array, weights: Array | None, rows: Rows, place: slice
 ) -> Explained:
     """What new columns k(X, Z) W of F explain of some rows; `fresh` are those of W, (m, a)."""
-    squares = sections.times(rows, fresh)  # (b, a)
+    squares = triangle_product(sections(rows), fresh)  # (b, a)
     np.multiply(squares, squares, out=squares)
     w = np.ones(len(squares)) if weights is None else weights[place]
     energies = w.astype(squares.dtype, copy=False) @ squares
@@ -101,27 +109,34 @@ class PivotSearch:
         if not np.any(mass > 0):
             return 0
         candidates = drawn(mass, min(CANDIDATES, CANDIDATES_A_PIVOT * most), rng=rng)
+        dice, before, start = rng.random(len(candidates)), self.rank, 0
+        while start < len(candidates) and (wanted := most - (self.rank - before)) > 0:
+            part = slice(start, start + looked_at(wanted))
+            self._accept(candidates[part], dice[part], most=wanted)
+            start = part.stop
+        return self.rank - before
+
+    def _accept(self, candidates: Indices, dice: Array, *, most: int) -> None:
+        """Pivots among some candidates, which were drawn in proportion to what was left of all rows."""
         rows, places = np.unique(candidates, return_inverse=True)
         points = take_rows(self.x, rows)
         if self.rank == 0:  # the first candidates show how kernel values are rounded
             self.unit = entry_error(self.kernel, points)
-            floor = FLOOR * self.unit * self.diagonal
+        floor = FLOOR * self.unit * self.diagonal[rows]
+        floor[np.isin(rows, self.landmarks)] = np.inf  # a row is a landmark once
         inside = self._inside(points)  # (p, m)
         residual = core_matrix(self.kernel, points) - inside @ inside.T  # (p, p)
-        chosen, lower = accept_pivots(
-            residual, places, self.left[rows], floor[rows], most=most, rng=rng
-        )
+        chosen, lower = accept_pivots(residual, places, self.left[rows], floor, dice, most=most)
         if len(chosen):
             self.whiten = extended(self.whiten, inside[chosen], lower)
             self.landmarks = np.concatenate([self.landmarks, rows[chosen]])
             self.points = take_rows(self.x, self.landmarks)
-        return len(chosen)
 
     def _inside(self, points: Rows) -> Array:
         """Coordinates in the span of the landmarks, in float64."""
         if self.rank == 0:
             return np.empty((points.shape[0], 0))
-        return self.sections.times(points, self.whiten)
+        return self.sections(points.astype(np.float64)) @ self.whiten
 
     # ── a pass over the rows ────────────────────────────────────────────────
     def update(self, *, observer: Observer) -> None:
@@ -155,14 +170,19 @@ class PivotSearch:
         return True
 
 
+def looked_at(wanted: int) -> int:
+    """Candidates that are looked at together, for so many pivots."""
+    return max(LEAST, int(LOOKED_AT * wanted))
+
+
 def accept_pivots(
     residual: Array,  # (p, p)
     candidates: Indices,  # (c,)
     proposed: Array,  # (p,)
     floor: Array,  # (p,)
+    dice: Array,  # (c,) in [0, 1)
     *,
     most: int,
-    rng: np.random.Generator,
 ) -> tuple[Indices, Array]:
     """Accepted rows of the residual matrix, in order, and the Cholesky factor of it among them.
 
@@ -172,7 +192,6 @@ def accept_pivots(
     distributed as what is left, which is the law of RPCholesky (Epperly, Tropp & Webber 2024, "Embrace
     rejection"). What is left below the floor is rounding, and never accepted.
     """
-    dice = rng.random(len(candidates))
     left = np.diagonal(residual).copy()
     columns = np.empty((len(residual), min(len(residual), most)))  # of the Cholesky factor
     accepted: list[int] = []

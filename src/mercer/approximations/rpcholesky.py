@@ -11,7 +11,13 @@ from mercer._core.errors import InputError
 from mercer._core.params import Constraints, Number, Whole, require
 from mercer._core.public import public
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
-from mercer.approximations.pivots import CANDIDATES, CANDIDATES_A_PIVOT, FLOOR, PivotSearch
+from mercer.approximations.pivots import (
+    CANDIDATES,
+    CANDIDATES_A_PIVOT,
+    FLOOR,
+    PivotSearch,
+    looked_at,
+)
 from mercer.approximations.whitening import core_matrix, eigen_whitening
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
@@ -134,7 +140,7 @@ class RPCholesky(Approximation):
         """
         n, d = shape
         m = self.width(n)
-        p = min(n, CANDIDATES, CANDIDATES_A_PIVOT * m)
+        p = min(n, CANDIDATES, CANDIDATES_A_PIVOT * m, looked_at(m))
         a_round = FLOAT * p * (5 * p + 3 * m + 3 * (d + 2)) + FLOAT * 5 * m * m
         a_pass = pass_bytes(n, d, m, itemsize) + FLOAT * 14 * m * m
         return 7 * FLOAT * n + FLOAT * 3 * m * (d + 2) + max(a_round, a_pass)

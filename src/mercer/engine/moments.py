@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg.blas import dger
 
 from mercer.data.rows import row_blocks
 from mercer.engine.passes import fold
@@ -39,17 +40,20 @@ class Moments:
         return cls(0.0, np.zeros(m), np.zeros((m, m)))
 
     @classmethod
-    def of(cls, block: Array, weights: Array | None = None) -> Moments:  # (b, m), (b,)
+    def of(
+        cls, block: Array, weights: Array | None = None, *, overwrite: bool = False
+    ) -> Moments:  # (b, m), (b,)
         """Moments of one block of rows; the product runs in the precision of the block.
 
         The mean is taken of differences from the first row: rows that are all alike have that very row
         for a mean, to the last bit, where the rounding of a plain sum would pass for variance.
+        ``overwrite``: the block is not needed any more, and is centred where it lies.
         """
         weight = float(len(block) if weights is None else weights.sum(dtype=np.float64))
         if weight == 0.0:
             return cls.empty(block.shape[1])
-        first = block[0]
-        centred = block - first
+        first = block[0].copy()
+        centred = np.subtract(block, first, out=block if overwrite else None)
         if weights is None:
             shift = centred.mean(axis=0, dtype=np.float64)
         else:
@@ -67,7 +71,10 @@ class Moments:
             return self
         gap = other.mean - self.mean
         scatter = self.scatter + other.scatter
-        scatter += (self.weight * other.weight / weight) * np.outer(gap, gap)
+        if len(gap):
+            # In place: the transpose of a symmetric array has the order that BLAS likes.
+            root = np.sqrt(self.weight * (other.weight / weight)) * gap
+            dger(1.0, root, root, a=scatter.T, overwrite_a=1)
         return Moments(weight, self.mean + (other.weight / weight) * gap, scatter)
 
     def faded(self, factor: float) -> Moments:

@@ -29,8 +29,8 @@ Kind: TypeAlias = Literal["below", "around", "estimate"]
 ENTRY = 4.0
 EPS = float(np.finfo(np.float64).eps)
 
-# A sum of squares over the rows of a block, thousands of them one after the other, is off by about √b/6 roundings
-# of the sum of the sizes of its terms: 11 for b = 4096, and here twice that.
+# A sum of products over the rows of a block, thousands of them one after the other, is off by about √b/6
+# roundings of the sum of the sizes of its terms: 11 for b = 4096, and here twice that.
 SUMMED = 22.0
 
 # Rows of a sample, and samples, from which the error of features that are no projection is judged.

@@ -1,10 +1,10 @@
 """The pass of a low-rank fit: one look at every row, and what it tells of the factor's features.
 
 With sections c = k(x, Z) and features f = cW the scatter of the features is Wᵀ(Σ c cᵀ)W. Squares of sections
-take half the work of one product with W, which is then applied to an m x m matrix only; but their rounding is
-amplified by W twice, that of features once. So where the core k(Z, Z) is well conditioned for the precision at
-hand sections are squared, and elsewhere features are made of every row. The formulas of the certificate decide,
-and what squares add to the rounding is part of it.
+take half the work of a product with W, which is then applied to an m x m matrix only; but W amplifies their
+rounding twice, and that of features once. So where the core k(Z, Z) is well conditioned for the precision at
+hand sections are squared, and elsewhere features are made of every row. The formulas of the certificate
+decide, and what squares add to the rounding is part of it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ class Look:
             left = diagonal - np.einsum("ij,ij->i", features, features)
             lowest = float(np.min(left + self.slack * diagonal))
         trace = float(diagonal.sum() if w is None else w @ diagonal)
-        moments = Moments.of(features.astype(self.squared_in, copy=False), w)
+        features = features.astype(self.squared_in, copy=False)
+        # Kernel values, and products with them, are new arrays; an explicit map may hand over the rows.
+        moments = Moments.of(features, w, overwrite=self.factor.projects)
         return Seen(moments, trace, lowest)
 
 

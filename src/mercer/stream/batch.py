@@ -134,7 +134,7 @@ def _drawn(
     gram -= batch.f[rows] @ batch.f[rows].T
     _require_symmetric(dictionary.kernel, gram, float(np.max(batch.diag)))
     residual = batch.residual[rows]
-    taken, lower = accept_pivots(gram, places, residual, floors, most=most, rng=rng)
+    taken, lower = accept_pivots(gram, places, residual, floors, rng.random(len(places)), most=most)
     # Where k(x, x) holds noise of its own that no other value shows, none of the drawn may be taken.
     hopeless = rows[residual <= floors] if len(taken) else rows
     return rows[taken], hopeless, lower

@@ -82,7 +82,7 @@ class NativeRows(HostRows):
 
     @cached_property
     def origin(self) -> Array:
-        """The middle, from which distances keep their digits, unless a shift moves the rows by more than that."""
+        """The middle: a shift saves the digits of distances, unless it moves the rows by more than that."""
         centre, blur = centre_of(self.rows), 0.0
         if self.program.sharpest:
             blur, _ = blur_of(self.rows, centre, self.dtype)

@@ -182,6 +182,7 @@ def test_no_bit_depends_on_the_number_of_threads(n, dtype, rng):
         yield engine.gram_times(kernel, rows, v, rough=True)
         yield engine.times(kernel, points, rows, v)
         yield engine.times(kernel, rows, points, v[few])
+        yield engine.tile(kernel, x, x[few])
 
     first = list(everything(1))
     for n_threads in (2, 3, 7, 16, 16):

@@ -96,8 +96,9 @@ def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any], *, squared_in: Any
     kernel, sections = task.kernel, low_rank.sections
     in_doubt = low_rank.projects and kernel.why_valid() is None
     slack = float(np.sqrt(entry_error(kernel, points_of(low_rank)))) if in_doubt else None
-    factor = replace(low_rank, whiten=None) if squared_in else low_rank.rounded(dtype)
-    step = Look(kernel, factor, dtype, squared_in or dtype, task.weights, slack)
+    whole = squared_in is None
+    factor = low_rank.rounded(dtype) if whole else replace(low_rank, whiten=None)
+    step = Look(kernel, factor, dtype, dtype if whole else squared_in, task.weights, slack)
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
         seen = sections.engine.fold(
             task.x, step, width=sections.width, parallel=sections.parallel, observer=task.observer
@@ -111,7 +112,7 @@ def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any], *, squared_in: Any
             "`mercer.check_kernel` shows a witness; use a valid kernel, or approximation=None."
         )
         raise KernelError(msg)
-    if squared_in is None:
+    if whole:
         return seen
     assert low_rank.whiten is not None
     return seen.whitened(low_rank.whiten)

@@ -1,0 +1,134 @@
+"""Laws of the two ways to the scatter of low-rank features: squares of sections, and features of every row."""
+
+import numpy as np
+import pytest
+
+from mercer._core.observer import SILENT
+from mercer.approximations import Nystrom, RPCholesky
+from mercer.engine.moments import Moments
+from mercer.kernels import RBF, Sigmoid
+from mercer.model import lowrank
+from mercer.model.lowrank_pass import ROWS_A_LANDMARK, square_dtype
+from mercer.model.task import Task
+from mercer.planning.plan import plan_approximation
+from mercer.planning.problem import Problem
+
+N, M, D = 600, 40, 6
+FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
+# From a core that is nearly the identity to one whose last eigenvalues are rounding.
+GAMMAS = {"narrow": 1.0, "usual": 0.2, "wide": 0.01, "very wide": 1e-4}
+
+
+def task_of(kernel, x, weights=None):
+    plan = plan_approximation(Problem(*x.shape, 5, x.dtype.itemsize), Nystrom(M))
+    return Task(kernel, x, 5, plan, np.random.default_rng(0), weights, SILENT)
+
+
+def factor_of(kernel, x, approximation=None, weights=None):
+    chosen = approximation or Nystrom(M)
+    return chosen(kernel, x, weights=weights, rng=np.random.default_rng(0), observer=SILENT)
+
+
+@pytest.fixture(params=["float64", "float32"])
+def dtype(request):
+    return np.dtype(request.param)
+
+
+@pytest.fixture
+def rows(rng, dtype):
+    return rng.standard_normal((N, D)).astype(dtype)
+
+
+def fitted(monkeypatch, way, task, factor):
+    monkeypatch.setattr(lowrank, "square_dtype", lambda *_: way)
+    return lowrank.fit_low_rank(task, factor)
+
+
+def exact_values(gamma, x, factor, weights=None):
+    """Eigenvalues of Σw(f - μ)(f - μ)ᵀ for f = k(x, Z)W, kernel values and sums with three more digits."""
+    wide, z = x.astype(np.longdouble), x[factor.landmarks].astype(np.longdouble)
+    gaps = ((wide[:, None, :] - z[None, :, :]) ** 2).sum(axis=2)
+    features = np.exp(-np.longdouble(gamma) * gaps) @ factor.whiten.astype(np.longdouble)
+    w = np.ones(len(x)) if weights is None else weights
+    features -= w @ features / w.sum()
+    scatter = features.T @ (w[:, None] * features)
+    return np.linalg.eigvalsh(scatter.astype(np.float64))[::-1]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", sorted(GAMMAS))
+def test_both_ways_are_right_to_the_rounding_they_tell(
+    name, weighted, dtype, rows, rng, monkeypatch
+):
+    kernel, weights = RBF(GAMMAS[name]), rng.random(N) + 0.1 if weighted else None
+    factor, task = factor_of(kernel, rows, weights=weights), task_of(kernel, rows, weights)
+    way = square_dtype(task, factor, dtype)
+    for squared_in in (None, way):
+        fit = fitted(monkeypatch, squared_in, task, factor)
+        if fit.projection.coef.dtype != dtype:  # made again in float64, with another W
+            continue
+        exact = exact_values(GAMMAS[name], rows, factor, weights)
+        room = fit.certificate.rounding + 4.0 * np.finfo(np.float64).eps * exact[0]
+        assert np.max(np.abs(fit.eigenvalues - exact[:5])) <= room
+
+
+def test_squares_are_taken_where_the_core_is_well_conditioned(dtype, rows):
+    found = {}
+    for name, gamma in GAMMAS.items():
+        kernel = RBF(gamma)
+        found[name] = square_dtype(task_of(kernel, rows), factor_of(kernel, rows), dtype)
+    assert found["narrow"] is found["usual"] is dtype
+    # Features keep digits there that squares in their own precision would lose.
+    assert found["wide"] is (None if dtype == FLOAT64 else FLOAT64)
+    assert dtype == FLOAT32 or found["very wide"] is None  # float32 has no such directions left
+
+
+def test_squares_that_turn_out_to_lose_more_are_not_used(rng, monkeypatch):
+    """Landmarks may mislead; when all rows are seen, features are made after all."""
+    x = rng.standard_normal((N, D))
+    kernel = RBF(1e-3)
+    factor, task = factor_of(kernel, x), task_of(kernel, x)
+    assert square_dtype(task, factor, FLOAT64) is None
+    forced, features = (fitted(monkeypatch, way, task, factor) for way in (FLOAT64, None))
+    np.testing.assert_array_equal(forced.eigenvalues, features.eigenvalues)
+    np.testing.assert_array_equal(forced.projection.coef, features.projection.coef)
+
+
+def test_models_of_both_ways_are_the_same(dtype, rows, monkeypatch):
+    kernel = RBF(0.3)
+    factor, task = factor_of(kernel, rows, RPCholesky(M)), task_of(kernel, rows)
+    squares, features = (fitted(monkeypatch, way, task, factor) for way in (dtype, None))
+    eps = float(np.finfo(dtype).eps)
+    room = squares.certificate.rounding
+    assert features.certificate.rounding < room <= 5.0 * features.certificate.rounding
+    np.testing.assert_allclose(squares.eigenvalues, features.eigenvalues, rtol=0, atol=room)
+    assert squares.total == pytest.approx(features.total, rel=100 * eps)
+    mean = features.mean.coef
+    np.testing.assert_allclose(squares.mean.coef, mean, atol=1e4 * eps * np.abs(mean).max())
+
+
+def test_a_kernel_in_doubt_has_features(rng):
+    """Their lengths tell that it is none; so do few rows, whose squares save nothing."""
+    x, kernel = rng.standard_normal((N, D)), Sigmoid(0.01, coef0=0.5)
+    assert kernel.why_valid() is None
+    assert square_dtype(task_of(kernel, x), factor_of(RBF(0.3), x), FLOAT64) is None
+    few = x[: ROWS_A_LANDMARK * M - 1]
+    assert square_dtype(task_of(RBF(0.3), few), factor_of(RBF(0.3), few), FLOAT64) is None
+
+
+def test_moments_may_use_the_room_of_the_block(dtype, rows, rng):
+    weights = rng.random(N)
+    for w in (None, weights):
+        kept = Moments.of(rows, w)
+        found = Moments.of(rows.copy(), w, overwrite=True)
+        np.testing.assert_array_equal(found.scatter, kept.scatter)
+        np.testing.assert_array_equal(found.mean, kept.mean)
+
+
+def test_merged_moments_are_symmetric_to_the_last_bit(rng):
+    x = 5.0 + rng.standard_normal((300, 7))
+    parts = [Moments.of(x[i : i + 100]) for i in (0, 100, 200)]
+    found = parts[0].merged(parts[1]).merged(parts[2])
+    np.testing.assert_array_equal(found.scatter, found.scatter.T)
+    centred = x - x.mean(axis=0)
+    np.testing.assert_allclose(found.scatter, centred.T @ centred, rtol=1e-12, atol=1e-10)

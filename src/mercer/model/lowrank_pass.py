@@ -17,6 +17,7 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer.approximations.landmarks import require_lengths
 from mercer.approximations.whitening import core_matrix, entry_error
+from mercer.data.rows import row_slices
 from mercer.engine.moments import Moments
 from mercer.model.certificate import rounding_errors, rounding_moves, square_moves
 from mercer.operators.centred import require_finite
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # Fewer rows a landmark than this: the choice would take as long as what it saves.
 ROWS_A_LANDMARK = 4
+# Rows of sections in float32 that are squared in float64 at a time.
+WIDER_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -85,10 +88,19 @@ class Look:
             left = diagonal - np.einsum("ij,ij->i", features, features)
             lowest = float(np.min(left + self.slack * diagonal))
         trace = float(diagonal.sum() if w is None else w @ diagonal)
-        features = features.astype(self.squared_in, copy=False)
-        # Kernel values, and products with them, are new arrays; an explicit map may hand over the rows.
-        moments = Moments.of(features, w, overwrite=self.factor.projects)
-        return Seen(moments, trace, lowest)
+        return Seen(self._moments(features, w), trace, lowest)
+
+    def _moments(self, features: Array, w: Array | None) -> Moments:
+        if features.dtype == self.squared_in:
+            # Kernel values, and products with them, are new arrays; an explicit map may hand over the rows.
+            return Moments.of(features, w, overwrite=self.factor.projects)
+        found = None
+        for i in row_slices(len(features), WIDER_ROWS):  # a copy of all would be twice as large as they are
+            wider, share = features[i].astype(self.squared_in), None if w is None else w[i]
+            part = Moments.of(wider, share, overwrite=True)
+            found = part if found is None else found.merged(part)
+        assert found is not None  # there are rows
+        return found
 
 
 def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any], *, squared_in: Any = None) -> Seen:

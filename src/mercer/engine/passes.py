@@ -8,6 +8,7 @@ bound method of one or a `functools.partial` of a function: it pickles, and may 
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,7 @@ import numpy as np
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.base import Mergeable
-from mercer.engine.threads import n_blas_threads, parallel_map
+from mercer.engine.threads import n_blas_threads, parallel_map, single_threaded_blas
 from mercer.engine.tiles import LOCK_WIDTH
 
 if TYPE_CHECKING:
@@ -55,11 +56,13 @@ def fold(
     if run > 1 and n_threads > 1 and isinstance(x, np.ndarray):
         run = max(run, min(VIEWS_A_RUN, -(-n // (height * n_threads))))
     found: Part | None = None
-    while group := list(islice(blocks, run * n_threads)):
-        runs = [group[i] for i in row_slices(len(group), -(-len(group) // n_threads))]
-        for (part,) in parallel_map(merged_run, runs, n_threads=n_threads):
-            found = part if found is None else found.merged(part)
-        observer.step(group[-1][0].stop, n, "rows", None)
+    # BLAS's own threads, woken by a merge, would spin beside those of the next runs.
+    with single_threaded_blas() if n_threads > 1 else nullcontext():
+        while group := list(islice(blocks, run * n_threads)):
+            runs = [group[i] for i in row_slices(len(group), -(-len(group) // n_threads))]
+            for (part,) in parallel_map(merged_run, runs, n_threads=n_threads):
+                found = part if found is None else found.merged(part)
+            observer.step(group[-1][0].stop, n, "rows", None)
     assert found is not None  # there are rows
     return found
 

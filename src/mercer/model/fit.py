@@ -11,7 +11,7 @@ from mercer._core.errors import KernelError
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.resolve import AUTO, resolve_engine
-from mercer.engine.threads import lanes, single_threaded_blas
+from mercer.engine.threads import blas_between_passes, lanes, single_threaded_blas
 from mercer.model.dual import dual_fit, fit_dual, gram_operator
 from mercer.model.linear import fit_features, fit_linear_pca, require_different
 from mercer.model.lowrank import fit_low_rank
@@ -90,7 +90,10 @@ def fit_approximation(task: Task) -> Fit:
     kernel, x, asked, approximation = task.kernel, task.x, task.asked, task.plan.approximation
     rng, weights, observer, engine = task.rng, task.weights, task.observer, task.engine
     assert approximation is not None  # the plan says so
-    low_rank = approximation(kernel, x, weights=weights, rng=rng, observer=observer, engine=engine)
+    with blas_between_passes(approximation.width(int(x.shape[0]))):
+        low_rank = approximation(
+            kernel, x, weights=weights, rng=rng, observer=observer, engine=engine
+        )
     if not approximation.refine:
         return fit_low_rank(task, low_rank)
     wide = asked

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
+from mercer.engine.threads import blas_between_passes
 from mercer.model.certificate import (
     estimated_certificate,
     proved_certificate,
@@ -118,12 +119,13 @@ def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
     """From squares of sections where they lose no more than features do, and else from features."""
     if not low_rank.projects:
         return _estimated(task, low_rank, dtype)
-    squared_in = square_dtype(task, low_rank, dtype)
-    if squared_in is not None:
-        seen = look(task, low_rank, dtype, squared_in=squared_in)
-        if (found := _proved(task.kernel, low_rank, dtype, seen, squared_in)) is not None:
-            return found
-    found = _proved(task.kernel, low_rank, dtype, look(task, low_rank, dtype), dtype)
+    with blas_between_passes(low_rank.sections.width):
+        squared_in = square_dtype(task, low_rank, dtype)
+        if squared_in is not None:
+            seen = look(task, low_rank, dtype, squared_in=squared_in)
+            if (found := _proved(task.kernel, low_rank, dtype, seen, squared_in)) is not None:
+                return found
+        found = _proved(task.kernel, low_rank, dtype, look(task, low_rank, dtype), dtype)
     assert found is not None  # features are what squares are held against
     return found
 

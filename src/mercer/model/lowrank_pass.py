@@ -95,7 +95,9 @@ class Look:
             # Kernel values, and products with them, are new arrays; an explicit map may hand over the rows.
             return Moments.of(features, w, overwrite=self.factor.projects)
         found = None
-        for i in row_slices(len(features), WIDER_ROWS):  # a copy of all would be twice as large as they are
+        for i in row_slices(
+            len(features), WIDER_ROWS
+        ):  # a copy of all would be twice as large as they are
             wider, share = features[i].astype(self.squared_in), None if w is None else w[i]
             part = Moments.of(wider, share, overwrite=True)
             found = part if found is None else found.merged(part)

@@ -1,4 +1,4 @@
-"""Laws of the two ways to the scatter of low-rank features: squares of sections, and features of every row."""
+"""Laws of the two ways to the scatter of low-rank features: squares of sections, or features of every row."""
 
 import numpy as np
 import pytest
@@ -57,10 +57,9 @@ def exact_values(gamma, x, factor, weights=None):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", sorted(GAMMAS))
-def test_both_ways_are_right_to_the_rounding_they_tell(
-    name, weighted, dtype, rows, rng, monkeypatch
-):
+def test_both_ways_are_right_to_the_rounding_they_tell(name, weighted, rows, rng, monkeypatch):
     kernel, weights = RBF(GAMMAS[name]), rng.random(N) + 0.1 if weighted else None
+    dtype = rows.dtype
     factor, task = factor_of(kernel, rows, weights=weights), task_of(kernel, rows, weights)
     way = square_dtype(task, factor, dtype)
     for squared_in in (None, way):
@@ -116,7 +115,7 @@ def test_a_kernel_in_doubt_has_features(rng):
     assert square_dtype(task_of(RBF(0.3), few), factor_of(RBF(0.3), few), FLOAT64) is None
 
 
-def test_moments_may_use_the_room_of_the_block(dtype, rows, rng):
+def test_moments_may_use_the_room_of_the_block(rows, rng):
     weights = rng.random(N)
     for w in (None, weights):
         kept = Moments.of(rows, w)

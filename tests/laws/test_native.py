@@ -215,7 +215,7 @@ def test_sizes_beyond_squares_are_left_to_numpy(size, rng):
 
 # ── a guest in a process ────────────────────────────────────────────────────
 def test_a_child_may_use_it_after_its_parent_has():
-    """No thread outlives a pass, so a process that is forked afterwards finds nothing half done."""
+    """Threads stay, but no pass does: a process that is forked afterwards starts threads of its own."""
     if not hasattr(os, "fork"):
         pytest.skip("no fork here")
     script = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from mercer.engine.base import FLOAT32
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import Job, aligned
 from mercer.engine.native.program import Step
-from mercer.engine.threads import TURN_SECONDS
+from mercer.engine.threads import on_threads
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -103,15 +103,7 @@ class Pass:
         n_threads = min(n_threads, job.n_tickets)
         if n_threads <= 1:
             return draw()
-        with ThreadPoolExecutor(n_threads) as pool:
-            try:
-                futures = [pool.submit(draw) for _ in range(n_threads)]
-                while wait(futures, timeout=TURN_SECONDS).not_done:
-                    pass
-            except BaseException:
-                job.stop = 1
-                raise
-        for done in futures:
+        for done in on_threads([draw] * n_threads, partial(setattr, job, "stop", 1)):
             done.result()
         return None
 

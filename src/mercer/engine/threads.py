@@ -183,7 +183,7 @@ def _ended(job: Callable[[], Result]) -> Future[Result]:
     found: Future[Result] = Future()
     try:
         found.set_result(job())
-    except Exception as error:  # noqa: BLE001  (whoever asks for the result gets it)
+    except Exception as error:  # for whoever asks for the result
         found.set_exception(error)
     return found
 

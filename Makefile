@@ -35,9 +35,9 @@ PYTEST := -m pytest -n 2 --dist worksteal
 test: lint  ## lint, then the whole test suite
 	$(ONE_BLAS_THREAD) $(BIN)/python $(PYTEST)
 
-# What one processor's rounding let pass: laws, references and documents with other BLAS kernels and without
-# NumPy's widest vectors.
-elsewhere: $(STAMP)  ## laws, references and documents as on another processor
+# What one processor's rounding let pass: laws, references and documents with other BLAS kernels, without
+# NumPy's widest vectors, and without compiled tiles.
+elsewhere: $(STAMP)  ## laws, references and documents as on another machine
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/other_processor.py $(PYTEST) tests/laws tests/reference tests/e2e/test_docs.py
 
 $(FLOORS)/.installed: pyproject.toml $(NATIVE)

@@ -214,7 +214,7 @@ class Turns:
         return " | ".join([*found, f"{peaks[1] / 1e6:.1f}", peak])
 
 
-def compare(old: Path, new: Path, name: str, *, seconds: float, least: int, most: int) -> Turns:
+def compare(old: Path, new: Path, name: str, *, seconds: float, most: int, least: int = 7) -> Turns:
     """Turns of one line until `seconds` are spent, but `least` of them at least."""
     sides = [Version(src, name) for src in (old, new)]
     runs: list[list[tuple[float, int]]] = [[], []]

@@ -102,8 +102,9 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         weights = check_weights(sample_weight, X.shape[0])
         self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
         self.X_fit_ = X
-        with lanes(engine_facts(AUTO).lanes):
-            self._fit_pairs(self._rows(X), weights)
+        facts = engine_facts(AUTO)
+        with lanes(facts.lanes):
+            self._fit_pairs(self._rows(X), weights, facts)
         if self.fit_inverse_transform:
             scores = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
             if weights is None or sparse.issparse(X):  # which scikit-learn refuses
@@ -164,7 +165,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         return np.asarray(super().inverse_transform(admitted(X)))
 
     # ── on the spine ────────────────────────────────────────────────────────
-    def _fit_pairs(self, x: Rows, weights: Array | None) -> None:
+    def _fit_pairs(self, x: Rows, weights: Array | None, facts: Facts) -> None:
         kernel = self._kernel()
         if kernel.is_precomputed:
             if x.shape[0] != x.shape[1]:
@@ -175,7 +176,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         rng = as_generator(self.random_state)
         n = int(x.shape[0])
         k = n if self.n_components is None else min(n, int(self.n_components))
-        facts, _ = facts_for(AUTO, engine_facts(AUTO), kernel, x)
+        facts, _ = facts_for(AUTO, facts, kernel, x)
         budget = parse_bytes("auto", free=facts.free_bytes)
         self.plan_ = self._plan(kernel, x, k, facts, budget)
         if self.plan_.route == "primal":

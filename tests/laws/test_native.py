@@ -249,7 +249,7 @@ def test_rows_may_meet_one_point_after_the_other(rng):
         del point  # its address is free for the next
 
 
-def test_rows_are_packed_for_one_origin_of_others_at_a_time(rng):
+def test_rows_keep_nothing_of_the_origins_of_others(rng):
     kernel, engine, x = RBF(0.1), NativeEngine(1), rng.standard_normal((300, 5))
     rows = engine.load(x, kernel, FLOAT64)
     for shift in range(5):
@@ -258,7 +258,7 @@ def test_rows_are_packed_for_one_origin_of_others_at_a_time(rng):
         v = rng.standard_normal((200, 2))
         exact = kernel(x, z) @ v
         np.testing.assert_allclose(engine.times(kernel, rows, points, v), exact, atol=1e-11)
-    assert len(rows._packed) == 1
+    assert len(rows._packed) <= 1
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e5])
@@ -287,7 +287,7 @@ def test_sizes_beyond_squares_are_left_to_numpy(size, rng):
 
 # ── a guest in a process ────────────────────────────────────────────────────
 def test_a_child_may_use_it_after_its_parent_has():
-    """No thread outlives a pass, so a process that is forked afterwards finds nothing half done."""
+    """Threads stay, but no pass does: a process that is forked afterwards starts threads of its own."""
     if not hasattr(os, "fork"):
         pytest.skip("no fork here")
     script = (

@@ -113,7 +113,7 @@ def memory_for(model, rows, weights, wanted):
     """The largest budget in which tiles are held as wanted, by the plan alone."""
     for budget in range(20_000_000, 3_000_000, -20_000):
         model.set_params(memory=budget)
-        recipe = fit_request(model, rows, weights).plan.recipe
+        recipe = fit_request(model, rows, weights, model.engine.facts()).plan.recipe
         kinds = {
             "NONE": recipe.share == 0.0,
             "SOME": 0.2 < recipe.share < 0.9,

@@ -26,6 +26,17 @@ def test_every_task_is_played_once_in_an_order_that_does_not_depend_on_timing():
         assert hands == parallel_map(list, range(10), n_threads=n_threads)
 
 
+def test_hands_within_hands_need_no_thread_that_is_taken():
+    """More hands than there are threads, each of which deals again."""
+
+    def outer(tasks):
+        return [sum(parallel_map(sum, range(task), n_threads=4)) for task in tasks]
+
+    for found in (parallel_map(outer, range(200), n_threads=100) for _ in range(2)):
+        sums = sorted(each for hand in found for each in hand)
+        assert sums == sorted(task * (task - 1) // 2 for task in range(200))
+
+
 def test_an_error_in_a_hand_comes_out():
     def fail(tasks):
         raise ZeroDivisionError(str(tasks))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 TURN_SECONDS = 0.2
+NAME = "mercer-tiles"  # of threads that stay
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -159,15 +160,50 @@ def parallel_map(
             stop.set()
             raise
 
-    with single_threaded_blas(), ThreadPoolExecutor(len(shares)) as pool:
-        try:
-            # Each thread in a copy of the caller's context: its np.errstate holds there too.
-            futures = [pool.submit(copy_context().run, run, share) for share in shares]
-            # In turns: where nothing interrupts a wait (Windows, some consoles), Ctrl-C comes between two.
-            while wait(futures, timeout=TURN_SECONDS).not_done:
-                pass
-        except BaseException:  # leaving the pool waits for the threads
-            stop.set()
-            raise
+    with single_threaded_blas():
+        futures = on_threads([partial(run, share) for share in shares], stop.set)
     # A thread that was stopped is not the one that failed; when none failed, none was stopped.
     return [done.result() for done in futures if not isinstance(done.exception(), _Stopped)]
+
+
+def on_threads(
+    jobs: list[Callable[[], Result]], stop: Callable[[], object]
+) -> list[Future[Result]]:
+    """The jobs, each on a thread, when all have ended; after Ctrl-C, which `stop`s them, too.
+
+    A job may have to wait for a thread, where several fits run at once: none waits for one that comes later.
+    On such a thread itself they run in turn.
+    """
+    if threading.current_thread().name.startswith(NAME):
+        return [_ended(job) for job in jobs]
+    pool = _pool()
+    # Each thread in a copy of the caller's context: its np.errstate holds there too.
+    futures = [pool.submit(copy_context().run, job) for job in jobs]
+    try:
+        # In turns: where nothing interrupts a wait (Windows, some consoles), Ctrl-C comes between two.
+        while wait(futures, timeout=TURN_SECONDS).not_done:
+            pass
+    except BaseException:
+        stop()
+        wait(futures)
+        raise
+    return futures
+
+
+def _ended(job: Callable[[], Result]) -> Future[Result]:
+    found: Future[Result] = Future()
+    try:
+        found.set_result(job())
+    except Exception as error:  # for whoever asks for the result
+        found.set_exception(error)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """Threads for the life of the process: on 16 cores, starting them took as long as a pass of 5000 rows."""
+    return ThreadPoolExecutor(max(8, os.cpu_count() or 1), thread_name_prefix=NAME)
+
+
+if hasattr(os, "register_at_fork"):  # a child has no threads but the one that forked
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -13,7 +13,7 @@ from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse, users
 from mercer._core.memory import format_seconds, parse_bytes
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
-from mercer.engine.resolve import engine_facts, facts_for, resolve_engine
+from mercer.engine.resolve import facts_for, resolve_engine
 from mercer.estimators.input import (
     as_generator,
     check_kernel_rows,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer.approximations import Approximation
     from mercer.data.training import TrainingData
-    from mercer.engine.base import Engine
+    from mercer.engine.base import Engine, Facts
     from mercer.kernels import Kernel
     from mercer.preimage import Preimage
 
@@ -81,8 +81,8 @@ class FitRequest:
         return replace(found, seconds=found.seconds + later, preimage_seconds=later)
 
 
-def fit_request(model: Any, X: Any, sample_weight: Any) -> FitRequest:
-    """Check the input, resolve the kernel, and plan."""
+def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequest:
+    """Check the input, resolve the kernel, and plan for an engine of these facts."""
     kernel, method = as_kernel(model.kernel), named_preimage(model.preimage)
     approximation, rng = named_approximation(model.approximation), as_generator(model.random_state)
     start = rng if method is None else deepcopy(rng)
@@ -97,7 +97,6 @@ def fit_request(model: Any, X: Any, sample_weight: Any) -> FitRequest:
     # A function of the user's own is handed rows of the kind that it was given.
     seen = data.rows if kernel.parallel else as_given(X, data.rows)
     kernel = kernel.resolve(seen, rng=rng, weights=data.weights)
-    facts = engine_facts(model.engine)
     budget = parse_bytes(model.memory, free=facts.free_bytes)
     owner = Ownership.of(data, kernel, exact=exact, budget=budget)
     held = None if owner is Ownership.LOADED else data.rows

@@ -151,12 +151,14 @@ class KernelPCA(Projector):
         >>> print(KernelPCA(3, memory="200MB").plan(X))  # doctest: +ELLIPSIS
         dual route, BlockKrylov(...), half of K held as float32 tiles, checked in float64 (...), ...
         """
-        with lanes(engine_facts(self.engine).lanes):
-            return fit_request(self, X, sample_weight).forecast()
+        facts = engine_facts(self.engine)
+        with lanes(facts.lanes):
+            return fit_request(self, X, sample_weight, facts).forecast()
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        with lanes(engine_facts(self.engine).lanes):
-            request = fit_request(self, X, sample_weight)
+        facts = engine_facts(self.engine)
+        with lanes(facts.lanes):
+            request = fit_request(self, X, sample_weight, facts)
             data = loaded(request.data) if request.ownership is Ownership.LOADED else request.data
             handed = None
             if request.preimage is not None:  # rows of weight zero are gone from `data`

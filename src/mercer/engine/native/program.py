@@ -70,7 +70,7 @@ class Program:
         self.depth = max(self.depth, under + 1)
         match expr:
             case f.Pair(kind, unit):
-                self._pair(Leaf(kind, columns), 1.0 / unit**2, 0.0)
+                self._pair(Leaf(kind, columns), 1.0, unit, 0.0)
             case f.Const(value):
                 self.steps.append(Step(lib.CONSTANT, a=value))
             case f.Exp(f.Affine(of, scale, 0.0)):
@@ -80,7 +80,7 @@ class Program:
                 self._write(of, columns, under)
                 self.steps.append(Step(lib.EXP))
             case f.Affine(f.Pair(kind, unit), scale, shift):
-                self._pair(Leaf(kind, columns), scale / unit**2, shift)
+                self._pair(Leaf(kind, columns), scale, unit, shift)
             case f.Affine(of, scale, shift):
                 self._write(of, columns, under)
                 self.steps.append(Step(lib.AFFINE, a=scale, b=shift))
@@ -98,7 +98,7 @@ class Program:
                 self._write(right, columns, under + 1)
                 self.steps.append(Step(lib.ADD if isinstance(expr, f.Add) else lib.MULTIPLY))
             case f.Unit(f.Pair(kind="dot")):
-                self._pair(Leaf("dot", columns, unit_rows=True), 1.0, 0.0)
+                self._pair(Leaf("dot", columns, unit_rows=True), 1.0, 1.0, 0.0)
             case f.Unit(of):
                 self._write(of, columns, under)
                 self.steps.append(Step(lib.OUTER, lengths=Leaf("length", columns, of=of)))
@@ -108,7 +108,12 @@ class Program:
                 msg = f"{expr} has no compiled form"
                 raise NotCompiledError(msg)
 
-    def _pair(self, leaf: Leaf, scale: float, shift: float) -> None:
+    def _pair(self, leaf: Leaf, scale: float, unit: float, shift: float) -> None:
+        """scale u/unit² + shift."""
+        scale = scale / unit / unit
+        if not math.isfinite(scale) or (scale == 0.0 and math.isfinite(unit)):
+            msg = f"its unit of length, {unit:g}, has a square out of range"
+            raise NotCompiledError(msg)
         if leaf not in self.leaves:
             self.leaves.append(leaf)
         self.steps.append(Step(lib.PAIR, number=self.leaves.index(leaf)))

@@ -266,9 +266,10 @@ inline void thin_block(const Real *t, long down, long along, long n, const Real 
             UNROLLED for (int c = 0; c < VECS; c++) sums[r][c] += left * right[c];
         }
     }
-    for (int r = 0; r < ROWS; r++)
-        UNROLLED for (int c = 0; c < VECS; c++)
-            for (int i = 0; i < WIDTH<Real>; i++) y[r * stride + c * WIDTH<Real> + i] += static_cast<double>(sums[r][c][i]);
+    UNROLLED for (int r = 0; r < ROWS; r++) UNROLLED for (int c = 0; c < VECS; c++) {
+        auto &to = *reinterpret_cast<Doubles<Real> *>(y + r * stride + c * WIDTH<Real>);
+        to += __builtin_convertvector(sums[r][c], Doubles<Real>);
+    }
 }
 
 template <class Real>

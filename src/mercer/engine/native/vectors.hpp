@@ -22,6 +22,14 @@ template <> struct Lanes<float> {
 template <class Real> using Vec = typename Lanes<Real>::vec;
 template <class Real> using Ints = typename Lanes<Real>::ints;
 
+// As many float64 as a vector has numbers: two vectors of them for one of float32.
+template <class Real> struct Sums;
+template <> struct Sums<double> { typedef double vec __attribute__((vector_size(VECTOR_BYTES))); };
+template <> struct Sums<float> {
+    typedef double vec __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES)));
+};
+template <class Real> using Doubles = typename Sums<Real>::vec;
+
 // Numbers of a vector.
 template <class Real> constexpr long WIDTH = VECTOR_BYTES / sizeof(Real);
 

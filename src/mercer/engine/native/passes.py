@@ -1,0 +1,202 @@
+"""Passes over compiled tiles: a job of the library, the arrays that it points to, and threads that run it."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.data.rows import row_slices
+from mercer.engine.base import FLOAT32
+from mercer.engine.native import bindings as lib
+from mercer.engine.native.bindings import Job, aligned
+from mercer.engine.native.program import Step
+from mercer.engine.threads import on_threads
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.engine.native.rows import NativeRows
+
+COLUMNS = 256  # of a right side that are multiplied at a time: each has two sums a row
+BLOCK = 192  # rows of a float64 tile: its entries, and a second tile of them, stay in a core's own cache
+TICKETS = 16  # tiles that a thread draws at a time: between two such draws Python looks at signals
+# Groups of columns that few rows are multiplied with side by side: a number that depends on sizes alone, so
+# that no sum depends on the number of threads.
+ROW_BLOCKS, GROUP = 32, 16
+
+
+class Pass:
+    """A job of the library, and the arrays that it points to."""
+
+    def __init__(self, x: NativeRows, z: NativeRows, *, minus: float = 0.0) -> None:
+        self.x, self.z, self.native = x, z, x.native
+        self.dtype, self.panel = x.dtype, x.panel
+        program = x.program
+        # Rows that stay are packed about an origin of their own; those that meet them join.
+        origin = x.origin if z.width is None and x.width is not None else z.origin
+        self._alive: list[Any] = []
+        self._packing = 0  # numbers of a row that tiles pack for themselves
+        leaves = (lib.Leaf * len(program.leaves))()
+        for to, leaf in zip(leaves, program.leaves, strict=True):
+            chosen = np.arange(x.d) if leaf.columns is None else np.asarray(leaf.columns)
+            columns = int(chosen.sum()) if chosen.dtype == bool else len(chosen)
+            to.kind, to.columns = lib.KINDS[leaf.kind], columns
+            for side, rows in (("left", x), ("right", z)):
+                if rows.sliced:
+                    raw = rows.raw(leaf, origin, self._alive)
+                    self._alive.append(raw)
+                    setattr(to, f"{side}_rows", ctypes.pointer(raw))
+                    self._packing = max(self._packing, columns + 1)
+                else:
+                    packed, norms = rows.packed(leaf, origin)
+                    setattr(to, side, self._address(packed))
+                    setattr(to, f"{side}_norms", self._address(norms))
+        steps = [*program.steps, Step(lib.AFFINE, b=-minus)] if minus else program.steps
+        ops = (lib.Op * len(steps))()
+        for op, step in zip(ops, steps, strict=True):
+            op.code, op.number, op.a, op.b = step.code, step.number, step.a, step.b
+            if step.coefficients is not None:
+                op.left = self._address(step.coefficients)
+            if step.lengths is not None:
+                op.left = self._address(x.inverse_lengths(step.lengths))
+                op.right = self._address(z.inverse_lengths(step.lengths))
+        block = min(x.width or BLOCK, BLOCK * 8 // self.dtype.itemsize)
+        panels = max(1, min(block // self.panel, max(x.panels, z.panels)))
+        self.job = Job(
+            leaves=leaves,
+            ops=ops,
+            n_ops=len(steps),
+            depth=program.depth,
+            rows=x.n,
+            columns=z.n,
+            panels=panels,
+        )
+        self.side = panels * self.panel  # rows of a tile
+        self.blocks = -(-x.panels // panels), -(-z.panels // panels)
+
+    def _address(self, array: Array) -> int:
+        self._alive.append(array)
+        return int(array.ctypes.data)
+
+    def _right_side(self, v: Array, dtype: np.dtype[Any]) -> int:
+        """V in panels of whole vectors, zeros beyond it; the number of vectors of a row."""
+        width = self.native.vector_bytes // dtype.itemsize
+        vectors = -(-v.shape[1] // width)
+        padded = self.x.room("v", (self.blocks[1] * self.side, vectors * width), dtype)
+        padded[: len(v), : v.shape[1]] = v
+        self.job.v, self.job.vectors = self._address(padded), vectors
+        return vectors * width
+
+    def _drawn(self, n_threads: int) -> None:
+        """All tickets, on so many threads."""
+        job, run = self.job, self.native.run[self.dtype]
+
+        def draw() -> None:
+            scratch = aligned(
+                (self.side * (job.depth * self.side + 2 * self._packing),), self.dtype
+            )
+            while run(ctypes.byref(job), scratch.ctypes.data, TICKETS) == TICKETS:
+                pass
+
+        n_threads = min(n_threads, job.n_tickets)
+        if n_threads <= 1:
+            return draw()
+        for done in on_threads([draw] * n_threads, partial(setattr, job, "stop", 1)):
+            done.result()
+        return None
+
+
+class Rectangle(Pass):
+    """k(X, Z) @ V."""
+
+    def __init__(self, x: NativeRows, z: NativeRows, v: Array) -> None:
+        super().__init__(x, z)
+        self.dtype_out = np.result_type(x.dtype, v)
+        self.k = v.shape[1]
+        below, beside = self.blocks
+        group = beside if below >= ROW_BLOCKS else min(beside, GROUP)
+        groups = -(-beside // group)
+        width = self._right_side(v, self.dtype)
+        self.sums = x.room("sums", (groups, below * self.side, width), np.float64)
+        self.job.sums, self.job.group = self._address(self.sums), group
+        self.job.n_tickets = below * groups
+
+    def run(self, n_threads: int) -> Array:
+        """The product."""
+        self._drawn(n_threads)
+        parts = self.sums[:, : self.x.n, : self.k]
+        return np.add.reduce(parts, axis=0).astype(self.dtype_out, copy=False)
+
+
+class Kept:
+    """What is kept of the tiles of one matrix between products."""
+
+    def __init__(self, work: Pass) -> None:
+        store = work.x.store
+        entries, n = work.side**2, work.job.n_tickets
+        self.made = np.zeros(n, dtype=np.uint8)
+        self.n_exact = min(n, store.keep_bytes // (entries * work.dtype.itemsize))
+        self.exact = aligned((self.n_exact, entries), work.dtype)
+        rounding = store.rounding
+        self.rounded = self.codes = self.scales = self.diagonals = None
+        if rounding is not None and rounding.packed:
+            self.codes = aligned((n, entries), np.uint16)
+            self.scales, self.diagonals = (
+                np.zeros((n, 2), dtype=np.float32),
+                np.zeros(work.x.n, dtype=np.float32),
+            )
+        elif rounding is not None:
+            self.rounded = aligned((n, entries), np.float32)
+
+
+class Symmetric(Pass):
+    """k(X, X): each pair of blocks once."""
+
+    def __init__(self, x: NativeRows) -> None:
+        super().__init__(x, x, minus=x.store.minus)
+        blocks, job = self.blocks[0], self.job
+        job.symmetric, job.n_tickets = 1, blocks * (blocks + 1) // 2
+        done = np.zeros((blocks, 2), dtype=np.int64)
+        job.done = self._address(done)
+
+    def times(self, v: Array, n_threads: int, *, rough: bool) -> Array:
+        """K @ V in the dtype of V."""
+        if v.shape[1] > COLUMNS:
+            slices = row_slices(v.shape[1], COLUMNS)
+            return np.hstack(
+                [Symmetric(self.x).times(v[:, j], n_threads, rough=rough) for j in slices]
+            )
+        job, store = self.job, self.x.store
+        if store.keep_bytes or store.rounding is not None:
+            if self.x.tiles is None:
+                self.x.tiles = Kept(self)
+            self._keep(self.x.tiles)
+        job.from_rounded = int(rough)
+        width = self._right_side(v, FLOAT32 if rough else self.dtype)
+        rows = self.blocks[0] * self.side
+        sums = self.x.room("sums", (2, rows, width), np.float64)
+        job.sums, job.other_sums = self._address(sums[0]), self._address(sums[1])
+        self._drawn(n_threads)
+        product = np.empty(v.shape, dtype=v.dtype)
+        inside = slice(0, self.x.n), slice(0, v.shape[1])
+        return np.add(sums[0][inside], sums[1][inside], out=product, casting="same_kind")
+
+    def matrix(self, n_threads: int) -> Array:
+        """K."""
+        matrix = np.empty((self.x.n, self.x.n), dtype=self.dtype)
+        self.job.matrix, self.job.stride = self._address(matrix), self.x.n
+        self._drawn(n_threads)
+        return matrix
+
+    def _keep(self, kept: Kept) -> None:
+        job, rounding = self.job, self.x.store.rounding
+        job.made = self._address(kept.made)
+        job.exact, job.n_exact = self._address(kept.exact), kept.n_exact
+        if rounding is not None:
+            job.minus = rounding.minus
+        for name in ("rounded", "codes", "scales", "diagonals"):
+            array = getattr(kept, name)
+            if array is not None:
+                setattr(job, name, self._address(array))

@@ -1,0 +1,138 @@
+"""Rows of the compiled engine: packed into panels, or as they lie in memory."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.engine.base import FLOAT32
+from mercer.engine.native import bindings as lib
+from mercer.engine.native.bindings import aligned
+from mercer.engine.native.program import own_values
+from mercer.engine.numpy import HostRows
+from mercer.engine.pairwise import BLUR
+from mercer.engine.shifted import blur_of, centre_of
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.engine.base import TileStore
+    from mercer.engine.native.bindings import Library
+    from mercer.engine.native.passes import Kept
+    from mercer.engine.native.program import Leaf, Program
+
+
+class NativeRows(HostRows):
+    """Dense rows in memory, packed into panels for each quantity that a formula takes of them.
+
+    Rows that are `sliced` are packed by each tile for itself, which saves their memory.
+    """
+
+    def __init__(
+        self,
+        rows: Array,
+        dtype: Any,
+        width: int | None,
+        store: TileStore,
+        *,
+        sliced: bool,
+        program: Program,
+        native: Library,
+    ) -> None:
+        super().__init__(rows, dtype, width, store)
+        self.program, self.native, self.sliced = program, native, sliced
+        self.panel = native.panel[self.dtype]
+        self._packed: dict[Leaf, tuple[Array, Array]] = {}  # about their own origin
+        self._rooms: dict[str, Array] = {}
+        self.parts: dict[int, HostRows] = {}  # of many rows, by their first
+        self.tiles: Kept | None = None  # from the first product on
+        self.host: HostRows | None = None  # the same rows for NumPy, where values are out of range
+
+    @cached_property
+    def origin(self) -> Array:
+        """The middle: a shift saves the digits of distances, unless it moves the rows by more than that.
+
+        Rows that are counted from the origin of others need none of their own.
+        """
+        centre, blur = centre_of(self.rows), 0.0
+        if self.program.sharpest:
+            blur, _ = blur_of(self.rows, centre, self.dtype)
+        blurred = math.sqrt(self.program.sharpest) * 2.0 * blur > BLUR[self.dtype]
+        return np.zeros_like(centre) if blurred else centre
+
+    @property
+    def panels(self) -> int:
+        """The number of panels."""
+        return -(-self.n // self.panel)
+
+    def packed(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
+        """[panel][column][row] and squared norms; counted from `origin` where distances are taken."""
+        own = vars(self).get("origin")
+        if leaf.kind == "sqdist" and origin is not own:  # of the rows that these meet
+            return self._pack(leaf, origin)
+        if leaf not in self._packed:
+            self._packed[leaf] = self._pack(leaf, origin)
+        return self._packed[leaf]
+
+    def room(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Zeros, in memory that is used again: fresh pages would be faulted in by all threads at once."""
+        found = self._rooms.get(name)
+        if found is None or found.shape != shape or found.dtype != dtype:
+            found = self._rooms[name] = aligned(shape, dtype)
+        found.fill(0)
+        return found
+
+    def inverse_lengths(self, leaf: Leaf) -> Array:
+        """1/√u(x, x) of each row, and 0 where that is zero."""
+        if leaf not in self._packed:
+            x = self.rows if leaf.columns is None else self.rows[:, np.asarray(leaf.columns)]
+            assert leaf.of is not None
+            own = np.sqrt(own_values(leaf.of, x.astype(np.float64, copy=False)))
+            out = aligned((self.panels * self.panel,), self.dtype, zero=True)
+            np.divide(1.0, own, out=out[: self.n], where=own > 0, casting="same_kind")
+            self._packed[leaf] = out, out
+        return self._packed[leaf][0]
+
+    def raw(self, leaf: Leaf, origin: Array, alive: list[Any]) -> lib.Rows:
+        """The rows as they are, and what packing them takes; what it points to is `alive`."""
+        x, out = self.rows, lib.Rows(n=self.n, unit=int(leaf.unit_rows))
+        out.numbers, out.single = x.ctypes.data, int(x.dtype == FLOAT32)
+        out.down, out.along = (step // x.itemsize for step in x.strides)
+        if leaf.columns is not None:
+            chosen = np.asarray(leaf.columns)
+            which = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
+            alive.append(which)
+            out.which, origin = which.ctypes.data, origin[which]
+        if leaf.kind == "sqdist":
+            origin = np.ascontiguousarray(origin, dtype=np.float64)
+            alive.append(origin)
+            out.origin = origin.ctypes.data
+        return out
+
+    def _pack(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
+        x, width = self.rows, self.panel
+        if leaf.columns is not None:
+            chosen = np.asarray(leaf.columns)
+            x, origin = x[:, chosen], origin[chosen]
+        if leaf.unit_rows:
+            x = x / np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64))[:, None]
+        n, d = x.shape
+        out = aligned((self.panels, d, width), self.dtype)
+        whole = n // width
+        shift = origin[:, None] if leaf.kind == "sqdist" else np.zeros((1, 1))
+        # Each float32 is a float64: shifted in the better precision.
+        np.subtract(
+            x[: whole * width].reshape(whole, width, d).transpose(0, 2, 1),
+            shift,
+            out=out[:whole],
+            casting="same_kind",
+        )
+        if whole < self.panels:
+            rest = n - whole * width
+            out[whole, :, rest:] = 0.0
+            np.subtract(x[whole * width :].T, shift, out=out[whole, :, :rest], casting="same_kind")
+        norms = aligned((self.panels, width), self.dtype)
+        np.einsum("pcr,pcr->pr", out, out, out=norms)
+        return out, norms

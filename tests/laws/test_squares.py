@@ -5,9 +5,11 @@ import pytest
 
 from mercer._core.observer import SILENT
 from mercer.approximations import Nystrom, RPCholesky
+from mercer.approximations.whitening import entry_error
 from mercer.engine.moments import Moments
 from mercer.kernels import RBF, Sigmoid
 from mercer.model import lowrank
+from mercer.model.certificate import rounding_errors, rounding_moves
 from mercer.model.lowrank_pass import ROWS_A_LANDMARK, square_dtype
 from mercer.model.task import Task
 from mercer.planning.plan import plan_approximation
@@ -19,9 +21,9 @@ FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 GAMMAS = {"narrow": 1.0, "usual": 0.2, "wide": 0.01, "very wide": 1e-4}
 
 
-def task_of(kernel, x, weights=None):
-    plan = plan_approximation(Problem(*x.shape, 5, x.dtype.itemsize), Nystrom(M))
-    return Task(kernel, x, 5, plan, np.random.default_rng(0), weights, SILENT)
+def task_of(kernel, x, weights=None, asked=5):
+    plan = plan_approximation(Problem(*x.shape, asked, x.dtype.itemsize), Nystrom(M))
+    return Task(kernel, x, asked, plan, np.random.default_rng(0), weights, SILENT)
 
 
 def factor_of(kernel, x, approximation=None, weights=None):
@@ -71,26 +73,49 @@ def test_both_ways_are_right_to_the_rounding_they_tell(name, weighted, rows, rng
         assert np.max(np.abs(fit.eigenvalues - exact[:5])) <= room
 
 
-def test_squares_are_taken_where_the_core_is_well_conditioned(dtype, rows):
+@pytest.mark.parametrize("asked", [5, None])
+def test_squares_are_taken_where_they_lose_little(asked, dtype, rows):
+    """For all components where all may be kept, and else for those that were asked for and for the bounds."""
     found = {}
     for name, gamma in GAMMAS.items():
         kernel = RBF(gamma)
-        found[name] = square_dtype(task_of(kernel, rows), factor_of(kernel, rows), dtype)
-    assert found["narrow"] is found["usual"] is dtype
-    # Features keep digits there that squares in their own precision would lose.
-    assert found["wide"] is (None if dtype == FLOAT64 else FLOAT64)
-    assert dtype == FLOAT32 or found["very wide"] is None  # float32 has no such directions left
+        task = task_of(kernel, rows, asked=asked)
+        found[name] = square_dtype(task, factor_of(kernel, rows), dtype)
+    assert found["narrow"] is dtype
+    if dtype == FLOAT32:
+        assert found["wide"] is FLOAT64
+    else:
+        assert found["wide"] is (None if asked is None else FLOAT64)
+        assert found["very wide"] is None  # float32 has no such directions left
 
 
 def test_squares_that_turn_out_to_lose_more_are_not_used(rng, monkeypatch):
-    """Landmarks may mislead; when all rows are seen, features are made after all."""
+    """A few rows may mislead; when all are seen, features are made after all."""
     x = rng.standard_normal((N, D))
-    kernel = RBF(1e-3)
+    kernel = RBF(1e-4)
     factor, task = factor_of(kernel, x), task_of(kernel, x)
     assert square_dtype(task, factor, FLOAT64) is None
     forced, features = (fitted(monkeypatch, way, task, factor) for way in (FLOAT64, None))
     np.testing.assert_array_equal(forced.eigenvalues, features.eigenvalues)
     np.testing.assert_array_equal(forced.projection.coef, features.projection.coef)
+
+
+@pytest.mark.parametrize("gamma", [0.2, 0.01, 1e-3])
+def test_components_that_were_asked_for_keep_their_digits(gamma, rng, monkeypatch):
+    """Their own rounding, not that of all components, bounds what squares cost them: here twice, for both."""
+    x = rng.standard_normal((N, D))
+    kernel = RBF(gamma)
+    factor, task = factor_of(kernel, x), task_of(kernel, x)
+    assert square_dtype(task, factor, FLOAT64) is FLOAT64
+    squares, features = (fitted(monkeypatch, way, task, factor) for way in (FLOAT64, None))
+    lengths = np.ones(M)
+    unit = entry_error(kernel, x[factor.landmarks])
+    coef, values = features.projection.coef, features.eigenvalues
+    errors = rounding_errors(lengths, coef, trace=float(N), unit=unit)
+    moves = rounding_moves(lengths, values, coef, errors)
+    assert np.all(np.abs(squares.eigenvalues - values) <= 2.0 * moves)
+    scores = [each.projection(x) for each in (squares, features)]
+    assert np.all(np.abs(scores[0] - scores[1]) <= 2.0 * M**0.5 * moves / values**0.5)
 
 
 def test_models_of_both_ways_are_the_same(dtype, rows, monkeypatch):

@@ -18,7 +18,7 @@ from mercer.model.certificate import (
     square_moves,
 )
 from mercer.model.linear import require_variance
-from mercer.model.lowrank_pass import look, points_of, square_dtype
+from mercer.model.lowrank_pass import look, loses_little, points_of, square_dtype
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import ALIKE
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from mercer.model.lowrank_pass import Seen
     from mercer.model.task import Task
 
-# What squares of sections may add to the rounding of features, once all rows are seen: the landmarks have
-# said before that it is no more than that rounding itself, and are not quite like the rows.
-SQUARES_MAY_LOSE = 4.0
+# Once all rows are seen squares of sections may lose so many times what they should: the rows from which that
+# was judged before are a few of them.
+SLACK = 4.0
 
 
 def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
@@ -123,9 +123,9 @@ def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
         squared_in = square_dtype(task, low_rank, dtype)
         if squared_in is not None:
             seen = look(task, low_rank, dtype, squared_in=squared_in)
-            if (found := _proved(task.kernel, low_rank, dtype, seen, squared_in)) is not None:
+            if (found := _proved(task, low_rank, dtype, seen, squared_in)) is not None:
                 return found
-        found = _proved(task.kernel, low_rank, dtype, look(task, low_rank, dtype), dtype)
+        found = _proved(task, low_rank, dtype, look(task, low_rank, dtype), dtype)
     assert found is not None  # features are what squares are held against
     return found
 
@@ -145,9 +145,10 @@ def _estimated(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
 
 
 def _proved(
-    kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any], seen: Seen, squared_in: np.dtype[Any]
+    task: Task, low_rank: LowRank, dtype: np.dtype[Any], seen: Seen, squared_in: np.dtype[Any]
 ) -> Found | None:
     """None where squares of sections turn out to lose more than features would."""
+    kernel = task.kernel
     pairs, coef = _axes(seen.moments, low_rank)
     values, trace = pairs.values, seen.trace
     points = points_of(low_rank).astype(dtype)
@@ -156,7 +157,8 @@ def _proved(
     moves = rounding_moves(lengths, values, coef, errors)
     if seen.squares is not None:
         squared = square_moves(seen.squares, coef, squared_in)
-        if np.sum(squared) > SQUARES_MAY_LOSE * np.sum(moves):
+        left_out = max(trace - seen.held, 0.0)
+        if not loses_little(squared, moves, left_out, task.asked, slack=SLACK):
             return None
         moves = np.minimum(moves + squared, np.maximum(values, 0.0))
     proof = proved_certificate(values, moves, trace=trace, held=seen.held, dtype=dtype)

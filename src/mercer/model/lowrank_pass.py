@@ -4,7 +4,7 @@ With sections c = k(x, Z) and features f = cW the scatter of the features is Wáµ
 take half the work of a product with W, which is then applied to an m x m matrix only; but W amplifies their
 rounding twice, and that of features once. So where the core k(Z, Z) is well conditioned for the precision at
 hand sections are squared, and elsewhere features are made of every row. The formulas of the certificate
-decide, and what squares add to the rounding is part of it.
+decide, for the components that were asked for and for the bounds, and count what squares add.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer.approximations.landmarks import require_lengths
-from mercer.approximations.whitening import core_matrix, entry_error
-from mercer.data.rows import row_slices
+from mercer.approximations.whitening import entry_error
+from mercer.data.rows import row_slices, take_rows
 from mercer.engine.moments import Moments
 from mercer.model.certificate import rounding_errors, rounding_moves, square_moves
 from mercer.operators.centred import require_finite
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ROWS_A_LANDMARK = 4
 # Rows of sections in float32 that are squared in float64 at a time.
 WIDER_ROWS = 1024
+# By this share of what is left out the bounds on eigenvalues may grow wider.
+WIDER = 1e-3
 
 
 @dataclass(frozen=True)
@@ -143,8 +145,8 @@ def points_of(low_rank: LowRank) -> Rows:
 def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """The precision in which squares of sections lose no more than features do; None where there is none.
 
-    Judged from the landmarks, as if they were the rows: they are some of them, and the fit looks again when
-    it has seen all. A kernel that may not be one has features, whose lengths tell.
+    Judged from as many rows as there are landmarks; the fit looks again when it has seen all. A kernel that
+    may not be one has features, whose lengths tell.
     """
     kernel, whiten = task.kernel, low_rank.whiten
     n, m = int(task.x.shape[0]), low_rank.sections.width
@@ -152,16 +154,36 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
         return None
     if kernel.why_valid() is None:
         return None
+    rows = take_rows(task.x, np.linspace(0, n - 1, m).astype(np.intp)).astype(np.float64)
     points = points_of(low_rank)
-    core = core_matrix(kernel, points)  # (m, m)
-    lengths = np.diagonal(core).copy()
-    core -= core.mean(axis=0)
-    values = np.einsum("ij,ij->j", features := core @ whiten, features)  # (r,)
-    squares = np.einsum("ij,ij->j", core, core)  # (m,)
+    lengths, trace = kernel.tile_diag(points.astype(np.float64)), kernel.tile_diag(rows).sum()
+    sections = low_rank.sections(rows)  # (m, m)
+    features = sections @ whiten  # (m, r)
+    left_out = max(float(trace - np.vdot(features, features)), 0.0)
+    values, squares = (np.var(each, axis=0) * m for each in (features, sections))
     unit = entry_error(kernel, points.astype(dtype))
-    errors = rounding_errors(lengths, whiten, trace=float(lengths.sum()), unit=unit)
-    moves = float(np.sum(rounding_moves(lengths, values, whiten, errors)))
+    errors = rounding_errors(lengths, whiten, trace=trace, unit=unit)
+    moves = rounding_moves(lengths, values, whiten, errors)
     for precision in dict.fromkeys((dtype, np.dtype(np.float64))):
-        if np.sum(square_moves(squares, whiten, precision)) <= moves:
+        squared = square_moves(squares, whiten, precision)
+        if loses_little(squared, moves, left_out, task.asked):
             return precision
     return None
+
+
+def loses_little(
+    squared: Array,  # (r,) what squares of sections add
+    moves: Array,  # (r,) to the rounding of features
+    left_out: float,
+    asked: int | float | None,
+    *,
+    slack: float = 1.0,
+) -> bool:
+    """Whether squares cost the components that were asked for no digits, and the bounds next to nothing.
+
+    Each component that was asked for may lose as much as it does with features: all of them, unless their
+    number was given. Beyond these, all losses together may widen the bounds by a thousandth of themselves.
+    """
+    count = asked if isinstance(asked, int) else len(moves)
+    kept = np.all(squared[:count] <= slack * moves[:count])
+    return bool(kept) and np.sum(squared) <= slack * max(float(np.sum(moves)), WIDER * left_out)

@@ -185,5 +185,6 @@ def loses_little(
     number was given. Beyond these, all losses together may widen the bounds by a thousandth of themselves.
     """
     count = asked if isinstance(asked, int) else len(moves)
-    kept = np.all(squared[:count] <= slack * moves[:count])
-    return bool(kept) and np.sum(squared) <= slack * max(float(np.sum(moves)), WIDER * left_out)
+    if np.any(squared[:count] > slack * moves[:count]):
+        return False
+    return float(np.sum(squared)) <= slack * max(float(np.sum(moves)), WIDER * left_out)

@@ -10,6 +10,7 @@ decide, for the components that were asked for and for the bounds, and count wha
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 # Fewer rows a landmark than this: the choice would take as long as what it saves.
 ROWS_A_LANDMARK = 4
-# Rows of sections in float32 that are squared in float64 at a time.
+# Rows whose sections in float32 are squared in float64 at a time.
 WIDER_ROWS = 1024
 # By this share of what is left out the bounds on eigenvalues may grow wider.
 WIDER = 1e-3
@@ -81,6 +82,15 @@ class Look:
 
     def __call__(self, rows: Rows, place: slice) -> Seen:
         w = None if self.weights is None else self.weights[place]
+        n = int(rows.shape[0])
+        # A wider copy of all sections would be twice as large as they are.
+        height = n if self.squared_in == self.dtype else WIDER_ROWS
+        slices = row_slices(n, height)
+        return reduce(
+            Seen.merged, (self._seen(rows[i], None if w is None else w[i]) for i in slices)
+        )
+
+    def _seen(self, rows: Rows, w: Array | None) -> Seen:
         rows = rows.astype(self.dtype, copy=False)
         features = self.factor.features(rows)  # (b, r)
         diagonal = self.kernel.tile_diag(rows).astype(np.float64)  # (b,)
@@ -90,21 +100,9 @@ class Look:
             left = diagonal - np.einsum("ij,ij->i", features, features)
             lowest = float(np.min(left + self.slack * diagonal))
         trace = float(diagonal.sum() if w is None else w @ diagonal)
-        return Seen(self._moments(features, w), trace, lowest)
-
-    def _moments(self, features: Array, w: Array | None) -> Moments:
-        if features.dtype == self.squared_in:
-            # Kernel values, and products with them, are new arrays; an explicit map may hand over the rows.
-            return Moments.of(features, w, overwrite=self.factor.projects)
-        found = None
-        for i in row_slices(
-            len(features), WIDER_ROWS
-        ):  # a copy of all would be twice as large as they are
-            wider, share = features[i].astype(self.squared_in), None if w is None else w[i]
-            part = Moments.of(wider, share, overwrite=True)
-            found = part if found is None else found.merged(part)
-        assert found is not None  # there are rows
-        return found
+        features = features.astype(self.squared_in, copy=False)
+        # Kernel values, and products with them, are new arrays; an explicit map may hand over the rows.
+        return Seen(Moments.of(features, w, overwrite=self.factor.projects), trace, lowest)
 
 
 def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any], *, squared_in: Any = None) -> Seen:

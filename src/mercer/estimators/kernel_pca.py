@@ -62,9 +62,10 @@ class KernelPCA(Projector):
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
         share of what is free.
     engine : str or Engine, default="auto"
-        Where kernel values are computed, in `fit` and in `transform`: ``"auto"`` chooses one, ``"numpy"`` is
-        the reference, which runs every kernel; or an object such as
-        ``mercer.engine.numpy.NumpyEngine(n_threads=2)``, which a model file keeps as ``"auto"``.
+        Where kernel values are computed, in `fit` and in `transform`: ``"native"`` by compiled tiles,
+        ``"numpy"`` by the reference, which runs every kernel, ``"auto"`` by the first where it can; or an
+        object such as ``mercer.engine.native.NativeEngine(n_threads=2)``, which a model file keeps as
+        ``"auto"``.
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
         goes on from there after a kill, with the same result; any other fit refuses the file, so a

@@ -328,20 +328,25 @@ template <class Real> void write(const Job &job, Place<Real> at, const Real *til
 // As codes of 16 bits: low + step · code, in fixed point, since the entries of a tile are of one size and then so is
 // their rounding. The diagonal of a narrow kernel lies far from the rest of it, and is kept as it is.
 template <class Real> void encode(const Job &job, Tile at, const Real *tile, long m, long stride, uint16_t *codes, float *scale, long top) {
-    float low = __builtin_inff(), high = -__builtin_inff();
     const bool diagonal = at.round == 0;
+    const Real minus = job.minus, none = __builtin_inf();
+    Vec<Real> lows = all(none), highs = all(-none);
     for (long i = 0; i < m; i++)
-        for (long j = 0; j < stride; j++) {
-            if (diagonal && i == j) continue;
-            const float x = static_cast<float>(tile[i * stride + j] - job.minus);
-            low = x < low ? x : low;
-            high = x > high ? x : high;
+        for (long j = 0; j < stride; j += WIDTH<Real>) {
+            const Vec<Real> x = load(tile + i * stride + j) - minus;
+            Vec<Real> least = x, most = x;
+            if (diagonal && i >= j && i < j + WIDTH<Real>) least[i - j] = none, most[i - j] = -none;
+            lows = least < lows ? least : lows;
+            highs = most > highs ? most : highs;
         }
+    Real least = none, most = -none;
+    for (int i = 0; i < WIDTH<Real>; i++) least = lows[i] < least ? lows[i] : least, most = highs[i] > most ? highs[i] : most;
+    float low = static_cast<float>(least), high = static_cast<float>(most);
     if (!(low <= high)) low = high = 0;
     const float step = (high - low) / 65535.0f, per = step > 1.1754944e-38f ? 1.0f / step : 0.0f;
     for (long i = 0; i < m * stride; i++) {
-        const float x = (static_cast<float>(tile[i] - job.minus) - low) * per + 0.5f;
-        codes[i] = static_cast<uint16_t>(x < 0 ? 0 : x > 65535.0f ? 65535.0f : x);
+        const float x = (static_cast<float>(tile[i] - minus) - low) * per + 0.5f;
+        codes[i] = static_cast<uint16_t>(static_cast<int32_t>(x < 0 ? 0 : x > 65535.0f ? 65535.0f : x));
     }
     if (diagonal)
         for (long i = 0; i < m && top + i < job.rows; i++) job.diagonals[top + i] = static_cast<float>(tile[i * stride + i] - job.minus);

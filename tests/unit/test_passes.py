@@ -17,7 +17,7 @@ from mercer.engine.equal_rows import are_alike, distinct, unlike
 from mercer.engine.moments import ColumnMoments, Moments, Scale, weighted_mean, weighted_median
 from mercer.engine.passes import fold, map_rows
 from mercer.kernels import RBF
-from mercer.model import lowrank, streamed
+from mercer.model import lowrank_pass, streamed
 from mercer.operators.sections import KernelSections
 
 
@@ -128,7 +128,10 @@ def test_steps_pickle_and_do_the_same_elsewhere(rng):
     factor = LowRank(sections, np.eye(4), None, projects=True)
     steps = {
         "pivots": partial(pivots._explained, sections, np.eye(4), w),
-        "low rank": lowrank.Look(kernel, factor, x.dtype, w, 0.1),
+        "features": lowrank_pass.Look(kernel, factor, x.dtype, x.dtype, w, 0.1),
+        "squares": lowrank_pass.Look(
+            kernel, replace(factor, whiten=None), x.dtype, x.dtype, w, None
+        ),
         "streamed": partial(streamed._moments, sections, w),
     }
     for name, step in steps.items():

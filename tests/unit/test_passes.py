@@ -1,7 +1,7 @@
 """A pass over the rows: blocks in their order, on any number of threads, wherever the rows are."""
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mercer._core.observer import SILENT
-from mercer.approximations import Nystrom, RPCholesky
-from mercer.approximations.whitening import entry_error
+from mercer.approximations import Nystrom, RPCholesky, pivots
+from mercer.approximations.whitening import entry_error, triangle_product
 from mercer.engine.moments import Moments
 from mercer.kernels import RBF, Sigmoid
 from mercer.model import lowrank
@@ -138,6 +138,27 @@ def test_a_kernel_in_doubt_has_features(rng):
     assert square_dtype(task_of(kernel, x), factor_of(RBF(0.3), x), FLOAT64) is None
     few = x[: ROWS_A_LANDMARK * M - 1]
     assert square_dtype(task_of(RBF(0.3), few), factor_of(RBF(0.3), few), FLOAT64) is None
+
+
+@pytest.mark.parametrize("parts", [1, 7, 64])
+def test_candidates_looked_at_in_parts_are_the_same_pivots(parts, rng, monkeypatch):
+    """What a pivot takes off a candidate is the same, whether they are looked at together or not."""
+    x, kernel = rng.standard_normal((2000, 3)), RBF(0.5)
+    expected = factor_of(kernel, x, RPCholesky(90)).landmarks
+    for looked_at in (lambda _: 10**9, lambda _: parts):
+        monkeypatch.setattr(pivots, "looked_at", looked_at)
+        np.testing.assert_array_equal(factor_of(kernel, x, RPCholesky(90)).landmarks, expected)
+    assert len(np.unique(expected)) == 90
+
+
+@pytest.mark.parametrize("fresh", [1, 50, 200, 256])
+def test_products_with_a_triangle_skip_zeros_alone(fresh, dtype, rng):
+    w = np.triu(rng.standard_normal((256, 256)))[:, 256 - fresh :].astype(dtype)
+    x = rng.standard_normal((30, 256)).astype(dtype)
+    found = triangle_product(x, w)
+    assert found.dtype == dtype
+    room = 256 * float(np.finfo(dtype).eps) * (np.abs(x) @ np.abs(w))
+    assert np.all(np.abs(found - x @ w) <= room)
 
 
 def test_moments_may_use_the_room_of_the_block(rows, rng):

@@ -72,7 +72,7 @@ class StoredGram(SymmetricOperator):
 
     def block(self, indices: Indices) -> Array:
         """K[indices][:, indices]."""
-        return self.matrix[np.ix_(indices, indices)]
+        return self.matrix[indices[:, None], indices]
 
     def dense(self) -> Array:
         """A copy of K."""

@@ -64,7 +64,9 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
             found = krylov_plan(problem, chosen, reason)
             if isinstance(chosen, BlockKrylov) and chosen.lapack:
                 held = 0 if problem.precomputed else FLOAT * problem.n**2
-                last = _lapack_run_bytes(replace(problem, itemsize=FLOAT), Lapack(subset=True)) + held
+                last = (
+                    _lapack_run_bytes(replace(problem, itemsize=FLOAT), Lapack(subset=True)) + held
+                )
                 found = replace(found, n_bytes=max(found.n_bytes, last))
     return require_fits(found, problem)
 
@@ -103,7 +105,7 @@ def _paying(problem: Problem) -> Problem:
     n_threads = paying_threads(
         problem.n, problem.n_threads, budget_bytes=problem.budget_bytes // TILES_SHARE
     )
-    return replace(problem, n_threads=n_threads)
+    return problem if n_threads == problem.n_threads else replace(problem, n_threads=n_threads)
 
 
 def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
@@ -168,7 +170,7 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
     if problem.n_components is None:
         return Lapack(), f"all components of n={n} rows were asked for"
     if k is None:
-        narrow = _narrow(problem)
+        narrow = _narrow(problem) if problem.valid else None
         if n <= SMALL_ROWS and narrow is None:
             return Lapack(), f"a share of the variance was asked for, and n={n} is small"
         reason = "a share of the variance was asked for: k grows until it is reached"
@@ -209,7 +211,7 @@ def _narrow(problem: Problem) -> BlockKrylov | None:
 
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
-    wide = replace(problem, itemsize=FLOAT)
+    wide = problem if problem.itemsize == FLOAT else replace(problem, itemsize=FLOAT)
     fits = _lapack_run_bytes(wide, solver) <= problem.budget_bytes
     if problem.is_double and (fits or not problem.single):  # K of a few rows where it fits
         problem = wide
@@ -247,7 +249,8 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
         raise MemoryBudgetError(msg)
     # Features of rows in memory are centred and multiplied on the host, whatever the engine.
     host = chosen.route == "primal" and not problem.from_source
-    return replace(chosen, engine=Plan.engine if host else problem.engine)
+    engine = Plan.engine if host else problem.engine
+    return chosen if chosen.engine == engine else replace(chosen, engine=engine)
 
 
 def _remedies(chosen: Plan, problem: Problem) -> str:

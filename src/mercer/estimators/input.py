@@ -92,10 +92,9 @@ def new_rows(
     `clip` as `cast` has it; with `gaps` an array may hold NaN and infinity, as `check_rows` has it.
     """
     kernel = getattr(estimator, "kernel_", None)
-    if kernel is None:
-        pairwise = estimator.__sklearn_tags__().input_tags.pairwise
-    else:  # tags take longer than the scores of a row
-        pairwise = kernel.is_precomputed
+    # Tags take as long as the scores of a row.
+    tags = estimator.__sklearn_tags__().input_tags if kernel is None else None
+    pairwise = kernel.is_precomputed if tags is None else tags.pairwise
     source = _source(X, pairwise=pairwise, names=getattr(estimator, "feature_names_in_", None))
     if source is None:
         return cast(check_rows(estimator, X, reset=False, gaps=gaps), dtype, clip=clip)
@@ -211,7 +210,7 @@ def _is_ready(X: Any, *, least: int) -> bool:
     return (
         type(X) is np.ndarray
         and X.ndim == 2
-        and (X.dtype == np.float64 or X.dtype == np.float32)
+        and X.dtype in (np.float64, np.float32)
         and X.dtype.isnative
         and X.flags.c_contiguous
         and X.shape[0] >= least

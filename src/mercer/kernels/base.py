@@ -18,6 +18,7 @@ from mercer.kernels.evaluate import values
 from mercer.kernels.parameters import constructor_names, same, written
 from mercer.kernels.rows import as_given, as_rows, in_one_dtype, picked, stacked
 from mercer.kernels.slopes import slope
+from mercer.kernels.trees import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
 
 # Kernels by the name of their class: all that have a formula of their own, wherever they are written.
 FORMULAS: dict[str, type[Kernel]] = {}
-# Trees of kernels by what determines them (`Kernel._identity`): a fit asks for the same one a dozen times, and
-# to check parameters and to build it takes as long as a tile of fifty rows.
-TREES: dict[Any, Expr] = {}
-MOST_TREES = 512
-PLAIN = frozenset((float, int, str, type(None), bool))
 
 
 class Kernel:
@@ -98,34 +94,11 @@ class Kernel:
 
     def shape(self) -> Expr:
         """The tree, with 1 for every width that still waits for data; raises on impossible parameters."""
-        own = self._identity()
-        found = None if own is None else TREES.get(own)
-        if found is None:
-            self.check_parameters()
-            found = self._assumed().tree() if self.is_data_dependent else self.tree()
-            if own is not None and not found.has("opaque"):  # which holds this very object
-                if len(TREES) >= MOST_TREES:
-                    TREES.clear()
-                TREES[own] = found
-        return found
+        return remembered(self, self._checked_tree)
 
-    def _identity(self) -> tuple[Any, ...] | None:
-        """All that it is, as a key: its class, and its attributes with their types; None where there is more.
-
-        True is equal to 1, and 1 to 1.0, but not the same parameter.
-        """
-        parts: list[Any] = [type(self)]
-        for name, value in vars(self).items():
-            kind = type(value)
-            if kind in PLAIN:
-                parts += (name, kind, value)
-            elif isinstance(value, Kernel):
-                parts += (name, value._identity())
-                if parts[-1] is None:
-                    return None
-            else:
-                return None
-        return tuple(parts)
+    def _checked_tree(self) -> Expr:
+        self.check_parameters()
+        return self._assumed().tree() if self.is_data_dependent else self.tree()
 
     def _assumed(self) -> Kernel:
         params = self.get_params(deep=False)

@@ -127,7 +127,9 @@ def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0
     """
     vectors = pairs.vectors.astype(dtype, copy=False)
     sizes = np.abs(pairs.values - in_precision(pairs.values, dtype))  # (k,)
-    lengths = np.linalg.norm(vectors - pairs.vectors, axis=0)  # (k,)
+    lengths: float | Array = 0.0  # they are as they were
+    if vectors is not pairs.vectors:
+        lengths = np.linalg.norm(vectors - pairs.vectors, axis=0)  # (k,)
     norm = max(float(np.max(pairs.values, initial=0.0)), -lowest)
     added: Array = moved + sizes + norm * lengths
     if pairs.rounding is not None:

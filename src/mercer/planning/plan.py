@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from mercer.approximations import Approximation
 
 TIGHT_TOL = 1e-10
+# LAPACK takes as long as n²/LAPACK_PRODUCTS products of a narrow block, measured from 400 to 1200 rows.
+LAPACK_PRODUCTS = 7700
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
 
 
@@ -162,8 +164,9 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
     iterating = f"n={n} and k={k}: iterating for the top k costs far less than all of LAPACK's n³"
     # The negative part of a spectrum is told, all of it, wherever there may be one.
     few = problem.valid and k is not None and k <= n // SUBSET_SHARE
+    fewer = few and (k or 0) <= n // share
     if n <= LAPACK_ROWS:
-        narrow = _narrow(problem) if few and n > ITERATED_ROWS and problem.k <= n // share else None
+        narrow = _narrow(problem) if fewer and n > ITERATED_ROWS else None
         found = f"the top k={k}" if few else "the whole spectrum"
         reason = f"n={n} is small: one LAPACK call gives {found}"
         return (Lapack(subset=few), reason) if narrow is None else (narrow, iterating)
@@ -190,16 +193,16 @@ def _tol(problem: Problem) -> float:
 def _narrow(problem: Problem) -> BlockKrylov | None:
     """Iterating in narrow blocks, for a K of few rows that is held in float64; None where it is not.
 
-    A product with such a K is so quick that columns count, not products, and a narrow block needs far fewer of
-    them (1000 rows, 20 components: 76 where a block of 32 needs 256). What eigenproblems of landmarks would
-    save, they cost. Where the spectrum is so flat that it takes long, LAPACK is quicker.
+    A product with such a K is so quick that columns count, not products, and a narrow block needs far fewer
+    of them (1000 rows, 20 components: 76 where a block of 32 needs 256). What the eigenproblem of landmarks
+    would save, it costs. Where the spectrum is so flat that it takes long, LAPACK is quicker.
     """
     n, k = problem.n, problem.k or SHARE_COMPONENTS
     block = 4 if n <= NARROW_ROWS else 8
     solver = BlockKrylov(
         tol=_tol(problem),
         block=block,
-        max_products=min(BlockKrylov.max_products, int(100 * (n / 1000) ** 1.5)),
+        max_products=min(BlockKrylov.max_products, n * n // LAPACK_PRODUCTS),
         max_basis=k + (35 * block if n <= NARROW_ROWS else 25 * block),
         landmarks=0,
         lapack=True,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Crossovers, measured on two cores; where each rule stops paying is flat, so round numbers do.
 LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration for many components
-ITERATED_ROWS = 300  # above, a few components of a stored K are found by iterating
+ITERATED_ROWS = 400  # above, a few components of a stored K are found by iterating
 NARROW_ROWS = (
     1000  # up to these, products with a stored K are so quick that all else has to be little
 )

@@ -130,7 +130,8 @@ def _subset_driver(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 
 def _scaled(matrix: Array) -> tuple[Array, float]:
     """The matrix, in place, with entries near one: LAPACK loses digits on very small ones."""
-    unit = float(2.0 ** np.frexp(np.max(np.abs(matrix), initial=0.0))[1])  # a power of two: exact
+    largest = max(matrix.max(initial=0.0), -matrix.min(initial=0.0))
+    unit = float(2.0 ** np.frexp(largest)[1])  # a power of two: exact
     if 1e-30 < unit < 1e30:
         return matrix, 1.0
     matrix /= unit

@@ -34,8 +34,8 @@ LEAST_TOL = 1e-14
 # What rounding leaves of a product with K, of λ₁, in units of its precision: entries are off independently.
 # Components below it (more were asked for than there are) would never settle; the proof judges them.
 NOISE = 1 / 128
-# The pace of the first products forecasts up to ten times as many as there will be: convergence speeds up.
-HOPELESS = 10
+# The pace of the first products forecasts up to seven times as many as there will be: convergence speeds up.
+HOPELESS = 7
 # How much noise goes into vectors to start from, of their length.
 STIR = 0.01
 

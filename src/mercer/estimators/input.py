@@ -93,8 +93,8 @@ def new_rows(
     """
     kernel = getattr(estimator, "kernel_", None)
     # Tags take as long as the scores of a row.
-    tags = estimator.__sklearn_tags__().input_tags if kernel is None else None
-    pairwise = kernel.is_precomputed if tags is None else tags.pairwise
+    known = None if kernel is None else bool(kernel.is_precomputed)
+    pairwise = estimator.__sklearn_tags__().input_tags.pairwise if known is None else known
     source = _source(X, pairwise=pairwise, names=getattr(estimator, "feature_names_in_", None))
     if source is None:
         return cast(check_rows(estimator, X, reset=False, gaps=gaps), dtype, clip=clip)

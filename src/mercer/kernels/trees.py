@@ -1,8 +1,8 @@
 """The trees of kernels, remembered by all that determines them.
 
-A fit asks for the same tree a dozen times, and to check the parameters of a kernel and to build its tree takes
-as long as a tile of fifty rows. Parameters may be set at any time, also those of a kernel inside another, so
-nothing is kept with an object: what it is now is the key.
+A fit asks for the same tree a dozen times, and to check the parameters of a kernel and to build its tree
+takes as long as a tile of fifty rows. Parameters may be set at any time, also those of a kernel inside
+another, so nothing is kept with an object: what it is now is the key.
 """
 
 from __future__ import annotations

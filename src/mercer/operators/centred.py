@@ -151,10 +151,11 @@ class Centred(SymmetricOperator):
         shares = self.shares.astype(matrix.dtype, copy=False)
         # Twice: a mean of n entries is rounded, by up to n/2 units, and what it leaves in all of them alike
         # would be an eigenvalue n times as large. The means of what is left are right to its own size.
-        for _ in range(2):
+        for twice in (False, True):
             means = matrix.mean(axis=0) if self.weights is None else shares @ matrix
             mean = means.mean() if self.weights is None else shares @ means
-            require_finite(means, ROW)
+            if not twice:
+                require_finite(means, ROW)
             matrix -= means[None, :]
             matrix -= means[:, None]
             matrix += mean

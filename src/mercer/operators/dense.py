@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Indices
 
+# A thread with less to do costs more to start than it saves.
+FLOPS_A_THREAD = 20_000_000
 # BLAS copies a matrix into panels before it multiplies, which for a thin right side takes longer than the
 # product. OpenBLAS has kernels that don't, for products of up to a million multiplications: 1000 rows times 8
 # columns take 0.33 ms in slices of that size and 0.73 ms at once, 2000 rows 1.8 ms and 5.2 ms (processors
@@ -52,6 +54,7 @@ class StoredGram(SymmetricOperator):
                 np.matmul(self.matrix[i], rounded, out=product[i])
 
         n_threads = paying_threads(self.n, self.n_threads)
+        n_threads = max(1, min(n_threads, 2 * self.n**2 * v.shape[1] // FLOPS_A_THREAD))
         height = -(-self.n // n_threads)
         if 1 < v.shape[1] <= THIN:
             height = min(height, max(1, UNPACKED // (self.n * v.shape[1])))

@@ -98,7 +98,9 @@ def settled(who: str, case: Case, gamma: float, options: Options, x: np.ndarray)
     if options.memory != NOTHING_HELD:
         return options
     options = replace(options, memory="auto")
-    while True:  # a plan may have room for more than the matrix it holds: for LAPACK, where n is small
+    while (
+        True
+    ):  # a plan may have room for more than the matrix it holds: for LAPACK, where n is small
         plan = ENTRANTS[who](case, gamma, options).plan(x)
         if plan.recipe.share == 0.0:
             return replace(options, memory=plan.n_bytes)

@@ -93,9 +93,7 @@ class Centred(SymmetricOperator):
     def project(self, v: Array) -> Array:
         """P v as a new array."""
         if self.roots is None:
-            return v - np.add.reduce(v, axis=0) / len(
-                v
-            )  # the mean, in half of the time for few rows
+            return v - np.add.reduce(v, axis=0) / len(v)  # the mean, in half of its time
         unit = (self.roots / np.sqrt(self.weight)).astype(v.dtype, copy=False)
         return v - np.outer(unit, unit @ v)
 

@@ -97,7 +97,13 @@ def settled(who: str, case: Case, gamma: float, options: Options, x: np.ndarray)
     """The options with "nothing held" as a number of bytes, which depends on the data."""
     if options.memory != NOTHING_HELD:
         return options
-    plan = ENTRANTS[who](case, gamma, replace(options, memory="auto")).plan(x)
-    store = getattr(plan.recipe, "store", None)
-    matrix = case.n**2 * x.itemsize if store is None else store.n_bytes
-    return replace(options, memory=plan.n_bytes - matrix)
+    options = replace(options, memory="auto")
+    while (
+        True
+    ):  # a plan may have room for more than the matrix it holds: for LAPACK, where n is small
+        plan = ENTRANTS[who](case, gamma, options).plan(x)
+        if plan.recipe.share == 0.0:
+            return replace(options, memory=plan.n_bytes)
+        store = getattr(plan.recipe, "store", None)
+        matrix = case.n**2 * x.itemsize if store is None else store.n_bytes
+        options = replace(options, memory=plan.n_bytes - matrix)

@@ -365,3 +365,25 @@ def test_a_formula_is_printed():
     assert str(Polynomial(2, 0.5).formula()) == "(0.5 x·x' + 1)^2"
     assert str((RBF(0.3) + 1.0).formula()) == "(exp (-0.3 ‖x - x'‖²) + 1)"
     assert str(Exp(Affine(Pair("sqdist", 2.0), -0.5))) == "exp (-0.5 (‖x - x'‖²/2²))"
+
+
+def test_a_tree_follows_the_parameters_of_its_kernel():
+    """Trees are remembered by what determines them, and any of it may change."""
+    inner = RBF(1.0)
+    outer = inner + 0.5 * Linear()
+    before = outer.shape()
+    assert before == outer.tree()
+    inner.gamma = 2.0
+    assert outer.shape() == (RBF(2.0) + 0.5 * Linear()).tree() != before
+    one = Polynomial(2, gamma=1)
+    assert one.shape() == one.tree()
+    one.gamma = True  # which is equal to 1, and no number
+    with pytest.raises(KernelError):
+        one.shape()
+
+
+def test_a_tree_with_a_function_is_that_of_its_own_object():
+    first, second = (as_kernel(lambda x, y: float(x @ y)) for _ in range(2))
+    for kernel in (first, second):
+        (leaf,) = (node for node in (2.0 * kernel).shape().walk() if isinstance(node, Opaque))
+        assert leaf.kernel is kernel

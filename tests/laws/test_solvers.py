@@ -22,6 +22,9 @@ MARKET = {
     "krylov": BlockKrylov(tol=1e-10),
     "krylov-random-start": BlockKrylov(tol=1e-10, landmarks=0),
     "krylov-narrow": BlockKrylov(tol=1e-10, block=3),
+    "krylov-or-lapack": BlockKrylov(
+        tol=1e-10, block=4, landmarks=0, max_basis=140, max_products=12, lapack=True
+    ),
     "krylov-restarts": BlockKrylov(tol=1e-10, block=8, max_basis=40, max_products=400),
 }
 KS = [1, 2, 7, 20, N - 1, N]
@@ -255,6 +258,35 @@ def test_stopping_early_is_said(rng):
     assert "Raise `max_products`" in pairs.status.value
 
 
+def test_what_takes_too_many_products_is_left_to_lapack(rng):
+    matrix = symmetric(SPECTRA["slow"])
+    solver = BlockKrylov(tol=1e-12, block=2, max_products=4, landmarks=0, lapack=True)
+    pairs = solver(StoredGram(matrix), 2, rng=rng)
+    assert pairs.status is Status.CONVERGED
+    assert pairs.n_products == 5  # those of the iteration, and the one that proves LAPACK's pairs
+    np.testing.assert_allclose(pairs.values, np.linalg.eigvalsh(matrix)[::-1][:2], rtol=1e-12)
+
+
+def test_a_flat_spectrum_is_left_to_lapack_as_soon_as_it_shows(rng):
+    values = np.linspace(1.0, 0.9, 600)  # one digit takes some 60 products of a narrow block
+    solver = BlockKrylov(tol=1e-10, block=4, max_products=40, landmarks=0, lapack=True)
+    pairs = solver(StoredGram(np.diag(values)), 20, rng=rng)
+    assert pairs.n_products < 40
+    np.testing.assert_allclose(pairs.values, values[:20], rtol=1e-12)
+
+
+@pytest.mark.parametrize("copies", [3, 4, 5, 9, 20])
+def test_narrow_blocks_find_every_copy_of_an_eigenvalue(copies):
+    """A Krylov space of a block of b holds b copies of an eigenvalue, however often that is repeated."""
+    rest = 1.5 / np.sqrt(np.arange(1, 1001 - copies))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        matrix = np.diag(rng.permutation(np.concatenate([np.full(copies, 2.0), rest])))
+        solver = BlockKrylov(tol=1e-10, block=4, landmarks=0, max_basis=160)
+        pairs = solver(StoredGram(matrix), copies, rng=rng)
+        np.testing.assert_allclose(pairs.values, 2.0, rtol=1e-9)
+
+
 def test_lapack_subset_driver_may_lose_pairs_and_we_count_them(rng):
     # A near-identity Gram matrix on which LAPACK's subset driver returns no pair at all.
     from sklearn.datasets import load_iris
@@ -268,10 +300,12 @@ def test_lapack_subset_driver_may_lose_pairs_and_we_count_them(rng):
 def test_lapack_subset_driver_may_fail_and_the_whole_spectrum_is_taken(rng, monkeypatch):
     from mercer.solvers import dense
 
-    def failing(*_args, **_knobs):
-        raise np.linalg.LinAlgError
+    driver, lengths = dense._subset_driver(np.dtype(np.float64))
 
-    monkeypatch.setattr(dense.linalg, "eigh", failing)
+    def failing(*args, **knobs):
+        return (*driver(*args, **knobs)[:-1], 1)
+
+    monkeypatch.setattr(dense, "_subset_driver", lambda _dtype: (failing, lengths))
     pairs = Lapack(subset=True)(StoredGram(np.diag([1.0, 3.0, 2.0])), 2, rng=rng)
     np.testing.assert_allclose(pairs.values, [3.0, 2.0], rtol=1e-14)
     assert pairs.spectrum is not None

@@ -34,6 +34,16 @@ TABLE = {
     "all components": (Problem(3000, 50, None, shift_invariant=True), "dual", Lapack, Tiles),
     "many components": (Problem(3000, 50, 900, shift_invariant=True), "dual", Lapack, Tiles),
     "a share, small": (Problem(1500, 50, 0.9, shift_invariant=True), "dual", Lapack, Tiles),
+    "few rows": (Problem(300, 5, 2, valid=True), "dual", Lapack, Whole),
+    "some rows": (Problem(500, 5, 20, valid=True), "dual", BlockKrylov, Whole),
+    "some rows, perhaps no kernel": (Problem(500, 5, 20), "dual", Lapack, Whole),
+    "some rows, many components": (Problem(500, 5, 80, valid=True), "dual", Lapack, Whole),
+    "a share, small, a kernel": (
+        Problem(1500, 50, 0.9, shift_invariant=True, valid=True),
+        "dual",
+        BlockKrylov,
+        Whole,
+    ),
     "a share, large": (Problem(9000, 50, 0.9, shift_invariant=True), "dual", BlockKrylov, Tiles),
     "a short map": (Problem(10_000, 10, 20, map_dimension=66), "primal", Lapack, type(None)),
     "a long map": (Problem(10_000, 50, 20, map_dimension=9000), "dual", BlockKrylov, Tiles),
@@ -72,9 +82,9 @@ def test_few_components_are_iterated_for_and_many_left_to_lapack(n, most):
 
 @pytest.mark.parametrize("n", [60, 100, 300, 500])
 def test_of_a_small_valid_kernel_the_top_few_are_computed_alone(n):
-    few = Problem(n, 5, n // 12, valid=True)
+    few = Problem(n, 5, n // 8, valid=True)
     assert plan(few).solver == Lapack(subset=True)
-    assert plan(replace(few, n_components=n // 12 + 1)).solver == Lapack()
+    assert plan(replace(few, n_components=n // 8 + 1)).solver == Lapack()
     for asked in (None, 0.9):
         assert plan(replace(few, n_components=asked)).solver == Lapack()
     # The negative part of what may not be a kernel is told, and all of it: the whole spectrum is needed.

@@ -13,6 +13,11 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d*)?)\s*([KMGT]I?)?B?\s*$", re.IGNORECASE)
 
+# Where a container says what it may take, and what it has taken.
+CGROUPS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
 # What a fit may take of the memory that is free when it starts: the rest is the caller's.
 AUTO_SHARE = 0.6
 
@@ -80,20 +85,20 @@ def available_bytes() -> int:
         free = int(found[1]) * 1024 if found else _physical_bytes() // 2
     except OSError:  # a system that does not tell what is free
         free = _physical_bytes() // 2
-    for folder, limit, used in (
-        ("/sys/fs/cgroup/", "memory.max", "memory.current"),
-        ("/sys/fs/cgroup/memory/", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-    ):
+    for limit, used in CGROUPS:
         with suppress(OSError, ValueError):  # no such file, or "max": no limit is set here
-            allowed = int(_told(folder + limit)) - int(_told(folder + used))
+            allowed = int(_told(limit)) - int(_told(used))
             return min(free, max(allowed, 0))
     return free
 
 
 def _told(path: str) -> bytes:
     """The start of a file of the system's. Every fit asks; buffers and paths take longer than the file."""
-    with open(path, "rb", buffering=0) as file:
-        return file.read(4096)
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(file, 4096)
+    finally:
+        os.close(file)
 
 
 def _physical_bytes() -> int:

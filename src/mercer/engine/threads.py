@@ -43,6 +43,10 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+def _blas_libraries() -> list[Any]:
+    return [each for each in _controller().lib_controllers if each.user_api == "blas"]
+
+
 class _BlasHold:
     """Counts who wants BLAS on one thread: the first sets the limit, the last takes it off.
 
@@ -53,7 +57,7 @@ class _BlasHold:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._holders = 0
-        self._limit: Any = None
+        self._limited: list[tuple[Any, int]] = []  # libraries, and the threads that they had
         self.usual: int | None = None  # threads of BLAS before the limit; None while there is none
 
     def take(self) -> None:
@@ -61,7 +65,10 @@ class _BlasHold:
         with self._lock:
             if self._holders == 0:
                 self.usual = _blas_threads()
-                self._limit = _controller().limit(limits=1, user_api="blas")
+                libraries = [(each, each.num_threads) for each in _blas_libraries()]
+                self._limited = [(each, count) for each, count in libraries if count != 1]
+                for each, _ in self._limited:
+                    each.set_num_threads(1)
             self._holders += 1
 
     def release(self) -> None:
@@ -69,7 +76,8 @@ class _BlasHold:
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
-                self._limit.restore_original_limits()
+                for each, count in self._limited:
+                    each.set_num_threads(count)
                 self.usual = None
 
 
@@ -118,9 +126,8 @@ def lanes(n_threads: int) -> Iterator[None]:
 
 def _blas_threads() -> int:
     most, cores = 0, cpu_count()
-    for library in _controller().lib_controllers:
-        if library.user_api == "blas":
-            most = max(most, library.num_threads)
+    for library in _blas_libraries():
+        most = max(most, library.num_threads)
     return max(1, min(cores, most or cores))
 
 

@@ -67,11 +67,16 @@ def _without_weightless(data: TrainingData, *, pairwise: bool) -> TrainingData:
 
 def remember(estimator: Any, X: Any, rows: Rows) -> None:
     """Number and names of the columns, as scikit-learn records them."""
-    if not isinstance(rows, RowSource):
+    if type(X) is np.ndarray:  # a frame may have names
+        _remember(estimator, int(X.shape[1]), None)
+    elif not isinstance(rows, RowSource):
         validate_data(estimator, X, reset=True, skip_check_array=True)
-        return
-    estimator.n_features_in_ = int(rows.shape[1])
-    names = getattr(rows, "columns", None)
+    else:
+        _remember(estimator, int(rows.shape[1]), getattr(rows, "columns", None))
+
+
+def _remember(estimator: Any, d: int, names: Any) -> None:
+    estimator.n_features_in_ = d
     if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
@@ -86,7 +91,10 @@ def new_rows(
 
     `clip` as `cast` has it; with `gaps` an array may hold NaN and infinity, as `check_rows` has it.
     """
-    pairwise = estimator.__sklearn_tags__().input_tags.pairwise
+    kernel = getattr(estimator, "kernel_", None)
+    # Tags take as long as the scores of a row.
+    known = None if kernel is None else bool(kernel.is_precomputed)
+    pairwise = estimator.__sklearn_tags__().input_tags.pairwise if known is None else known
     source = _source(X, pairwise=pairwise, names=getattr(estimator, "feature_names_in_", None))
     if source is None:
         return cast(check_rows(estimator, X, reset=False, gaps=gaps), dtype, clip=clip)
@@ -144,7 +152,7 @@ def _source(X: Any, *, pairwise: bool, names: Any = None) -> RowSource | None:
     if isinstance(X, Kernel):
         refuse("X", X, "rows", f"a kernel, {X!r}", "Check the order of the arguments.")
     # A kernel matrix has to be symmetric, which only the whole of it shows: a memory map is an array there.
-    if pairwise and isinstance(X, np.ndarray):
+    if type(X) is np.ndarray or (pairwise and isinstance(X, np.ndarray)):
         return None
     if names is None or isinstance(X, np.ndarray):
         return as_source(X)
@@ -167,6 +175,13 @@ def check_rows(
     With ``reset`` the width is not known yet; `remember` records it once the fit is done. ``gaps`` lets NaN
     and infinity pass, for a caller that looks for them.
     """
+    if _is_ready(X, least=2 if reset else 1) and not copy:
+        if not gaps:
+            require_finite(X)
+        names = getattr(estimator, "feature_names_in_", None)
+        if not reset and (names is not None or X.shape[1] != estimator.n_features_in_):
+            validate_data(estimator, X, reset=False, skip_check_array=True)  # told by scikit-learn
+        return X
     X = admitted(X)
     _refuse_text(X)
     warn_rounded(X)
@@ -188,6 +203,19 @@ def check_rows(
     if not reset:
         validate_data(estimator, X, reset=False, skip_check_array=True)  # columns as at fit
     return x
+
+
+def _is_ready(X: Any, *, least: int) -> bool:
+    """Whether X is what `check_array` would return: asking it takes longer than a small fit."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in (np.float64, np.float32)
+        and X.dtype.isnative
+        and X.flags.c_contiguous
+        and X.shape[0] >= least
+        and X.shape[1] >= 1
+    )
 
 
 def _refuse_text(X: Any) -> None:

@@ -18,6 +18,7 @@ from mercer.kernels.evaluate import values
 from mercer.kernels.parameters import constructor_names, same, written
 from mercer.kernels.rows import as_given, as_rows, in_one_dtype, picked, stacked
 from mercer.kernels.slopes import slope
+from mercer.kernels.trees import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +94,9 @@ class Kernel:
 
     def shape(self) -> Expr:
         """The tree, with 1 for every width that still waits for data; raises on impossible parameters."""
+        return remembered(self, self._checked_tree)
+
+    def _checked_tree(self) -> Expr:
         self.check_parameters()
         return self._assumed().tree() if self.is_data_dependent else self.tree()
 

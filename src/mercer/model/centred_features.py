@@ -113,7 +113,8 @@ class CentredRows:
         """Φ̃ v."""
         if self._implicit:
             return np.asarray(self.rows @ v) - np.outer(self._roots, self.mean @ v)
-        return np.concatenate([block @ v for _, block in self._slices()])
+        parts = [block @ v for _, block in self._slices()]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def transposed_times(self, u: Array) -> Array:  # (n, k) -> (m, k)
         """Φ̃ᵀ u."""

@@ -95,9 +95,11 @@ def _primal(
     both = rows.times(np.concatenate([small.vectors / scale, small.products / scale], axis=1))
     u, products = np.split(both, 2, axis=1)
     signs = score_signs(u, rows.roots)  # a vector that is turned round takes its axis with it
+    u *= signs
+    products *= signs
     # An axis of LAPACK's has a few units of the first one in it, which is √(λ₁/λ) times as long in Φ̃v.
     spilt = UNITS * EPS * small.values[0] * np.sqrt(small.values[0] / small.values)
-    pairs = EigenPairs(small.values, u * signs, products * signs, 1, small.status, rounding=spilt)
+    pairs = EigenPairs(small.values, u, products, 1, small.status, rounding=spilt)
     return pairs, small.vectors * signs, total
 
 

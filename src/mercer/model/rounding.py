@@ -85,19 +85,21 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
         if operator.eps <= float(np.finfo(np.float64).eps):
             return unit
     chosen = spread_over(operator.n, PROBE_ROWS)
-    few = take_rows(x, chosen).astype(np.float64)
+    few = take_rows(x, chosen).astype(np.float64, copy=False)
     block = operator.gram.block(chosen).astype(np.float64) + operator.gram.minus
-    np.fill_diagonal(block, -np.inf)  # which is known, and not taken from a tile
-    i, j = np.arange(len(chosen)), np.argmax(block, axis=1)
+    i = np.arange(len(chosen))
+    block[i, i] = -np.inf  # which is known, and not taken from a tile
+    j = np.argmax(block, axis=1)
+    near = block[i, j]
     if kernel.shift_invariant:
         # k(x, y) = k(x - y, 0), where no distance is a difference of large squares. Near pairs far from the
         # others lose most by it, and theirs are the largest values. Sparse rows are not centred first.
         zero = np.zeros((1, few.shape[1]))
         origin = sparse.csr_array(zero) if sparse.issparse(few) else zero
-        exact = kernel.tile(few[i] - few[j], origin)[:, 0]
+        exact = kernel.tile(few - few[j], origin)[:, 0]
     else:
         exact = kernel.tile(few, few)[i, j]
-    gaps = np.abs(block[i, j] - exact)[np.isfinite(block[i, j])]
+    gaps = np.abs(near - exact)[np.isfinite(near)]
     largest = float(np.max(np.abs(operator.gram.diag())))
     return max(unit, float(np.max(gaps, initial=0.0)) / largest if largest > 0.0 else 0.0)
 
@@ -125,7 +127,9 @@ def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0
     """
     vectors = pairs.vectors.astype(dtype, copy=False)
     sizes = np.abs(pairs.values - in_precision(pairs.values, dtype))  # (k,)
-    lengths = np.linalg.norm(vectors - pairs.vectors, axis=0)  # (k,)
+    lengths: float | Array = 0.0  # they are as they were
+    if vectors is not pairs.vectors:
+        lengths = np.linalg.norm(vectors - pairs.vectors, axis=0)  # (k,)
     norm = max(float(np.max(pairs.values, initial=0.0)), -lowest)
     added: Array = moved + sizes + norm * lengths
     if pairs.rounding is not None:

@@ -14,14 +14,17 @@ from mercer.planning.bytes import (
     FLOAT,
     SMALL,
     TILES_SHARE,
+    krylov_bytes,
     lapack_bytes,
     primal_bytes,
     streamed_bytes,
     tile_width,
 )
-from mercer.planning.krylov import krylov_plan
+from mercer.planning.krylov import SHARE_COMPONENTS, krylov_plan
 from mercer.planning.problem import (
+    ITERATED_ROWS,
     LAPACK_ROWS,
+    NARROW_ROWS,
     SMALL_ROWS,
     SMALL_SHARE,
     SUBSET_SHARE,
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from mercer.approximations import Approximation
 
 TIGHT_TOL = 1e-10
+# LAPACK takes as long as n²/LAPACK_PRODUCTS products of a narrow block, measured from 400 to 1200 rows.
+LAPACK_PRODUCTS = 7700
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
 
 
@@ -59,6 +64,12 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
             found = _lapack_plan(problem, chosen, reason)
         else:
             found = krylov_plan(problem, chosen, reason)
+            if isinstance(chosen, BlockKrylov) and chosen.lapack:
+                held = 0 if problem.precomputed else FLOAT * problem.n**2
+                last = (
+                    _lapack_run_bytes(replace(problem, itemsize=FLOAT), Lapack(subset=True)) + held
+                )
+                found = replace(found, n_bytes=max(found.n_bytes, last))
     return require_fits(found, problem)
 
 
@@ -95,7 +106,7 @@ def _paying(problem: Problem, *, locked: bool = True) -> Problem:
     """The problem with no more threads than pay for so many rows, in so much memory."""
     budget = problem.budget_bytes // TILES_SHARE
     most = paying_threads(problem.n, problem.n_threads, budget_bytes=budget, locked=locked)
-    return replace(problem, n_threads=most)
+    return problem if most == problem.n_threads else replace(problem, n_threads=most)
 
 
 def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
@@ -148,30 +159,61 @@ def _small_solver(problem: Problem, size: int) -> Solver:
 
 
 def _solver(problem: Problem) -> tuple[Solver, str]:
-    n, k = problem.n, problem.k
+    n, k, share = problem.n, problem.k, lapack_share(problem.n)
+    iterating = f"n={n} and k={k}: iterating for the top k costs far less than all of LAPACK's n³"
+    # The negative part of a spectrum is told, all of it, wherever there may be one.
+    few = problem.valid and k is not None and k <= n // SUBSET_SHARE
+    fewer = few and (k or 0) <= n // share
     if n <= LAPACK_ROWS:
-        # The negative part of a spectrum is told, all of it, wherever there may be one.
-        few = problem.valid and k is not None and k <= n // SUBSET_SHARE
+        narrow = _narrow(problem) if fewer and n > ITERATED_ROWS else None
         found = f"the top k={k}" if few else "the whole spectrum"
-        return Lapack(subset=few), f"n={n} is small: one LAPACK call gives {found}"
+        reason = f"n={n} is small: one LAPACK call gives {found}"
+        return (Lapack(subset=few), reason) if narrow is None else (narrow, iterating)
     if problem.n_components is None:
         return Lapack(), f"all components of n={n} rows were asked for"
     if k is None:
-        if n <= SMALL_ROWS:
+        narrow = _narrow(problem) if problem.valid else None
+        if n <= SMALL_ROWS and narrow is None:
             return Lapack(), f"a share of the variance was asked for, and n={n} is small"
-        return BlockKrylov(), "a share of the variance was asked for: k grows until it is reached"
-    share = lapack_share(n)
+        reason = "a share of the variance was asked for: k grows until it is reached"
+        return narrow or BlockKrylov(), reason
     if k > n // share:
-        return Lapack(), f"k={k} is more than n/{share}: a Krylov basis would grow towards K itself"
-    reason = f"n={n} and k={k}: iterating for the top k costs far less than all of LAPACK's n³"
-    # In single precision rounding is all that is left below 1e-6.
-    tight = n <= SMALL_ROWS and problem.itemsize == 8
-    tol = TIGHT_TOL if tight else BlockKrylov.tol
-    return BlockKrylov(tol=tol), reason
+        reason = f"k={k} is more than n/{share}: a Krylov basis would grow towards K itself"
+        return Lapack(subset=few), reason
+    return _narrow(problem) or BlockKrylov(tol=_tol(problem)), iterating
+
+
+def _tol(problem: Problem) -> float:
+    """Nearly all digits where they cost little. In single precision rounding is all there is below 1e-6."""
+    tight = problem.n <= SMALL_ROWS and problem.itemsize == FLOAT
+    return TIGHT_TOL if tight else BlockKrylov.tol
+
+
+def _narrow(problem: Problem) -> BlockKrylov | None:
+    """Iterating in narrow blocks, for a K of few rows that is held in float64; None where it is not.
+
+    A product with such a K is so quick that columns count, not products, and a narrow block needs far fewer
+    of them (1000 rows, 20 components: 76 where a block of 32 needs 256). What the eigenproblem of landmarks
+    would save, it costs. Where the spectrum is so flat that it takes long, LAPACK is quicker.
+    """
+    n, k = problem.n, problem.k or SHARE_COMPONENTS
+    block = 4 if n <= NARROW_ROWS else 8
+    solver = BlockKrylov(
+        tol=_tol(problem),
+        block=block,
+        max_products=min(BlockKrylov.max_products, n * n // LAPACK_PRODUCTS),
+        max_basis=k + (35 * block if n <= NARROW_ROWS else 25 * block),
+        landmarks=0,
+        lapack=True,
+    )
+    wide = replace(problem, itemsize=FLOAT)
+    n_bytes = _lapack_run_bytes(wide, Lapack(subset=True)) + FLOAT * n * n
+    n_bytes += krylov_bytes(wide, solver, k)
+    return solver if n <= SMALL_ROWS and n_bytes <= problem.budget_bytes else None
 
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
-    wide = replace(problem, itemsize=FLOAT)
+    wide = problem if problem.itemsize == FLOAT else replace(problem, itemsize=FLOAT)
     fits = _lapack_run_bytes(wide, solver) <= problem.budget_bytes
     if problem.is_double and (fits or not problem.single):  # K of a few rows where it fits
         problem = wide
@@ -209,7 +251,8 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
         raise MemoryBudgetError(msg)
     # Features of rows in memory are centred and multiplied on the host, whatever the engine.
     host = chosen.route == "primal" and not problem.from_source
-    return replace(chosen, engine=Plan.engine if host else problem.engine)
+    engine = Plan.engine if host else problem.engine
+    return chosen if chosen.engine == engine else replace(chosen, engine=engine)
 
 
 def _remedies(chosen: Plan, problem: Problem) -> str:

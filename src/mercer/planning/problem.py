@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
 
 # Crossovers, measured on two cores; where each rule stops paying is flat, so round numbers do.
-LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration
-SUBSET_SHARE = 12  # k up to this part of n: LAPACK's subset driver beats the whole spectrum
+LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration for many components
+ITERATED_ROWS = 400  # above, a few components of a stored K are found by iterating
+NARROW_ROWS = 1000  # up to these, blocks of four columns; of more rows, of eight
+SUBSET_SHARE = 8  # k up to this part of n: LAPACK's subset driver beats the whole spectrum
 SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 SMALL_SHARE, SHARE = 25, 12  # k above this part of n: the Krylov basis would grow towards K itself
 

@@ -121,8 +121,10 @@ def fixed_signs(vectors: Array) -> Array:
     Rows that mirror each other have entries of one size, of which rounding would make now this, now that one
     the largest: among those within a millionth the first counts, on every processor.
     """
-    sizes = np.abs(vectors)
-    top = np.argmax(sizes >= (1.0 - TIE) * sizes.max(axis=0, initial=0.0), axis=0)
+    if vectors.size == 0:
+        return np.ones(vectors.shape[1])
+    sizes = np.abs(vectors.T, order="C")  # each vector in one piece: twice as quick to look through
+    top = np.argmax(sizes >= (1.0 - TIE) * sizes.max(axis=1)[:, None], axis=1)
     return np.where(vectors[top, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
 

@@ -7,6 +7,7 @@ this loop made it three times slower.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -125,14 +126,15 @@ class KrylovBasis:
     def multiply(self, operator: SymmetricOperator) -> None:
         """One block product: the new columns of T, and the block that sticks out of Q."""
         product = operator.matmat(self.vectors[:, self._last])
-        if not np.all(np.isfinite(product)):
+        size = _size(product)
+        if not math.isfinite(size):
             msg = (
                 "A product with the kernel matrix is not finite: its entries or weights are too large. "
                 "Scale the kernel or the weights, or scale the columns (StandardScaler)."
             )
             raise KernelError(msg)
         self.n_products += 1
-        self._scale = max(self._scale, _size(product))
+        self._scale = max(self._scale, size)
         inside = inner(self.q, product)  # (size, b)
         subtract(product, self.q, inside)
         last = self._last
@@ -198,7 +200,8 @@ def _orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
 
 
 def _size(block: Array) -> float:
-    return float(np.max(np.abs(block), initial=0.0))
+    """The largest entry; not finite where one of them is not."""
+    return float(np.abs(block).max()) if block.size else 0.0
 
 
 def _orthonormal_unit(block: Array, *, drop: float) -> tuple[Array, Array]:
@@ -234,6 +237,8 @@ def _left_vectors(upper: Array) -> Array:
 # ── products of tall matrices, (n, w) with n far above w, on threads over slices of rows ──
 def inner(a: Array, b: Array) -> Array:  # (n, v), (n, w) -> (v, w)
     """aᵀb; sums over slices of rows are added in the order of the rows."""
+    if _threads(a, b.shape[1]) == 1:
+        return np.asarray(a.T @ b)
 
     def part(own: Iterable[slice]) -> Array:
         (i,) = own
@@ -244,6 +249,8 @@ def inner(a: Array, b: Array) -> Array:  # (n, v), (n, w) -> (v, w)
 
 def times(a: Array, c: Array) -> Array:  # (n, v), (v, w) -> (n, w)
     """A c."""
+    if _threads(a, c.shape[1]) == 1:
+        return np.asarray(a @ c)
     out = np.empty((len(a), c.shape[1]), dtype=np.result_type(a, c))
 
     def part(own: Iterable[slice]) -> None:
@@ -256,6 +263,9 @@ def times(a: Array, c: Array) -> Array:  # (n, v), (v, w) -> (n, w)
 
 def subtract(block: Array, a: Array, c: Array) -> None:  # (n, w), (n, v), (v, w)
     """Block - a c, in place."""
+    if _threads(a, c.shape[1]) == 1:
+        block -= a @ c
+        return
 
     def part(own: Iterable[slice]) -> None:
         (i,) = own
@@ -266,9 +276,15 @@ def subtract(block: Array, a: Array, c: Array) -> None:  # (n, w), (n, v), (v, w
 
 def _parts(part: Callable[[Iterable[slice]], Part], a: Array, n_columns: int) -> list[Part]:
     """`part` of the rows of a, one slice of them for each thread that pays."""
-    n_threads = max(1, min(n_blas_threads(), 2 * a.size * n_columns // FLOPS_A_THREAD))
+    n_threads = _threads(a, n_columns)
     slices = row_slices(len(a), max(1, -(-len(a) // n_threads)))
     return parallel_map(part, slices, n_threads=n_threads)
+
+
+def _threads(a: Array, n_columns: int) -> int:
+    """The number of threads that pays for a product of a with so many columns."""
+    paying = 2 * a.size * n_columns // FLOPS_A_THREAD
+    return 1 if paying <= 1 else min(n_blas_threads(), paying)
 
 
 # ── a run as a value that can be written down and taken up again ────────────
@@ -279,12 +295,14 @@ class ConvergenceSchedule:
     next one is due shortly before they should reach the tolerance.
     """
 
-    def __init__(self, tol: float, expected: int) -> None:
+    def __init__(self, tol: float, expected: int, *, first: int = 2, thrifty: bool = False) -> None:
         self.tol = tol
+        # Whether a look costs more than a product: its cost grows with the cube of the basis.
+        self.thrifty = thrifty
         self.worst: float | None = None  # the last residual seen
         self.expected = expected  # products until the tolerance is met, by the pace so far
         # The product to look after; one gains two digits or so at best.
-        self.due = max(2, int(-0.4 * np.log10(tol)))
+        self.due = max(2, int(-0.4 * np.log10(tol)), first)
         self._last: tuple[int, float] | None = None
 
     def wait(self, product: int, n_products: int) -> None:
@@ -293,12 +311,14 @@ class ConvergenceSchedule:
 
     def saw(self, product: int, worst: float) -> None:
         """The largest residual after a product: when to look next, and how many are still to come."""
-        self.worst, self.due = worst, product + 1
+        self.worst, self.due = worst, product + (max(1, product // 4) if self.thrifty else 1)
         if self._last is not None and 0.0 < worst < self._last[1]:
             rate = np.log(self._last[1] / worst) / (product - self._last[0])
             left = max(0.0, np.log(worst / self.tol) / rate)
             self.expected = product + int(np.ceil(left))
             self.due = product + max(1, min(int(0.8 * left), 2))
+            if self.thrifty:
+                self.due = product + max(1, min(int(np.ceil(left)), max(2, product // 4)))
         self._last = product, worst
 
     def state(self) -> State:
@@ -332,9 +352,8 @@ class KrylovRun:
         }
 
     @classmethod
-    def resumed(cls, state: State, tol: float) -> KrylovRun:
+    def resumed(cls, state: State, schedule: ConvergenceSchedule) -> KrylovRun:
         """The run that such a state was taken from."""
-        schedule = ConvergenceSchedule(tol, state["looks"]["expected"])
         schedule.restore(state["looks"])
         settled = np.asarray(state["settled"]) if state["is_settled"] else None
         basis = KrylovBasis.restored(state)

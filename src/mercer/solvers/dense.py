@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
@@ -66,16 +67,17 @@ class Lapack(Solver):
         spectrum = values if len(values) == operator.n else None
         top = vectors[:, ::-1][:, :k].astype(np.float64, copy=False)
         pairs = EigenPairs.largest(
-            values[::-1][:k].astype(np.float64),
+            values[::-1][:k].astype(np.float64, copy=False),
             top,
             operator.matmat(top),
             k,
             n_products=1,
             spectrum=spectrum,
         )
-        observer.step(1, 1, "products", float(np.max(pairs.residuals, initial=0.0)))
+        worst = float(np.max(pairs.residuals, initial=0.0))
+        observer.step(1, 1, "products", worst)
         # LAPACK is exact on the matrix it was given; rounding in that matrix can still be too much.
-        if np.max(pairs.residuals, initial=0.0) > operator.eps**0.5:
+        if worst > operator.eps**0.5:
             return replace(pairs, status=Status.STAGNATED)
         return pairs
 
@@ -102,20 +104,34 @@ def _largest(matrix: Array, k: int) -> tuple[Array, Array] | None:
     """
     n = len(matrix)
     threads = single_threaded_blas() if n <= LONE_ROWS else nullcontext()
-    try:
-        with threads:
-            # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
-            values, vectors = linalg.eigh(
-                matrix.T, subset_by_index=(n - k, n - 1), overwrite_a=True, driver="evr"
-            )
-    except np.linalg.LinAlgError:
-        return None
-    return (values, vectors) if len(values) == k else None
+    driver, lengths = _subset_driver(matrix.dtype)
+    work, iwork, _ = lengths(n, lower=1)
+    with threads:
+        # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
+        values, vectors, count, _, failed = driver(
+            matrix.T,
+            range="I",
+            il=n - k + 1,
+            iu=n,
+            lower=1,
+            lwork=int(work),
+            liwork=iwork,
+            overwrite_a=1,
+        )
+    return (values[:k], vectors[:, :k]) if count == k and not failed else None
+
+
+@cache
+def _subset_driver(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """LAPACK's routine and the one that tells its work space: looked up, they take as long as 50 rows."""
+    driver, lengths = linalg.get_lapack_funcs(("syevr", "syevr_lwork"), dtype=dtype)
+    return driver, lengths
 
 
 def _scaled(matrix: Array) -> tuple[Array, float]:
     """The matrix, in place, with entries near one: LAPACK loses digits on very small ones."""
-    unit = float(2.0 ** np.frexp(np.max(np.abs(matrix), initial=0.0))[1])  # a power of two: exact
+    largest = max(matrix.max(initial=0.0), -matrix.min(initial=0.0))
+    unit = float(2.0 ** np.frexp(largest)[1])  # a power of two: exact
     if 1e-30 < unit < 1e30:
         return matrix, 1.0
     matrix /= unit

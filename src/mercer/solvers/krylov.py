@@ -13,6 +13,7 @@ from mercer._core.public import public
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, Status
 from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis, KrylovRun
+from mercer.solvers.dense import Lapack
 from mercer.solvers.refine import MAX_REFINEMENTS, refine, spot_checked
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ LEAST_TOL = 1e-14
 # What rounding leaves of a product with K, of λ₁, in units of its precision: entries are off independently.
 # Components below it (more were asked for than there are) would never settle; the proof judges them.
 NOISE = 1 / 128
+# The pace of the first products forecasts up to seven times as many as there will be: convergence speeds up.
+HOPELESS = 7
 # How much noise goes into vectors to start from, of their length.
 STIR = 0.01
 
@@ -60,6 +63,9 @@ class BlockKrylov(Solver):
         Columns kept before a restart; by default k + 8 blocks.
     landmarks : int, default=300
         Rows whose small eigenproblem supplies the first block (Nyström); 0 for a random one.
+    lapack : bool, default=False
+        Leave a matrix for which `max_products` will not do to LAPACK, as soon as that shows. The planner asks
+        for it where the matrix is small.
 
     Examples
     --------
@@ -76,6 +82,7 @@ class BlockKrylov(Solver):
     max_products: int = 200
     max_basis: int | None = None
     landmarks: int = 300
+    lapack: bool = False
 
     constraints: ClassVar[Constraints] = {
         "tol": Number(LEAST_TOL, 1, ends="[)"),
@@ -155,12 +162,15 @@ class BlockKrylov(Solver):
             run.basis.multiply(operator if filled else work)
             run.basis.n_exact = run.basis.size if filled else 0
         else:
-            run = KrylovRun.resumed(state, tol)
+            run = KrylovRun.resumed(state, self._schedule(k, operator.n, tol))
             rng.bit_generator.state = state["rng"]
             # Their next products have the same columns as they would have had, and round alike.
             operator.recall(state["means"])
             work.recall(state["work_means"])
         status = self._iterate(run, operator, work, k, rng=rng, observer=observer)
+        if status is Status.MAX_PRODUCTS and self.lapack:
+            pairs = Lapack(subset=True)(operator, k, rng=rng)
+            return replace(pairs, n_products=run.basis.n_products + pairs.n_products)
         if filled and status is Status.CONVERGED:
             pairs = spot_checked(operator, run.basis, k, tol=self.tol, rng=rng)
             if pairs.status.ok:
@@ -185,8 +195,14 @@ class BlockKrylov(Solver):
         room = min(n, max(self.room(k, n), k + 2 * width))
         basis = KrylovBasis(n, room + width)
         basis.append(first, rng=rng)
-        schedule = ConvergenceSchedule(tol, self.products(k, n))
-        return KrylovRun(basis, schedule, None if block < k else np.empty(0), room)
+        return KrylovRun(basis, self._schedule(k, n, tol), None if block < k else np.empty(0), room)
+
+    def _schedule(self, k: int, n: int, tol: float) -> ConvergenceSchedule:
+        """Narrow blocks make cheap products, and settle when half as many columns again as k are there."""
+        block = self.width(k, n)
+        thrifty = block < min(k + 12, MAX_BLOCK)
+        first = 1 + -(-3 * k // (2 * block)) if thrifty else 2
+        return ConvergenceSchedule(tol, self.products(k, n), first=first, thrifty=thrifty)
 
     def _iterate(
         self,
@@ -238,6 +254,8 @@ class BlockKrylov(Solver):
                 run.settled = values
                 basis.inject(block, rng=rng)
                 schedule.wait(product, CONFIRMING_PRODUCTS)
+            elif self.lapack and schedule.expected > HOPELESS * self.max_products:
+                return Status.MAX_PRODUCTS
         # Nothing outside is left: the answer is exact.
         return Status.CONVERGED if basis.next_width == 0 else None
 

@@ -2,7 +2,8 @@
 
     python tests/other_processor.py -m pytest tests/laws
 
-Sums are rounded in another order there, and tiles are NumPy's. What holds here only because this machine rounds as it does falls.
+Sums are rounded in another order there, and tiles are NumPy's. What holds here only because this machine
+rounds as it does falls.
 """
 
 import json

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mercer.operators.base import SymmetricOperator
 
 EPS = float(np.finfo(np.float64).eps)
-# About a millisecond of one core: a thread with less to do costs more to start than it saves.
-FLOPS_A_THREAD = 20_000_000
+# A few tenths of a millisecond of one core: a thread with less to do costs more to wake than it saves.
+FLOPS_A_THREAD = 8_000_000
 
 Part = TypeVar("Part")
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 # threads with the products around it, which counts while the matrix is small.
 NUMPY_ROWS = 2000
 # The subset driver is SciPy's, whose BLAS has threads beside those of NumPy's: on 16 cores 32 of them take
-# turns, and 500 rows took 150 ms. So few rows gain nothing from threads: on one it is 12 ms.
+# turns, and 500 rows took 150 ms. So few rows gain nothing from threads: on one it is 12 ms. Of all pairs
+# that holds for half as many rows.
 LONE_ROWS = 512
 
 
@@ -82,43 +83,43 @@ class Lapack(Solver):
         return pairs
 
     def _solve(self, operator: SymmetricOperator, k: int) -> tuple[Array, Array]:
-        n = operator.n
-        if self.subset and k < n:
-            matrix, unit = _scaled(operator.dense())
-            found = _largest(matrix, k)
-            if found is not None:
-                return found[0] * unit, found[1]
-        matrix, unit = _scaled(operator.dense())
-        if n <= NUMPY_ROWS:
-            values, vectors = np.linalg.eigh(matrix)
-        else:
-            values, vectors = linalg.eigh(matrix, overwrite_a=True, driver="evd")
-        return values * unit, vectors
+        n, few = operator.n, self.subset and k < operator.n
+        lone = n <= (LONE_ROWS if few else LONE_ROWS // 2)
+        with single_threaded_blas() if lone else nullcontext():
+            found = _largest(*_scaled(operator.dense()), k) if few else None
+            return _all_pairs(*_scaled(operator.dense())) if found is None else found
 
 
-def _largest(matrix: Array, k: int) -> tuple[Array, Array] | None:
-    """The k largest pairs of a symmetric matrix, which is overwritten; None where the subset driver fails.
+def _all_pairs(matrix: Array, unit: float) -> tuple[Array, Array]:
+    """All pairs of unit times a symmetric matrix, which is overwritten."""
+    if len(matrix) <= NUMPY_ROWS:
+        values, vectors = np.linalg.eigh(matrix)
+    else:
+        values, vectors = linalg.eigh(matrix, overwrite_a=True, driver="evd")
+    return values * unit, vectors
+
+
+def _largest(matrix: Array, unit: float, k: int) -> tuple[Array, Array] | None:
+    """The k largest pairs of unit times a symmetric matrix, which is overwritten; None where that fails.
 
     On repeated eigenvalues it can return fewer pairs than asked for and say nothing: they are counted. And
     its inverse iteration may say that it did not converge.
     """
     n = len(matrix)
-    threads = single_threaded_blas() if n <= LONE_ROWS else nullcontext()
     driver, lengths = _subset_driver(matrix.dtype)
     work, iwork, _ = lengths(n, lower=1)
-    with threads:
-        # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
-        values, vectors, count, _, failed = driver(
-            matrix.T,
-            range="I",
-            il=n - k + 1,
-            iu=n,
-            lower=1,
-            lwork=int(work),
-            liwork=iwork,
-            overwrite_a=1,
-        )
-    return (values[:k], vectors[:, :k]) if count == k and not failed else None
+    # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
+    values, vectors, count, _, failed = driver(
+        matrix.T,
+        range="I",
+        il=n - k + 1,
+        iu=n,
+        lower=1,
+        lwork=int(work),
+        liwork=iwork,
+        overwrite_a=1,
+    )
+    return (unit * values[:k], vectors[:, :k]) if count == k and not failed else None
 
 
 @cache

@@ -62,7 +62,7 @@ class BlockKrylov(Solver):
     max_basis : int, optional
         Columns kept before a restart; by default k + 8 blocks.
     landmarks : int, default=300
-        Rows whose small eigenproblem supplies the first block (Nyström); 0 for a random one.
+        Rows at most whose small eigenproblem supplies the first block (Nyström); 0 for a random one.
     lapack : bool, default=False
         Leave a matrix for which `max_products` will not do to LAPACK, as soon as that shows. The planner asks
         for it where the matrix is small.
@@ -272,7 +272,8 @@ class BlockKrylov(Solver):
         if start is not None:
             fresh = random[:, : max(block - start.shape[1], 2)]
             return np.concatenate([_stirred(start, rng=rng), fresh], axis=1)
-        m = min(self.landmarks, n // 4)
+        # Of few rows a product takes less time than the eigenproblem of many landmarks.
+        m = min(self.landmarks, n // 4, max(4 * block, n // 32))
         if m < 2 * block or block < 4:
             return random
         # The eigenvectors of a few hundred rows, extended to all (Nyström), are near the ones sought

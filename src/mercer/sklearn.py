@@ -176,9 +176,11 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         rng = as_generator(self.random_state)
         n = int(x.shape[0])
         k = n if self.n_components is None else min(n, int(self.n_components))
-        facts, _ = facts_for(AUTO, facts, kernel, x)
+        facts, stands_in = facts_for(AUTO, facts, kernel, x)
         budget = parse_bytes("auto", free=facts.free_bytes)
         self.plan_ = self._plan(kernel, x, k, facts, budget)
+        if stands_in is not None and kernel.parallel and not kernel.is_precomputed:
+            self.plan_ = self.plan_.because(f"tiles are NumPy's: {stands_in}")
         if self.plan_.route == "primal":
             values, vectors, means = self._primal_pairs(kernel, x, k, rng, weights)
         else:

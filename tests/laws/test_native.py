@@ -9,6 +9,7 @@ import threading
 import mpmath
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer._core.errors import InputError
@@ -140,6 +141,19 @@ def test_tiles_are_those_of_numpy(name, shape, sliced, dtype, rng):
     )
     room = 200.0 * float(np.finfo(dtype).eps) * shape[1] * np.abs(exact).max()
     np.testing.assert_allclose(engine.gram(kernel, rows), exact, rtol=0, atol=room)
+
+
+@pytest.mark.parametrize("sliced", [False, True], ids=["packed", "sliced"])
+@pytest.mark.parametrize("columns", [[2, 0], [-1], [0, -2], [False, True, True], [0, 1]], ids=str)
+def test_columns_are_those_that_were_named(columns, sliced, dtype, rng):
+    """From either end, or as a mask, which is equal to positions as Python compares; together, too."""
+    x, a = rng.standard_normal((210, 3)).astype(dtype), RBF(0.5)
+    kernel = a.on(columns) + a.on([True, False, True])
+    engine = NativeEngine(1)
+    found = engine.gram(kernel, engine.load(x, kernel, dtype, sliced=sliced))
+    chosen = x[:, np.asarray(columns)], x[:, [0, 2]]
+    exact = sum(np.exp(-0.5 * cdist(y, y, "sqeuclidean")) for y in chosen)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=100 * np.finfo(dtype).eps)
 
 
 LAYOUTS = {

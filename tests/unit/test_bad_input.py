@@ -193,6 +193,13 @@ def test_inverse_transform_refuses(x):
     about(caught.value, ("X", (2, 3)))
 
 
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("given", [np.arange(5.0), np.zeros((2, 2, 2)), np.zeros((0, 3))], ids=str)
+def test_what_is_no_table_is_told_by_a_stream_too(given, method):
+    with pytest.raises(ValueError, match=r"Expected 2D|dim 3|0 sample"):
+        getattr(mercer.IncrementalKernelPCA(2), method)(given)
+
+
 def test_sparse_rows_have_no_way_back(x):
     with pytest.raises(ValueError, match=r"sparse; use X.toarray\(\)"):
         mercer.KernelPCA(preimage="ridge").fit(sparse.csr_matrix(x))

@@ -52,7 +52,8 @@ STANDS_IN = {
     "no formula": ("matern(nu=1.2)", X, "Bessel"),
     "sparse rows": (RBF(0.3), sparse.csr_array(X), "sparse rows"),
     "rows in a file": (RBF(0.3), "file", "rows in a file"),
-    "huge numbers": (RBF(1e-40), 1e20 * X, "out of range"),
+    "huge numbers": (RBF(1e-40), 1e20 * X, "take rows of"),
+    "a narrow kernel": (RBF(1e12), X, "too narrow"),
     "not installed": (RBF(0.3), X, "C\\+\\+ compiler"),
 }
 

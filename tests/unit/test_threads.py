@@ -1,6 +1,7 @@
 """Threads: hands are dealt the same way each time, stop together, and the BLAS limit is taken off again."""
 
 import _thread
+import os
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import mercer
+from mercer.engine import threads
 from mercer.engine.threads import (
     _blas_threads,
     n_blas_threads,
@@ -35,6 +37,36 @@ def test_hands_within_hands_need_no_thread_that_is_taken():
     for found in (parallel_map(outer, range(200), n_threads=100) for _ in range(2)):
         sums = sorted(each for hand in found for each in hand)
         assert sums == sorted(task * (task - 1) // 2 for task in range(200))
+
+
+def test_work_that_waits_for_threads_of_its_own_ends():
+    """All threads are taken by hands, each of which waits for a thread that deals hands itself."""
+
+    def outer(tasks):
+        found = []
+        for task in tasks:
+            inner = threading.Thread(
+                target=lambda n=task: found.append(sum(parallel_map(sum, range(n), n_threads=3)))
+            )
+            inner.start()
+            inner.join(60)
+        return found
+
+    n = 2 * threads._pool()._max_workers
+    found = parallel_map(outer, range(n), n_threads=n)
+    sums = sorted(each for hand in found for each in hand)
+    assert sums == [task * (task - 1) // 2 for task in range(n)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_process_that_is_forked_in_the_middle_holds_nothing():
+    before = n_blas_threads()
+    with single_threaded_blas():
+        child = os.fork()
+        if child == 0:  # another thread's hold would never end here
+            os._exit(0 if threads._HOLD.usual is None and threads._blas_threads() == before else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert n_blas_threads() == before
 
 
 def test_an_error_in_a_hand_comes_out():

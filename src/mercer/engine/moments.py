@@ -72,9 +72,9 @@ class Moments:
         gap = other.mean - self.mean
         scatter = self.scatter + other.scatter
         if len(gap):
-            # In place: the transpose of a symmetric array has the order that BLAS likes.
+            # In place, where it can be: the transpose of a symmetric array has the order that BLAS likes.
             root = np.sqrt(self.weight * (other.weight / weight)) * gap
-            dger(1.0, root, root, a=scatter.T, overwrite_a=1)
+            scatter = dger(1.0, root, root, a=scatter.T, overwrite_a=1).T
         return Moments(weight, self.mean + (other.weight / weight) * gap, scatter)
 
     def faded(self, factor: float) -> Moments:

@@ -64,8 +64,8 @@ def facts_for(
 ) -> tuple[Facts, str | None]:
     """The facts of an engine for this kernel and these rows (None: an array that is yet to be read).
 
-    Those of NumPy, and why, where compiled tiles leave them to it. Raises where an engine was asked for that
-    can't run the kernel.
+    Where compiled tiles can't be used, the facts are NumPy's, and the second value says why. Raises if an
+    engine was asked for by name that can't run the kernel.
     """
     auto = isinstance(engine, str) and engine.strip().lower() == AUTO
     found, why = resolve_engine(engine), facts.runs(kernel)

@@ -72,13 +72,21 @@ class _BlasHold:
             self._holders += 1
 
     def release(self) -> None:
-        """One holder less."""
+        """One holder less; in a process that was forked meanwhile there is none."""
         with self._lock:
-            self._holders -= 1
+            self._holders = max(0, self._holders - 1)
             if self._holders == 0:
-                for each, count in self._limited:
-                    each.set_num_threads(count)
-                self.usual = None
+                self._restore()
+
+    def forget(self) -> None:
+        """No holders, whoever they were: in a new process, where a lock may never be given back."""
+        self._lock, self._holders = threading.Lock(), 0
+        self._restore()
+
+    def _restore(self) -> None:
+        for each, count in self._limited:
+            each.set_num_threads(count)
+        self._limited, self.usual = [], None
 
 
 _HOLD = _BlasHold()
@@ -97,13 +105,13 @@ def single_threaded_blas() -> Iterator[None]:
 
 # Up to so many rows a dense problem is solved on one thread between two passes. BLAS's own threads would save
 # a third of its time, and go on spinning while those of the next pass want their cores: with two of them 500
-# landmarks took 8 ms less to take apart, and the pass behind it 100 ms more.
-LONE_ROWS = 1000
+# landmarks took 8 ms less to factorise, and the pass after it 100 ms more.
+BETWEEN_ROWS = 1000
 
 
 def blas_between_passes(m: int) -> AbstractContextManager[None]:
     """For problems of m x m that stand before, between or behind passes on threads."""
-    return single_threaded_blas() if m <= LONE_ROWS else nullcontext()
+    return single_threaded_blas() if m <= BETWEEN_ROWS else nullcontext()
 
 
 def n_blas_threads(asked: int | None = None) -> int:
@@ -178,18 +186,20 @@ def on_threads(
 ) -> list[Future[Result]]:
     """The jobs, each on a thread, when all have ended; after Ctrl-C, which `stop`s them, too.
 
-    A job may have to wait for a thread, where several fits run at once: none waits for one that comes later.
-    On such a thread itself they run in turn.
+    On such a thread itself they run in turn. And where all threads are taken, by other fits or by work that
+    waits for this, the caller runs those that have not begun: nobody waits for a thread for long.
     """
     if threading.current_thread().name.startswith(NAME):
         return [_ended(job) for job in jobs]
-    pool = _pool()
-    # Each thread in a copy of the caller's context: its np.errstate holds there too.
-    futures = [pool.submit(copy_context().run, job) for job in jobs]
+    pool, futures = _pool(), list[Future[Result]]()
     try:
+        # Each in a copy of the caller's context: its np.errstate holds there too.
+        futures.extend(pool.submit(copy_context().run, job) for job in jobs)
         # In turns: where nothing interrupts a wait (Windows, some consoles), Ctrl-C comes between two.
         while wait(futures, timeout=TURN_SECONDS).not_done:
-            pass
+            for i, job in enumerate(jobs):
+                if futures[i].cancel():
+                    futures[i] = _ended(partial(copy_context().run, job))
     except BaseException:
         stop()
         wait(futures)
@@ -212,5 +222,11 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(8, os.cpu_count() or 1), thread_name_prefix=NAME)
 
 
-if hasattr(os, "register_at_fork"):  # a child has no threads but the one that forked
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+def _forked() -> None:
+    """A child has no threads but the one that forked, and nobody in it holds BLAS."""
+    _pool.cache_clear()
+    _HOLD.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -99,9 +99,11 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     kernel = kernel.resolve(seen, rng=rng, weights=data.weights)
     budget = parse_bytes(model.memory, free=facts.free_bytes)
     owner = Ownership.of(data, kernel, exact=exact, budget=budget)
-    held = None if owner is Ownership.LOADED else data.rows
-    facts, stands_in = facts_for(model.engine, facts, kernel, held)
     full = approximation is None
+    # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
+    arrays = owner is Ownership.LOADED or (owner is Ownership.STREAMED and not full)
+    held = None if arrays else data.rows
+    facts, stands_in = facts_for(model.engine, facts, kernel, held)
     problem = Problem.of(
         data, kernel, asked, facts=facts, budget=budget, ownership=owner, forms_k=full
     )

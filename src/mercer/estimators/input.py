@@ -67,7 +67,7 @@ def _without_weightless(data: TrainingData, *, pairwise: bool) -> TrainingData:
 
 def remember(estimator: Any, X: Any, rows: Rows) -> None:
     """Number and names of the columns, as scikit-learn records them."""
-    if type(X) is np.ndarray:  # a frame may have names
+    if type(X) is np.ndarray and X.ndim == 2:  # a frame may have names
         _remember(estimator, int(X.shape[1]), None)
     elif not isinstance(rows, RowSource):
         validate_data(estimator, X, reset=True, skip_check_array=True)
@@ -180,7 +180,9 @@ def check_rows(
             require_finite(X)
         names = getattr(estimator, "feature_names_in_", None)
         if not reset and (names is not None or X.shape[1] != estimator.n_features_in_):
-            validate_data(estimator, X, reset=False, skip_check_array=True)  # told by scikit-learn
+            validate_data(
+                estimator, X, reset=False, skip_check_array=True
+            )  # scikit-learn raises or warns
         return X
     X = admitted(X)
     _refuse_text(X)

@@ -97,7 +97,9 @@ def read(
             if stream is None:
                 stream = _start(model, block, w, like).on(engine)
                 facts = engine_facts(model.engine)
-                facts_for(model.engine, facts, stream.dictionary.kernel, block)  # or refuses
+                facts_for(
+                    model.engine, facts, stream.dictionary.kernel, block
+                )  # raises if it can't run it
             elif _waits(model, stream):
                 stream = _restarted(model, stream, block, w, rules=rules, like=like)
             check_kernel_rows(stream.dictionary.kernel, block)

@@ -1,4 +1,4 @@
-"""The trees of kernels, remembered by all that determines them.
+"""The trees of mercer's own kernels, cached by class and parameters.
 
 A fit asks for the same tree a dozen times, and to check the parameters of a kernel and to build its tree
 takes as long as a tile of fifty rows. Parameters may be set at any time, also those of a kernel inside
@@ -37,10 +37,14 @@ def remembered(kernel: Kernel, make: Callable[[], Expr]) -> Expr:
 
 
 def identity(kernel: Kernel) -> tuple[Any, ...] | None:
-    """Its class, and its attributes with their types; None where there are others than plain ones.
+    """Its class, and its attributes with their types; None where these need not be all that counts.
 
     True is equal to 1, and 1 to 1.0, but they are not the same parameter.
     """
+    if not type(kernel).__module__.startswith(
+        "mercer."
+    ):  # may have slots, or attributes of its class
+        return None
     parts: list[Any] = [type(kernel)]
     for name, value in vars(kernel).items():
         kind = type(value)

@@ -57,9 +57,9 @@ def krylov_bytes(problem: Problem, solver: Solver, k: int) -> int:
     basis = known.room(k, n) + block
     # In a product: the block, its projected, scaled and rounded copies with a column for the means,
     # the sums of the tiles, the result and its parts inside and outside of the basis.
-    product = (9 + problem.n_sums) * (block + 1)
+    product = 9 * (block + 1) + problem.sum_columns(block + 1)
     # In a proof: vectors, products, their correction and the two stacked, before and after rotation.
-    proof = 14 * k + (4 + problem.n_sums) * (k + 1)
+    proof = 14 * k + 4 * (k + 1) + problem.sum_columns(k + 1)
     fitted = 4 * k
     return FLOAT * n * (basis + max(product, proof) + fitted) + FLOAT * 4 * basis * basis + SMALL
 

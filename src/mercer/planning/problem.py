@@ -151,10 +151,13 @@ class Problem:
         """Components asked for, where that is a number."""
         return self.n_components if isinstance(self.n_components, int) else None
 
-    @property
-    def n_sums(self) -> int:
-        """Arrays of sums over tiles, (n, block): one a thread, or two for all and padded vectors."""
-        return self.n_threads if self.locked else 4
+    def sum_columns(self, columns: int) -> int:
+        """Numbers a row that a product with so many columns sums up in float64.
+
+        One array a thread; or, without a lock, two for all threads and the right side, all three padded to
+        whole vectors.
+        """
+        return columns * self.n_threads if self.locked else 3 * 16 * -(-columns // 16)
 
     @property
     def is_double(self) -> bool:

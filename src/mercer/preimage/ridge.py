@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
-from mercer.engine.threads import single_threaded_blas
+from mercer.engine.threads import blas_between_passes
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Cost, Preimage, quality_of
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 ROWS, ALL_ROWS, MOST_ROWS, FIRST_ROWS = (2.55, 0.7, 0.12), 100, 1500, 64
 # Decompositions of the first and of the second look, usually, and the operations of one over m³.
 LOOKS, EIGH = (3, 4), 5.0
-# Up to these rows trials are made on one thread: 500 rows took 51 ms on one, and 256 ms on two.
-LONE_ROWS = 1000
 
 
 def tuning_sizes(n: int, k: int) -> tuple[int, int]:
@@ -138,7 +135,7 @@ class Ridge(Preimage):
         scale, size = latent_scale(scores, weights), float(np.mean(weights))
         shares = weights / size
         # NumPy's and SciPy's BLAS, called in turns, have threads of their own, which wait for each other.
-        with single_threaded_blas() if len(x) <= LONE_ROWS else nullcontext():
+        with blas_between_passes(len(x)):
             gamma, alpha, spectrum = self._chosen(scores, x, shares, scale, size=size, rng=rng)
         few = np.sort(rng.permutation(len(x))[:FEW])
         kernel = latent(gamma, scale)

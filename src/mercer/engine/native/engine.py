@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.data.rows import RowSource, row_blocks
+from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT
 from mercer.engine.native.bindings import compiled
-from mercer.engine.native.passes import BLOCK, Rectangle, Symmetric
+from mercer.engine.native.passes import BLOCK, COLUMNS, Rectangle, Symmetric, Written
 from mercer.engine.native.program import NotCompiledError, Program
 from mercer.engine.native.rows import NativeRows
-from mercer.engine.native.sections import Written
 from mercer.engine.numpy import HostRows, NumpyEngine
 
 if TYPE_CHECKING:
@@ -29,7 +28,8 @@ PART_ROWS = 2**15  # rows whose products are summed, and that are packed, at a t
 
 
 @lru_cache(maxsize=64)
-def _program(tree: Any) -> Program | str:
+def _program(tree: Any, text: str) -> Program | str:
+    del text  # tells trees apart that are equal: a mask of columns, and positions
     try:
         return Program.of(tree)
     except NotCompiledError as error:
@@ -38,8 +38,9 @@ def _program(tree: Any) -> Program | str:
 
 def program_of(kernel: TileKernel) -> Program | str:
     """The operations of a kernel, or why there are none."""
+    tree = kernel.tree()
     try:
-        return _program(kernel.tree())
+        return _program(tree, repr(tree))
     except TypeError:  # holds something that has no hash: a kernel of the user's own
         return "it has no formula"
 
@@ -70,11 +71,7 @@ class NativeEngine(NumpyEngine):
                 f"{'sparse rows' if hasattr(x, 'nnz') else 'rows in a file'} have no compiled tiles"
             )
         program = program_of(kernel)
-        if isinstance(program, str):
-            return program
-        return (
-            None if _in_range(x, program) else "numbers so large or small have squares out of range"
-        )
+        return program if isinstance(program, str) else _out_of_range(x, program)
 
     def load(
         self,
@@ -89,10 +86,14 @@ class NativeEngine(NumpyEngine):
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
         native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)
         plain = isinstance(x, np.ndarray) and x.ndim == 2
-        if native is None or isinstance(program, str) or not plain or not _in_range(x, program):
+        if native is None or isinstance(program, str) or not plain or _out_of_range(x, program):
             return super().load(x, kernel, dtype, width=width, sliced=sliced, store=store)
         # A tile reads rows of its own precisions, at whole numbers.
         as_it_is = x.flags.aligned and not any(step % x.itemsize for step in x.strides)
+        # A copy for each of several quantities would take more than the one that is planned for.
+        sliced = (
+            sliced or sum(x.shape[1] if c is None else len(c) for c in program.packs) > x.shape[1]
+        )
         sliced = sliced and as_it_is and x.dtype in (FLOAT32, FLOAT64)
         own: dict[str, Any] = {"sliced": sliced, "program": program, "native": native}
         return NativeRows(x, dtype, width, store, **own)
@@ -106,7 +107,8 @@ class NativeEngine(NumpyEngine):
         for i, part in self._parts(kernel, x):
             if not isinstance(part, NativeRows):
                 return super().times(kernel, x, z, v)
-            product[i] = Rectangle(part, z, v).run(self._threads(kernel))
+            for j in row_slices(v.shape[1], COLUMNS):
+                product[i, j] = Rectangle(part, z, v[:, j]).run(self._threads(kernel))
         # Values out of range, which NumPy knows how to reach, or to refuse in words.
         return product if np.isfinite(product).all() else super().times(kernel, x, z, v)
 
@@ -130,9 +132,9 @@ class NativeEngine(NumpyEngine):
         for i, rows in row_blocks(x.rows, PART_ROWS):
             part = kept.get(i.start) if kept else None
             if part is None:
-                part = self.load(rows, kernel, x.dtype)
-            if kept is not None:
-                kept[i.start] = part
+                part = self.load(rows, kernel, x.dtype, width=x.width)
+            if kept is not None and isinstance(part, NativeRows) and isinstance(x, NativeRows):
+                part.origin, kept[i.start] = x.origin, part
             yield i, part
 
     def gram_times(
@@ -157,7 +159,10 @@ class NativeEngine(NumpyEngine):
 
     def _give_up(self, kernel: TileKernel, x: NativeRows) -> None:
         """Values are out of range, which NumPy knows how to reach, or to refuse in words."""
-        x.tiles, x.host = None, super().load(x.rows, kernel, x.dtype, width=x.width, store=x.store)
+        x.tiles, x.host = (
+            None,
+            super().load(x.rows, kernel, x.dtype, width=x.width, sliced=x.sliced, store=x.store),
+        )
 
 
 def _on_host(x: HostRows) -> HostRows:
@@ -171,7 +176,14 @@ def _why_not(kernel: Any) -> str | None:
     return program if isinstance(program, str) else None
 
 
-def _in_range(x: Array, program: Program) -> bool:
+def _out_of_range(x: Array, program: Program) -> str | None:
+    """Why squares of these numbers, or distances over a width, would overflow or lose digits; or None."""
     low, high = RANGE
     most = float(max(x.max(initial=0.0), -x.min(initial=0.0)))
-    return x.size > 0 and low < most < high and program.sharpest < 1.0 / low
+    if not low < most < high:
+        return (
+            f"compiled tiles take rows of {low:.0e} to {high:.0e} in size, and these are {most:.3g}"
+        )
+    if not program.sharpest < 1.0 / low:
+        return f"a kernel that multiplies squared distances by {program.sharpest:.3g} is too narrow"
+    return None

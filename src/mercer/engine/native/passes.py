@@ -24,7 +24,7 @@ BLOCK = 192  # rows of a float64 tile: its entries, and a second tile of them, s
 TICKETS = 16  # tiles that a thread draws at a time: between two such draws Python looks at signals
 # Groups of columns that few rows are multiplied with side by side: a number that depends on sizes alone, so
 # that no sum depends on the number of threads.
-ROW_BLOCKS, GROUP = 32, 16
+ROW_BLOCKS, GROUP, SUMS_BYTES = 32, 16, 2**24
 
 
 class Pass:
@@ -40,8 +40,7 @@ class Pass:
         self._packing = 0  # numbers of a row that tiles pack for themselves
         leaves = (lib.Leaf * len(program.leaves))()
         for to, leaf in zip(leaves, program.leaves, strict=True):
-            chosen = np.arange(x.d) if leaf.columns is None else np.asarray(leaf.columns)
-            columns = int(chosen.sum()) if chosen.dtype == bool else len(chosen)
+            columns = x.d if leaf.columns is None else len(leaf.columns)
             to.kind, to.columns = lib.KINDS[leaf.kind], columns
             for side, rows in (("left", x), ("right", z)):
                 if rows.sliced:
@@ -102,10 +101,10 @@ class Pass:
 
         n_threads = min(n_threads, job.n_tickets)
         if n_threads <= 1:
-            return draw()
-        for done in on_threads([draw] * n_threads, partial(setattr, job, "stop", 1)):
-            done.result()
-        return None
+            draw()
+        else:
+            for done in on_threads([draw] * n_threads, partial(setattr, job, "stop", 1)):
+                done.result()
 
 
 class Rectangle(Pass):
@@ -116,9 +115,10 @@ class Rectangle(Pass):
         self.dtype_out = np.result_type(x.dtype, v)
         self.k = v.shape[1]
         below, beside = self.blocks
-        group = beside if below >= ROW_BLOCKS else min(beside, GROUP)
-        groups = -(-beside // group)
         width = self._right_side(v, self.dtype)
+        most = max(1, SUMS_BYTES // (8 * below * self.side * width))  # groups that have room
+        group = beside if below >= ROW_BLOCKS else max(min(beside, GROUP), -(-beside // most))
+        groups = -(-beside // group)
         self.sums = x.room("sums", (groups, below * self.side, width), np.float64)
         self.job.sums, self.job.group = self._address(self.sums), group
         self.job.n_tickets = below * groups
@@ -128,6 +128,29 @@ class Rectangle(Pass):
         self._drawn(n_threads)
         parts = self.sums[:, : self.x.n, : self.k]
         return np.add.reduce(parts, axis=0).astype(self.dtype_out, copy=False)
+
+
+class Written(Pass):
+    """[k(x_i, z_j)], for the steps of a pass over rows.
+
+    Points are packed for each block anew: they are few, and a block has thousands of rows. So nothing is
+    remembered from block to block, and a step that holds the engine can be pickled.
+    """
+
+    def __init__(self, x: NativeRows, z: NativeRows) -> None:
+        super().__init__(x, z)
+        self.matrix = np.empty((x.n, z.n), dtype=x.dtype)
+        job, (below, beside) = self.job, self.blocks
+        job.matrix, job.stride = self._address(self.matrix), z.n
+        job.group, job.n_tickets = beside, below  # a ticket is a block of rows against all points
+
+    def run(self, n_threads: int) -> Array | None:
+        """The matrix; None where values are out of range, which NumPy knows how to reach or to refuse."""
+        self._drawn(n_threads)
+        # A finite sum has finite terms; an infinite one may have, and is looked through.
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.isfinite(self.matrix.sum()) or np.isfinite(self.matrix).all()
+        return self.matrix if finite else None
 
 
 class Kept:

@@ -14,7 +14,7 @@ from mercer.engine.native import bindings as lib
 if TYPE_CHECKING:
     from mercer._core.types import Array
 
-    Columns = tuple[int, ...] | tuple[bool, ...] | None  # all, where none are said
+    Columns = tuple[int, ...] | None  # positions; all, where none are said
 
 MOST_TILES = 4  # of the stack: each is as large as the tile that is made
 HALVES = 7  # Matérn kernels of ν = 1/2, 3/2, …, beyond which their sums cancel
@@ -22,6 +22,13 @@ HALVES = 7  # Matérn kernels of ν = 1/2, 3/2, …, beyond which their sums can
 
 class NotCompiledError(Exception):
     """A formula, or a part of it, that has no compiled form; the message says which."""
+
+
+def positions(columns: tuple[int, ...] | tuple[bool, ...]) -> tuple[int, ...]:
+    """Those of a mask, too: as a tuple, (False, True) is equal to (0, 1)."""
+    if all(isinstance(each, bool | np.bool_) for each in columns):
+        return tuple(np.flatnonzero(columns).tolist())
+    return tuple(int(each) for each in columns)
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,11 @@ class Program:
     steps: list[Step] = field(default_factory=list)
     depth: int = 0
     sharpest: float = 0.0  # the largest factor of a squared distance
+
+    @property
+    def packs(self) -> list[Columns]:
+        """The columns of each quantity for which rows are packed."""
+        return [leaf.columns for leaf in self.leaves]
 
     @classmethod
     def of(cls, tree: f.Expr) -> Program:
@@ -103,7 +115,7 @@ class Program:
                 self._write(of, columns, under)
                 self.steps.append(Step(lib.OUTER, lengths=Leaf("length", columns, of=of)))
             case f.On(of) if columns is None:
-                self._write(of, expr.columns, under)
+                self._write(of, positions(expr.columns), under)
             case _:
                 msg = f"{expr} has no compiled form"
                 raise NotCompiledError(msg)

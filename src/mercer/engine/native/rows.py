@@ -101,8 +101,7 @@ class NativeRows(HostRows):
         out.numbers, out.single = x.ctypes.data, int(x.dtype == FLOAT32)
         out.down, out.along = (step // x.itemsize for step in x.strides)
         if leaf.columns is not None:
-            chosen = np.asarray(leaf.columns)
-            which = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
+            which = np.asarray(leaf.columns, dtype=np.int64) % self.d  # some count from the end
             alive.append(which)
             out.which, origin = which.ctypes.data, origin[which]
         if leaf.kind == "sqdist":

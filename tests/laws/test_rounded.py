@@ -91,7 +91,11 @@ def test_residuals_told_are_no_less_than_the_true_ones(name, dtype, packed, weig
     found = np.linalg.norm(true, axis=0) / pairs.values[0]
     # A thousandth of what a residual may be is not told where corrections follow a proof.
     assert np.all(found <= pairs.residuals + 1e-9)
-    assert pairs.residuals.max() <= 1e-6
+    # The tolerance is the solver's. Vectors that are handed out in float32 are off by half a unit of their
+    # length, and ‖(A - λ)δ‖ is at most λ₁‖δ‖; of entries in float64 next to nothing is added.
+    added = pairs.rounding / pairs.values[0]
+    assert np.max(pairs.residuals - added) <= 1e-6
+    assert np.max(added) <= np.finfo(np.float32).eps
 
 
 def test_most_fits_need_no_second_pass():

@@ -79,7 +79,7 @@ class _BlasHold:
                 self._restore()
 
     def forget(self) -> None:
-        """No holders, whoever they were: in a new process, where a lock may never be given back."""
+        """Start afresh in a forked process, where a lock that another thread held is never released."""
         self._lock, self._holders = threading.Lock(), 0
         self._restore()
 
@@ -211,7 +211,7 @@ def _ended(job: Callable[[], Result]) -> Future[Result]:
     found: Future[Result] = Future()
     try:
         found.set_result(job())
-    except Exception as error:  # for whoever asks for the result
+    except Exception as error:  # raised again by `result`, as for any other future
         found.set_exception(error)
     return found
 

@@ -27,9 +27,8 @@ def remembered(kernel: Kernel, make: Callable[[], Expr]) -> Expr:
     found = None if own is None else _TREES.get(own)
     if found is None:
         found = make()
-        if own is not None and not found.has(
-            "opaque"
-        ):  # such a leaf holds one object of many alike
+        # An opaque leaf holds one object of many that look alike.
+        if own is not None and not found.has("opaque"):
             if len(_TREES) >= MOST:
                 _TREES.clear()
             _TREES[own] = found

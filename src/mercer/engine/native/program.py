@@ -25,7 +25,7 @@ class NotCompiledError(Exception):
 
 
 def positions(columns: tuple[int, ...] | tuple[bool, ...]) -> tuple[int, ...]:
-    """Those of a mask, too: as a tuple, (False, True) is equal to (0, 1)."""
+    """Positions, also of a mask: compared as tuples, (False, True) and (0, 1) are equal."""
     if all(isinstance(each, bool | np.bool_) for each in columns):
         return tuple(np.flatnonzero(columns).tolist())
     return tuple(int(each) for each in columns)

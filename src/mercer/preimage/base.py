@@ -15,6 +15,7 @@ from mercer.data.rows import row_slices, take_rows
 from mercer.engine.moments import weighted_median
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.passes import SLICE_BYTES
+from mercer.engine.threads import blas_between_passes
 from mercer.operators.sections import KernelSections
 from mercer.planning.bytes import FLOAT, SMALL
 from mercer.planning.forecast import least_seconds
@@ -246,12 +247,14 @@ class Preimage(Params, ABC):
                 "distances between rows. Scale the columns."
             )
             raise InputError(msg)
-        chosen, back, quality = self._learn(examples, rng=rng)
-        if quality is not None and examples.space is not None:
-            noisy = noisy_error(examples, back, quality.error_of_mean, rng=rng)
-            quality = replace(quality, noisy=noisy)
-        reach = float(np.sqrt(np.max(squared_norms(examples.scores))))
-        space, length = examples.space, examples.length
+        # NumPy's and SciPy's BLAS, called in turns, have threads of their own, which wait for each other.
+        with blas_between_passes(len(examples)):
+            chosen, back, quality = self._learn(examples, rng=rng)
+            if quality is not None and examples.space is not None:
+                noisy = noisy_error(examples, back, quality.error_of_mean, rng=rng)
+                quality = replace(quality, noisy=noisy)
+            reach = float(np.sqrt(np.max(squared_norms(examples.scores))))
+            space, length = examples.space, examples.length
         return FittedPreimage(chosen, back, quality, space, reach, length, centre, radius)
 
     @abstractmethod

@@ -9,7 +9,6 @@ import numpy as np
 
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
-from mercer.engine.threads import blas_between_passes
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Cost, Preimage, quality_of
@@ -134,9 +133,7 @@ class Ridge(Preimage):
         x /= unit  # a power of two, so that nothing rounds: squares of the errors neither overflow nor vanish
         scale, size = latent_scale(scores, weights), float(np.mean(weights))
         shares = weights / size
-        # NumPy's and SciPy's BLAS, called in turns, have threads of their own, which wait for each other.
-        with blas_between_passes(len(x)):
-            gamma, alpha, spectrum = self._chosen(scores, x, shares, scale, size=size, rng=rng)
+        gamma, alpha, spectrum = self._chosen(scores, x, shares, scale, size=size, rng=rng)
         few = np.sort(rng.permutation(len(x))[:FEW])
         kernel = latent(gamma, scale)
         if gamma == LINEAR and spectrum is None:

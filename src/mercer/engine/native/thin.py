@@ -29,29 +29,30 @@ def can_run(t: Array, v: Array) -> bool:
 
 
 def added(native: Library, t: Array, v: Array, y: Array, n_threads: int) -> None:
-    """Y += T V in place: (m, n), (n, w) and (m, w), Y in float64 with entries of a row side by side."""
-    width = native.vector_bytes // t.itemsize
-    if v.shape[1] % width or v.strides[1] != v.itemsize:
-        wide = _widened(v, width)
+    """Y += T V in place: (m, n), (n, w) and (m, w), Y in float64."""
+    wide = _widened(v, native)
+    if wide.shape == v.shape and y.strides[1] == y.itemsize and y.flags.aligned:
+        _run(native, t, wide, y[None], n_threads=n_threads)
+    else:
         room = np.zeros((len(y), wide.shape[1]))
         _run(native, t, wide, room[None], n_threads=n_threads)
         y += room[:, : y.shape[1]]
-    else:
-        _run(native, t, v, y[None], n_threads=n_threads)
 
 
 def summed(native: Library, t: Array, v: Array, n_threads: int) -> Array:  # (m, n), (n, w)
     """T V of a T that is long and low, in float64: parts of its columns are summed side by side."""
-    width, n = native.vector_bytes // t.itemsize, t.shape[1]
-    wide = v if v.shape[1] % width == 0 and v.strides[1] == v.itemsize else _widened(v, width)
+    wide, n = _widened(v, native), t.shape[1]
     length = max(GROUP, -(-n // MOST_GROUPS))
     sums = np.zeros((max(1, -(-n // length)), len(t), wide.shape[1]))
     _run(native, t, wide, sums, n_threads=n_threads, length=length)
     return np.asarray(np.add.reduce(sums, axis=0)[:, : v.shape[1]])
 
 
-def _widened(v: Array, width: int) -> Array:
-    """V with columns of zeros up to whole vectors."""
+def _widened(v: Array, native: Library) -> Array:
+    """V as it is where its rows are whole vectors, and else with columns of zeros."""
+    width = native.vector_bytes // v.itemsize
+    if v.shape[1] % width == 0 and v.strides[1] == v.itemsize:
+        return v
     wide = np.zeros((len(v), -(-v.shape[1] // width) * width), dtype=v.dtype)
     wide[:, : v.shape[1]] = v
     return wide

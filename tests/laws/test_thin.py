@@ -87,6 +87,24 @@ def test_products_are_right_to_rounding(shape, layout, dtype, rng):
     close(block, expected, dtype)
 
 
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+@pytest.mark.parametrize("shape", [(7, 3, 6), (5000, 40, 6)], ids=str)
+def test_products_on_threads_are_right_to_rounding(shape, n_threads, rng, monkeypatch):
+    monkeypatch.setattr(thin, "n_blas_threads", lambda: n_threads)
+    for name, number in {"FLOPS_A_THREAD": 1, "ALONE": 0, "COMPILED_FLOPS_A_THREAD": 1}.items():
+        monkeypatch.setattr(thin, name, number)
+    n, v, w = shape
+    a, b, c = (rng.standard_normal(size) for size in ((n, v), (n, w), (v, w)))
+    close(thin.inner(a, b), product(a.T, b), np.float64)
+    close(thin.times(a, c), product(a, c), np.float64)
+    exact, size, terms = product(a, c)
+    expected = b - exact, size + np.abs(b), terms + 1
+    thin.subtract(b, a, c)
+    close(b, expected, np.float64)
+    assert np.array_equal(thin.inner(a, b), thin.inner(a, b))
+
+
 @pytest.mark.skipif(compiled() is None, reason="no compiler when mercer was installed")
 @pytest.mark.parametrize("shape", [(2500, 60, 8), (5000, 7, 33), (300, 300, 16)], ids=str)
 def test_no_bit_depends_on_the_number_of_threads(shape, dtype, rng):

@@ -155,6 +155,7 @@ _PARTS = (
     "mercer.kernels.monomials.Term",
     "numpy.dtype",
     "pathlib.PosixPath",
+    "pathlib._local.PosixPath",  # its name in Python 3.13
     "pathlib.WindowsPath",
     "scipy.sparse._csr.csr_array",
 )

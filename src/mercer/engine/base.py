@@ -71,6 +71,7 @@ class Facts:
     locked: bool = True  # tiles that are computed side by side wait for the interpreter's lock
     panel: int = 1  # rows that are computed together: tiles are as wide as some of them
     precisions: tuple[np.dtype[Any], ...] = (FLOAT32, FLOAT64)
+    remote: bool = False  # rows of sources are read elsewhere, and not into this process
 
 
 class Resident(Protocol):
@@ -147,8 +148,8 @@ class RowStep(Protocol):
 class Engine(Protocol[R]):
     """Where kernel matrices are multiplied and rows are passed over.
 
-    Six verbs, and two which an engine that inherits from this class gets: `gram` from `gram_times`, `tile`
-    from `times`.
+    Six verbs, and three which an engine that inherits from this class gets: `gram` from `gram_times`, `tile`
+    from `times`, and `settle`, which does nothing.
     """
 
     def __sklearn_clone__(self) -> Self:
@@ -158,6 +159,10 @@ class Engine(Protocol[R]):
     def facts(self) -> Facts:
         """What it is, how wide, and what it can run."""
         ...
+
+    def settle(self, x: Rows) -> Rows:
+        """The rows of a fit, from where they will be read many times."""
+        return x
 
     def load(
         self,

@@ -50,10 +50,17 @@ class Ownership(Enum):
     STREAMED = "streamed"  # they stay in their source, and are read slice by slice
 
     @classmethod
-    def of(cls, data: TrainingData, kernel: Kernel, *, exact: bool, budget: int) -> Ownership:
-        """Decided once. An exact model keeps its rows, and the caller may change theirs."""
+    def of(
+        cls, data: TrainingData, kernel: Kernel, *, exact: bool, budget: int, remote: bool = False
+    ) -> Ownership:
+        """Decided once. An exact model keeps its rows, and the caller may change theirs.
+
+        Rows of a source that a `remote` engine reads are never read here, where they can be had in any order.
+        """
         if not data.in_memory:
-            return cls.LOADED if exact and _loads(kernel, data, budget) else cls.STREAMED
+            stay = remote and data.rows.random_access
+            loads = exact and not stay and _loads(kernel, data, budget)
+            return cls.LOADED if loads else cls.STREAMED
         if data.copied:
             return cls.COPIED
         return cls.BORROWED if exact and not kernel.is_precomputed else cls.SEEN

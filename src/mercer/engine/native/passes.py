@@ -229,7 +229,7 @@ class Symmetric(Pass):
             job.diagonals = self._address(kept.diagonals)
 
 
-def _done_before(ticket: int, blocks: int) -> Array:  # -> (blocks, 2)
+def _done_before(ticket: int, blocks: int) -> Any:  # -> (blocks, 2)
     """By block, the rounds in which tickets before this one meet it: from either side, as the library counts.
 
     In round s block i meets block i + s, on a ring; a block meets itself in round 0, which is no second side.

@@ -1,0 +1,359 @@
+"""The engine of a Dask cluster: what is long is shared by the workers, what is short stays here.
+
+A product with k(X, X) is one task a worker and pass: each has all rows and a part of the tiles, kept from
+product to product. Passes over rows are one task a share of them. What they give is added in a fixed order,
+and parts and shares don't change when workers are lost or join: no result depends on who computed it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from mercer._core.observer import SILENT
+from mercer.data.dask import DaskRows
+from mercer.data.rows import take_rows
+from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable
+from mercer.engine.dask import hands
+from mercer.engine.dask.cluster import Cluster, named
+from mercer.engine.dask.shares import Placed, pickled_bytes, travels
+from mercer.engine.native import NativeEngine, compiled
+from mercer.engine.numpy import NumpyEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distributed import Client, Future
+
+    from mercer._core.observer import Observer
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
+    from mercer.engine.dask.shares import Shares
+    from mercer.engine.numpy import HostRows
+
+S = TypeVar("S", bound=Mergeable)
+
+WITH_TASKS = 2**16  # bytes that travel with a task, by way of the scheduler
+# Numbers that a product or pass looks at from which a trip to the workers, some 50 ms, pays.
+LEAST = 2**28
+
+
+class ClusterRows:
+    """Rows for tiles: here, in a file or on workers; what workers make of them is made when it is needed."""
+
+    def __init__(self, rows: Rows, cut: hands.Cut) -> None:
+        self.rows, self.cut, self.dtype = rows, cut, cut.dtype
+        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
+        self.hands: list[Future] = []  # from the first product on
+        self.local: hands.Local | None = None
+        self.here: HostRows | None = None
+
+    def take(self, indices: Indices) -> Rows:
+        """A few rows."""
+        return take_rows(self.rows, indices).astype(self.dtype, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class DaskEngine(Engine[ClusterRows]):
+    """Products and passes on the workers of a Dask cluster, each with its own engine.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connected to the cluster.
+    least : int, optional
+        Work on fewer numbers stays in this process.
+    """
+
+    client: Client
+    least: int = LEAST
+    _placed: Placed = field(default_factory=Placed, init=False, repr=False)
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The workers."""
+        return Cluster(self.client)
+
+    @cached_property
+    def here(self) -> NumpyEngine:
+        """The engine of this process, for what is short."""
+        return _auto()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A step that travels to a worker, or a model that is pickled, computes by the engine of that process.
+        return _auto, ()
+
+    def facts(self) -> Facts:
+        """All workers together; raises where there are none, or with other versions."""
+        workers = list(self.cluster.memory().values())
+        free = len(workers) * min(each.free_bytes for each in workers)
+        lanes = sum(each.n_threads for each in workers)
+        return replace(
+            self.here.facts(),
+            name="dask",
+            lanes=lanes,
+            free_bytes=free,
+            runs=_runs_every_kernel,
+            remote=True,
+        )
+
+    def settle(self, x: Rows) -> Rows:
+        """Chunks of a dask collection are computed on the workers, once, and stay there."""
+        if isinstance(x, DaskRows):
+            x.futures(self.client)
+        return x
+
+    def load(
+        self,
+        x: Rows,
+        kernel: TileKernel,
+        dtype: Any,
+        *,
+        width: int | None = None,
+        sliced: bool = False,
+        store: TileStore = NOTHING_KEPT,
+    ) -> ClusterRows:
+        """The rows as they are: they are sent when a product is worth it."""
+        return ClusterRows(x, hands.Cut(kernel, np.dtype(dtype), width, sliced, store))
+
+    # ── products ────────────────────────────────────────────────────────────
+    def times(self, kernel: TileKernel, x: ClusterRows, z: ClusterRows, v: Array) -> Array:
+        """k(X, Z) @ V, shared by the rows of the longer side; each worker has all of the shorter one."""
+        if self._is_short(x.n * z.n * x.d, x.rows, z.rows):
+            return self.here.times(kernel, self._here(x), self._here(z), v)
+        name, local, cut = named("times"), self._local(kernel), hands.Cut(kernel, x.dtype)
+        down = x.n >= z.n
+        long, short = (
+            (self._shares(x.rows), self._whole(z.rows))
+            if down
+            else (
+                self._shares(z.rows),
+                self._whole(x.rows),
+            )
+        )
+
+        def parts() -> list[Future]:
+            right, others = self._sent(v), short.futures()
+            found = []
+            for i, (place, rows) in enumerate(zip(long.places, long.futures(), strict=True)):
+                blocks = [rows, *others] if down else [*others, rows]
+                left, columns = (1, None) if down else (len(others), place)
+                found.append(
+                    self.client.submit(
+                        hands.times_share,
+                        local,
+                        cut,
+                        right,
+                        left,
+                        columns,
+                        *blocks,
+                        key=f"{name}-{i}",
+                    )
+                )
+            return found
+
+        if down:
+            return np.concatenate(self._values(parts, name))
+        return self.cluster.value(lambda: self.cluster.tree(hands.added, parts(), f"{name}-sum"))
+
+    def gram_times(
+        self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool = False
+    ) -> Array:
+        """k(X, X) @ V: each worker makes a part of the tiles, and uses them on both sides of the diagonal."""
+        if self._is_short(x.n * x.n * x.d, x.rows):
+            return self.here.gram_times(kernel, self._here(x), v, rough=rough)
+        product = self._gram_times(kernel, x, v, rough=rough)
+        if x.local is not None and x.local.tiles != "numpy" and not np.isfinite(product).all():
+            # Values out of range, which NumPy knows how to reach, or to refuse in words.
+            x.hands, x.local = [], replace(x.local, tiles="numpy")
+            product = self._gram_times(kernel, x, v, rough=rough)
+        return product
+
+    def _gram_times(self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool) -> Array:
+        name = named("product")
+        narrow = v.astype(FLOAT32 if rough else x.dtype, copy=False)  # as tiles are multiplied
+
+        def build() -> Future:
+            right, dealt = self._sent(narrow), self._dealt(kernel, x)
+            parts = [
+                self.client.submit(hands.hand_times, hand, right, v.dtype, rough, key=f"{name}-{h}")
+                for h, hand in enumerate(dealt)
+            ]
+            return self.cluster.tree(hands.added, parts, f"{name}-sum")
+
+        return self.cluster.value(build)
+
+    def gram(self, kernel: TileKernel, x: ClusterRows) -> Array:
+        """k(X, X) itself, by one worker: it has to come here as a whole."""
+        if self._is_short(x.n * x.n * x.d, x.rows):
+            return self.here.gram(kernel, self._here(x))
+        rows, name, local = self._whole(x.rows), named("matrix"), self._local(kernel)
+
+        def build() -> Future:
+            hand = self.client.submit(
+                hands.deal, x.cut, (0, 1), local, *rows.futures(), key=f"{name}-hand"
+            )
+            return self.client.submit(hands.hand_matrix, hand, key=name)
+
+        return self.cluster.value(build)
+
+    def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
+        """k(X, Z) of a block of rows, where the block is."""
+        return self.here.tile(kernel, x, z)
+
+    # ── passes ──────────────────────────────────────────────────────────────
+    def fold(
+        self,
+        x: Rows | ClusterRows,
+        step: Step[S],
+        *,
+        width: int | None = None,
+        height: int | None = None,
+        parallel: bool = True,
+        observer: Observer = SILENT,
+    ) -> S:
+        """Shares of the rows on the workers that have them, neighbours merged in pairs."""
+        rows = x.rows if isinstance(x, ClusterRows) else x
+        advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
+        if self._is_short(x.shape[0] * x.shape[1] * (width or 1), rows):
+            return self.here.fold(rows, step, observer=observer, **advice)
+        shares, name, local = self._shares(rows), named("pass"), self._local(None)
+        waiting: list[Future] = []
+
+        def build() -> Future:
+            sent = self._sent(step)
+            waiting[:] = [
+                self.client.submit(
+                    hands.fold_share, local, block, sent, place.start, advice, key=f"{name}-{i}"
+                )
+                for i, (place, block) in enumerate(
+                    zip(shares.places, shares.futures(), strict=True)
+                )
+            ]
+            return self.cluster.tree(hands.merged, waiting, f"{name}-merge")
+
+        def watched() -> None:
+            pairs = zip(shares.places, waiting, strict=True)
+            done = sum(i.stop - i.start for i, part in pairs if part.status == "finished")
+            observer.step(done, shares.places[-1].stop, "rows", None)
+
+        found = self.cluster.value(build, watched=watched)
+        observer.step(shares.places[-1].stop, shares.places[-1].stop, "rows", None)
+        return found
+
+    def map(
+        self,
+        x: Rows | ClusterRows,
+        step: RowStep,
+        *beside: Array | None,
+        width: int = 1,
+        parallel: bool = True,
+        dtype: Any = None,
+    ) -> Array:
+        """Shares of the rows on the workers that have them, put together here."""
+        rows = x.rows if isinstance(x, ClusterRows) else x
+        advice = {"width": width, "parallel": parallel, "dtype": dtype}
+        if self._is_short(x.shape[0] * x.shape[1] * width, rows):
+            return self.here.map(rows, step, *beside, **advice)
+        shares, name, local = self._shares(rows), named("map"), self._local(None)
+
+        def parts() -> list[Future]:
+            sent = self._sent(step)
+            found: list[Future] = []
+            for i, (place, block) in enumerate(zip(shares.places, shares.futures(), strict=True)):
+                own = self._sent(tuple(None if each is None else each[place] for each in beside))
+                found.append(
+                    self.client.submit(
+                        hands.map_share, local, block, sent, own, advice, key=f"{name}-{i}"
+                    )
+                )
+            return found
+
+        return np.concatenate(self._values(parts, name))
+
+    # ── where things are ────────────────────────────────────────────────────
+    def _is_short(self, work: int, *rows: Rows) -> bool:
+        """Whether it stays in this process: little work, or rows that can't go. Rows on workers stay."""
+        if any(isinstance(each, DaskRows) for each in rows):
+            return False
+        return int(work) < self.least or not all(map(travels, rows))
+
+    def _here(self, x: ClusterRows) -> HostRows:
+        if x.here is None:
+            cut = x.cut
+            assert cut.store is not None
+            x.here = self.here.load(
+                x.rows, cut.kernel, cut.dtype, width=cut.width, sliced=cut.sliced, store=cut.store
+            )
+        return x.here
+
+    def _local(self, kernel: TileKernel | None) -> hands.Local:
+        """The engine that all workers have: compiled tiles, unless some have none or others."""
+        workers = self.cluster.workers().values()
+        tiles = {each.tiles for each in workers}
+        threads = min(each.n_threads for each in workers)
+        serial = kernel is not None and not kernel.parallel
+        return hands.Local(tiles.pop() if len(tiles) == 1 else "numpy", 1 if serial else threads)
+
+    def _shares(self, x: Rows) -> Shares:
+        """One for each worker."""
+        workers = list(self.cluster.workers())
+        return self._placed.shares(self.client, x, workers, len(workers))
+
+    def _whole(self, x: Rows) -> Shares:
+        """All rows in one share, of which each worker that needs it gets a copy from another."""
+        return self._placed.shares(self.client, x, list(self.cluster.workers()), 1)
+
+    def _dealt(self, kernel: TileKernel, x: ClusterRows) -> list[Future]:
+        """A hand for each worker there was at the first product; Dask gives those of a lost one to others."""
+        if x.local is None:
+            x.local = self._local(kernel)
+        if not x.hands or any(hand.status == "cancelled" for hand in x.hands):
+            workers, of = list(self.cluster.workers()), len(x.hands) or None
+            of = of or len(workers)
+            store = x.cut.store
+            assert store is not None
+            cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
+            name, blocks = named("hand"), self._whole(x.rows).futures()
+            x.hands = [
+                self.client.submit(
+                    hands.deal,
+                    cut,
+                    (h, of),
+                    x.local,
+                    *blocks,
+                    key=f"{name}-{h}",
+                    workers=[workers[h % len(workers)]],
+                    allow_other_workers=True,
+                )
+                for h in range(of)
+            ]
+        return x.hands
+
+    def _sent(self, thing: Any) -> Any:
+        """What all tasks of a pass need: small things go with each, large ones to one worker, once."""
+        if pickled_bytes(thing) <= WITH_TASKS:
+            return thing
+        (future,) = self.client.scatter([thing], hash=False)
+        return future
+
+    def _values(self, parts: Callable[[], list[Future]], name: str) -> list[Array]:
+        """Values of all parts, in their order."""
+        join = partial(self.client.submit, _listed, key=f"{name}-all")
+        return self.cluster.value(lambda: join(*parts()))
+
+
+def _listed(*parts: Array) -> list[Array]:
+    return list(parts)
+
+
+def _auto() -> NumpyEngine:
+    return NumpyEngine() if compiled() is None else NativeEngine()
+
+
+def _runs_every_kernel(kernel: Any) -> str | None:
+    del kernel  # a worker has NumPy at least
+    return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, refuse
 from mercer.data.batches import Pieces
-from mercer.data.frames import batch_rows, require_names
+from mercer.data.frames import batch_rows, is_a, require_names
 from mercer.data.rows import Place, float_dtype, nth, require_finite, require_rows
 
 if TYPE_CHECKING:
@@ -29,9 +28,61 @@ def dask_kind(x: Any) -> str | None:
         ("dask.array", "Array", ARRAY),
         ("dask.dataframe", "DataFrame", FRAME),
     ):
-        if isinstance(x, getattr(sys.modules.get(module), kind, ())):
+        if is_a(x, module, kind):
             return name
+    if is_a(x, "dask.dataframe", "Series"):
+        remedy = "Use X.to_frame() for one column."
+        refuse("X", x, "rows of points, a dask data frame or a dask array", "a dask Series", remedy)
     return None
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a collection says of each of its chunks, and what rows have to be."""
+
+    name: str
+    d: int
+    dtype: np.dtype[Any]
+    columns: Sequence[str] | None
+
+    def kept(self, chunk: Any, p: int, start: int | None, tall: int | None) -> Rows:
+        """Chunk p as rows of the promised shape, finite; its first is at `start` among all, if known."""
+        part = nth("partition" if self.name == FRAME else "chunk", p)
+        what = f"{part} of the {self.name}"
+        rows, names = batch_rows(chunk, self.columns, what=what)
+        if sparse.issparse(rows):
+            remedy = "Use X.map_blocks(lambda x: x.toarray())."
+            msg = f"{what} holds sparse rows; dense ones are needed. {remedy}"
+            raise InputError(msg)
+        n = int(rows.shape[0])
+        tall = n if tall is None else tall
+        if rows.shape != (tall, self.d):
+            msg = (
+                f"{what} has {n} rows and {rows.shape[1]} columns, but the collection says {tall} and "
+                f"{self.d}. Look at how it was made: its chunks are not what it promises."
+            )
+            raise InputError(msg)
+        where = range(n) if start is None else range(start, start + n)
+        require_finite(rows, Place(self.name, where, names, part, range(n)))
+        return rows.astype(self.dtype, copy=False)
+
+
+def chunks_of(x: Any, columns: Sequence[str] | None) -> tuple[list[Any], list[float], Promise]:
+    """The chunks of a collection, each all columns wide, their heights (NaN: unknown), what they promise."""
+    if dask_kind(x) == FRAME:
+        if columns is not None:
+            require_names(columns, list(x.columns), what=FRAME)
+            x = x[list(columns)]
+        # The columns of an empty frame show what is refused, before anything is computed.
+        rows, names = batch_rows(x._meta, None, what=FRAME)
+        chunks = list(x.to_delayed())
+        return chunks, [np.nan] * len(chunks), Promise(FRAME, rows.shape[1], rows.dtype, names)
+    dtype = float_dtype(np.dtype(x.dtype), what=ARRAY)
+    if x.ndim != 2 or not np.isnan(x.shape[0]):
+        require_rows(x.shape, what=ARRAY)
+    whole = x.rechunk({1: -1})
+    heights = [float(tall) for tall in whole.chunks[0]]
+    return list(whole.to_delayed().ravel()), heights, Promise(ARRAY, int(x.shape[1]), dtype, None)
 
 
 class DaskRows(Pieces):
@@ -47,43 +98,24 @@ class DaskRows(Pieces):
     def __init__(self, x: Any, columns: Sequence[str] | None = None) -> None:
         import dask
 
-        kind = dask_kind(x)
-        self.name = str(kind)
-        if kind == FRAME:
-            chunks, heights = self._of_frame(x, columns)
-        else:
-            chunks, heights = self._of_array(x)
-        self.shape = require_rows((sum(heights), self.shape[1]), what=self.name)
-        there = [p for p, tall in enumerate(heights) if tall]  # a chunk may be empty
-        self.starts = np.cumsum([0, *(heights[p] for p in there)], dtype=np.intp)
-        check = Promise(self.name, self.shape[1], self.dtype, self.columns).kept
-        self._chunks = [
-            dask.delayed(check)(chunks[p], p, int(self.starts[i]), heights[p])
-            for i, p in enumerate(there)
-        ]
-        self._placed: Any = None  # a client and its futures
-
-    def _of_array(self, x: Any) -> tuple[list[Any], list[int]]:
-        self.dtype = float_dtype(np.dtype(x.dtype), what=self.name)
-        if x.ndim == 2 and np.isnan(x.shape[0]):
+        chunks, heights, promise = chunks_of(x, columns)
+        self.name, self.columns, self.dtype = promise.name, promise.columns, promise.dtype
+        if promise.name == FRAME:
+            heights = x.map_partitions(len).compute().tolist()
+        elif np.isnan(np.sum(heights)):
             msg = (
                 "X is a dask array whose chunks have unknown sizes, as after a selection by a mask. Call "
                 "X.compute_chunk_sizes() first."
             )
             raise InputError(msg)
-        self.shape = require_rows(x.shape, what=self.name)
-        whole = x.rechunk({1: -1})
-        return list(whole.to_delayed().ravel()), [int(tall) for tall in whole.chunks[0]]
-
-    def _of_frame(self, x: Any, columns: Sequence[str] | None) -> tuple[list[Any], list[int]]:
-        if columns is not None:
-            require_names(columns, list(x.columns), what=self.name)
-            x = x[list(columns)]
-        # The columns of an empty frame show what is refused, before anything is computed.
-        rows, self.columns = batch_rows(x._meta, None, what=self.name)
-        self.dtype, self.shape = rows.dtype, (0, rows.shape[1])
-        heights = x.map_partitions(len).compute()
-        return list(x.to_delayed()), [int(tall) for tall in heights]
+        self.shape = require_rows((int(sum(heights)), promise.d), what=self.name)
+        there = [p for p, tall in enumerate(heights) if tall]  # a chunk may be empty
+        self.starts = np.cumsum([0, *(heights[p] for p in there)], dtype=np.intp)
+        self._chunks = [
+            dask.delayed(promise.kept)(chunks[p], p, int(self.starts[i]), int(heights[p]))
+            for i, p in enumerate(there)
+        ]
+        self._placed: Any = None  # a client and its futures
 
     @property
     def places(self) -> list[slice]:
@@ -106,12 +138,13 @@ class DaskRows(Pieces):
             return list(self._placed[0].gather(self._placed[0].compute(work)))
         return list(dask.compute(*work))
 
-    def _piece(self, p: int) -> Any:
-        return self._chunks[p] if self._placed is None else self._placed[1][p]
+    def pieces(self) -> list[Any]:
+        """The chunks, as futures or yet to be computed."""
+        return list(self._chunks if self._placed is None else self._placed[1])
 
     def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Rows]]:
         for p in wanted:
-            (rows,) = self._computed([self._piece(int(p))])
+            (rows,) = self._computed([self.pieces()[int(p)]])
             yield int(p), rows
 
     def __getitem__(self, key: slice | Indices) -> Rows:
@@ -122,8 +155,9 @@ class DaskRows(Pieces):
         rows = np.asarray(key, dtype=np.intp)
         edges = np.searchsorted(rows, self.starts)
         wanted = np.flatnonzero(np.diff(edges)).tolist()
+        pieces = self.pieces()
         work = [
-            dask.delayed(_picked)(self._piece(p), rows[edges[p] : edges[p + 1]] - self.starts[p])
+            dask.delayed(_picked)(pieces[p], rows[edges[p] : edges[p + 1]] - self.starts[p])
             for p in wanted
         ]
         return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *self._computed(work)])
@@ -135,34 +169,6 @@ class DaskRows(Pieces):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_placed": None}  # another process has another client
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What a collection says of each of its chunks, and what rows have to be."""
-
-    name: str
-    d: int
-    dtype: np.dtype[Any]
-    columns: Sequence[str] | None
-
-    def kept(self, chunk: Any, p: int, start: int, tall: int) -> Rows:
-        """Chunk p as rows of the promised shape, finite; its first is at `start` among all."""
-        part = nth("partition" if self.name == FRAME else "chunk", p)
-        what = f"{part} of the {self.name}"
-        rows, names = batch_rows(chunk, self.columns, what=what)
-        if sparse.issparse(rows):
-            remedy = "Use X.map_blocks(lambda x: x.toarray())."
-            msg = f"{what} holds sparse rows; dense ones are needed. {remedy}"
-            raise InputError(msg)
-        if rows.shape != (tall, self.d):
-            msg = (
-                f"{what} has {rows.shape[0]} rows and {rows.shape[1]} columns, but the collection says "
-                f"{tall} and {self.d}. Look at how it was made: its chunks are not what it promises."
-            )
-            raise InputError(msg)
-        require_finite(rows, Place(self.name, range(start, start + tall), names, part, range(tall)))
-        return rows.astype(self.dtype, copy=False)
 
 
 def _picked(rows: Rows, positions: Indices) -> Rows:

@@ -108,7 +108,7 @@ class PCA(Projector):
             )
             chosen = plan_linear(problem, self.solver)
             fit = self._fitted_to(data, asked, chosen)
-            mean = weighted_mean(data.rows, data.weights)
+            mean = weighted_mean(data.rows, data.weights, engine=resolve_engine(self.engine))
         if isinstance(data.rows, RowSource):
             data.rows.check_unchanged()
         tell(fit)  # a warning may be an error, and then nothing has happened

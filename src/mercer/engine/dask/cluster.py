@@ -7,6 +7,7 @@ and the function is called again: it sends them anew, and under the same names f
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 import warnings
@@ -71,28 +72,35 @@ class Cluster:
         there = self._waited_for_workers()
         if fresh := [address for address in there if address not in self._known]:
             self._require_versions(fresh)
-            self._known |= self.client.run(about, workers=fresh)
+            self._ask(fresh)
         return {address: self._known[address] for address in sorted(there)}
 
     def memory(self) -> dict[str, WorkerFacts]:
         """The same with the memory that is free now."""
-        self._known |= self.client.run(about, workers=list(self.workers()))
+        self._ask(list(self.workers()))
         return self.workers()
+
+    def _ask(self, addresses: Sequence[str]) -> None:
+        for address, found in self.client.run(about, workers=addresses, on_error="return").items():
+            if isinstance(found, BaseException):
+                msg = (
+                    f"Worker {address} can't run mercer ({found}). Install it there, in the version of this "
+                    "process."
+                )
+                raise ClusterError(msg)
+            self._known[address] = found
 
     def require_open(self) -> None:
         """Raise where the client can't be used."""
-        status = self.client.status
-        if status == "running":
-            return
-        if getattr(self.client, "asynchronous", False):
+        if self.client.asynchronous:
             msg = "engine=client needs a client that waits; got one with asynchronous=True."
             raise InputError(msg)
-        where = getattr(self.client.scheduler, "address", None) or "its scheduler"
-        msg = (
-            f"The Dask client of {where} is {status}. Open a new one, Client({str(where)!r}), and pass it "
-            "as `engine`."
-        )
-        raise ClusterError(msg)
+        if self.client.status != "running":
+            msg = (
+                f"The Dask client is {self.client.status}. Open a new one, client = distributed.Client(…), "
+                "and pass it as `engine`."
+            )
+            raise ClusterError(msg)
 
     def _waited_for_workers(self) -> Sequence[str]:
         """Addresses; a cluster that has just started gets some time for its first worker."""
@@ -155,27 +163,26 @@ class Cluster:
 
     def _waited(self, future: Future, watched: Callable[[], object]) -> Any:
         from distributed import KilledWorker
-        from distributed import TimeoutError as NotYet
 
-        looked = time.monotonic()
-        while True:
-            try:
-                return future.result(timeout=TURN_SECONDS)
-            except NotYet:
+        done, looked = threading.Event(), time.monotonic()
+        future.add_done_callback(lambda _: done.set())
+        try:
+            while not done.wait(TURN_SECONDS):
                 watched()
-            except KilledWorker as cause:
-                msg = (
-                    "Each worker of the Dask cluster that was given a certain part of this work was lost. "
-                    "Their logs say why; most often it is memory: give them more (--memory-limit), or pass "
-                    "a smaller `memory`."
-                )
-                raise ClusterError(msg) from cause
-            except KeyboardInterrupt:
-                self.client.cancel([future], force=True)
-                raise
-            if time.monotonic() - looked > PATIENCE and self.client.status == "running":
-                self._waited_for_workers()  # raises where all are gone: Dask would wait for ever
-                looked = time.monotonic()
+                if time.monotonic() - looked > PATIENCE and self.client.status == "running":
+                    self._waited_for_workers()  # raises where all are gone: Dask would wait for ever
+                    looked = time.monotonic()
+            return future.result()
+        except KilledWorker as cause:
+            msg = (
+                "Each worker of the Dask cluster that was given a certain part of this work was lost. Their "
+                "logs say why; most often it is memory: give them more (--memory-limit), or pass a smaller "
+                "`memory`."
+            )
+            raise ClusterError(msg) from cause
+        except KeyboardInterrupt:
+            self.client.cancel([future], force=True)
+            raise
 
     def _require_scheduler(self) -> None:
         """Raise unless the client is connected, or is so again after a while."""

@@ -48,6 +48,7 @@ class ClusterRows:
         self.rows, self.cut, self.dtype = rows, cut, cut.dtype
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
         self.hands: list[Future] = []  # from the first product on
+        self.workers: list[str] = []  # that they were dealt to
         self.local: hands.Local | None = None
         self.here: HostRows | None = None
 
@@ -179,7 +180,16 @@ class DaskEngine(Engine[ClusterRows]):
         def build() -> Future:
             right, dealt = self._sent(narrow), self._dealt(kernel, x)
             parts = [
-                self.client.submit(hands.hand_times, hand, right, v.dtype, rough, key=f"{name}-{h}")
+                self.client.submit(
+                    hands.hand_times,
+                    hand,
+                    right,
+                    v.dtype,
+                    rough,
+                    key=f"{name}-{h}",
+                    workers=[x.workers[h]],  # where the tiles are
+                    allow_other_workers=True,
+                )
                 for h, hand in enumerate(dealt)
             ]
             return self.cluster.tree(hands.added, parts, f"{name}-sum")
@@ -312,8 +322,9 @@ class DaskEngine(Engine[ClusterRows]):
         if x.local is None:
             x.local = self._local(kernel)
         if not x.hands or any(hand.status == "cancelled" for hand in x.hands):
-            workers, of = list(self.cluster.workers()), len(x.hands) or None
-            of = of or len(workers)
+            workers = list(self.cluster.workers())
+            of = len(x.hands) or len(workers)
+            x.workers = [workers[h % len(workers)] for h in range(of)]
             store = x.cut.store
             assert store is not None
             cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
@@ -326,7 +337,7 @@ class DaskEngine(Engine[ClusterRows]):
                     x.local,
                     *blocks,
                     key=f"{name}-{h}",
-                    workers=[workers[h % len(workers)]],
+                    workers=[x.workers[h]],
                     allow_other_workers=True,
                 )
                 for h in range(of)

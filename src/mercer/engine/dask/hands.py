@@ -17,6 +17,7 @@ from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.threads import lanes
+from mercer.engine.tiles import PACKED, SINGLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +97,15 @@ class Hand:
         """K itself."""
         with lanes(self.local.n_threads), interruptible():
             return self.local.engine().gram(self.cut.kernel, self.rows)
+
+    def __sizeof__(self) -> int:
+        """With the tiles that it is going to keep: Dask leaves alone what is large."""
+        store, n = self.cut.store, sum(int(block.shape[0]) for block in self.blocks)
+        assert store is not None
+        tiles = store.keep_bytes
+        if store.rounding is not None:
+            tiles += n * n // 2 * (PACKED if store.rounding.packed else SINGLE) // self.part[1]
+        return tiles + sum(getattr(block, "nbytes", 0) for block in self.blocks)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Hand, (self.cut, self.part, self.local, *self.blocks)

@@ -134,7 +134,7 @@ def test_small_work_stays_here_and_gives_the_same(client):
             RBF(0.3), resolve_engine("auto").load(X, RBF(0.3), FLOAT64, width=48), v
         ),
     )
-    assert not rows.hands
+    assert rows.dealt is None
 
 
 def test_an_array_that_was_changed_is_sent_again(engine):

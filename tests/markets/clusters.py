@@ -10,11 +10,15 @@ from distributed import Client, LocalCluster
 
 
 @contextmanager
-def small_cluster(n_workers=2):
+def small_cluster(n_workers=2, **options):
     """A client of a cluster of its own."""
     with (
         LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            **options,
         ) as cluster,
         Client(cluster) as client,
     ):

@@ -1,17 +1,9 @@
-"""A client of Dask as mercer uses it: who the workers are, and work that ends with a value or a sentence.
-
-Work is a function that submits futures, all of them under names of its own. When a worker is lost, Dask
-itself computes again what it can; what it can't (rows and vectors that were sent from here) makes it give up,
-and the function is called again: it sends them anew, and under the same names finds what is already done.
-"""
+"""The workers behind a client of Dask: who is there, and whether they can do the work."""
 
 from __future__ import annotations
 
-import threading
 import time
-import uuid
 import warnings
-from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +12,12 @@ from mercer._core.memory import available_bytes
 from mercer.engine.native import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from distributed import Client, Future
+    from distributed import Client
 
 TURN_SECONDS = 0.2  # between two looks at the cluster while it works
 PATIENCE = 15.0  # seconds without a scheduler, or without a worker, before it is told
-ATTEMPTS = 10  # times that rows are sent anew: more workers than that are not lost by accident
 KEPT_SHARE = 0.6  # of a worker's memory limit: beyond it Dask writes to disk, then pauses it
 
 
@@ -69,7 +60,7 @@ class Cluster:
     def workers(self) -> dict[str, WorkerFacts]:
         """By address, in their order; each has been asked for its versions before it is given work."""
         self.require_open()
-        there = self._waited_for_workers()
+        there = self.addresses()
         if fresh := [address for address in there if address not in self._known]:
             self._require_versions(fresh)
             self._ask(fresh)
@@ -102,21 +93,22 @@ class Cluster:
             )
             raise ClusterError(msg)
 
-    def _waited_for_workers(self) -> Sequence[str]:
-        """Addresses; a cluster that has just started gets some time for its first worker."""
+    def addresses(self) -> Sequence[str]:
+        """Those of the workers; a cluster that has just started gets some time for its first worker."""
         started = time.monotonic()
         while not (there := list(self.client.nthreads())):
             if time.monotonic() - started > PATIENCE:
                 msg = (
-                    f"The Dask cluster at {self._address} has no workers, and none has joined within "
-                    f"{PATIENCE:g} s. Start some: dask worker {self._address}."
+                    f"The Dask cluster at {self.address} has no workers, and none has joined within "
+                    f"{PATIENCE:g} s. Start some: dask worker {self.address}."
                 )
                 raise ClusterError(msg)
             time.sleep(TURN_SECONDS)
         return there
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
+        """Of the scheduler."""
         return str(getattr(self.client.scheduler, "address", "an unknown address"))
 
     def _require_versions(self, addresses: Sequence[str]) -> None:
@@ -138,80 +130,3 @@ class Cluster:
                     warnings.warn(msg, MercerWarning, stacklevel=users_level())
                 else:
                     raise ClusterError(msg)
-
-    # ── work ────────────────────────────────────────────────────────────────
-    def value(
-        self,
-        build: Callable[[], Future],
-        *,
-        watched: Callable[[], object] = lambda: None,
-    ) -> Any:
-        """The value of the future that `build` submits; `watched` is called in turns until it is there."""
-        for _ in range(ATTEMPTS):
-            future = build()
-            try:
-                return self._waited(future, watched)
-            except (
-                CancelledError
-            ):  # with a worker something was lost that only this process can send
-                self._require_scheduler()
-        msg = (
-            f"Workers of the Dask cluster at {self._address} were lost {ATTEMPTS} times during one pass. "
-            "Look at their logs: they may have been ended for memory, or by the queue they run in."
-        )
-        raise ClusterError(msg)
-
-    def _waited(self, future: Future, watched: Callable[[], object]) -> Any:
-        from distributed import KilledWorker
-
-        done, looked = threading.Event(), time.monotonic()
-        future.add_done_callback(lambda _: done.set())
-        try:
-            while not done.wait(TURN_SECONDS):
-                watched()
-                if time.monotonic() - looked > PATIENCE and self.client.status == "running":
-                    self._waited_for_workers()  # raises where all are gone: Dask would wait for ever
-                    looked = time.monotonic()
-            return future.result()
-        except KilledWorker as cause:
-            msg = (
-                "Each worker of the Dask cluster that was given a certain part of this work was lost. Their "
-                "logs say why; most often it is memory: give them more (--memory-limit), or pass a smaller "
-                "`memory`."
-            )
-            raise ClusterError(msg) from cause
-        except KeyboardInterrupt:
-            self.client.cancel([future], force=True)
-            raise
-
-    def _require_scheduler(self) -> None:
-        """Raise unless the client is connected, or is so again after a while."""
-        started = time.monotonic()
-        while self.client.status == "connecting" and time.monotonic() - started < PATIENCE:
-            time.sleep(TURN_SECONDS)
-        if self.client.status != "running":
-            msg = (
-                f"The Dask scheduler at {self._address} has gone away in the middle of the work. Start it "
-                "again, open a new client, and fit again."
-            )
-            raise ClusterError(msg)
-
-    def tree(self, merge: Callable[[Any, Any], Any], parts: Sequence[Future], name: str) -> Future:
-        """Neighbours merged in pairs until one is left: in an order that no timing changes."""
-        level = 0
-        parts = list(parts)
-        while len(parts) > 1:
-            pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
-            parts = [
-                self.client.submit(merge, *pair, key=f"{name}-{level}-{i}")
-                if len(pair) > 1
-                else pair[0]
-                for i, pair in enumerate(pairs)
-            ]
-            level += 1
-        return parts[0]
-
-
-def named(what: str) -> str:
-    """A name for tasks: the dashboard shows ``mercer-product`` and leaves the rest out."""
-    return f"mercer-{what}-{uuid.uuid4().hex}"

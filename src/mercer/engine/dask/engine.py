@@ -8,7 +8,7 @@ and parts and shares don't change when workers are lost or join: no result depen
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,14 +18,14 @@ from mercer.data.dask import DaskRows
 from mercer.data.rows import take_rows
 from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable
 from mercer.engine.dask import hands
-from mercer.engine.dask.cluster import Cluster, named
-from mercer.engine.dask.shares import Placed, pickled_bytes, travels
+from mercer.engine.dask.cluster import Cluster
+from mercer.engine.dask.shares import Placed, travels
+from mercer.engine.dask.work import Work
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
+from mercer.engine.tiles import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from distributed import Client, Future
 
     from mercer._core.observer import Observer
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Mergeable)
 
-WITH_TASKS = 2**16  # bytes that travel with a task, by way of the scheduler
 # Numbers that a product or pass looks at from which a trip to the workers, some 50 ms, pays.
 LEAST = 2**28
 
@@ -47,10 +46,11 @@ class ClusterRows:
     def __init__(self, rows: Rows, cut: hands.Cut) -> None:
         self.rows, self.cut, self.dtype = rows, cut, cut.dtype
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
-        self.hands: list[Future] = []  # from the first product on
-        self.workers: list[str] = []  # that they were dealt to
+        self.here: HostRows | None = None  # for what is short
+        # From the first long product on: hands, the workers that they were dealt to, and their engine.
+        self.dealt: Work | None = None
+        self.workers: list[str] = []
         self.local: hands.Local | None = None
-        self.here: HostRows | None = None
 
     def take(self, indices: Indices) -> Rows:
         """A few rows."""
@@ -125,40 +125,29 @@ class DaskEngine(Engine[ClusterRows]):
         """k(X, Z) @ V, shared by the rows of the longer side; each worker has all of the shorter one."""
         if self._is_short(x.n * z.n * x.d, x.rows, z.rows):
             return self.here.times(kernel, self._here(x), self._here(z), v)
-        name, local, cut = named("times"), self._local(kernel), hands.Cut(kernel, x.dtype)
-        down = x.n >= z.n
-        long, short = (
-            (self._shares(x.rows), self._whole(z.rows))
-            if down
-            else (
-                self._shares(z.rows),
-                self._whole(x.rows),
-            )
+        work, local, cut = (
+            Work(self.cluster, "times"),
+            self._local(kernel),
+            hands.Cut(kernel, x.dtype),
         )
+        down = x.n >= z.n
+        long, short = (x.rows, z.rows) if down else (z.rows, x.rows)
+        shares, whole = self._shares(long), self._whole(short)
 
         def parts() -> list[Future]:
-            right, others = self._sent(v), short.futures()
+            right, others = work.sent("v", v), whole.blocks()
             found = []
-            for i, (place, rows) in enumerate(zip(long.places, long.futures(), strict=True)):
+            for i, (place, rows) in enumerate(zip(shares.places, shares.blocks(), strict=True)):
                 blocks = [rows, *others] if down else [*others, rows]
                 left, columns = (1, None) if down else (len(others), place)
                 found.append(
-                    self.client.submit(
-                        hands.times_share,
-                        local,
-                        cut,
-                        right,
-                        left,
-                        columns,
-                        *blocks,
-                        key=f"{name}-{i}",
-                    )
+                    work.submit(i, hands.times_share, local, cut, right, left, columns, *blocks)
                 )
             return found
 
         if down:
-            return np.concatenate(self._values(parts, name))
-        return self.cluster.value(lambda: self.cluster.tree(hands.added, parts(), f"{name}-sum"))
+            return np.concatenate(work.value(lambda: work.submit("all", _listed, *parts())))
+        return work.value(lambda: work.tree(hands.added, parts()))
 
     def gram_times(
         self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool = False
@@ -169,46 +158,34 @@ class DaskEngine(Engine[ClusterRows]):
         product = self._gram_times(kernel, x, v, rough=rough)
         if x.local is not None and x.local.tiles != "numpy" and not np.isfinite(product).all():
             # Values out of range, which NumPy knows how to reach, or to refuse in words.
-            x.hands, x.local = [], replace(x.local, tiles="numpy")
+            x.dealt, x.local = None, replace(x.local, tiles="numpy")
             product = self._gram_times(kernel, x, v, rough=rough)
         return product
 
     def _gram_times(self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool) -> Array:
-        name = named("product")
+        work = Work(self.cluster, "product")
         narrow = v.astype(FLOAT32 if rough else x.dtype, copy=False)  # as tiles are multiplied
 
         def build() -> Future:
-            right, dealt = self._sent(narrow), self._dealt(kernel, x)
-            parts = [
-                self.client.submit(
-                    hands.hand_times,
-                    hand,
-                    right,
-                    v.dtype,
-                    rough,
-                    key=f"{name}-{h}",
-                    workers=[x.workers[h]],  # where the tiles are
-                    allow_other_workers=True,
-                )
-                for h, hand in enumerate(dealt)
-            ]
-            return self.cluster.tree(hands.added, parts, f"{name}-sum")
+            right, parts = work.sent("v", narrow), []
+            for h, (hand, worker) in enumerate(self._dealt(kernel, x)):
+                what = hands.hand_times, hand, right, v.dtype, rough
+                parts.append(work.submit(h, *what, worker=worker))  # where the tiles are
+            return work.tree(hands.added, parts)
 
-        return self.cluster.value(build)
+        return work.value(build)
 
     def gram(self, kernel: TileKernel, x: ClusterRows) -> Array:
         """k(X, X) itself, by one worker: it has to come here as a whole."""
         if self._is_short(x.n * x.n * x.d, x.rows):
             return self.here.gram(kernel, self._here(x))
-        rows, name, local = self._whole(x.rows), named("matrix"), self._local(kernel)
+        work, local, rows = Work(self.cluster, "matrix"), self._local(kernel), self._whole(x.rows)
 
         def build() -> Future:
-            hand = self.client.submit(
-                hands.deal, x.cut, (0, 1), local, *rows.futures(), key=f"{name}-hand"
-            )
-            return self.client.submit(hands.hand_matrix, hand, key=name)
+            hand = work.submit("hand", hands.deal, x.cut, WHOLE, local, *rows.blocks())
+            return work.submit("all", hands.hand_matrix, hand)
 
-        return self.cluster.value(build)
+        return work.value(build)
 
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
         """k(X, Z) of a block of rows, where the block is."""
@@ -230,27 +207,23 @@ class DaskEngine(Engine[ClusterRows]):
         advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
         if self._is_short(x.shape[0] * x.shape[1] * (width or 1), rows):
             return self.here.fold(rows, step, observer=observer, **advice)
-        shares, name, local = self._shares(rows), named("pass"), self._local(None)
+        work, local, shares = Work(self.cluster, "pass"), self._local(None), self._shares(rows)
         waiting: list[Future] = []
 
         def build() -> Future:
-            sent = self._sent(step)
+            sent, pairs = work.sent("step", step), zip(shares.places, shares.blocks(), strict=True)
             waiting[:] = [
-                self.client.submit(
-                    hands.fold_share, local, block, sent, place.start, advice, key=f"{name}-{i}"
-                )
-                for i, (place, block) in enumerate(
-                    zip(shares.places, shares.futures(), strict=True)
-                )
+                work.submit(i, hands.fold_share, local, block, sent, place.start, advice)
+                for i, (place, block) in enumerate(pairs)
             ]
-            return self.cluster.tree(hands.merged, waiting, f"{name}-merge")
+            return work.tree(hands.merged, waiting)
 
         def watched() -> None:
             pairs = zip(shares.places, waiting, strict=True)
             done = sum(i.stop - i.start for i, part in pairs if part.status == "finished")
             observer.step(done, shares.places[-1].stop, "rows", None)
 
-        found = self.cluster.value(build, watched=watched)
+        found: S = work.value(build, watched=watched)
         observer.step(shares.places[-1].stop, shares.places[-1].stop, "rows", None)
         return found
 
@@ -268,21 +241,17 @@ class DaskEngine(Engine[ClusterRows]):
         advice = {"width": width, "parallel": parallel, "dtype": dtype}
         if self._is_short(x.shape[0] * x.shape[1] * width, rows):
             return self.here.map(rows, step, *beside, **advice)
-        shares, name, local = self._shares(rows), named("map"), self._local(None)
+        work, local, shares = Work(self.cluster, "map"), self._local(None), self._shares(rows)
 
-        def parts() -> list[Future]:
-            sent = self._sent(step)
-            found: list[Future] = []
-            for i, (place, block) in enumerate(zip(shares.places, shares.futures(), strict=True)):
-                own = self._sent(tuple(None if each is None else each[place] for each in beside))
-                found.append(
-                    self.client.submit(
-                        hands.map_share, local, block, sent, own, advice, key=f"{name}-{i}"
-                    )
-                )
-            return found
+        def build() -> Future:
+            sent, parts = work.sent("step", step), []
+            for i, (place, block) in enumerate(zip(shares.places, shares.blocks(), strict=True)):
+                own = tuple(None if each is None else each[place] for each in beside)
+                own = work.sent(f"beside-{i}", own)
+                parts.append(work.submit(i, hands.map_share, local, block, sent, own, advice))
+            return work.submit("all", _listed, *parts)
 
-        return np.concatenate(self._values(parts, name))
+        return np.concatenate(work.value(build))
 
     # ── where things are ────────────────────────────────────────────────────
     def _is_short(self, work: int, *rows: Rows) -> bool:
@@ -310,51 +279,25 @@ class DaskEngine(Engine[ClusterRows]):
 
     def _shares(self, x: Rows) -> Shares:
         """One for each worker."""
-        workers = list(self.cluster.workers())
-        return self._placed.shares(self.client, x, workers, len(workers))
+        return self._placed.shares(self.cluster, x, len(self.cluster.workers()))
 
     def _whole(self, x: Rows) -> Shares:
         """All rows in one share, of which each worker that needs it gets a copy from another."""
-        return self._placed.shares(self.client, x, list(self.cluster.workers()), 1)
+        return self._placed.shares(self.cluster, x, 1)
 
-    def _dealt(self, kernel: TileKernel, x: ClusterRows) -> list[Future]:
-        """A hand for each worker there was at the first product; Dask gives those of a lost one to others."""
+    def _dealt(self, kernel: TileKernel, x: ClusterRows) -> list[tuple[Future, str]]:
+        """A hand for each worker there was at the first product, and that worker."""
         if x.local is None:
-            x.local = self._local(kernel)
-        if not x.hands or any(hand.status == "cancelled" for hand in x.hands):
-            workers = list(self.cluster.workers())
-            of = len(x.hands) or len(workers)
-            x.workers = [workers[h % len(workers)] for h in range(of)]
-            store = x.cut.store
-            assert store is not None
-            cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
-            name, blocks = named("hand"), self._whole(x.rows).futures()
-            x.hands = [
-                self.client.submit(
-                    hands.deal,
-                    cut,
-                    (h, of),
-                    x.local,
-                    *blocks,
-                    key=f"{name}-{h}",
-                    workers=[x.workers[h]],
-                    allow_other_workers=True,
-                )
-                for h in range(of)
-            ]
-        return x.hands
-
-    def _sent(self, thing: Any) -> Any:
-        """What all tasks of a pass need: small things go with each, large ones to one worker, once."""
-        if pickled_bytes(thing) <= WITH_TASKS:
-            return thing
-        (future,) = self.client.scatter([thing], hash=False)
-        return future
-
-    def _values(self, parts: Callable[[], list[Future]], name: str) -> list[Array]:
-        """Values of all parts, in their order."""
-        join = partial(self.client.submit, _listed, key=f"{name}-all")
-        return self.cluster.value(lambda: join(*parts()))
+            x.local, x.workers = self._local(kernel), list(self.cluster.workers())
+        x.dealt = x.dealt or Work(self.cluster, "hand")
+        store, of = x.cut.store, len(x.workers)
+        assert store is not None
+        cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
+        blocks = [] if all(map(x.dealt.has, range(of))) else self._whole(x.rows).blocks()
+        return [
+            (x.dealt.submit(h, hands.deal, cut, (h, of), x.local, *blocks, worker=worker), worker)
+            for h, worker in enumerate(x.workers)
+        ]
 
 
 def _listed(*parts: Array) -> list[Array]:

@@ -207,8 +207,3 @@ class SomeRows(RowSource):
 
     def check_unchanged(self) -> None:
         self.source.check_unchanged()
-
-
-def read(source: RowSource, place: slice) -> SomeRows:
-    """The way to the rows of a share, not the rows."""
-    return SomeRows(source, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +17,7 @@ from mercer.engine.dask.interrupt import interruptible
 from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.threads import lanes
+from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import PACKED, SINGLE
 
 if TYPE_CHECKING:
@@ -50,6 +51,13 @@ class Local:
             )
             raise MercerError(msg)
         return NativeEngine(self.n_threads)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """On the threads of a worker: those of BLAS would run beside them, and beside other workers."""
+        alone = single_threaded_blas() if self.n_threads == 1 else nullcontext()
+        with lanes(self.n_threads), alone, interruptible():
+            yield
 
 
 @dataclass(frozen=True)
@@ -89,13 +97,13 @@ class Hand:
 
     def times(self, v: Array, dtype: np.dtype[Any], *, rough: bool) -> Array:
         """The part of K @ V that its tiles give, in this precision."""
-        with lanes(self.local.n_threads), interruptible():
+        with self.local.at_work():
             wide = v.astype(dtype, copy=False)
             return self.local.engine().gram_times(self.cut.kernel, self.rows, wide, rough=rough)
 
     def matrix(self) -> Array:
         """K itself."""
-        with lanes(self.local.n_threads), interruptible():
+        with self.local.at_work():
             return self.local.engine().gram(self.cut.kernel, self.rows)
 
     def __sizeof__(self) -> int:
@@ -160,7 +168,7 @@ class Placed:
 
 def fold_share(local: Local, rows: Rows, step: Step[S], start: int, advice: dict[str, Any]) -> S:
     """The sum over the rows of a share, the first of which is at `start` among all."""
-    with lanes(local.n_threads), interruptible():
+    with local.at_work():
         return local.engine().fold(rows, Placed(step, start), **advice)
 
 
@@ -168,7 +176,7 @@ def map_share(
     local: Local, rows: Rows, step: RowStep, beside: tuple[Any, ...], advice: dict[str, Any]
 ) -> Array:
     """The results of the rows of a share."""
-    with lanes(local.n_threads), interruptible():
+    with local.at_work():
         return local.engine().map(rows, step, *beside, **advice)
 
 
@@ -177,7 +185,7 @@ def times_share(
 ) -> Array:
     """k(X, Z) @ V, of so many blocks of X and the others of Z, whose rows of V are `columns`."""
     engine = local.engine()
-    with lanes(local.n_threads), interruptible():
+    with local.at_work():
         x, z = (
             engine.load(joined(each), cut.kernel, cut.dtype)
             for each in (blocks[:n_left], blocks[n_left:])

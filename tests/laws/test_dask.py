@@ -34,7 +34,7 @@ from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer import PCA, KernelPCA, load
 from mercer._core.errors import InputError
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
-from mercer.engine.base import FLOAT64
+from mercer.engine.base import FLOAT64, Workers
 from mercer.engine.dask import DaskEngine
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
@@ -239,7 +239,7 @@ def test_one_engine_a_client(client):
     assert resolve_engine(client) is resolve_engine("dask") is resolve_engine(client)
     by_address = resolve_engine(f"dask:{address}")
     assert resolve_engine(f" DASK:{address}") is by_address
-    assert by_address.facts().lanes == 2
+    assert by_address.facts().workers == Workers(2, 2)
     by_address.client.close()
     assert resolve_engine(f"dask:{address}") is not by_address
     resolve_engine(f"dask:{address}").client.close()

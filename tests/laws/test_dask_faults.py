@@ -129,7 +129,7 @@ def test_a_worker_that_joins_late_changes_nothing_of_the_fit_it_finds():
         client.cluster.scale(2)
         client.wait_for_workers(2)
         np.testing.assert_array_equal(engine.gram_times(kernel, rows, v), before)
-        assert engine.facts().lanes == 2
+        assert engine.facts().workers.count == 2
         again = engine.load(X, kernel, np.dtype("f8"), width=48)  # dealt to both
         np.testing.assert_allclose(engine.gram_times(kernel, again, v), before, rtol=1e-12)
         assert len(set(again.workers)) == 2

@@ -60,18 +60,26 @@ class TileKernel(Protocol):
 
 
 @dataclass(frozen=True)
+class Workers:
+    """Other processes that compute for this one."""
+
+    count: int
+    lanes: int  # tiles that all of them make side by side
+
+
+@dataclass(frozen=True)
 class Facts:
     """All that a planner may ask of an engine."""
 
     name: str
-    lanes: int  # tiles that are computed side by side: threads, streams or workers
+    lanes: int  # tiles that are computed side by side: threads or streams
     free_bytes: int  # memory that can be taken now, where the tiles live
     runs: Callable[[Any], str | None]  # None, or why this kernel can't run here, in words
     cache_bytes: int = CACHE_BYTES  # a tile of this size is computed fastest
     locked: bool = True  # tiles that are computed side by side wait for the interpreter's lock
     panel: int = 1  # rows that are computed together: tiles are as wide as some of them
     precisions: tuple[np.dtype[Any], ...] = (FLOAT32, FLOAT64)
-    remote: bool = False  # rows of sources are read elsewhere, and not into this process
+    workers: Workers | None = None  # who makes tiles and reads rows, where that is not this process
 
 
 class Resident(Protocol):

@@ -17,7 +17,7 @@ from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource, first_bad, row_blocks, row_slices
 from mercer.data.sources import as_source, in_memory
 from mercer.data.training import TrainingData, read_height
-from mercer.engine.resolve import resolve_engine
+from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def training_rows(
         if source.shape[0] < 2:
             got = f"{many(int(source.shape[0]), 'row')}, {source!r}"
             refuse("X", source.shape, "at least 2 rows", got)
-        source = resolve_engine(estimator.engine).settle(source)
+        source = resolve_engine(getattr(estimator, "engine", AUTO)).settle(source)
         return TrainingData(source, check_weights(sample_weight, source.shape[0]))
     rows = check_rows(estimator, X, reset=True, copy=copy)
     data = TrainingData(rows, check_weights(sample_weight, int(rows.shape[0])), copied=copy)

@@ -105,6 +105,7 @@ class Problem:
     locked: bool = True  # threads that make tiles wait for the interpreter's lock
     panel: int = 1  # tiles are so many rows wide, or some times that
     engine: str = "numpy"
+    workers: int = 0  # that make tiles and read rows, where this process does not
 
     @classmethod
     def of(
@@ -146,6 +147,7 @@ class Problem:
             locked=facts.locked,
             panel=facts.panel,
             engine=facts.name,
+            workers=0 if facts.workers is None else facts.workers.count,
         )
 
     @property
@@ -162,9 +164,10 @@ class Problem:
         """Numbers a row that a product with so many columns sums up in float64.
 
         One array a thread; or, without a lock, two for all threads and the right side, all three padded to
-        whole vectors.
+        whole vectors. Each worker has its own.
         """
-        return columns * self.n_threads if self.locked else 3 * 16 * -(-columns // 16)
+        own = columns * self.n_threads if self.locked else 3 * 16 * -(-columns // 16)
+        return own * max(1, self.workers)
 
     @property
     def is_double(self) -> bool:

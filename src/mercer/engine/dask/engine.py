@@ -16,7 +16,7 @@ import numpy as np
 from mercer._core.observer import SILENT
 from mercer.data.dask import DaskRows
 from mercer.data.rows import take_rows
-from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable
+from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable, Workers
 from mercer.engine.dask import hands
 from mercer.engine.dask.cluster import Cluster
 from mercer.engine.dask.shares import Placed, travels
@@ -91,14 +91,9 @@ class DaskEngine(Engine[ClusterRows]):
         """All workers together; raises where there are none, or with other versions."""
         workers = list(self.cluster.memory().values())
         free = len(workers) * min(each.free_bytes for each in workers)
-        lanes = sum(each.n_threads for each in workers)
+        there = Workers(len(workers), sum(each.n_threads for each in workers))
         return replace(
-            self.here.facts(),
-            name="dask",
-            lanes=lanes,
-            free_bytes=free,
-            runs=_runs_every_kernel,
-            remote=True,
+            self.here.facts(), name="dask", free_bytes=free, runs=_runs_every_kernel, workers=there
         )
 
     def settle(self, x: Rows) -> Rows:

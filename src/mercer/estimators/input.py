@@ -33,7 +33,7 @@ def training_rows(
     estimator: Any, X: Any, sample_weight: Any, *, copy: bool = False, pairwise: bool = False
 ) -> TrainingData:
     """The rows of X that count, checked. With ``copy`` the caller may change their array later."""
-    source = _source(X, pairwise=pairwise)
+    source, engine = _source(X, pairwise=pairwise), getattr(estimator, "engine", AUTO)
     if source is not None:
         if pairwise:
             wanted = "the kernel matrix as an array, for kernel='precomputed'"
@@ -41,9 +41,9 @@ def training_rows(
         if source.shape[0] < 2:
             got = f"{many(int(source.shape[0]), 'row')}, {source!r}"
             refuse("X", source.shape, "at least 2 rows", got)
-        source = resolve_engine(getattr(estimator, "engine", AUTO)).settle(source)
+        source = resolve_engine(engine).settle(source)
         return TrainingData(source, check_weights(sample_weight, source.shape[0]))
-    rows = check_rows(estimator, X, reset=True, copy=copy)
+    rows = resolve_engine(engine).settle(check_rows(estimator, X, reset=True, copy=copy))
     data = TrainingData(rows, check_weights(sample_weight, int(rows.shape[0])), copied=copy)
     data = _without_weightless(data, pairwise=pairwise)
     if not pairwise:

@@ -7,7 +7,7 @@ and parts and shares don't change when workers are lost or join: no result depen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +19,7 @@ from mercer.data.rows import take_rows
 from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable, Workers
 from mercer.engine.dask import hands
 from mercer.engine.dask.cluster import Cluster
-from mercer.engine.dask.shares import Placed, travels
+from mercer.engine.dask.shares import Placements, travels
 from mercer.engine.dask.work import Work
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
     from mercer.engine.base import RowStep, Step, TileKernel, TileStore
-    from mercer.engine.dask.shares import Shares
     from mercer.engine.numpy import HostRows
 
 S = TypeVar("S", bound=Mergeable)
@@ -47,9 +46,8 @@ class ClusterRows:
         self.rows, self.cut, self.dtype = rows, cut, cut.dtype
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
         self.here: HostRows | None = None  # for what is short
-        # From the first long product on: hands, the workers that they were dealt to, and their engine.
+        # From the first long product on: hands, and the engine that they compute with.
         self.dealt: Work | None = None
-        self.workers: list[str] = []
         self.local: hands.Local | None = None
 
     def take(self, indices: Indices) -> Rows:
@@ -71,12 +69,16 @@ class DaskEngine(Engine[ClusterRows]):
 
     client: Client
     least: int = LEAST
-    _placed: Placed = field(default_factory=Placed, init=False, repr=False)
 
     @cached_property
     def cluster(self) -> Cluster:
         """The workers."""
         return Cluster(self.client)
+
+    @cached_property
+    def placements(self) -> Placements:
+        """Where rows are."""
+        return Placements(self.cluster)
 
     @cached_property
     def here(self) -> NumpyEngine:
@@ -97,7 +99,8 @@ class DaskEngine(Engine[ClusterRows]):
         )
 
     def settle(self, x: Rows) -> Rows:
-        """Chunks of a dask collection are computed on the workers, once, and stay there."""
+        """On the workers that are there now: chunks of a dask collection are computed, once, and stay."""
+        self.placements.renew(x)
         if isinstance(x, DaskRows):
             x.futures(self.client)
         return x
@@ -120,14 +123,11 @@ class DaskEngine(Engine[ClusterRows]):
         """k(X, Z) @ V, shared by the rows of the longer side; each worker has all of the shorter one."""
         if self._is_short(x.n * z.n * x.d, x.rows, z.rows):
             return self.here.times(kernel, self._here(x), self._here(z), v)
-        work, local, cut = (
-            Work(self.cluster, "times"),
-            self._local(kernel),
-            hands.Cut(kernel, x.dtype),
-        )
+        work, cut = Work(self.cluster, "times"), hands.Cut(kernel, x.dtype)
         down = x.n >= z.n
         long, short = (x.rows, z.rows) if down else (z.rows, x.rows)
-        shares, whole = self._shares(long), self._whole(short)
+        where, whole = self.placements.of(long), self.placements.of(short).whole
+        shares, local = where.shares, where.local(kernel)
 
         def parts() -> list[Future]:
             right, others = work.sent("v", v), whole.blocks()
@@ -174,7 +174,8 @@ class DaskEngine(Engine[ClusterRows]):
         """k(X, X) itself, by one worker: it has to come here as a whole."""
         if self._is_short(x.n * x.n * x.d, x.rows):
             return self.here.gram(kernel, self._here(x))
-        work, local, rows = Work(self.cluster, "matrix"), self._local(kernel), self._whole(x.rows)
+        work, where = Work(self.cluster, "matrix"), self.placements.of(x.rows)
+        local, rows = where.local(kernel), where.whole
 
         def build() -> Future:
             hand = work.submit("hand", hands.deal, x.cut, WHOLE, local, *rows.blocks())
@@ -202,7 +203,8 @@ class DaskEngine(Engine[ClusterRows]):
         advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
         if self._is_short(x.shape[0] * x.shape[1] * (width or 1), rows):
             return self.here.fold(rows, step, observer=observer, **advice)
-        work, local, shares = Work(self.cluster, "pass"), self._local(None), self._shares(rows)
+        work, where = Work(self.cluster, "pass"), self.placements.of(rows)
+        local, shares = where.local(), where.shares
         waiting: list[Future] = []
 
         def build() -> Future:
@@ -236,7 +238,8 @@ class DaskEngine(Engine[ClusterRows]):
         advice = {"width": width, "parallel": parallel, "dtype": dtype}
         if self._is_short(x.shape[0] * x.shape[1] * width, rows):
             return self.here.map(rows, step, *beside, **advice)
-        work, local, shares = Work(self.cluster, "map"), self._local(None), self._shares(rows)
+        work, where = Work(self.cluster, "map"), self.placements.of(rows)
+        local, shares = where.local(), where.shares
 
         def build() -> Future:
             sent, parts = work.sent("step", step), []
@@ -264,34 +267,18 @@ class DaskEngine(Engine[ClusterRows]):
             )
         return x.here
 
-    def _local(self, kernel: TileKernel | None) -> hands.Local:
-        """The engine that all workers have: compiled tiles, unless some have none or others."""
-        workers = self.cluster.workers().values()
-        tiles = {each.tiles for each in workers}
-        threads = min(each.n_threads for each in workers)
-        serial = kernel is not None and not kernel.parallel
-        return hands.Local(tiles.pop() if len(tiles) == 1 else "numpy", 1 if serial else threads)
-
-    def _shares(self, x: Rows) -> Shares:
-        """One for each worker."""
-        return self._placed.shares(self.cluster, x, len(self.cluster.workers()))
-
-    def _whole(self, x: Rows) -> Shares:
-        """All rows in one share, of which each worker that needs it gets a copy from another."""
-        return self._placed.shares(self.cluster, x, 1)
-
     def _dealt(self, kernel: TileKernel, x: ClusterRows) -> list[tuple[Future, str]]:
-        """A hand for each worker there was at the first product, and that worker."""
-        if x.local is None:
-            x.local, x.workers = self._local(kernel), list(self.cluster.workers())
-        x.dealt = x.dealt or Work(self.cluster, "hand")
-        store, of = x.cut.store, len(x.workers)
+        """A hand for each worker that the rows are placed on, and that worker."""
+        where = self.placements.of(x.rows)
+        if x.dealt is None:
+            x.dealt, x.local = Work(self.cluster, "hand"), x.local or where.local(kernel)
+        store, of = x.cut.store, len(where.workers)
         assert store is not None
         cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
-        blocks = [] if all(map(x.dealt.has, range(of))) else self._whole(x.rows).blocks()
+        blocks = [] if all(map(x.dealt.has, range(of))) else where.whole.blocks()
         return [
             (x.dealt.submit(h, hands.deal, cut, (h, of), x.local, *blocks, worker=worker), worker)
-            for h, worker in enumerate(x.workers)
+            for h, worker in enumerate(where.workers)
         ]
 
 

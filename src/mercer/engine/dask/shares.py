@@ -10,11 +10,14 @@ import numpy as np
 
 from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource, row_slices
-from mercer.engine.dask.hands import SomeRows
+from mercer.engine.dask.hands import Local, SomeRows
 from mercer.engine.dask.work import Work
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mercer._core.types import Rows
+    from mercer.engine.base import TileKernel
     from mercer.engine.dask.cluster import Cluster
 
 
@@ -25,14 +28,12 @@ class Shares:
     same path. Chunks of a dask collection are where Dask has them. None of them is held here.
     """
 
-    def __init__(self, cluster: Cluster, x: Rows, count: int) -> None:
-        self._work, self._workers = Work(cluster, "rows"), list(cluster.workers())
+    def __init__(self, cluster: Cluster, x: Rows, workers: Sequence[str]) -> None:
+        self._work, self._workers = Work(cluster, "rows"), workers
         self._x = x if isinstance(x, RowSource) else weakref.ref(x)
         n = int(x.shape[0])
         self.places: list[slice] = (
-            x.places
-            if isinstance(x, DaskRows)
-            else [*row_slices(n, max(1, -(-n // max(1, count))))]
+            x.places if isinstance(x, DaskRows) else [*row_slices(n, -(-n // len(workers)) or 1)]
         )
 
     def blocks(self) -> list[Any]:
@@ -42,29 +43,52 @@ class Shares:
             return x.futures(self._work.client)
         if isinstance(x, RowSource):  # the way to the rows, not the rows
             return [SomeRows(x, place) for place in self.places]
-        of = len(self._workers)
-        return [
-            self._work.sent(i, x[place], self._workers[i % of])
-            for i, place in enumerate(self.places)
-        ]
+        pairs = zip(self.places, self._workers, strict=False)  # few rows have fewer places
+        return [self._work.sent(i, x[place], worker) for i, (place, worker) in enumerate(pairs)]
 
 
-class Placed:
-    """Which rows have been sent already: an array is sent once, as long as it stays the same to the bit."""
+class Placement:
+    """Where some rows are, decided when they are first asked for.
 
-    def __init__(self) -> None:
-        self._shares: dict[tuple[int, int], tuple[weakref.ref[Any], int, Shares]] = {}
+    A worker that is lost or joins later changes neither the parts nor the shares of their passes, and so no
+    bit of what these give.
+    """
 
-    def shares(self, cluster: Cluster, x: Rows, count: int) -> Shares:
-        """The shares of these rows, about `count` of them."""
-        key, mark = (id(x), count), checksum(x)
-        found = self._shares.get(key)
+    def __init__(self, cluster: Cluster, x: Rows) -> None:
+        self.workers = cluster.workers()
+        self.shares = Shares(cluster, x, list(self.workers))
+        self.whole = Shares(cluster, x, list(self.workers)[:1])  # others get copies from there
+
+    def local(self, kernel: TileKernel | None = None) -> Local:
+        """The engine that all these workers have: compiled tiles, unless some have none or others."""
+        tiles = {each.tiles for each in self.workers.values()}
+        threads = min(each.n_threads for each in self.workers.values())
+        serial = kernel is not None and not kernel.parallel
+        return Local(tiles.pop() if len(tiles) == 1 else "numpy", 1 if serial else threads)
+
+
+class Placements:
+    """Which rows are placed: an array is sent once, as long as it stays the same to the bit."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._placed: dict[int, tuple[weakref.ref[Any], int, Placement]] = {}
+
+    def of(self, x: Rows) -> Placement:
+        """The placement of these rows."""
+        key, mark = id(x), checksum(x)
+        found = self._placed.get(key)
         if found is not None and found[0]() is x and found[1] == mark:
             return found[2]
-        made = Shares(cluster, x, count)
-        forget = weakref.ref(x, lambda _: self._shares.pop(key, None))
-        self._shares[key] = forget, mark, made
+        made = Placement(self._cluster, x)
+        self._placed[key] = weakref.ref(x, lambda _: self._placed.pop(key, None)), mark, made
         return made
+
+    def renew(self, x: Rows) -> None:
+        """Let rows be placed anew where the workers are others by now: between two fits."""
+        found = self._placed.get(id(x))
+        if found is not None and list(found[2].workers) != list(self._cluster.workers()):
+            del self._placed[id(x)]
 
 
 def checksum(x: Rows) -> int:

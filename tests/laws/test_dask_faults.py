@@ -17,6 +17,7 @@ import dask.array as da
 from distributed import Client, wait
 
 from markets.clusters import small_cluster
+from markets.commands import run
 from mercer import KernelPCA
 from mercer._core.errors import InputError, MercerWarning
 from mercer.approximations import RPCholesky
@@ -112,10 +113,10 @@ def test_a_worker_that_is_paused_is_worked_around(engine, client):
 
 def test_ctrl_c_ends_the_wait_and_the_work(engine, client):
     """Soon: the tiles of the pass would take minutes, and no worker goes on with them."""
-    client.run(arm, slow=0.2)
+    client.run(arm, slow=0.1)
     kernel = Deadly(0.3)
     rows = engine.load(X, kernel, np.dtype("f8"), width=16)  # 741 tiles
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         engine.gram_times(kernel, rows, np.ones((600, 1)))
@@ -141,8 +142,8 @@ def test_a_worker_that_joins_late_changes_nothing_of_the_fit_it_finds():
 
 
 # ── no cluster ──────────────────────────────────────────────────────────────
-def test_a_scheduler_that_is_killed_is_told_soon(monkeypatch):
-    """Scheduler and worker as programs, by address."""
+def test_a_scheduler_that_is_killed_is_told_soon(monkeypatch, tmp_path):
+    """Scheduler and worker as programs, by address, for the command too."""
     monkeypatch.setattr(work, "PATIENCE", 1.0)
     dask = [sys.executable, "-m", "dask"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
@@ -156,6 +157,9 @@ def test_a_scheduler_that_is_killed_is_told_soon(monkeypatch):
     try:
         engine = DaskEngine(resolve_engine(f"dask:{address}").client, least=0)
         assert KernelPCA(2, kernel=RBF(0.3), engine=engine).fit(X).plan_.engine == "dask"
+        np.save(tmp_path / "x.npy", X)
+        named = ["--engine", f"dask:{address}", "--output", str(tmp_path / "m.mercer")]
+        assert run("fit", str(tmp_path / "x.npy"), *named).exit_code == 0
         asleep = work.Work(engine.cluster, "sleep")
         threading.Timer(0.5, scheduler.kill).start()
         with pytest.raises(ClusterError, match=f"scheduler at {address} has gone away"):

@@ -15,7 +15,7 @@ from mercer.data.frames import batch_rows, is_a, require_names
 from mercer.data.rows import Place, float_dtype, nth, require_finite, require_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mercer._core.types import Indices, Rows
 
@@ -162,6 +162,13 @@ class DaskRows(Pieces):
         ]
         return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *self._computed(work)])
 
+    def look(self, check: Callable[[Rows], object], height: int) -> None:
+        """Show each chunk to the function where it is."""
+        import dask
+
+        del height
+        self._computed([dask.delayed(_looked_at)(check, piece) for piece in self.pieces()])
+
     def resident_bytes(self, height: int) -> int:
         """The tallest chunk."""
         del height
@@ -169,6 +176,10 @@ class DaskRows(Pieces):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_placed": None}  # another process has another client
+
+
+def _looked_at(check: Callable[[Rows], object], rows: Rows) -> None:
+    check(rows)
 
 
 def _picked(rows: Rows, positions: Indices) -> Rows:

@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many, refuse
 from mercer._core.params import Number, Whole, is_whole, require
+from mercer.data.dask import DaskRows
 from mercer.data.frames import held
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
-from mercer.data.rows import RowSource, first_bad, row_blocks, row_slices
+from mercer.data.rows import RowSource, first_bad, row_slices
 from mercer.data.sources import as_source, in_memory
 from mercer.data.training import TrainingData, read_height
 from mercer.engine.resolve import AUTO, resolve_engine
@@ -37,7 +38,9 @@ def training_rows(
     if source is not None:
         if pairwise:
             wanted = "the kernel matrix as an array, for kernel='precomputed'"
-            refuse("X", X, wanted, repr(source), "Read it: np.load(path, mmap_mode='r')[:].")
+            lazy = isinstance(source, DaskRows)
+            remedy = "Use X.compute()." if lazy else "Read it: np.load(path, mmap_mode='r')[:]."
+            refuse("X", X, wanted, repr(source), remedy)
         if source.shape[0] < 2:
             got = f"{many(int(source.shape[0]), 'row')}, {source!r}"
             refuse("X", source.shape, "at least 2 rows", got)
@@ -297,8 +300,7 @@ def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:
     if not isinstance(rows, RowSource):
         kernel.check_rows(rows)
     elif kernel.looks_at_rows:
-        for _, block in row_blocks(rows, read_height(rows)):
-            kernel.check_rows(block)
+        rows.look(kernel.check_rows, read_height(rows))
 
 
 # ── weights ─────────────────────────────────────────────────────────────────

@@ -35,7 +35,7 @@ from mercer import PCA, KernelPCA, load
 from mercer._core.errors import InputError
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.engine.base import FLOAT64, Workers
-from mercer.engine.dask import DaskEngine
+from mercer.engine.dask import DaskEngine, work
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
 from mercer.kernels import RBF, Polynomial
@@ -127,6 +127,19 @@ def test_results_depend_on_no_timing(engine, client):
     products.append(engine.gram_times(RBF(0.3), rows, v))
     np.testing.assert_array_equal(*products)
     busy.release()
+
+
+def test_what_all_workers_need_may_be_handed_on(engine, monkeypatch):
+    kernel, v = (
+        RBF(0.3),
+        np.random.default_rng(0).standard_normal((N, 20)),
+    )  # too large to go with tasks
+    products = []
+    for many in (2, 3):
+        monkeypatch.setattr(work, "MANY_WORKERS", many)
+        rows = engine.load(X.copy(), kernel, FLOAT64, width=48)
+        products.append(engine.gram_times(kernel, rows, v))
+    np.testing.assert_array_equal(*products)
 
 
 def test_small_work_stays_here_and_gives_the_same(client):

@@ -43,6 +43,8 @@ class Shares:
             return x.futures(self._work.client)
         if isinstance(x, RowSource):  # the way to the rows, not the rows
             return [SomeRows(x, place) for place in self.places]
+        if len(self.places) == 1:  # for all
+            return [self._work.sent(0, x)]
         pairs = zip(self.places, self._workers, strict=False)  # few rows have fewer places
         return [self._work.sent(i, x[place], worker) for i, (place, worker) in enumerate(pairs)]
 
@@ -57,7 +59,7 @@ class Placement:
     def __init__(self, cluster: Cluster, x: Rows) -> None:
         self.workers = cluster.workers()
         self.shares = Shares(cluster, x, list(self.workers))
-        self.whole = Shares(cluster, x, list(self.workers)[:1])  # others get copies from there
+        self.whole = Shares(cluster, x, list(self.workers)[:1])
 
     def local(self, kernel: TileKernel | None = None) -> Local:
         """The engine that all these workers have: compiled tiles, unless some have none or others."""

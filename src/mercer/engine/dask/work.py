@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mercer.engine.dask.cluster import Cluster
 
 ATTEMPTS = 10  # that something is sent anew: more workers than that are not lost by accident
+MANY_WORKERS = 6
 WITH_TASKS = 2**16  # bytes that travel with a task, by way of the scheduler
 
 
@@ -51,12 +52,18 @@ class Work:
         return self._futures[part]
 
     def sent(self, part: Any, thing: Any, worker: str | None = None) -> Any:
-        """What tasks need: small things go with each of them; a large one is sent to a worker, once."""
+        """What tasks need: small things go with each; a large one is sent once, to this worker or to all.
+
+        Few workers get what is for all from one of them. If many did, they would wait for its line; so Dask
+        hands it on from worker to worker.
+        """
         if pickled_bytes(thing) <= WITH_TASKS:
             return thing
         if not self.has(part):
-            there = worker is not None and worker in self.cluster.addresses()
-            where = {"workers": [worker]} if there else {}
+            there = self.cluster.addresses()
+            where: dict[str, Any] = {"broadcast": worker is None and len(there) >= MANY_WORKERS}
+            if worker in there:
+                where["workers"] = [worker]
             (self._futures[part],) = self.client.scatter([thing], hash=False, **where)
         return self._futures[part]
 

@@ -37,6 +37,7 @@ def test_every_example_has_a_test_and_says_what_it_shows():
         "circles",
         "moons",
         "circle_map",
+        "cluster",
         "eigenfaces",
         "classifier",
         "stream",
@@ -204,3 +205,8 @@ def test_choosing(capsys):
     assert figures["without labels"] > 0.95
     assert figures["with labels"] > 0.95
     assert "nearly constant" in capsys.readouterr().out
+
+
+def test_a_cluster_finds_what_one_process_finds():
+    pytest.importorskip("distributed")
+    assert load("cluster").main(["--rows", "20000"]) < 1e-10

@@ -173,6 +173,39 @@ def test_rough_products_are_off_by_their_rounding_alone(engine, packed, exact_fi
     np.testing.assert_array_equal(operator.rough.matmat(v), found)
 
 
+# ── parts of the tiles ──────────────────────────────────────────────────────
+LOCAL = sorted(set(ENGINES) - {"dense"})
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 8, 40])
+@pytest.mark.parametrize("name", LOCAL)
+def test_products_of_parts_add_up(name, of, kernel_of_parts, cloud, rng):
+    """More parts than tiles too; a part that keeps its tiles, exact or rounded, gives the same bits again."""
+    engine, kernel, v = ENGINES[name](), kernel_of_parts, rng.standard_normal((60, 3))
+    stores = (TileStore(), TileStore(keep_bytes=5000), TileStore(rounding=Rounding(minus=0.3)))
+    for store in (*stores, TileStore(rounding=Rounding(packed=True, minus=0.3))):
+        loaded = [
+            engine.load(cloud, kernel, FLOAT64, width=8, store=store, part=(h, of))
+            for h in range(of)
+        ]
+        first = [engine.gram_times(kernel, rows, v) for rows in loaded]
+        assert np.all(np.abs(sum(first) - kernel(cloud) @ v) <= room(kernel, cloud, v))
+        for rows, product in zip(loaded, first, strict=True):
+            np.testing.assert_array_equal(engine.gram_times(kernel, rows, v), product)
+        if store.rounding is None:
+            continue
+        rough = sum(engine.gram_times(kernel, rows, v, rough=True) for rows in loaded)
+        entries = np.abs(kernel(cloud) - 0.3).max()
+        unit = (1 / 65535 if store.rounding.packed else 0.0) + 100 * float(np.finfo(FLOAT32).eps)
+        exact = (kernel(cloud) - 0.3) @ v
+        assert np.all(np.abs(rough - exact) <= unit * entries * np.abs(v).sum(axis=0))
+
+
+@pytest.fixture(params=["rbf", "poly2"])
+def kernel_of_parts(request):
+    return VALID[request.param]
+
+
 # ── passes over rows ────────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class Span:

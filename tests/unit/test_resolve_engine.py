@@ -121,7 +121,7 @@ def test_threads_are_counted(n_threads):
         NumpyEngine(n_threads)
 
 
-@pytest.mark.parametrize("name", ["cuda", "torch:cpu", "torch", "dask"])
+@pytest.mark.parametrize("name", ["cuda", "torch:cpu", "torch"])
 def test_an_engine_that_is_not_installed_names_those_that_are(name):
     with pytest.raises(InputError, match=f"has no engine '{name}'.*'auto'.*'numpy'"):
         resolve_engine(name)

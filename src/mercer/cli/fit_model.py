@@ -75,7 +75,11 @@ SOLVING = (
     ),
     click.option("--refine", type=click.IntRange(0), help="Exact passes after an approximation."),
     click.option("--solver", help="auto, lapack, krylov, or krylov(tol=1e-10)."),
-    click.option("--engine", metavar="NAME", help=f"Where to compute: auto, {', '.join(ENGINES)}."),
+    click.option(
+        "--engine",
+        metavar="NAME",
+        help=f"Where to compute: auto, {', '.join(ENGINES)}:tcp://host:8786 (a Dask scheduler).",
+    ),
 )
 
 

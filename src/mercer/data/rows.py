@@ -20,7 +20,7 @@ from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mercer._core.types import Indices, Rows
     from mercer.data.files import Stamp
@@ -49,6 +49,11 @@ class RowSource(ABC):
     @abstractmethod
     def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
         """All rows in order, at most `height` at a time, each block with its place."""
+
+    def look(self, check: Callable[[Rows], object], height: int) -> None:
+        """Show all rows, at most `height` at a time, to a function that raises where they can't be used."""
+        for _, block in self.blocks(height):
+            check(block)
 
     def resident_bytes(self, height: int) -> int:
         """What reading blocks of this height holds in memory beyond the block itself."""

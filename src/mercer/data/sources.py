@@ -12,6 +12,7 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer.data.arrow import ParquetFiles, ParquetRows, TableRows, parquet_files, scan
 from mercer.data.batches import Batches
+from mercer.data.dask import FRAME, DaskRows, dask_kind
 from mercer.data.frames import frame_package, held, is_a
 from mercer.data.intake import refuse_lazy
 from mercer.data.npy import MappedRows, open_npy
@@ -32,12 +33,12 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
 
     Parameters
     ----------
-    X : str, path, memmap, callable, Arrow table, data set or stream, or chunked array
+    X : str, path, memmap, callable, Arrow table, data set or stream, chunked array or dask data frame
         A path leads to a ``.npy`` file, a ``.parquet`` file, a folder of those (read in the order of
         their names) or a ``.zarr`` folder. A callable makes a new iterator of batches whenever it is
         called (see `Batches`). A stream is whatever has ``__arrow_c_stream__`` (a RecordBatchReader, a
-        relation of DuckDB): it is read into memory, once. Chunked arrays are those of zarr, h5py and
-        dask, and whatever else has ``shape``, ``dtype``, ``chunks`` and slices.
+        relation of DuckDB): it is read into memory, once. Chunked arrays are those of zarr, h5py, dask and
+        whatever else has ``shape``, ``dtype``, ``chunks`` and slices.
     columns : sequence of str, optional
         Which columns to read, in this order, of tables and frames. Without it all are read, except for
         an index that pandas stored beside them.
@@ -66,6 +67,8 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
         columns = [columns]
     if isinstance(X, (str, os.PathLike)):
         return _open(X, columns)
+    if (kind := dask_kind(X)) is not None:
+        return DaskRows(X, columns if kind == FRAME else None)
     if (table := _arrow_source(X, columns)) is not None:
         return table
     refuse_lazy(X)

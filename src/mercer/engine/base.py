@@ -60,17 +60,26 @@ class TileKernel(Protocol):
 
 
 @dataclass(frozen=True)
+class Workers:
+    """Other processes that compute for this one."""
+
+    count: int
+    lanes: int  # tiles that all of them make side by side
+
+
+@dataclass(frozen=True)
 class Facts:
     """All that a planner may ask of an engine."""
 
     name: str
-    lanes: int  # tiles that are computed side by side: threads, streams or workers
+    lanes: int  # tiles that are computed side by side: threads or streams
     free_bytes: int  # memory that can be taken now, where the tiles live
     runs: Callable[[Any], str | None]  # None, or why this kernel can't run here, in words
     cache_bytes: int = CACHE_BYTES  # a tile of this size is computed fastest
     locked: bool = True  # tiles that are computed side by side wait for the interpreter's lock
     panel: int = 1  # rows that are computed together: tiles are as wide as some of them
     precisions: tuple[np.dtype[Any], ...] = (FLOAT32, FLOAT64)
+    workers: Workers | None = None  # who makes tiles and reads rows, where that is not this process
 
 
 class Resident(Protocol):
@@ -147,8 +156,8 @@ class RowStep(Protocol):
 class Engine(Protocol[R]):
     """Where kernel matrices are multiplied and rows are passed over.
 
-    Six verbs, and two which an engine that inherits from this class gets: `gram` from `gram_times`, `tile`
-    from `times`.
+    Six verbs, and three which an engine that inherits from this class gets: `gram` from `gram_times`, `tile`
+    from `times`, and `settle`, which does nothing.
     """
 
     def __sklearn_clone__(self) -> Self:
@@ -158,6 +167,10 @@ class Engine(Protocol[R]):
     def facts(self) -> Facts:
         """What it is, how wide, and what it can run."""
         ...
+
+    def settle(self, x: Rows) -> Rows:
+        """The rows of a fit, from where they will be read many times."""
+        return x
 
     def load(
         self,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.engine.base import FLOAT32
-from mercer.engine.tiles import n_upper
+from mercer.engine.tiles import n_upper, places
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,7 +30,7 @@ class KeptTiles:
 
     def __init__(self, x: HostRows, width: int) -> None:  # x is not held: it holds these tiles
         self.width, self.minus, self.rounding = width, x.store.minus, x.store.rounding
-        n_tiles = n_upper(x.n, width)
+        n_tiles = len(places(n_upper(x.n, width), x.part))
         n_exact = x.store.keep_bytes // (width**2 * x.dtype.itemsize)
         self._exact: list[Array | None] = [None] * min(n_exact, n_tiles)
         self._rounded: list[Array | PackedTile | None] = []

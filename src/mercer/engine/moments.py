@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dger
 
-from mercer.data.rows import row_blocks
+from mercer.data.rows import take_rows
 from mercer.engine.passes import fold
 
 if TYPE_CHECKING:
     from typing import Self
 
     from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer.engine.base import Engine
 
 # Rows whose sum is taken at a time: of float32 rows only these are held in float64.
 BLOCK_ROWS = 4096
@@ -180,18 +181,22 @@ class Sums:
         return Sums(tuple(a + b for a, b in zip(self.of, other.of, strict=True)))
 
 
-def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n,) -> (d,)
+def weighted_mean(
+    x: Rows, weights: Array | None = None, *, engine: Engine[Any] | None = None
+) -> Array:  # (n, d), (n,) -> (d,)
     """μ = Σwx/Σw in float64, whatever the precision of the rows and wherever they are.
 
     Of dense rows as x₀ + Σw(x - x₀)/Σw: rows that are all alike have that very row for a mean, to the last
-    bit, and far from the origin the sum rounds to the size of the differences.
+    bit, and far from the origin the sum rounds to the size of the differences. The engine, where there is
+    one, makes the pass.
     """
     if weights is None:
         weights = np.ones(x.shape[0])
-    _, head = next(iter(row_blocks(x, 1)))
+    head = take_rows(x, np.zeros(1, dtype=np.intp))
     first = np.zeros(x.shape[1]) if sparse.issparse(head) else head[0].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
-        (total,) = fold(x, partial(_shifted_sum, first, weights), height=BLOCK_ROWS).of
+        over = fold if engine is None else partial(engine.fold, parallel=False)
+        (total,) = over(x, partial(_shifted_sum, first, weights), height=BLOCK_ROWS).of
         return first + total / float(weights.sum())
 
 

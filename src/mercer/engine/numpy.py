@@ -25,7 +25,7 @@ from mercer.engine.passes import (
 )
 from mercer.engine.shifted import ShiftedRows, SlicedRows, ready_rows
 from mercer.engine.threads import n_blas_threads, parallel_map
-from mercer.engine.tiles import cached_width, upper_tiles
+from mercer.engine.tiles import WHOLE, cached_width, upper_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
     from mercer.engine.base import RowStep, Step, TileKernel, TileStore
-    from mercer.engine.tiles import TileIndex
+    from mercer.engine.tiles import Part, TileIndex
 
 S = TypeVar("S", bound=Mergeable)
 
@@ -52,9 +52,10 @@ class HostRows:
         dtype: Any,
         width: int | None = None,
         store: TileStore = NOTHING_KEPT,
+        part: Part = WHOLE,
     ) -> None:
         self.rows, self.dtype, self.width = rows, np.dtype(dtype), width
-        self.store = store
+        self.store, self.part = store, part
         self.kept: KeptTiles | None = None  # from the first product on
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
         shift = rows.shift if isinstance(rows, ShiftedRows | SlicedRows) else None
@@ -130,12 +131,16 @@ class NumpyEngine(Engine[HostRows]):
         width: int | None = None,
         sliced: bool = False,
         store: TileStore = NOTHING_KEPT,
+        part: Part = WHOLE,
     ) -> HostRows:
-        """The rows; those to be cut into tiles shifted to a common centre, with norms for distances."""
+        """The rows; those to be cut into tiles shifted to a common centre, with norms for distances.
+
+        ``part`` says which of the tiles of k(X, X) `gram_times` makes: products of all parts add up to K @ V.
+        """
         # Shifted rows were taken from loaded ones.
         if width is not None and not isinstance(x, ShiftedRows):
             x = ready_rows(x, np.dtype(dtype), shift=kernel.shift_invariant, sliced=sliced)
-        return HostRows(x, dtype, width, store)
+        return HostRows(x, dtype, width, store, part)
 
     def times(
         self, kernel: TileKernel, x: HostRows, z: HostRows, v: Array
@@ -188,9 +193,11 @@ class NumpyEngine(Engine[HostRows]):
                     out[j] += tile.T @ rounded[i]
             return out
 
-        indices = upper_tiles(x.n, kept.width)
+        indices = upper_tiles(x.n, kept.width, x.part)
         parts = parallel_map(work, indices, n_threads=self._threads(kernel))
         x.forget(all_kept=kept.complete)
+        if not parts:  # a part of fewer tiles than there are parts
+            return np.zeros_like(v)
         product = parts[0].astype(v.dtype, copy=False)
         for part in parts[1:]:
             product += part

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, refuse
 from mercer._core.params import OneOf, require
+from mercer.data.frames import is_a, need
 from mercer.engine.base import Facts
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
+
+DASK = "dask"
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,9 +20,13 @@ if TYPE_CHECKING:
     from mercer.engine.base import Engine, TileKernel
 
 # Engines of this version by name.
-ENGINES: dict[str, Callable[[], Engine[Any]]] = {"native": NativeEngine, "numpy": NumpyEngine}
+ENGINES: dict[str, Callable[[], Engine[Any]]] = {
+    "native": NativeEngine,
+    "numpy": NumpyEngine,
+    DASK: lambda: _on_cluster(None),
+}
 # Names that have a meaning, but no engine in this version.
-ABSENT = ("torch", "cuda", "dask")
+ABSENT = ("torch", "cuda")
 AUTO = "auto"
 NAMES = (AUTO, *ENGINES)
 NO_LIBRARY = (
@@ -41,6 +48,8 @@ def resolve_engine(engine: Any) -> Engine[Any]:
         if name.partition(":")[0] in ABSENT:
             msg = f"This version of mercer has no engine {engine!r}. Use {OneOf(NAMES).wanted}."
             raise InputError(msg)
+        if name.startswith(f"{DASK}:"):
+            return _on_cluster(engine.strip()[len(DASK) + 1 :])
         if name not in NAMES:
             require("engine", engine, OneOf(NAMES))
         if name == "native" and compiled() is None:
@@ -49,14 +58,32 @@ def resolve_engine(engine: Any) -> Engine[Any]:
         if name == AUTO:
             name = "numpy" if compiled() is None else "native"
         return ENGINES[name]()
+    if is_client(engine):
+        return _on_cluster(engine)
     is_class = isinstance(engine, type)
     if is_class or not callable(getattr(engine, "facts", None)):
         names = ", ".join(map(repr, NAMES))
-        must_be = f"{names} or an engine such as `mercer.engine.numpy.NumpyEngine(n_threads=2)`"
+        must_be = (
+            f"{names}, 'dask:ADDRESS', a client of Dask or an engine such as "
+            "`mercer.engine.numpy.NumpyEngine(n_threads=2)`"
+        )
         got = f"the class {engine.__name__}" if is_class else type(engine).__name__
         refuse("engine", engine, must_be, got=got)
     given: Engine[Any] = engine
     return given
+
+
+def is_client(engine: Any) -> bool:
+    """Whether this is a client of Dask, without importing it: not loaded, it made none."""
+    return is_a(engine, "distributed", "Client")
+
+
+def _on_cluster(where: Any) -> Engine[Any]:
+    """The engine of a client, of the one at an address or, for None, of the one in force."""
+    need("distributed", extra=DASK)
+    from mercer.engine.dask.connect import engine_of
+
+    return engine_of(where)
 
 
 def facts_for(

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     # The place of a tile among those of the upper triangle, its rows, its columns.
     TileIndex = tuple[int, slice, slice]
 
+# Which of the tiles of a matrix are meant: the h-th of H parts of about as many tiles each.
+Part = tuple[int, int]
+WHOLE: Part = (0, 1)
+
 # A tile that stays in a core's own cache while it is made, exponentiated and multiplied: 384 wide in
 # float64, 543 in float32. Measured, tiles of 8 MB take half as long again for each entry.
 CACHE_BYTES = 384 * 384 * 8
@@ -86,17 +90,30 @@ def n_upper(n_rows: int, width: int) -> int:
     return rows * (rows + 1) // 2
 
 
-def upper_tiles(n_rows: int, width: int) -> Iterator[TileIndex]:
-    """Tiles on or above the diagonal; the rest follows by symmetry.
+def places(n_tiles: int, part: Part) -> range:
+    """The places of a part among so many tiles: the parts follow each other and leave none out.
+
+    Examples
+    --------
+    >>> [list(places(7, (h, 3))) for h in range(3)]
+    [[0, 1], [2, 3], [4, 5, 6]]
+    """
+    h, of = part
+    return range(n_tiles * h // of, n_tiles * (h + 1) // of)
+
+
+def upper_tiles(n_rows: int, width: int, part: Part = WHOLE) -> Iterator[TileIndex]:
+    """Tiles on or above the diagonal, or a part of them; the rest follows by symmetry.
 
     In bands of a few rows of tiles, each of which uses the same columns for a while: rows that are read or
-    made ready slice by slice are so once a band, not once a tile.
+    made ready slice by slice are so once a band, not once a tile. Places count from the first of the part.
     """
-    rows, place = list(row_slices(n_rows, width)), 0
+    rows, place, meant = list(row_slices(n_rows, width)), 0, places(n_upper(n_rows, width), part)
     for top in range(0, len(rows), BAND):
         for b in range(top, len(rows)):
             for a in range(top, min(top + BAND, b + 1)):
-                yield place, rows[a], rows[b]
+                if place in meant:
+                    yield place - meant.start, rows[a], rows[b]
                 place += 1
 
 

@@ -14,10 +14,12 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._core.errors import InputError, refuse, users_level
 from mercer._core.public import Public
+from mercer.data.dask import dask_kind
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, first_bad
 from mercer.estimators.form import Form
 from mercer.estimators.input import check_kernel_rows, new_rows, require_finite
+from mercer.estimators.lazy import as_collection, lazy_scores
 from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
 from mercer.estimators.progress import CallbackSupport, announced, with_callbacks
 from mercer.io.model_file import save
@@ -123,7 +125,8 @@ class Projector(
             fit = self._fit(X, sample_weight)
             if fit.is_low_rank or has_light_rows(sample_weight):
                 return self.transform(X)
-            return fit.scores.astype(self._scores_dtype, copy=False)
+            scores = fit.scores.astype(self._scores_dtype, copy=False)
+            return scores if dask_kind(X) is None else as_collection(scores, X)
 
     @property
     def _scores_dtype(self) -> np.dtype[Any]:
@@ -150,8 +153,12 @@ class Projector(
         Returns
         -------
         scores : ndarray of shape (b, k)
-            `out`, where it was given.
+            `out`, where it was given. Of a dask array or data frame a dask array, which is computed, chunk
+            by chunk and where the rows are, when it is asked for.
         """
+        check_is_fitted(self)
+        if dask_kind(X) is not None and out is None:
+            return lazy_scores(self, X, (self._dtype, self._scores_dtype))
         rows, kernel = self._asked(X)
         projection = self._current().projection
         if out is not None:

@@ -98,7 +98,7 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     seen = data.rows if kernel.parallel else as_given(X, data.rows)
     kernel = kernel.resolve(seen, rng=rng, weights=data.weights)
     budget = parse_bytes(model.memory, free=facts.free_bytes)
-    owner = Ownership.of(data, kernel, exact=exact, budget=budget)
+    owner = Ownership.of(data, kernel, exact=exact, budget=budget, remote=facts.workers is not None)
     full = approximation is None
     # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
     arrays = owner is Ownership.LOADED or (owner is Ownership.STREAMED and not full)

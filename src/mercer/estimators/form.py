@@ -6,6 +6,7 @@ Parameters that it does not have are told in words: where each lives, with the u
 from __future__ import annotations
 
 import inspect
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
@@ -14,6 +15,7 @@ import numpy as np
 from mercer._core.errors import LONGEST, InputError, UnknownParameterError, nearest
 from mercer._core.public import unknown_words
 from mercer.approximations import APPROXIMATIONS
+from mercer.engine.resolve import AUTO, is_client
 from mercer.estimators.preimages import named_approximation, named_preimage
 from mercer.kernels import KERNELS, RBF, Kernel, Matern, Polynomial, as_kernel
 from mercer.planning.plan import named_solver
@@ -303,6 +305,23 @@ class Form:
     @classmethod
     def _elsewhere(cls, unknown: Values, given: Values) -> str:
         return cls._advice(cls._get_param_names(), unknown, given)  # type: ignore[attr-defined]
+
+    def __sklearn_clone__(self) -> Self:
+        """A clone computes in the same place: a client can't be copied."""
+        engine = getattr(self, "engine", None)
+        if not is_client(engine):
+            found: Self = super().__sklearn_clone__()  # type: ignore[misc]
+            return found
+        plain = copy(self)
+        plain.engine = AUTO  # type: ignore[attr-defined]
+        found = plain.__sklearn_clone__()
+        found.engine = engine  # type: ignore[attr-defined]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For a pickle; another process has no such client, and computes by itself."""
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return state | {"engine": AUTO} if is_client(state.get("engine")) else state
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the parts as ``kernel__gamma`` or ``solver__tol``.

@@ -11,12 +11,14 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many, refuse
 from mercer._core.params import Number, Whole, is_whole, require
+from mercer.data.dask import DaskRows
 from mercer.data.frames import held
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
-from mercer.data.rows import RowSource, first_bad, row_blocks, row_slices
+from mercer.data.rows import RowSource, first_bad, row_slices
 from mercer.data.sources import as_source, in_memory
 from mercer.data.training import TrainingData, read_height
+from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -32,16 +34,19 @@ def training_rows(
     estimator: Any, X: Any, sample_weight: Any, *, copy: bool = False, pairwise: bool = False
 ) -> TrainingData:
     """The rows of X that count, checked. With ``copy`` the caller may change their array later."""
-    source = _source(X, pairwise=pairwise)
+    source, engine = _source(X, pairwise=pairwise), getattr(estimator, "engine", AUTO)
     if source is not None:
         if pairwise:
             wanted = "the kernel matrix as an array, for kernel='precomputed'"
-            refuse("X", X, wanted, repr(source), "Read it: np.load(path, mmap_mode='r')[:].")
+            lazy = isinstance(source, DaskRows)
+            remedy = "Use X.compute()." if lazy else "Read it: np.load(path, mmap_mode='r')[:]."
+            refuse("X", X, wanted, repr(source), remedy)
         if source.shape[0] < 2:
             got = f"{many(int(source.shape[0]), 'row')}, {source!r}"
             refuse("X", source.shape, "at least 2 rows", got)
+        source = resolve_engine(engine).settle(source)
         return TrainingData(source, check_weights(sample_weight, source.shape[0]))
-    rows = check_rows(estimator, X, reset=True, copy=copy)
+    rows = resolve_engine(engine).settle(check_rows(estimator, X, reset=True, copy=copy))
     data = TrainingData(rows, check_weights(sample_weight, int(rows.shape[0])), copied=copy)
     data = _without_weightless(data, pairwise=pairwise)
     if not pairwise:
@@ -295,8 +300,7 @@ def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:
     if not isinstance(rows, RowSource):
         kernel.check_rows(rows)
     elif kernel.looks_at_rows:
-        for _, block in row_blocks(rows, read_height(rows)):
-            kernel.check_rows(block)
+        rows.look(kernel.check_rows, read_height(rows))
 
 
 # ── weights ─────────────────────────────────────────────────────────────────

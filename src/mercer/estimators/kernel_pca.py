@@ -61,11 +61,12 @@ class KernelPCA(Projector):
     memory : str or int, default="auto"
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
         share of what is free.
-    engine : str or Engine, default="auto"
+    engine : str, Engine or distributed.Client, default="auto"
         Where kernel values are computed, in `fit` and in `transform`: ``"native"`` by compiled tiles,
-        ``"numpy"`` by the reference, which runs every kernel, ``"auto"`` by the first where it can; or an
-        object such as ``mercer.engine.native.NativeEngine(n_threads=2)``, which a model file keeps as
-        ``"auto"``.
+        ``"numpy"`` by the reference, which runs every kernel, ``"auto"`` by the first where it can; on the
+        workers of a cluster by a client of Dask, ``"dask"`` (the one in force) or
+        ``"dask:tcp://host:8786"``; or an object such as
+        ``mercer.engine.native.NativeEngine(n_threads=2)``. A model file keeps objects as ``"auto"``.
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
         goes on from there after a kill, with the same result; any other fit refuses the file, so a

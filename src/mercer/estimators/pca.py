@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.errors import refuse
 from mercer._core.memory import parse_bytes
 from mercer._core.observer import SILENT
 from mercer._core.public import public
+from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource
 from mercer.engine.moments import weighted_mean
 from mercer.engine.resolve import engine_facts, resolve_engine
@@ -107,8 +109,12 @@ class PCA(Projector):
                 data, Linear(), asked, facts=facts, budget=budget, ownership=owner, linear=True
             )
             chosen = plan_linear(problem, self.solver)
+            if isinstance(data.rows, DaskRows) and facts.workers and chosen.route == "dual":
+                remedy = "Use KernelPCA(kernel='linear'), whose matrix is made by the workers."
+                wanted = "rows of no more columns than there are rows, where they stay on workers"
+                refuse("X", data.rows.shape, wanted, repr(data.rows), remedy)
             fit = self._fitted_to(data, asked, chosen)
-            mean = weighted_mean(data.rows, data.weights)
+            mean = weighted_mean(data.rows, data.weights, engine=resolve_engine(self.engine))
         if isinstance(data.rows, RowSource):
             data.rows.check_unchanged()
         tell(fit)  # a warning may be an error, and then nothing has happened

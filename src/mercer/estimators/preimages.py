@@ -19,6 +19,7 @@ from mercer._core.errors import (
 )
 from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
+from mercer.data.dask import DaskRows
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.equal_rows import distinct
@@ -66,6 +67,13 @@ def planned_preimage(
     It is learned when the fit's tiles are gone, so the larger of the two counts.
     """
     _refuse_preimage(method, data, kernel, chosen.approximation)
+    if chosen.route == "dual" and isinstance(data.rows, DaskRows) and not isinstance(method, Ridge):
+        msg = (
+            f"{method!r} looks at all training rows in each of its steps, and those of a {data.rows.name} "
+            "stay where they are. Use preimage='ridge', which takes some of them, or landmarks "
+            "(approximation='rpcholesky')."
+        )
+        raise InputError(msg)
     n, (width, k) = data.n, _size(chosen, problem)
     kept = kept_bytes(n=n, k=k, width=width, rows_bytes=problem.rows_bytes)
     needed = kept + method.n_bytes(n, _columns(method, data), k)

@@ -122,17 +122,19 @@ def rows_bytes(problem: Problem, *, rough: bool = False) -> int:
     """The model's own rows, and those made ready for tiles: once in float64, once for rough products."""
     if problem.precomputed:
         return problem.rows_bytes
+    # Each worker has all rows.
+    theirs = problem.workers * problem.n * (problem.d_held or problem.d) * problem.itemsize
     if not problem.dense:  # float32 rows are made float64 for the proof; slices are copies
-        return 3 * problem.rows_bytes
+        return 3 * (problem.rows_bytes + theirs)
     ready = ready_bytes(problem, SINGLE if rough else problem.itemsize)
     ready += ready_bytes(problem, FLOAT) if rough else 0
-    return problem.rows_bytes + problem.reading_bytes + ready
+    return problem.rows_bytes + problem.reading_bytes + theirs + ready
 
 
 def ready_bytes(problem: Problem, itemsize: int) -> int:
     """Rows shifted and rounded for tiles of `itemsize` bytes an entry.
 
-    Those of a file are made ready slice by slice, and sparse ones never.
+    Those of a file are made ready slice by slice, and sparse ones never. Workers have rows in memory.
     """
-    whole = problem.dense and not problem.from_source
-    return problem.n * (problem.d + 2) * itemsize if whole else 0
+    whole = problem.dense and (problem.workers > 0 or not problem.from_source)
+    return max(1, problem.workers) * problem.n * (problem.d + 2) * itemsize if whole else 0

@@ -46,7 +46,9 @@ def forecast(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) -
 
 def _speedup(plan: Plan, engine: Engine[Any]) -> float:
     """How many times as wide the plan runs as what was timed."""
-    return max(1.0, plan.n_threads / engine.facts().lanes)
+    facts = engine.facts()
+    wide = plan.n_threads if facts.workers is None else facts.workers.lanes
+    return max(1.0, wide / facts.lanes)
 
 
 def _krylov(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) -> tuple[int, float]:

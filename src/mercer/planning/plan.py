@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mercer._core.errors import MemoryBudgetError
+from mercer._core.errors import MemoryBudgetError, many
 from mercer._core.memory import format_bytes
 from mercer.engine.tiles import paying_threads
 from mercer.kernels.text import named
@@ -252,7 +252,24 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
     # Features of rows in memory are centred and multiplied on the host, whatever the engine.
     host = chosen.route == "primal" and not problem.from_source
     engine = Plan.engine if host else problem.engine
+    if problem.workers and not host:
+        chosen = chosen.because(_shared(chosen, problem))
     return chosen if chosen.engine == engine else replace(chosen, engine=engine)
+
+
+def _shared(chosen: Plan, problem: Problem) -> str:
+    """What workers do, hold and send, for the reasons of a plan."""
+    n, k, workers = problem.n, problem.k or SHARE_COMPONENTS, many(problem.workers, "worker")
+    if chosen.route != "dual":
+        return f"{workers}, each of which passes over rows of its own and sends back their sums"
+    if not isinstance(chosen.recipe, Tiles) or not isinstance(chosen.solver, BlockKrylov):
+        whole = format_bytes(n * n * problem.itemsize)
+        return f"{workers}, one of which makes K and sends it here, {whole}"
+    rows, sent = n * problem.d * problem.itemsize, FLOAT * n * (chosen.solver.width(k, n) + 1)
+    return (
+        f"{workers}, each with all rows ({format_bytes(rows)}) and a part of the tiles; a product sends up "
+        f"to {format_bytes(sent)} to each, and as much back"
+    )
 
 
 def _remedies(chosen: Plan, problem: Problem) -> str:

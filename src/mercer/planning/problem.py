@@ -50,10 +50,17 @@ class Ownership(Enum):
     STREAMED = "streamed"  # they stay in their source, and are read slice by slice
 
     @classmethod
-    def of(cls, data: TrainingData, kernel: Kernel, *, exact: bool, budget: int) -> Ownership:
-        """Decided once. An exact model keeps its rows, and the caller may change theirs."""
+    def of(
+        cls, data: TrainingData, kernel: Kernel, *, exact: bool, budget: int, remote: bool = False
+    ) -> Ownership:
+        """Decided once. An exact model keeps its rows, and the caller may change theirs.
+
+        Rows of a source that a `remote` engine reads are never read here, where they can be had in any order.
+        """
         if not data.in_memory:
-            return cls.LOADED if exact and _loads(kernel, data, budget) else cls.STREAMED
+            stay = remote and data.rows.random_access
+            loads = exact and not stay and _loads(kernel, data, budget)
+            return cls.LOADED if loads else cls.STREAMED
         if data.copied:
             return cls.COPIED
         return cls.BORROWED if exact and not kernel.is_precomputed else cls.SEEN
@@ -98,6 +105,7 @@ class Problem:
     locked: bool = True  # threads that make tiles wait for the interpreter's lock
     panel: int = 1  # tiles are so many rows wide, or some times that
     engine: str = "numpy"
+    workers: int = 0  # that make tiles and read rows, where this process does not
 
     @classmethod
     def of(
@@ -139,6 +147,7 @@ class Problem:
             locked=facts.locked,
             panel=facts.panel,
             engine=facts.name,
+            workers=0 if facts.workers is None else facts.workers.count,
         )
 
     @property
@@ -155,9 +164,10 @@ class Problem:
         """Numbers a row that a product with so many columns sums up in float64.
 
         One array a thread; or, without a lock, two for all threads and the right side, all three padded to
-        whole vectors.
+        whole vectors. Each worker has its own.
         """
-        return columns * self.n_threads if self.locked else 3 * 16 * -(-columns // 16)
+        own = columns * self.n_threads if self.locked else 3 * 16 * -(-columns // 16)
+        return own * max(1, self.workers)
 
     @property
     def is_double(self) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Route: TypeAlias = Literal["primal", "dual", "low-rank"]
 
 HOST = NUMPY, COMPILED = "numpy", "native"  # engines of the machine that plans
+DASK = "dask"
 # Entries this many times as large as their spread are shifted: with less, hardly a digit is gained.
 WIDE_KERNEL = 16.0
 
@@ -247,7 +248,10 @@ class Plan:
             return "K as given" if isinstance(self.recipe, Given) else "K stored"
         if isinstance(self.solver, Lapack):
             return "K formed once"
-        return self.recipe.told(self.n_threads, compiled=self.engine == COMPILED)
+        threads = (
+            1 if self.engine == DASK else self.n_threads
+        )  # those of workers are told with them
+        return self.recipe.told(threads, compiled=self.engine == COMPILED)
 
 
 def plan_of_flags(

@@ -15,12 +15,14 @@ from mercer.engine.native.passes import BLOCK, COLUMNS, Rectangle, Symmetric, Wr
 from mercer.engine.native.program import NotCompiledError, Program
 from mercer.engine.native.rows import NativeRows
 from mercer.engine.numpy import HostRows, NumpyEngine
+from mercer.engine.tiles import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer._core.types import Array, Rows
     from mercer.engine.base import Facts, TileKernel, TileStore
+    from mercer.engine.tiles import Part
 
 # Squares, and sums of them, neither overflow nor lose digits, in either precision of tiles.
 RANGE = 2.0**-30, 2.0**40
@@ -82,12 +84,15 @@ class NativeEngine(NumpyEngine):
         width: int | None = None,
         sliced: bool = False,
         store: TileStore = NOTHING_KEPT,
+        part: Part = WHOLE,
     ) -> HostRows:
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
         native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)
         plain = isinstance(x, np.ndarray) and x.ndim == 2
         if native is None or isinstance(program, str) or not plain or _out_of_range(x, program):
-            return super().load(x, kernel, dtype, width=width, sliced=sliced, store=store)
+            return super().load(
+                x, kernel, dtype, width=width, sliced=sliced, store=store, part=part
+            )
         # A tile reads rows of its own precisions, at whole numbers.
         as_it_is = x.flags.aligned and not any(step % x.itemsize for step in x.strides)
         # A copy for each of several quantities would take more than the one that is planned for.
@@ -96,7 +101,7 @@ class NativeEngine(NumpyEngine):
         )
         sliced = sliced and as_it_is and x.dtype in (FLOAT32, FLOAT64)
         own: dict[str, Any] = {"sliced": sliced, "program": program, "native": native}
-        return NativeRows(x, dtype, width, store, **own)
+        return NativeRows(x, dtype, width, store, part, **own)
 
     def times(self, kernel: TileKernel, x: HostRows, z: HostRows, v: Array) -> Array:
         """k(X, Z) @ V, in slices of X: what is packed and summed of them is a part of memory."""
@@ -142,8 +147,9 @@ class NativeEngine(NumpyEngine):
     ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
         if isinstance(x, NativeRows) and x.host is None:
-            product = Symmetric(x).times(v, self._threads(kernel), rough=rough)
-            if np.isfinite(product).all():
+            product = Symmetric(x, x.part).times(v, self._threads(kernel), rough=rough)
+            # NumPy's tiles are others: where there are parts, all of them have to be NumPy's.
+            if x.part != WHOLE or np.isfinite(product).all():
                 return product
             self._give_up(kernel, x)
         return super().gram_times(kernel, _on_host(x), v, rough=rough)

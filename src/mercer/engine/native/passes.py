@@ -13,10 +13,12 @@ from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import Job, aligned
 from mercer.engine.native.program import Step
 from mercer.engine.native.team import drawn
+from mercer.engine.tiles import WHOLE, places
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.engine.native.rows import NativeRows
+    from mercer.engine.tiles import Part
 
 COLUMNS = 256  # of a right side that are multiplied at a time: each has two sums a row
 BLOCK = 192  # rows of a float64 tile: its entries, and a second tile of them, stay in a core's own cache
@@ -143,9 +145,9 @@ class Written(Pass):
 class Kept:
     """What is kept of the tiles of one matrix between products."""
 
-    def __init__(self, work: Pass) -> None:
+    def __init__(self, work: Symmetric) -> None:
         store = work.x.store
-        entries, n = work.side**2, work.job.n_tickets
+        entries, n = work.side**2, len(work.tickets)
         self.made = np.zeros(n, dtype=np.uint8)
         self.n_exact = min(n, store.keep_bytes // (entries * work.dtype.itemsize))
         self.exact = aligned((self.n_exact, entries), work.dtype)
@@ -164,19 +166,20 @@ class Kept:
 class Symmetric(Pass):
     """k(X, X): each pair of blocks once."""
 
-    def __init__(self, x: NativeRows) -> None:
+    def __init__(self, x: NativeRows, part: Part = WHOLE) -> None:
         super().__init__(x, x, minus=x.store.minus)
         blocks, job = self.blocks[0], self.job
-        job.symmetric, job.n_tickets = 1, blocks * (blocks + 1) // 2
-        done = np.zeros((blocks, 2), dtype=np.int64)
-        job.done = self._address(done)
+        self.tickets = places(blocks * (blocks + 1) // 2, part)
+        job.symmetric, job.ticket, job.n_tickets = 1, self.tickets.start, self.tickets.stop
+        job.done = self._address(_done_before(self.tickets.start, blocks))
 
     def times(self, v: Array, n_threads: int, *, rough: bool) -> Array:
         """K @ V in the dtype of V."""
         if v.shape[1] > COLUMNS:
             slices = row_slices(v.shape[1], COLUMNS)
+            part = self.x.part
             return np.hstack(
-                [Symmetric(self.x).times(v[:, j], n_threads, rough=rough) for j in slices]
+                [Symmetric(self.x, part).times(v[:, j], n_threads, rough=rough) for j in slices]
             )
         job, store = self.job, self.x.store
         if store.keep_bytes or store.rounding is not None:
@@ -201,12 +204,27 @@ class Symmetric(Pass):
         return matrix
 
     def _keep(self, kept: Kept) -> None:
-        job, rounding = self.job, self.x.store.rounding
-        job.made = self._address(kept.made)
-        job.exact, job.n_exact = self._address(kept.exact), kept.n_exact
+        job, rounding, first = self.job, self.x.store.rounding, self.tickets.start
+        job.n_exact = first + kept.n_exact
         if rounding is not None:
             job.minus = rounding.minus
-        for name in ("rounded", "codes", "scales", "diagonals"):
+        for name in ("made", "exact", "rounded", "codes", "scales"):
             array = getattr(kept, name)
-            if array is not None:
-                setattr(job, name, self._address(array))
+            if array is not None:  # the library counts tickets from the first of all parts
+                setattr(job, name, self._address(array) - first * array.strides[0])
+        if kept.diagonals is not None:  # of all rows
+            job.diagonals = self._address(kept.diagonals)
+
+
+def _done_before(ticket: int, blocks: int) -> Any:  # -> (blocks, 2)
+    """By block, the rounds in which tickets before this one meet it: from either side, as the library counts.
+
+    In round s block i meets block i + s, on a ring; a block meets itself in round 0, which is no second side.
+    """
+    full, started = divmod(ticket, blocks)
+    done = np.empty((blocks, 2), dtype=np.int64)
+    done[:, 0], done[:, 1] = full, max(full - 1, 0)
+    done[:started, 0] += 1
+    if full > 0:
+        done[(np.arange(started) + full) % blocks, 1] += 1
+    return done

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mercer.engine.native.bindings import Library
     from mercer.engine.native.passes import Kept
     from mercer.engine.native.program import Leaf, Program
+    from mercer.engine.tiles import Part
 
 
 class NativeRows(HostRows):
@@ -36,12 +37,13 @@ class NativeRows(HostRows):
         dtype: Any,
         width: int | None,
         store: TileStore,
+        part: Part,
         *,
         sliced: bool,
         program: Program,
         native: Library,
     ) -> None:
-        super().__init__(rows, dtype, width, store)
+        super().__init__(rows, dtype, width, store, part)
         self.program, self.native, self.sliced = program, native, sliced
         self.panel = native.panel[self.dtype]
         self._packed: dict[Leaf, tuple[Array, Array]] = {}  # about their own origin

@@ -1,0 +1,186 @@
+"""Dask arrays and data frames as rows: chunks that are checked where they are computed, and stay there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from mercer._core.errors import InputError, refuse
+from mercer.data.batches import Pieces
+from mercer.data.frames import batch_rows, is_a, require_names
+from mercer.data.rows import Place, float_dtype, nth, require_finite, require_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mercer._core.types import Indices, Rows
+
+FRAME, ARRAY = "dask data frame", "dask array"
+
+
+def dask_kind(x: Any) -> str | None:
+    """Which collection of dask this is, without importing it; None for all else."""
+    for module, kind, name in (
+        ("dask.array", "Array", ARRAY),
+        ("dask.dataframe", "DataFrame", FRAME),
+    ):
+        if is_a(x, module, kind):
+            return name
+    if is_a(x, "dask.dataframe", "Series"):
+        remedy = "Use X.to_frame() for one column."
+        refuse("X", x, "rows of points, a dask data frame or a dask array", "a dask Series", remedy)
+    return None
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a collection says of each of its chunks, and what rows have to be."""
+
+    name: str
+    d: int
+    dtype: np.dtype[Any]
+    columns: Sequence[str] | None
+
+    def kept(self, chunk: Any, p: int, start: int | None, tall: int | None) -> Rows:
+        """Chunk p as rows of the promised shape, finite; its first is at `start` among all, if known."""
+        part = nth("partition" if self.name == FRAME else "chunk", p)
+        what = f"{part} of the {self.name}"
+        rows, names = batch_rows(chunk, self.columns, what=what)
+        if sparse.issparse(rows):
+            remedy = "Use X.map_blocks(lambda x: x.toarray())."
+            msg = f"{what} holds sparse rows; dense ones are needed. {remedy}"
+            raise InputError(msg)
+        n = int(rows.shape[0])
+        tall = n if tall is None else tall
+        if rows.shape != (tall, self.d):
+            msg = (
+                f"{what} has {n} rows and {rows.shape[1]} columns, but the collection says {tall} and "
+                f"{self.d}. Look at how it was made: its chunks are not what it promises."
+            )
+            raise InputError(msg)
+        where = range(n) if start is None else range(start, start + n)
+        require_finite(rows, Place(self.name, where, names, part, range(n)))
+        return rows.astype(self.dtype, copy=False)
+
+
+def chunks_of(x: Any, columns: Sequence[str] | None) -> tuple[list[Any], list[float], Promise]:
+    """The chunks of a collection, each all columns wide, their heights (NaN: unknown), what they promise."""
+    if dask_kind(x) == FRAME:
+        if columns is not None:
+            require_names(columns, list(x.columns), what=FRAME)
+            x = x[list(columns)]
+        # The columns of an empty frame show what is refused, before anything is computed.
+        rows, names = batch_rows(x._meta, None, what=FRAME)
+        chunks = list(x.to_delayed())
+        return chunks, [np.nan] * len(chunks), Promise(FRAME, rows.shape[1], rows.dtype, names)
+    dtype = float_dtype(np.dtype(x.dtype), what=ARRAY)
+    if x.ndim != 2 or not np.isnan(x.shape[0]):
+        require_rows(x.shape, what=ARRAY)
+    whole = x.rechunk({1: -1})
+    heights = [float(tall) for tall in whole.chunks[0]]
+    return list(whole.to_delayed().ravel()), heights, Promise(ARRAY, int(x.shape[1]), dtype, None)
+
+
+class DaskRows(Pieces):
+    """The rows of a dask array or data frame, chunk by chunk.
+
+    Each chunk is checked by the task that makes it. Without a cluster chunks are computed one at a time when
+    they are read; an engine that computes on a cluster has them computed there once (`futures`), and rows
+    that are asked for by position are picked there.
+    """
+
+    random_access = True  # to the next chunk
+
+    def __init__(self, x: Any, columns: Sequence[str] | None = None) -> None:
+        import dask
+
+        chunks, heights, promise = chunks_of(x, columns)
+        self.name, self.columns, self.dtype = promise.name, promise.columns, promise.dtype
+        if promise.name == FRAME:
+            heights = x.map_partitions(len).compute().tolist()
+        elif np.isnan(np.sum(heights)):
+            msg = (
+                "X is a dask array whose chunks have unknown sizes, as after a selection by a mask. Call "
+                "X.compute_chunk_sizes() first."
+            )
+            raise InputError(msg)
+        self.shape = require_rows((int(sum(heights)), promise.d), what=self.name)
+        there = [p for p, tall in enumerate(heights) if tall]  # a chunk may be empty
+        self.starts = np.cumsum([0, *(heights[p] for p in there)], dtype=np.intp)
+        self._chunks = [
+            dask.delayed(promise.kept)(chunks[p], p, int(self.starts[i]), int(heights[p]))
+            for i, p in enumerate(there)
+        ]
+        self._placed: Any = None  # a client and its futures
+
+    @property
+    def places(self) -> list[slice]:
+        """The rows of each chunk."""
+        ends = self.starts.tolist()
+        return [slice(*pair) for pair in pairwise(ends)]
+
+    def futures(self, client: Any) -> list[Any]:
+        """The chunks on the cluster of this client: they are computed once, and stay while these rows do."""
+        there = self._placed is not None and self._placed[0] is client
+        if not there or any(future.status == "cancelled" for future in self._placed[1]):
+            self._placed = client, client.compute(self._chunks)
+        return list(self._placed[1])
+
+    def _computed(self, work: list[Any]) -> list[Any]:
+        """Values of delayed objects, or of futures, in their order."""
+        import dask
+
+        if self._placed is not None:
+            return list(self._placed[0].gather(self._placed[0].compute(work)))
+        return list(dask.compute(*work))
+
+    def pieces(self) -> list[Any]:
+        """The chunks, as futures or yet to be computed."""
+        return list(self._chunks if self._placed is None else self._placed[1])
+
+    def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Rows]]:
+        for p in wanted:
+            (rows,) = self._computed([self.pieces()[int(p)]])
+            yield int(p), rows
+
+    def __getitem__(self, key: slice | Indices) -> Rows:
+        if isinstance(key, slice):
+            return super().__getitem__(key)
+        import dask
+
+        rows = np.asarray(key, dtype=np.intp)
+        edges = np.searchsorted(rows, self.starts)
+        wanted = np.flatnonzero(np.diff(edges)).tolist()
+        pieces = self.pieces()
+        work = [
+            dask.delayed(_picked)(pieces[p], rows[edges[p] : edges[p + 1]] - self.starts[p])
+            for p in wanted
+        ]
+        return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *self._computed(work)])
+
+    def look(self, check: Callable[[Rows], object], height: int) -> None:
+        """Show each chunk to the function where it is."""
+        import dask
+
+        del height
+        self._computed([dask.delayed(_looked_at)(check, piece) for piece in self.pieces()])
+
+    def resident_bytes(self, height: int) -> int:
+        """The tallest chunk."""
+        del height
+        return int(np.max(np.diff(self.starts))) * self.shape[1] * self.dtype.itemsize
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_placed": None}  # another process has another client
+
+
+def _looked_at(check: Callable[[Rows], object], rows: Rows) -> None:
+    check(rows)
+
+
+def _picked(rows: Rows, positions: Indices) -> Rows:
+    return rows[positions]

@@ -1,0 +1,132 @@
+"""The workers behind a client of Dask: who is there, and whether they can do the work."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mercer._core.errors import InputError, MercerError, MercerWarning, users_level
+from mercer._core.memory import available_bytes
+from mercer.engine.native import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distributed import Client
+
+TURN_SECONDS = 0.2  # between two looks at the cluster while it works
+PATIENCE = 15.0  # seconds without a scheduler, or without a worker, before it is told
+KEPT_SHARE = 0.6  # of a worker's memory limit: beyond it Dask writes to disk, then pauses it
+
+
+class ClusterError(MercerError, RuntimeError):
+    """The cluster is gone, or can't do the work."""
+
+
+@dataclass(frozen=True)
+class WorkerFacts:
+    """What a worker says of itself."""
+
+    n_threads: int
+    free_bytes: int
+    tiles: str  # "avx2" and the like where tiles are compiled, else "numpy"
+
+
+def about(dask_worker: Any = None) -> WorkerFacts:
+    """Of the worker that this runs on."""
+    limit = dask_worker.memory_manager.memory_limit
+    free = available_bytes()
+    if limit:
+        free = min(free, int(KEPT_SHARE * limit) - dask_worker.monitor.get_process_memory())
+    return WorkerFacts(dask_worker.state.nthreads, max(free, 2**20), local_tiles())
+
+
+def local_tiles() -> str:
+    """What makes tiles in this process: parts of a product have to agree on it."""
+    native = compiled()
+    return "numpy" if native is None else native.isa
+
+
+class Cluster:
+    """The workers behind a client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self._known: dict[str, WorkerFacts] = {}
+
+    # ── who is there ────────────────────────────────────────────────────────
+    def workers(self) -> dict[str, WorkerFacts]:
+        """By address, in their order; each has been asked for its versions before it is given work."""
+        self.require_open()
+        there = self.addresses()
+        if fresh := [address for address in there if address not in self._known]:
+            self._require_versions(fresh)
+            self._ask(fresh)
+        return {address: self._known[address] for address in sorted(there)}
+
+    def memory(self) -> dict[str, WorkerFacts]:
+        """The same with the memory that is free now."""
+        self._ask(list(self.workers()))
+        return self.workers()
+
+    def _ask(self, addresses: Sequence[str]) -> None:
+        for address, found in self.client.run(about, workers=addresses, on_error="return").items():
+            if isinstance(found, BaseException):
+                msg = (
+                    f"Worker {address} can't run mercer ({found}). Install it there, in the version of this "
+                    "process."
+                )
+                raise ClusterError(msg)
+            self._known[address] = found
+
+    def require_open(self) -> None:
+        """Raise where the client can't be used."""
+        if self.client.asynchronous:
+            msg = "engine=client needs a client that waits; got one with asynchronous=True."
+            raise InputError(msg)
+        if self.client.status != "running":
+            msg = (
+                f"The Dask client is {self.client.status}. Open a new one, client = distributed.Client(…), "
+                "and pass it as `engine`."
+            )
+            raise ClusterError(msg)
+
+    def addresses(self) -> Sequence[str]:
+        """Those of the workers; a cluster that has just started gets some time for its first worker."""
+        started = time.monotonic()
+        while not (there := list(self.client.nthreads())):
+            if time.monotonic() - started > PATIENCE:
+                msg = (
+                    f"The Dask cluster at {self.address} has no workers, and none has joined within "
+                    f"{PATIENCE:g} s. Start some: dask worker {self.address}."
+                )
+                raise ClusterError(msg)
+            time.sleep(TURN_SECONDS)
+        return there
+
+    @property
+    def address(self) -> str:
+        """Of the scheduler."""
+        return str(getattr(self.client.scheduler, "address", "an unknown address"))
+
+    def _require_versions(self, addresses: Sequence[str]) -> None:
+        """Raise where a worker has another mercer or a NumPy of another major version; warn of a near one."""
+        seen = self.client.get_versions(packages=["mercer", "numpy"])
+        here = seen["client"]["packages"]
+        for address in addresses:
+            there = seen["workers"].get(address, {"packages": here})["packages"]
+            for name in ("mercer", "numpy"):
+                ours, theirs = here[name], there.get(name)
+                if ours == theirs:
+                    continue
+                got = f"{name} {theirs}" if theirs else f"no {name}"
+                msg = (
+                    f"Worker {address} has {got}, and this process {name} {ours}. Install the same on "
+                    f'every worker: pip install "{name}=={ours}".'
+                )
+                if name == "numpy" and theirs and theirs.split(".")[0] == ours.split(".")[0]:
+                    warnings.warn(msg, MercerWarning, stacklevel=users_level())
+                else:
+                    raise ClusterError(msg)

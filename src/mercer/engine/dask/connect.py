@@ -1,0 +1,81 @@
+"""From what a user writes to a client: the one in force, the one that was given, or one at an address."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from mercer._core.errors import InputError, MercerWarning, refuse, users_level
+from mercer.engine.dask.cluster import ClusterError
+from mercer.engine.dask.engine import DaskEngine
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+CONNECT_SECONDS = 10
+LOOPBACK = ("127.", "localhost", "[::1]", "::1")
+
+# One engine a client: the rows that it has sent are found again by the next fit.
+_ENGINES: weakref.WeakKeyDictionary[Client, DaskEngine] = weakref.WeakKeyDictionary()
+_CLIENTS: dict[str, Client] = {}  # by address, as long as the process lives
+
+
+def engine_of(where: Client | str | None) -> DaskEngine:
+    """The engine of a client, of an address, or, for None, of the client in force."""
+    client = _at(where) if isinstance(where, str) else where or _in_force()
+    if client not in _ENGINES:
+        _ENGINES[client] = DaskEngine(client)
+    engine = _ENGINES[client]
+    engine.cluster.require_open()
+    return engine
+
+
+def _in_force() -> Client:
+    from distributed import get_client
+
+    try:
+        return get_client()
+    except ValueError:
+        msg = (
+            "engine='dask' takes the Dask client in force, and there is none. Open one first, "
+            "client = distributed.Client(…), or pass its address: engine='dask:tcp://host:8786'."
+        )
+        raise InputError(msg) from None
+
+
+def _at(address: str) -> Client:
+    from distributed import Client
+
+    known = _CLIENTS.get(address)
+    if known is not None and known.status == "running":
+        return known
+    _require_address(address)
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError) as cause:
+        msg = (
+            f"No Dask scheduler answers at {address!r} within {CONNECT_SECONDS} s ({_first_line(cause)}). "
+            "Start one with `dask scheduler`, which prints its address, or correct this one."
+        )
+        raise ClusterError(msg) from cause
+    _CLIENTS[address] = client
+    return client
+
+
+def _require_address(address: str) -> None:
+    """Raise where it is none; warn where what is sent could be read, and run, by others on the way."""
+    scheme, _, host = address.rpartition("://")
+    if not host.strip("/") or scheme not in ("", "tcp", "tls", "ws", "wss", "ucx", "inproc"):
+        must_be = "the address of a scheduler after 'dask:', such as 'dask:tcp://10.0.0.1:8786'"
+        refuse("engine", f"dask:{address}", must_be)
+    if scheme in ("", "tcp", "ws") and not host.startswith(LOOPBACK):
+        msg = (
+            f"What is sent to {address!r} is not encrypted, and whoever reaches the scheduler can run code "
+            "on the cluster. Use tls:// and distributed.Security outside of this machine."
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=users_level())
+
+
+def _first_line(cause: Any) -> str:
+    return str(cause).strip().partition("\n")[0].rstrip(".") or type(cause).__name__

@@ -1,0 +1,295 @@
+"""The engine of a Dask cluster: what is long is shared by the workers, what is short stays here.
+
+A product with k(X, X) is one task a worker and pass: each has all rows and a part of the tiles, kept from
+product to product. Passes over rows are one task a share of them. What they give is added in a fixed order,
+and parts and shares don't change when workers are lost or join: no result depends on who computed it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from mercer._core.observer import SILENT
+from mercer.data.dask import DaskRows
+from mercer.data.rows import take_rows
+from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable, Workers
+from mercer.engine.dask import hands
+from mercer.engine.dask.cluster import Cluster
+from mercer.engine.dask.shares import Placements, travels
+from mercer.engine.dask.work import Work
+from mercer.engine.native import NativeEngine, compiled
+from mercer.engine.numpy import NumpyEngine
+from mercer.engine.tiles import WHOLE
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+    from mercer._core.observer import Observer
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
+    from mercer.engine.numpy import HostRows
+
+S = TypeVar("S", bound=Mergeable)
+
+# Numbers that a product or pass looks at from which a trip to the workers, some 50 ms, pays.
+LEAST = 2**28
+
+
+class ClusterRows:
+    """Rows for tiles: here, in a file or on workers; what workers make of them is made when it is needed."""
+
+    def __init__(self, rows: Rows, cut: hands.Cut) -> None:
+        self.rows, self.cut, self.dtype = rows, cut, cut.dtype
+        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
+        self.here: HostRows | None = None  # for what is short
+        # From the first long product on: hands, and the engine that they compute with.
+        self.dealt: Work | None = None
+        self.local: hands.Local | None = None
+
+    def take(self, indices: Indices) -> Rows:
+        """A few rows."""
+        return take_rows(self.rows, indices).astype(self.dtype, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class DaskEngine(Engine[ClusterRows]):
+    """Products and passes on the workers of a Dask cluster, each with its own engine.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connected to the cluster.
+    least : int, optional
+        Work on fewer numbers stays in this process.
+    """
+
+    client: Client
+    least: int = LEAST
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The workers."""
+        return Cluster(self.client)
+
+    @cached_property
+    def placements(self) -> Placements:
+        """Where rows are."""
+        return Placements(self.cluster)
+
+    @cached_property
+    def here(self) -> NumpyEngine:
+        """The engine of this process, for what is short."""
+        return _auto()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A step that travels to a worker, or a model that is pickled, computes by the engine of that process.
+        return _auto, ()
+
+    def facts(self) -> Facts:
+        """All workers together; raises where there are none, or with other versions."""
+        workers = list(self.cluster.memory().values())
+        free = len(workers) * min(each.free_bytes for each in workers)
+        there = Workers(len(workers), sum(each.n_threads for each in workers))
+        return replace(
+            self.here.facts(), name="dask", free_bytes=free, runs=_runs_every_kernel, workers=there
+        )
+
+    def settle(self, x: Rows) -> Rows:
+        """On the workers that are there now: chunks of a dask collection are computed, once, and stay."""
+        self.placements.renew(x)
+        if isinstance(x, DaskRows):
+            x.futures(self.client)
+        return x
+
+    def load(
+        self,
+        x: Rows,
+        kernel: TileKernel,
+        dtype: Any,
+        *,
+        width: int | None = None,
+        sliced: bool = False,
+        store: TileStore = NOTHING_KEPT,
+    ) -> ClusterRows:
+        """The rows as they are: they are sent when a product is worth it."""
+        return ClusterRows(x, hands.Cut(kernel, np.dtype(dtype), width, sliced, store))
+
+    # ── products ────────────────────────────────────────────────────────────
+    def times(self, kernel: TileKernel, x: ClusterRows, z: ClusterRows, v: Array) -> Array:
+        """k(X, Z) @ V, shared by the rows of the longer side; each worker has all of the shorter one."""
+        if self._is_short(x.n * z.n * x.d, x.rows, z.rows):
+            return self.here.times(kernel, self._here(x), self._here(z), v)
+        work, cut = Work(self.cluster, "times"), hands.Cut(kernel, x.dtype)
+        down = x.n >= z.n
+        long, short = (x.rows, z.rows) if down else (z.rows, x.rows)
+        where, whole = self.placements.of(long), self.placements.of(short).whole
+        shares, local = where.shares, where.local(kernel)
+
+        def parts() -> list[Future]:
+            right, others = work.sent("v", v), whole.blocks()
+            found = []
+            for i, (place, rows) in enumerate(zip(shares.places, shares.blocks(), strict=True)):
+                blocks = [rows, *others] if down else [*others, rows]
+                left, columns = (1, None) if down else (len(others), place)
+                found.append(
+                    work.submit(i, hands.times_share, local, cut, right, left, columns, *blocks)
+                )
+            return found
+
+        if down:
+            return np.concatenate(work.value(lambda: work.submit("all", _listed, *parts())))
+        return work.value(lambda: work.tree(hands.added, parts()))
+
+    def gram_times(
+        self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool = False
+    ) -> Array:
+        """k(X, X) @ V: each worker makes a part of the tiles, and uses them on both sides of the diagonal."""
+        if self._is_short(x.n * x.n * x.d, x.rows):
+            return self.here.gram_times(kernel, self._here(x), v, rough=rough)
+        product = self._gram_times(kernel, x, v, rough=rough)
+        if x.local is not None and x.local.tiles != "numpy" and not np.isfinite(product).all():
+            # Values out of range, which NumPy knows how to reach, or to refuse in words.
+            x.dealt, x.local = None, replace(x.local, tiles="numpy")
+            product = self._gram_times(kernel, x, v, rough=rough)
+        return product
+
+    def _gram_times(self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool) -> Array:
+        work = Work(self.cluster, "product")
+        narrow = v.astype(FLOAT32 if rough else x.dtype, copy=False)  # as tiles are multiplied
+
+        def build() -> Future:
+            right, parts = work.sent("v", narrow), []
+            for h, (hand, worker) in enumerate(self._dealt(kernel, x)):
+                what = hands.hand_times, hand, right, v.dtype, rough
+                parts.append(work.submit(h, *what, worker=worker))  # where the tiles are
+            return work.tree(hands.added, parts)
+
+        return work.value(build)
+
+    def gram(self, kernel: TileKernel, x: ClusterRows) -> Array:
+        """k(X, X) itself, by one worker: it has to come here as a whole."""
+        if self._is_short(x.n * x.n * x.d, x.rows):
+            return self.here.gram(kernel, self._here(x))
+        work, where = Work(self.cluster, "matrix"), self.placements.of(x.rows)
+        local, rows = where.local(kernel), where.whole
+
+        def build() -> Future:
+            hand = work.submit("hand", hands.deal, x.cut, WHOLE, local, *rows.blocks())
+            return work.submit("all", hands.hand_matrix, hand)
+
+        return work.value(build)
+
+    def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
+        """k(X, Z) of a block of rows, where the block is."""
+        return self.here.tile(kernel, x, z)
+
+    # ── passes ──────────────────────────────────────────────────────────────
+    def fold(
+        self,
+        x: Rows | ClusterRows,
+        step: Step[S],
+        *,
+        width: int | None = None,
+        height: int | None = None,
+        parallel: bool = True,
+        observer: Observer = SILENT,
+    ) -> S:
+        """Shares of the rows on the workers that have them, neighbours merged in pairs."""
+        rows = x.rows if isinstance(x, ClusterRows) else x
+        advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
+        if self._is_short(x.shape[0] * x.shape[1] * (width or 1), rows):
+            return self.here.fold(rows, step, observer=observer, **advice)
+        work, where = Work(self.cluster, "pass"), self.placements.of(rows)
+        local, shares = where.local(), where.shares
+        waiting: list[Future] = []
+
+        def build() -> Future:
+            sent, pairs = work.sent("step", step), zip(shares.places, shares.blocks(), strict=True)
+            waiting[:] = [
+                work.submit(i, hands.fold_share, local, block, sent, place.start, advice)
+                for i, (place, block) in enumerate(pairs)
+            ]
+            return work.tree(hands.merged, waiting)
+
+        def watched() -> None:
+            pairs = zip(shares.places, waiting, strict=True)
+            done = sum(i.stop - i.start for i, part in pairs if part.status == "finished")
+            observer.step(done, shares.places[-1].stop, "rows", None)
+
+        found: S = work.value(build, watched=watched)
+        observer.step(shares.places[-1].stop, shares.places[-1].stop, "rows", None)
+        return found
+
+    def map(
+        self,
+        x: Rows | ClusterRows,
+        step: RowStep,
+        *beside: Array | None,
+        width: int = 1,
+        parallel: bool = True,
+        dtype: Any = None,
+    ) -> Array:
+        """Shares of the rows on the workers that have them, put together here."""
+        rows = x.rows if isinstance(x, ClusterRows) else x
+        advice = {"width": width, "parallel": parallel, "dtype": dtype}
+        if self._is_short(x.shape[0] * x.shape[1] * width, rows):
+            return self.here.map(rows, step, *beside, **advice)
+        work, where = Work(self.cluster, "map"), self.placements.of(rows)
+        local, shares = where.local(), where.shares
+
+        def build() -> Future:
+            sent, parts = work.sent("step", step), []
+            for i, (place, block) in enumerate(zip(shares.places, shares.blocks(), strict=True)):
+                own = tuple(None if each is None else each[place] for each in beside)
+                own = work.sent(f"beside-{i}", own)
+                parts.append(work.submit(i, hands.map_share, local, block, sent, own, advice))
+            return work.submit("all", _listed, *parts)
+
+        return np.concatenate(work.value(build))
+
+    # ── where things are ────────────────────────────────────────────────────
+    def _is_short(self, work: int, *rows: Rows) -> bool:
+        """Whether it stays in this process: little work, or rows that can't go. Rows on workers stay."""
+        if any(isinstance(each, DaskRows) for each in rows):
+            return False
+        return int(work) < self.least or not all(map(travels, rows))
+
+    def _here(self, x: ClusterRows) -> HostRows:
+        if x.here is None:
+            cut = x.cut
+            assert cut.store is not None
+            x.here = self.here.load(
+                x.rows, cut.kernel, cut.dtype, width=cut.width, sliced=cut.sliced, store=cut.store
+            )
+        return x.here
+
+    def _dealt(self, kernel: TileKernel, x: ClusterRows) -> list[tuple[Future, str]]:
+        """A hand for each worker that the rows are placed on, and that worker."""
+        where = self.placements.of(x.rows)
+        if x.dealt is None:
+            x.dealt, x.local = Work(self.cluster, "hand"), x.local or where.local(kernel)
+        store, of = x.cut.store, len(where.workers)
+        assert store is not None
+        cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
+        blocks = [] if all(map(x.dealt.has, range(of))) else where.whole.blocks()
+        return [
+            (x.dealt.submit(h, hands.deal, cut, (h, of), x.local, *blocks, worker=worker), worker)
+            for h, worker in enumerate(where.workers)
+        ]
+
+
+def _listed(*parts: Array) -> list[Array]:
+    return list(parts)
+
+
+def _auto() -> NumpyEngine:
+    return NumpyEngine() if compiled() is None else NativeEngine()
+
+
+def _runs_every_kernel(kernel: Any) -> str | None:
+    del kernel  # a worker has NumPy at least
+    return None

@@ -1,0 +1,217 @@
+"""What runs on workers: parts of a product, and steps over shares of rows, by the engine of the worker."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from mercer._core.errors import MercerError
+from mercer.data.rows import RowSource
+from mercer.engine.base import Mergeable
+from mercer.engine.dask.interrupt import interruptible
+from mercer.engine.native import NativeEngine
+from mercer.engine.native.bindings import compiled
+from mercer.engine.numpy import NumpyEngine
+from mercer.engine.threads import lanes, single_threaded_blas
+from mercer.engine.tiles import PACKED, SINGLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
+    from mercer.engine.numpy import HostRows
+    from mercer.engine.tiles import Part
+
+S = TypeVar("S", bound=Mergeable)
+
+
+@dataclass(frozen=True)
+class Local:
+    """The engine of a worker: which tiles it makes, and on how many threads."""
+
+    tiles: str  # the instruction set of compiled tiles, or "numpy"
+    n_threads: int
+
+    def engine(self) -> NumpyEngine:
+        """That engine, here; raises where this worker has other tiles than those the parts were cut for."""
+        if self.tiles == "numpy":
+            return NumpyEngine(self.n_threads)
+        native = compiled()
+        if native is None or native.isa != self.tiles:
+            found = "no compiled tiles" if native is None else f"tiles for {native.isa}"
+            msg = (
+                f"This fit was dealt to workers with compiled tiles for {self.tiles}, and one that has "
+                f"joined since has {found}. Fit again, or set MERCER_NATIVE={self.tiles} on all workers."
+            )
+            raise MercerError(msg)
+        return NativeEngine(self.n_threads)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """On the threads of a worker: those of BLAS would run beside them, and beside other workers."""
+        alone = single_threaded_blas() if self.n_threads == 1 else nullcontext()
+        with lanes(self.n_threads), alone, interruptible():
+            yield
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How rows are made ready for tiles, and what is kept of these."""
+
+    kernel: TileKernel
+    dtype: np.dtype[Any]
+    width: int | None = None
+    sliced: bool = False
+    store: TileStore | None = None
+
+
+class Hand:
+    """All rows, and a part of the tiles of k(X, X), which stay where they were made.
+
+    What is pickled is how to make them: a hand that Dask moves, or writes to disk, loses time and no number.
+    """
+
+    def __init__(self, cut: Cut, part: Part, local: Local, *blocks: Rows) -> None:
+        self.cut, self.part, self.local, self.blocks = cut, part, local, blocks
+
+    @cached_property
+    def rows(self) -> HostRows:
+        """The rows, ready for tiles."""
+        cut, x = self.cut, joined(self.blocks)
+        assert cut.store is not None
+        return self.local.engine().load(
+            x,
+            cut.kernel,
+            cut.dtype,
+            width=cut.width,
+            sliced=cut.sliced,
+            store=cut.store,
+            part=self.part,
+        )
+
+    def times(self, v: Array, dtype: np.dtype[Any], *, rough: bool) -> Array:
+        """The part of K @ V that its tiles give, in this precision."""
+        with self.local.at_work():
+            wide = v.astype(dtype, copy=False)
+            return self.local.engine().gram_times(self.cut.kernel, self.rows, wide, rough=rough)
+
+    def matrix(self) -> Array:
+        """K itself."""
+        with self.local.at_work():
+            return self.local.engine().gram(self.cut.kernel, self.rows)
+
+    def __sizeof__(self) -> int:
+        """With the tiles that it is going to keep: Dask leaves alone what is large."""
+        store, n = self.cut.store, sum(int(block.shape[0]) for block in self.blocks)
+        assert store is not None
+        tiles = store.keep_bytes
+        if store.rounding is not None:
+            tiles += n * n // 2 * (PACKED if store.rounding.packed else SINGLE) // self.part[1]
+        return tiles + sum(getattr(block, "nbytes", 0) for block in self.blocks)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Hand, (self.cut, self.part, self.local, *self.blocks)
+
+
+def joined(blocks: tuple[Rows, ...]) -> Rows:
+    """Blocks as one array or matrix; rows of a file are read."""
+    blocks = tuple(block[:] if isinstance(block, RowSource) else block for block in blocks)
+    if len(blocks) == 1:
+        return blocks[0]
+    if sparse.issparse(blocks[0]):
+        return sparse.csr_array(sparse.vstack(blocks, format="csr"))
+    return np.concatenate(blocks)
+
+
+def deal(cut: Cut, part: Part, local: Local, *blocks: Rows) -> Hand:
+    """A hand; its tiles are made by the first product."""
+    return Hand(cut, part, local, *blocks)
+
+
+def hand_times(hand: Hand, v: Array, dtype: np.dtype[Any], rough: bool) -> Array:
+    """A part of a product."""
+    return hand.times(v, dtype, rough=rough)
+
+
+def hand_matrix(hand: Hand) -> Array:
+    """K itself."""
+    return hand.matrix()
+
+
+def added(left: Array, right: Array) -> Array:
+    """The sum of two parts."""
+    return left + right
+
+
+def merged(left: S, right: S) -> S:
+    """The sum over both."""
+    return left.merged(right)
+
+
+# ── passes over shares of rows ──────────────────────────────────────────────
+@dataclass(frozen=True)
+class Placed:
+    """A step that is told the places of rows among all, from those in a share."""
+
+    step: Any
+    start: int
+
+    def __call__(self, rows: Rows, place: slice) -> Any:
+        return self.step(rows, slice(self.start + place.start, self.start + place.stop))
+
+
+def fold_share(local: Local, rows: Rows, step: Step[S], start: int, advice: dict[str, Any]) -> S:
+    """The sum over the rows of a share, the first of which is at `start` among all."""
+    with local.at_work():
+        return local.engine().fold(rows, Placed(step, start), **advice)
+
+
+def map_share(
+    local: Local, rows: Rows, step: RowStep, beside: tuple[Any, ...], advice: dict[str, Any]
+) -> Array:
+    """The results of the rows of a share."""
+    with local.at_work():
+        return local.engine().map(rows, step, *beside, **advice)
+
+
+def times_share(
+    local: Local, cut: Cut, v: Array, n_left: int, columns: slice | None, *blocks: Rows
+) -> Array:
+    """k(X, Z) @ V, of so many blocks of X and the others of Z, whose rows of V are `columns`."""
+    engine = local.engine()
+    with local.at_work():
+        x, z = (
+            engine.load(joined(each), cut.kernel, cut.dtype)
+            for each in (blocks[:n_left], blocks[n_left:])
+        )
+        return engine.times(cut.kernel, x, z, v if columns is None else v[columns])
+
+
+# ── rows of files ───────────────────────────────────────────────────────────
+class SomeRows(RowSource):
+    """Consecutive rows of a source, read by the worker that needs them."""
+
+    def __init__(self, source: RowSource, place: slice) -> None:
+        self.source, self.start = source, place.start
+        self.shape, self.dtype = (place.stop - place.start, source.shape[1]), source.dtype
+        self.name, self.columns = source.name, source.columns
+
+    def __getitem__(self, key: slice | Indices) -> Rows:
+        if isinstance(key, slice):
+            start, stop, step = key.indices(self.shape[0])
+            return self.source[slice(self.start + start, self.start + stop, step)]
+        return self.source[np.asarray(key) + self.start]
+
+    def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
+        for start in range(0, self.shape[0], height):
+            place = slice(start, min(start + height, self.shape[0]))
+            yield place, self[place]
+
+    def check_unchanged(self) -> None:
+        self.source.check_unchanged()

@@ -1,0 +1,110 @@
+"""Rows on workers: consecutive shares, each a future of a block, sent again where it was lost."""
+
+from __future__ import annotations
+
+import weakref
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.data.dask import DaskRows
+from mercer.data.rows import RowSource, row_slices
+from mercer.engine.dask.hands import Local, SomeRows
+from mercer.engine.dask.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Rows
+    from mercer.engine.base import TileKernel
+    from mercer.engine.dask.cluster import Cluster
+
+
+class Shares:
+    """The rows of an array or a source in some shares, on workers.
+
+    Rows of an array are sent from here. Those of a file are read by workers, which have to find it under the
+    same path. Chunks of a dask collection are where Dask has them. None of them is held here.
+    """
+
+    def __init__(self, cluster: Cluster, x: Rows, workers: Sequence[str]) -> None:
+        self._work, self._workers = Work(cluster, "rows"), workers
+        self._x = x if isinstance(x, RowSource) else weakref.ref(x)
+        n = int(x.shape[0])
+        self.places: list[slice] = (
+            x.places if isinstance(x, DaskRows) else [*row_slices(n, -(-n // len(workers)) or 1)]
+        )
+
+    def blocks(self) -> list[Any]:
+        """All of them, those that were lost anew: futures, or small blocks as they are."""
+        x: Any = self._x if isinstance(self._x, RowSource) else self._x()
+        if isinstance(x, DaskRows):
+            return x.futures(self._work.client)
+        if isinstance(x, RowSource):  # the way to the rows, not the rows
+            return [SomeRows(x, place) for place in self.places]
+        if len(self.places) == 1:  # for all
+            return [self._work.sent(0, x)]
+        pairs = zip(self.places, self._workers, strict=False)  # few rows have fewer places
+        return [self._work.sent(i, x[place], worker) for i, (place, worker) in enumerate(pairs)]
+
+
+class Placement:
+    """Where some rows are, decided when they are first asked for.
+
+    A worker that is lost or joins later changes neither the parts nor the shares of their passes, and so no
+    bit of what these give.
+    """
+
+    def __init__(self, cluster: Cluster, x: Rows) -> None:
+        self.workers = cluster.workers()
+        self.shares = Shares(cluster, x, list(self.workers))
+        self.whole = Shares(cluster, x, list(self.workers)[:1])
+
+    def local(self, kernel: TileKernel | None = None) -> Local:
+        """The engine that all these workers have: compiled tiles, unless some have none or others."""
+        tiles = {each.tiles for each in self.workers.values()}
+        threads = min(each.n_threads for each in self.workers.values())
+        serial = kernel is not None and not kernel.parallel
+        return Local(tiles.pop() if len(tiles) == 1 else "numpy", 1 if serial else threads)
+
+
+class Placements:
+    """Which rows are placed: an array is sent once, as long as it stays the same to the bit."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._placed: dict[int, tuple[weakref.ref[Any], int, Placement]] = {}
+
+    def of(self, x: Rows) -> Placement:
+        """The placement of these rows."""
+        key, mark = id(x), checksum(x)
+        found = self._placed.get(key)
+        if found is not None and found[0]() is x and found[1] == mark:
+            return found[2]
+        made = Placement(self._cluster, x)
+        self._placed[key] = weakref.ref(x, lambda _: self._placed.pop(key, None)), mark, made
+        return made
+
+    def renew(self, x: Rows) -> None:
+        """Let rows be placed anew where the workers are others by now: between two fits."""
+        found = self._placed.get(id(x))
+        if found is not None and list(found[2].workers) != list(self._cluster.workers()):
+            del self._placed[id(x)]
+
+
+def checksum(x: Rows) -> int:
+    """Of the numbers of an array or a CSR matrix, at some GB/s; a source watches over its own."""
+    if isinstance(x, RowSource):
+        return 0
+    mark = 0
+    for array in (x.data, x.indices, x.indptr) if hasattr(x, "indptr") else (x,):
+        mark = zlib.crc32(np.ascontiguousarray(array).data.cast("B"), mark)
+    return mark
+
+
+def travels(x: Rows) -> bool:
+    """Whether workers can have these rows: an array, their own chunks, a file read in any order."""
+    if not isinstance(x, RowSource) or isinstance(x, DaskRows):
+        return True
+    return x.stamp is not None and x.random_access

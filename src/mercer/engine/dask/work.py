@@ -1,0 +1,148 @@
+"""Work on a cluster, which ends with a value or with a sentence.
+
+It is a function that submits tasks and sends what they need, each under a name. When a worker is lost, Dask
+itself computes again what it can. What it can't, rows and vectors that only this process has, makes it give
+up; then the function is called again, sends that anew, and finds under its name what is already done.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+import uuid
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.engine.dask.cluster import PATIENCE, TURN_SECONDS, ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from distributed import Future
+
+    from mercer.engine.dask.cluster import Cluster
+
+ATTEMPTS = 10  # that something is sent anew: more workers than that are not lost by accident
+MANY_WORKERS = 6
+WITH_TASKS = 2**16  # bytes that travel with a task, by way of the scheduler
+
+
+class Work:
+    """Tasks and what they need, by name; the dashboard of Dask shows ``mercer-product`` and the like."""
+
+    def __init__(self, cluster: Cluster, what: str) -> None:
+        self.cluster, self.client = cluster, cluster.client
+        self._name = f"mercer-{what}-{uuid.uuid4().hex}"
+        self._futures: dict[Any, Future] = {}
+
+    # ── tasks ───────────────────────────────────────────────────────────────
+    def submit(
+        self, part: Any, function: Callable[..., Any], *args: Any, worker: str | None = None
+    ) -> Future:
+        """The task of that name, unless it is there; on this worker or, if that is lost, on another."""
+        if not self.has(part):
+            where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+            # A name that was cancelled stays so while anything refers to it.
+            again = f"-{uuid.uuid4().hex}" if part in self._futures else ""
+            key = f"{self._name}{again}-{part}"
+            self._futures[part] = self.client.submit(function, *args, key=key, **where)
+        return self._futures[part]
+
+    def sent(self, part: Any, thing: Any, worker: str | None = None) -> Any:
+        """What tasks need: small things go with each; a large one is sent once, to this worker or to all.
+
+        Few workers get what is for all from one of them. If many did, they would wait for its line; so Dask
+        hands it on from worker to worker.
+        """
+        if pickled_bytes(thing) <= WITH_TASKS:
+            return thing
+        if not self.has(part):
+            there = self.cluster.addresses()
+            where: dict[str, Any] = {"broadcast": worker is None and len(there) >= MANY_WORKERS}
+            if worker in there:
+                where["workers"] = [worker]
+            (self._futures[part],) = self.client.scatter([thing], hash=False, **where)
+        return self._futures[part]
+
+    def has(self, part: Any) -> bool:
+        """Whether there is a future of that name, and it was not lost."""
+        return part in self._futures and self._futures[part].status not in ("lost", "cancelled")
+
+    def tree(self, merge: Callable[[Any, Any], Any], parts: Sequence[Future]) -> Future:
+        """Neighbours merged in pairs until one is left: in an order that no timing changes."""
+        level, parts = 0, list(parts)
+        while len(parts) > 1:
+            pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+            parts = [
+                self.submit(f"sum-{level}-{i}", merge, *pair) if len(pair) > 1 else pair[0]
+                for i, pair in enumerate(pairs)
+            ]
+            level += 1
+        return parts[0]
+
+    # ── values ──────────────────────────────────────────────────────────────
+    def value(
+        self, build: Callable[[], Future], *, watched: Callable[[], object] = lambda: None
+    ) -> Any:
+        """The value of the future that `build` submits; `watched` is called in turns until it is there."""
+        from distributed.comm import CommClosedError
+
+        for _ in range(ATTEMPTS):
+            try:
+                return self._waited(build(), watched)
+            except (CancelledError, CommClosedError):  # lost with a worker, or on the way to one
+                time.sleep(TURN_SECONDS)
+                self._require_scheduler()
+        msg = (
+            f"Workers of the Dask cluster at {self.cluster.address} were lost {ATTEMPTS} times during one "
+            "pass. Look at their logs: they may have been ended for memory, or by the queue they run in."
+        )
+        raise ClusterError(msg)
+
+    def _waited(self, future: Future, watched: Callable[[], object]) -> Any:
+        from distributed import KilledWorker
+
+        done, looked = threading.Event(), time.monotonic()
+        future.add_done_callback(lambda _: done.set())
+        try:
+            while not done.wait(TURN_SECONDS):
+                watched()
+                if time.monotonic() - looked > PATIENCE and self.client.status == "running":
+                    self.cluster.addresses()  # raises where all are gone: Dask would wait for ever
+                    looked = time.monotonic()
+            return future.result()
+        except KilledWorker as cause:
+            msg = (
+                "Each worker of the Dask cluster that was given a certain part of this work was lost. Their "
+                "logs say why; most often it is memory: give them more (--memory-limit), or pass a smaller "
+                "`memory`."
+            )
+            raise ClusterError(msg) from cause
+        except KeyboardInterrupt:
+            self.client.cancel([*self._futures.values()], force=True)
+            raise
+
+    def _require_scheduler(self) -> None:
+        """Raise unless the client is connected, or is so again after a while."""
+        started = time.monotonic()
+        while self.client.status == "connecting" and time.monotonic() - started < PATIENCE:
+            time.sleep(TURN_SECONDS)
+        if self.client.status != "running":
+            msg = (
+                f"The Dask scheduler at {self.cluster.address} has gone away in the middle of the work. "
+                "Start it again, open a new client, and fit again."
+            )
+            raise ClusterError(msg)
+
+
+def pickled_bytes(thing: Any) -> float:
+    """What it takes to send this; infinite where only Dask can tell."""
+    buffers: list[pickle.PickleBuffer] = []
+    try:
+        size = len(pickle.dumps(thing, protocol=5, buffer_callback=buffers.append))
+    except (pickle.PicklingError, TypeError, AttributeError):  # a function of the user's
+        return np.inf
+    return size + sum(each.raw().nbytes for each in buffers)

@@ -1,0 +1,129 @@
+"""Dask collections in, dask collections out: scores that are computed where the rows are, on demand."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import refuse
+from mercer.data.dask import FRAME, DaskRows, Promise, chunks_of, dask_kind
+from mercer.data.frames import need
+from mercer.estimators.input import cast
+from mercer.operators.sections import KernelSections
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer.kernels import Kernel
+    from mercer.model.projection import Projection
+
+SENT_BYTES = 2**20  # a larger model is sent to the workers once, not with the tasks
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores of one chunk, by the engine of the process that has it."""
+
+    projection: Projection
+    kernel: Kernel | None
+    promise: Promise
+    dtype: np.dtype[Any]  # of the rows
+    scores_dtype: np.dtype[Any]
+
+    def __call__(self, points: Rows | None, chunk: Any, p: int, start: Any, tall: Any) -> Array:
+        from mercer.estimators.base import require_scores
+
+        rows = cast(self.promise.kept(chunk, p, start, tall), self.dtype)
+        projection = self.projection
+        if self.kernel is not None:
+            self.kernel.check_rows(rows)
+        if points is not None:  # those of the model are on workers, too
+            sections: Any = projection.sections
+            projection = replace(projection, sections=replace(sections, points=points))
+        with np.errstate(over="ignore", invalid="ignore"):  # told in words
+            scores = projection(rows)
+        require_scores(scores, self.kernel)
+        return scores.astype(self.scores_dtype, copy=False)
+
+
+def lazy_scores(model: Any, X: Any, dtypes: tuple[np.dtype[Any], np.dtype[Any]]) -> Any:
+    """The scores of a dask array or data frame as a dask array; nothing is computed yet."""
+    dask, da = need("dask", extra="dask"), need("dask.array", extra="dask")
+    names = getattr(model, "feature_names_in_", None) if dask_kind(X) == FRAME else None
+    chunks, heights, promise = chunks_of(X, None if names is None else list(names))
+    if promise.d != model.n_features_in_:
+        wanted = f"rows of {model.n_features_in_} columns, as {type(model).__name__} was fitted on"
+        remedy = "Give the same features in the same order."
+        refuse("X", promise.d, wanted, f"a {promise.name} of {promise.d}", remedy)
+    own = model._current().projection
+    # On the engine that its own becomes in another process.
+    travelled = own.on(pickle.loads(pickle.dumps(own.sections.engine)))
+    projection, points = _without_points(travelled)
+    scorer = _sent(Scorer(projection, getattr(model, "kernel_", None), promise, *dtypes))
+    starts = np.cumsum([0.0, *heights])
+    scores = [
+        da.from_delayed(
+            dask.delayed(_scores)(
+                scorer,
+                points,
+                chunk,
+                p,
+                _whole(starts[p]),
+                _whole(tall),
+                dask_key_name=f"{name}-{p}",
+            ),
+            shape=(tall, projection.n_components),
+            dtype=dtypes[1],
+        )
+        for name in [f"mercer-scores-{dask.base.tokenize(id(scorer), X)}"]
+        for p, (chunk, tall) in enumerate(zip(chunks, heights, strict=True))
+    ]
+    return da.concatenate(scores)
+
+
+def as_collection(scores: Array, X: Any) -> Any:
+    """Scores that are here, in the chunks of the rows."""
+    da = need("dask.array", extra="dask")
+    _, heights, _ = chunks_of(X, None)
+    known = not np.isnan(np.sum(heights))
+    return da.from_array(scores, chunks=(tuple(heights) if known else "auto", -1))
+
+
+def _scores(scorer: Scorer, *chunk: Any) -> Array:
+    return scorer(*chunk)
+
+
+def _whole(count: float) -> int | None:
+    return None if np.isnan(count) else int(count)
+
+
+def _without_points(projection: Projection) -> tuple[Projection, Any]:
+    """The projection, and its points as something of dask's where they are chunks."""
+    import dask
+
+    sections = projection.sections
+    if not isinstance(sections, KernelSections) or not isinstance(sections.points, DaskRows):
+        return projection, None
+    points, none = sections.points, np.empty((0, sections.points.shape[1]))
+    joined = dask.delayed(np.concatenate)(points.pieces())
+    return replace(projection, sections=replace(sections, points=none)), joined
+
+
+def _sent(scorer: Scorer) -> Any:
+    """As one thing of the graph: on the cluster where there is one and the model is large."""
+    import dask
+    from dask.sizeof import sizeof
+
+    arrays = [scorer.projection.coef, getattr(scorer.projection.sections, "points", None)]
+    if sum(sizeof(each) for each in arrays) > SENT_BYTES:
+        try:
+            from distributed import get_client
+
+            (future,) = get_client().scatter([scorer], hash=False)
+        except (ImportError, ValueError):  # no cluster: nothing is sent
+            pass
+        else:
+            return future
+    return dask.delayed(scorer, pure=False, traverse=False)

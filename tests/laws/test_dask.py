@@ -1,0 +1,351 @@
+"""The laws of engines on a cluster of two workers, and what only a cluster can get wrong."""
+
+import pickle
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+pytest.importorskip("distributed")
+
+import dask.array as da
+import dask.dataframe as dd
+import pandas as pd
+
+from laws.test_engines import (  # noqa: F401
+    Doubled,
+    placed,
+    test_a_step_may_travel,
+    test_fold_merges_in_the_order_of_the_rows,
+    test_gram_times_is_symmetric,
+    test_gram_times_is_the_dense_product,
+    test_kept_tiles_change_no_bit,
+    test_map_keeps_the_order_of_the_rows,
+    test_passes_over_loaded_rows,
+    test_rough_products_are_off_by_their_rounding_alone,
+    test_rows_may_be_anywhere,
+    test_times_is_the_dense_product,
+    x,
+)
+from markets.clusters import small_cluster
+from markets.kernels import HISTOGRAM, INDEFINITE, VALID
+from mercer import PCA, KernelPCA, load
+from mercer._core.errors import InputError
+from mercer.approximations import Nystrom, RandomFourier, RPCholesky
+from mercer.engine.base import FLOAT64, Workers
+from mercer.engine.dask import DaskEngine, work
+from mercer.engine.numpy import NumpyEngine
+from mercer.engine.resolve import resolve_engine
+from mercer.kernels import RBF, Polynomial
+from mercer.solvers import BlockKrylov
+
+KERNELS = {name: (VALID | HISTOGRAM | INDEFINITE)[name] for name in ("rbf", "poly2")}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with small_cluster() as client:
+        yield client
+
+
+@pytest.fixture
+def engine(client):
+    return DaskEngine(client, least=0)
+
+
+@pytest.fixture(params=sorted(KERNELS))
+def kernel(request):
+    return KERNELS[request.param]
+
+
+# ── the same model ──────────────────────────────────────────────────────────
+N = 700
+X = np.random.default_rng(0).standard_normal((N, 4)) / [1.0, 2.0, 3.0, 4.0]
+CHUNKS = {
+    "even": ((100,) * 7, (4,)),
+    "uneven": ((3, 500, 197), (1, 3)),
+    "empty": ((0, 350, 0, 350, 0), (4,)),
+    "single rows": ((1, 1, 697, 1), (2, 2)),
+}
+ROWS = da.from_array(X, chunks=CHUNKS["even"])
+MODELS = {
+    "exact": KernelPCA(3, kernel=RBF(0.3), solver="krylov"),
+    "lapack": KernelPCA(3, kernel="laplacian", solver="lapack"),
+    "share": KernelPCA(0.8, kernel=RBF(0.1), solver="krylov"),
+    "median": KernelPCA(3, kernel="rbf", solver="krylov"),
+    "rpcholesky": KernelPCA(3, kernel=RBF(0.3), approximation=RPCholesky(40)),
+    "nystrom": KernelPCA(3, kernel="matern", approximation=Nystrom(12, sampling="k-means++")),
+    "fourier": KernelPCA(3, kernel=RBF(0.3), approximation=RandomFourier(60)),
+    "refined": KernelPCA(3, kernel=RBF(0.3), approximation=Nystrom(40, refine=2)),
+    "map": KernelPCA(3, kernel="poly(degree=2)"),
+    "linear": KernelPCA(2, kernel="linear"),
+    "pca": PCA(2),
+}
+WEIGHTS = np.random.default_rng(1).uniform(0.5, 3.0, N)
+
+
+def up_to_signs(found, expected):
+    """Axes of explicit features have signs of their own when rows are read block by block."""
+    return found * np.sign(np.sum(found * expected, axis=0))
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize(
+    ("chunks", "dtype", "weights"),
+    [
+        ("uneven", "f8", None),
+        ("empty", "f8", WEIGHTS),
+        ("single rows", "f4", None),
+        (None, "f8", WEIGHTS),
+    ],
+)
+def test_a_model_is_the_same_on_a_cluster(engine, name, chunks, dtype, weights):
+    data = X.astype(dtype)
+    expected = clone(MODELS[name]).fit(data, sample_weight=weights)
+    given = data if chunks is None else da.from_array(data, chunks=CHUNKS[chunks])
+    found = clone(MODELS[name]).set_params(engine=engine).fit(given, sample_weight=weights)
+    top = expected.eigenvalues_[0]
+    room = 1e-10 if dtype == "f8" else 1e-5
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, atol=room * top)
+    reference = expected.transform(data)
+    scores = up_to_signs(found.transform(data), reference)
+    near = 1e-6 if dtype == "f8" else 1e-3
+    np.testing.assert_allclose(scores, reference, atol=near * np.abs(reference).max())
+
+
+def test_results_depend_on_no_timing(engine, client):
+    """The same bits from cluster to cluster of as many workers, and from fit to fit."""
+    model = KernelPCA(3, kernel=RBF(0.3), solver=BlockKrylov(tol=1e-9), engine=engine)
+    first, second = (clone(model).fit(X) for _ in range(2))
+    np.testing.assert_array_equal(first.eigenvectors_, second.eigenvectors_)
+    rows = engine.load(X, RBF(0.3), FLOAT64, width=48)
+    v = np.random.default_rng(0).standard_normal((N, 4))
+    products = [engine.gram_times(RBF(0.3), rows, v)]
+    busy = client.submit(time.sleep, 0.3, workers=[next(iter(client.nthreads()))])
+    products.append(engine.gram_times(RBF(0.3), rows, v))
+    np.testing.assert_array_equal(*products)
+    busy.release()
+
+
+def test_what_all_workers_need_may_be_handed_on(engine, monkeypatch):
+    kernel, v = (
+        RBF(0.3),
+        np.random.default_rng(0).standard_normal((N, 20)),
+    )  # too large to go with tasks
+    products = []
+    for many in (2, 3):
+        monkeypatch.setattr(work, "MANY_WORKERS", many)
+        rows = engine.load(X.copy(), kernel, FLOAT64, width=48)
+        products.append(engine.gram_times(kernel, rows, v))
+    np.testing.assert_array_equal(*products)
+
+
+def test_small_work_stays_here_and_gives_the_same(client):
+    here = DaskEngine(client)
+    rows = here.load(X, RBF(0.3), FLOAT64, width=48)
+    v = np.ones((N, 2))
+    np.testing.assert_array_equal(
+        here.gram_times(RBF(0.3), rows, v),
+        resolve_engine("auto").gram_times(
+            RBF(0.3), resolve_engine("auto").load(X, RBF(0.3), FLOAT64, width=48), v
+        ),
+    )
+    assert rows.dealt is None
+
+
+def test_an_array_that_was_changed_is_sent_again(engine):
+    data = X.copy()
+    np.testing.assert_array_equal(engine.map(data, Doubled()), 2.0 * X)
+    data[5] += 1.0
+    np.testing.assert_array_equal(engine.map(data, Doubled()), 2.0 * data)
+
+
+def test_values_out_of_the_range_of_compiled_tiles_are_numpys(engine):
+    """One part may be out of range and another not, and the tiles of NumPy are others: all of them are."""
+    data = X.copy()
+    data[0] *= 1e5
+    kernel = Polynomial(30, gamma=1.0)
+    v = np.random.default_rng(0).standard_normal((N, 2))
+    local = NumpyEngine(1)
+    expected = local.gram_times(kernel, local.load(data, kernel, FLOAT64, width=64), v)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = engine.gram_times(kernel, engine.load(data, kernel, FLOAT64, width=64), v)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+# ── rows on workers ─────────────────────────────────────────────────────────
+@pytest.mark.parametrize("name", ["exact", "nystrom", "pca"])
+def test_rows_of_workers_are_not_gathered(engine, name):
+    """Some hundreds of them come here, for probes and proofs; all of them would take at least their size."""
+    n, d = (3100, 1600) if name == "exact" else (30_000, 150)
+    rows = da.random.default_rng(0).standard_normal((n, d), chunks=(n // 20, d))
+    models = {
+        "exact": KernelPCA(
+            2, kernel=RBF(0.001), solver=BlockKrylov(tol=0.1, block=4, max_basis=24)
+        ),
+        "nystrom": KernelPCA(2, kernel=RBF(0.01), approximation=Nystrom(20)),
+        "pca": PCA(2),
+    }
+    model = models[name].set_params(engine=engine)
+    tracemalloc.start()
+    try:
+        model.fit(rows)
+        model.transform(rows)  # lazy
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < n * d * 8 / 2, f"{peak / 1e6:.0f} MB"
+
+
+@pytest.mark.parametrize("name", ["exact", "nystrom", "map"])
+@pytest.mark.parametrize("on_cluster", [True, False])
+def test_transform_of_a_collection_is_lazy(client, name, on_cluster):
+    """A dask array of the same rows, computed by any scheduler of dask's."""
+    engine = client if on_cluster else "auto"
+    rows = da.from_array(X, chunks=CHUNKS["uneven"])
+    model = clone(MODELS[name]).set_params(engine=engine).fit(rows)
+    lazy = model.transform(rows)
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == (N, model.n_components_)
+    assert lazy.dtype == np.float64
+    np.testing.assert_allclose(lazy.compute(), model.transform(X), atol=1e-10)
+    both = clone(model).fit_transform(rows)
+    assert isinstance(both, da.Array)
+    np.testing.assert_allclose(both.compute(), lazy.compute(), atol=1e-8)
+
+
+@pytest.mark.usefixtures("client")
+def test_data_frames_are_rows():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    rows = dd.from_pandas(frame, npartitions=3)
+    model = KernelPCA(3, kernel=RBF(0.3), engine="dask").fit(rows)
+    assert list(model.feature_names_in_) == list("abcd")
+    expected = KernelPCA(3, kernel=RBF(0.3)).fit(frame)
+    np.testing.assert_allclose(model.eigenvalues_, expected.eigenvalues_, rtol=1e-10)
+    more = rows.assign(note="text")[["note", "d", "c", "b", "a"]]
+    np.testing.assert_allclose(
+        model.transform(more).compute(), expected.transform(frame), atol=1e-10
+    )
+
+
+def test_files_are_read_by_workers(engine, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    for model in (MODELS["exact"], MODELS["rpcholesky"]):
+        found = clone(model).set_params(engine=engine).fit(tmp_path / "x.npy")
+        assert isinstance(found.fit_.projection.sections.engine, DaskEngine)
+        np.testing.assert_allclose(found.eigenvalues_, clone(model).fit(X).eigenvalues_, rtol=1e-10)
+
+
+def test_kernels_look_at_rows_where_they_are(engine):
+    with pytest.raises(InputError, match=r"Negative values.*histograms"):
+        KernelPCA(2, kernel="chi2", approximation=Nystrom(20), engine=engine).fit(ROWS)
+
+
+def test_pre_images_of_rows_on_workers(engine):
+    """Ridge takes some rows; a search would read all of them in each step, unless it rests on landmarks."""
+    model = KernelPCA(3, kernel=RBF(0.3), solver="krylov", preimage="ridge", engine=engine).fit(
+        ROWS
+    )
+    expected = clone(model).set_params(engine="auto").fit(X)
+    found = model.inverse_transform(expected.transform(X[:20]))
+    np.testing.assert_allclose(found, expected.reconstruct(X[:20]), atol=1e-4)
+    model.set_params(preimage="fixed-point")
+    with pytest.raises(InputError, match=r"all training rows in each of its steps.*'ridge'"):
+        model.fit(ROWS)
+    model.set_params(approximation=Nystrom(20)).fit(ROWS)
+
+
+def test_more_columns_than_rows_are_not_gathered(engine):
+    wide = da.from_array(X[:40].T.copy(), chunks=(2, 40))
+    with pytest.raises(InputError, match=r"no more columns.*KernelPCA\(kernel='linear'\)"):
+        PCA(2, engine=engine).fit(wide)
+    found = KernelPCA(2, kernel="linear", engine=engine).fit(wide)
+    expected = PCA(2).fit(X[:40].T)
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-10)
+
+
+def test_a_checkpoint_of_an_array_is_one_of_the_collection(engine, tmp_path):
+    model = KernelPCA(2, kernel=RBF(0.3), solver="krylov", checkpoint=tmp_path / "fit.ckpt")
+    model.set_params(engine=engine)
+    first = model.fit(ROWS).eigenvalues_
+    np.testing.assert_allclose(model.fit(X).eigenvalues_, first, rtol=1e-10)
+
+
+# ── a client as a parameter ─────────────────────────────────────────────────
+def test_a_client_is_an_engine(client, tmp_path):
+    """Clones share it; a pickle and a file do without."""
+    model = KernelPCA(3, kernel=RBF(0.3), engine=client)
+    assert clone(model).engine is client
+    model.fit(da.from_array(X, chunks=(200, 4)))
+    assert model.plan_.engine == "dask"
+    model.save(tmp_path / "model.mercer")
+    expected = model.transform(X)
+    for again in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model.mercer")):
+        assert again.engine == "auto"
+        np.testing.assert_allclose(again.transform(X), expected, atol=1e-10)
+
+
+def test_one_engine_a_client(client):
+    address = client.scheduler.address
+    assert resolve_engine(client) is resolve_engine("dask") is resolve_engine(client)
+    by_address = resolve_engine(f"dask:{address}")
+    assert resolve_engine(f" DASK:{address}") is by_address
+    assert by_address.facts().workers == Workers(2, 2)
+    by_address.client.close()
+    assert resolve_engine(f"dask:{address}") is not by_address
+    resolve_engine(f"dask:{address}").client.close()
+
+
+# ── what can't be used ──────────────────────────────────────────────────────
+def _spoilt(place=(523, 2)):
+    data = X.copy()
+    data[place] = np.nan
+    return da.from_array(data, chunks=CHUNKS["even"])
+
+
+def _narrow_chunk(block, block_id):
+    return block[:, :2] if block_id[0] == 4 else block
+
+
+BAD = {
+    "unknown chunks": (lambda: ROWS[ROWS[:, 0] > 0], r"unknown sizes.*compute_chunk_sizes\(\)"),
+    "objects": (lambda: ROWS.astype(object), "dtype object.*float32 or float64"),
+    "text": (lambda: ROWS.astype("U9"), "text.*encode"),
+    "NaN": (_spoilt, r"NaN.*row 523, which is row 23 of chunk 5 \(the 6th\), column 2;"),
+    "two columns less": (
+        lambda: ROWS.map_blocks(_narrow_chunk, dtype=float, chunks=ROWS.chunks),
+        r"chunk 4 \(the 5th\) of the dask array has 100 rows and 2 columns.*says 100 and 4",
+    ),
+    "no rows": (lambda: ROWS[:0], "0 rows and 4 columns"),
+    "one row": (lambda: ROWS[:1], "at least 2 rows; got 1 row"),
+    "one axis": (lambda: ROWS[:, 0], r"1-D.*reshape\(-1, 1\)"),
+    "a series": (
+        lambda: dd.from_pandas(pd.Series([1.0, 2.0]), npartitions=1),
+        r"a dask Series. Use X.to_frame\(\)",
+    ),
+    "a frame with text": (
+        lambda: dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0], "b": list("xy")}), npartitions=1),
+        r"'b' \(.*columns=\['a'\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("on_cluster", [True, False])
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_what_can_not_be_used_is_told_in_a_sentence(client, name, on_cluster):
+    make, words = BAD[name]
+    model = KernelPCA(2, kernel=RBF(0.3), engine=client if on_cluster else "auto")
+    with pytest.raises(InputError, match=words):
+        model.fit(make())
+    assert not hasattr(model, "fit_")
+
+
+def test_a_bad_chunk_is_told_when_its_scores_are_computed(client):
+    model = KernelPCA(2, kernel=RBF(0.3), engine=client).fit(ROWS)
+    scores = model.transform(_spoilt())
+    with pytest.raises(InputError, match=r"row 23 of chunk 5 \(the 6th\), column 2"):
+        scores.compute()
+    with pytest.raises(InputError, match=r"rows of 4 columns.*a dask array of 3"):
+        model.transform(ROWS[:, :3])

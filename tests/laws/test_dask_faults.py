@@ -1,0 +1,238 @@
+"""What goes wrong on clusters: the same numbers, or one sentence, and soon."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+import dask.array as da
+from distributed import Client, wait
+
+from markets.clusters import small_cluster
+from markets.commands import run
+from mercer import KernelPCA
+from mercer._core.errors import InputError, MercerWarning
+from mercer.approximations import RPCholesky
+from mercer.engine.dask import DaskEngine, cluster, connect, work
+from mercer.engine.dask.cluster import ClusterError
+from mercer.engine.resolve import resolve_engine
+from mercer.kernels import RBF
+from mercer.planning import krylov, plan, problem
+from mercer.solvers import BlockKrylov
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of processes that are killed
+
+X = np.random.default_rng(0).standard_normal((600, 4))
+
+
+class Deadly(RBF):
+    """A kernel whose next tile is the last thing that an armed worker does; or one that takes long."""
+
+    armed = False
+    slow = 0.0
+
+    def tile(self, x, y):
+        if Deadly.armed:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(Deadly.slow)
+        return super().tile(x, y)
+
+
+def arm(**what):
+    for name, value in what.items():
+        setattr(Deadly, name, value)
+
+
+@pytest.fixture(scope="module")
+def client():
+    """NumPy's tiles ask the kernel: so it is known what a worker does when it is killed."""
+    with small_cluster(env={"MERCER_NATIVE": "off"}) as client:
+        yield client
+
+
+@pytest.fixture
+def engine(client):
+    client.wait_for_workers(2)
+    return DaskEngine(client, least=0)
+
+
+MODELS = {
+    "exact": KernelPCA(3, kernel=Deadly(0.3), solver=BlockKrylov(tol=1e-9)),
+    "low rank": KernelPCA(3, kernel=Deadly(0.3), approximation=RPCholesky(40)),
+}
+
+
+@pytest.mark.parametrize("given", [X, da.from_array(X, chunks=(150, 4))], ids=["array", "chunks"])
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_worker_that_is_killed_within_a_pass_changes_no_bit(
+    engine, client, name, given, monkeypatch
+):
+    for module in (problem, krylov, plan):
+        monkeypatch.setattr(module, "SMALL_ROWS", 50)  # of so few rows K would be held here
+    model = MODELS[name].set_params(engine=engine)
+    expected = model.fit(given).eigenvalues_
+    before = client.run(os.getpid)
+    client.run(arm, armed=True, workers=[next(iter(before))])
+    np.testing.assert_array_equal(model.fit(given).eigenvalues_, expected)
+    client.wait_for_workers(2)
+    assert len(set(before.values()) & set(client.run(os.getpid).values())) == 1
+
+
+def test_tiles_that_are_lost_between_products_are_made_again(engine, client):
+    kernel, v = RBF(0.3), np.random.default_rng(1).standard_normal((600, 3))
+    rows = engine.load(X, kernel, np.dtype("f8"), width=48)
+    expected = engine.gram_times(kernel, rows, v)
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    np.testing.assert_array_equal(engine.gram_times(kernel, rows, v), expected)
+
+
+def test_a_worker_that_is_paused_is_worked_around(engine, client):
+    from distributed.core import Status
+
+    def turn(status, dask_worker):
+        dask_worker.status = status
+
+    kernel, v = RBF(0.3), np.ones((600, 2))
+    expected = engine.gram_times(kernel, engine.load(X, kernel, np.dtype("f8"), width=48), v)
+    one = [next(iter(client.nthreads()))]
+    client.run(turn, Status.paused, workers=one)
+    try:
+        rows = engine.load(X, kernel, np.dtype("f8"), width=48)
+        np.testing.assert_array_equal(engine.gram_times(kernel, rows, v), expected)
+    finally:
+        client.run(turn, Status.running, workers=one)
+
+
+def test_ctrl_c_ends_the_wait_and_the_work(engine, client):
+    """Soon: the tiles of the pass would take minutes, and no worker goes on with them."""
+    client.run(arm, slow=0.1)
+    kernel = Deadly(0.3)
+    rows = engine.load(X, kernel, np.dtype("f8"), width=16)  # 741 tiles
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        engine.gram_times(kernel, rows, np.ones((600, 1)))
+    free = [client.submit(os.getpid, workers=[w], pure=False) for w in client.nthreads()]
+    wait(free, timeout=20)
+    assert time.monotonic() - started < 20
+    client.run(arm, slow=0.0)
+
+
+def test_a_worker_that_joins_late_changes_nothing_of_the_fit_it_finds():
+    with small_cluster(1) as client:
+        engine = DaskEngine(client, least=0)
+        kernel, v = RBF(0.3), np.ones((600, 2))
+        rows = engine.load(X, kernel, np.dtype("f8"), width=48)
+        before = engine.gram_times(kernel, rows, v)
+        client.cluster.scale(2)
+        client.wait_for_workers(2)
+        np.testing.assert_array_equal(engine.gram_times(kernel, rows, v), before)
+        assert engine.facts().workers.count == 2
+        again = engine.load(engine.settle(X), kernel, np.dtype("f8"), width=48)  # dealt to both
+        np.testing.assert_allclose(engine.gram_times(kernel, again, v), before, rtol=1e-12)
+        assert len(engine.placements.of(X).workers) == 2
+
+
+# ── no cluster ──────────────────────────────────────────────────────────────
+def test_a_scheduler_that_is_killed_is_told_soon(monkeypatch, tmp_path):
+    """Scheduler and worker as programs, by address, for the command too."""
+    monkeypatch.setattr(work, "PATIENCE", 1.0)
+    dask = [sys.executable, "-m", "dask"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    scheduler = subprocess.Popen(
+        [*dask, "scheduler", "--port", "0", "--host", "127.0.0.1", "--no-dashboard"], **quiet
+    )
+    address = next(
+        found[0] for line in scheduler.stderr if (found := re.findall(r"tcp://[\d.:]+", line))
+    )
+    worker = subprocess.Popen([*dask, "worker", address, "--no-nanny", "--nthreads", "1"], **quiet)
+    try:
+        engine = DaskEngine(resolve_engine(f"dask:{address}").client, least=0)
+        assert KernelPCA(2, kernel=RBF(0.3), engine=engine).fit(X).plan_.engine == "dask"
+        np.save(tmp_path / "x.npy", X)
+        named = ["--engine", f"dask:{address}", "--output", str(tmp_path / "m.mercer")]
+        assert run("fit", str(tmp_path / "x.npy"), *named).exit_code == 0
+        asleep = work.Work(engine.cluster, "sleep")
+        threading.Timer(0.5, scheduler.kill).start()
+        with pytest.raises(ClusterError, match=f"scheduler at {address} has gone away"):
+            asleep.value(lambda: asleep.submit(0, time.sleep, 60))
+    finally:
+        for program in (worker, scheduler):
+            program.kill()
+            program.communicate()
+        engine.client.close()
+
+
+def test_no_client_no_address_no_scheduler(monkeypatch):
+    monkeypatch.setattr(connect, "CONNECT_SECONDS", 1)
+    told = {
+        "dask": "client in force, and there is none",
+        "dask:": "address of a scheduler",
+        "dask:http://x": "address of a scheduler",
+        "dask:tcp://127.0.0.1:9": r"No Dask scheduler answers at 'tcp://127\.0\.0\.1:9' within 1 s",
+    }
+    monkeypatch.setattr("distributed.get_client", no_client)
+    for name, words in told.items():
+        with pytest.raises((InputError, ClusterError), match=words):
+            resolve_engine(name)
+    with (
+        pytest.warns(MercerWarning, match="not encrypted.*tls://"),
+        pytest.raises(ClusterError, match="answers"),
+    ):
+        resolve_engine("dask:tcp://192.0.2.1:8786")
+
+
+def no_client():
+    raise ValueError
+
+
+def test_a_client_that_is_closed(client):
+    other = Client(client.scheduler.address, set_as_default=False)
+    model = KernelPCA(2, engine=other)
+    other.close()
+    with pytest.raises(ClusterError, match=r"client is closed\. Open a new one"):
+        model.fit(X)
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "words"),
+    [
+        ("mercer", None, 'has no mercer, .*pip install "mercer=='),
+        ("mercer", "0.0.1", "has mercer 0.0.1, and this process mercer"),
+        ("numpy", "1.26.4", "has numpy 1.26.4, and this process numpy"),
+    ],
+)
+def test_other_versions_are_told_before_the_work(client, package, version, words, monkeypatch):
+    versions = client.get_versions(packages=["mercer", "numpy"])
+    next(iter(versions["workers"].values()))["packages"][package] = version
+    monkeypatch.setattr(client, "get_versions", lambda packages: versions)  # noqa: ARG005
+    with pytest.raises(ClusterError, match=words):
+        KernelPCA(2, engine=DaskEngine(client)).fit(X)
+
+
+def test_a_worker_that_can_not_import_mercer(monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE", 1.0)
+    with small_cluster(0) as client:
+        with pytest.raises(ClusterError, match=r"no workers.*dask worker tcp://"):
+            KernelPCA(2, engine=client).fit(X)
+        blind = "import sys; sys.modules['mercer'] = None; "
+        blind += "from distributed.cli import dask_worker; dask_worker.main()"
+        options = [client.scheduler.address, "--no-nanny", "--no-dashboard"]
+        worker = subprocess.Popen(
+            [sys.executable, "-c", blind, *options], stderr=subprocess.DEVNULL
+        )
+        try:
+            client.wait_for_workers(1)
+            with pytest.raises(ClusterError, match=r"Worker tcp://.* (can't run|has no) mercer"):
+                KernelPCA(2, engine=client).fit(X)
+        finally:
+            worker.kill()
+            worker.wait()

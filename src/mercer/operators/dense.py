@@ -47,17 +47,19 @@ class StoredGram(SymmetricOperator):
     def matmat(self, v: Array) -> Array:
         """K v, in the dtype of v."""
         rounded = np.ascontiguousarray(v, dtype=self.dtype)
+        n_threads = paying_threads(self.n, self.n_threads)
+        n_threads = max(1, min(n_threads, 2 * self.n**2 * v.shape[1] // FLOPS_A_THREAD))
+        height = -(-self.n // n_threads)
+        if 1 < v.shape[1] <= THIN:
+            height = min(height, max(1, UNPACKED // (self.n * v.shape[1])))
+        if height >= self.n:
+            return np.matmul(self.matrix, rounded).astype(v.dtype, copy=False)
         product = np.empty((self.n, v.shape[1]), dtype=self.dtype)
 
         def work(slices: Iterable[slice]) -> None:
             for i in slices:
                 np.matmul(self.matrix[i], rounded, out=product[i])
 
-        n_threads = paying_threads(self.n, self.n_threads)
-        n_threads = max(1, min(n_threads, 2 * self.n**2 * v.shape[1] // FLOPS_A_THREAD))
-        height = -(-self.n // n_threads)
-        if 1 < v.shape[1] <= THIN:
-            height = min(height, max(1, UNPACKED // (self.n * v.shape[1])))
         parallel_map(work, row_slices(self.n, height), n_threads=n_threads)
         return product.astype(v.dtype, copy=False)
 
@@ -75,11 +77,15 @@ class StoredGram(SymmetricOperator):
 
     def block(self, indices: Indices) -> Array:
         """K[indices][:, indices]."""
-        return self.matrix[indices[:, None], indices]
+        return self.matrix.take(indices, axis=0).take(indices, axis=1)
 
     def dense(self) -> Array:
         """A copy of K."""
         return self.matrix.copy()
+
+    def unprojected(self) -> tuple[Array, Array]:
+        """K itself, not a copy."""
+        return self.matrix.astype(np.float64, copy=False), np.empty((0, self.n))
 
     def __repr__(self) -> str:
         return f"StoredGram({self.n} x {self.n}, {self.dtype})"

@@ -11,7 +11,6 @@ from mercer._core.memory import parse_bytes
 from mercer._core.observer import SILENT
 from mercer._core.public import public
 from mercer.data.rows import RowSource
-from mercer.engine.moments import weighted_mean
 from mercer.engine.resolve import engine_facts, resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector, tell
@@ -108,13 +107,12 @@ class PCA(Projector):
             )
             chosen = plan_linear(problem, self.solver)
             fit = self._fitted_to(data, asked, chosen)
-            mean = weighted_mean(data.rows, data.weights)
         if isinstance(data.rows, RowSource):
             data.rows.check_unchanged()
         tell(fit)  # a warning may be an error, and then nothing has happened
         remember(self, X, data.rows)
         self.fit_, self.plan_, self._dtype = fit, chosen, np.dtype(data.rows.dtype)
-        self.mean_ = mean.astype(self._dtype)
+        self.mean_ = fit.mean.coef.astype(self._dtype)
         return fit
 
     def _fitted_to(self, data: TrainingData, asked: int | float | None, chosen: Plan) -> Fit:

@@ -58,7 +58,8 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     require_variance(spectrum, cut, nothing=rounding.nothing)
     seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=task.rng)
     pairs = keep(pairs, asked, total=total, cut=cut)
-    pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
+    if operator.roots is not None:  # otherwise they are turned already
+        pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
     coef = operator.scaled(operator.project(pairs.vectors / np.sqrt(pairs.values)))  # (n, k)
     offset = operator.row_means @ coef  # (k,)
     if kernel.is_precomputed:

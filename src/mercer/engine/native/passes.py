@@ -11,7 +11,7 @@ import numpy as np
 from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT32
 from mercer.engine.native import bindings as lib
-from mercer.engine.native.bindings import Job, aligned
+from mercer.engine.native.bindings import Job, address, aligned
 from mercer.engine.native.program import Step
 from mercer.engine.threads import on_threads
 
@@ -77,7 +77,7 @@ class Pass:
 
     def _address(self, array: Array) -> int:
         self._alive.append(array)
-        return int(array.ctypes.data)
+        return address(array)
 
     def _right_side(self, v: Array, dtype: np.dtype[Any]) -> int:
         """V in panels of whole vectors, zeros beyond it; the number of vectors of a row."""
@@ -96,7 +96,7 @@ class Pass:
             scratch = aligned(
                 (self.side * (job.depth * self.side + 2 * self._packing),), self.dtype
             )
-            while run(ctypes.byref(job), scratch.ctypes.data, TICKETS) == TICKETS:
+            while run(ctypes.byref(job), address(scratch), TICKETS) == TICKETS:
                 pass
 
         n_threads = min(n_threads, job.n_tickets)

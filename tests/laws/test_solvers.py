@@ -74,6 +74,18 @@ def test_lanczos_misses_no_copy_of_an_eigenvalue(copies, rng):
     assert pairs.residuals.max() <= 1e-10
 
 
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.95, 1.0])
+@pytest.mark.parametrize("name", ["geometric", "slow", "repeated", "rank-3", "identity", "huge"])
+def test_lapack_proves_as_many_pairs_as_a_share_takes(name, share):
+    values = np.sort(SPECTRA[name])[::-1]
+    pairs = Lapack().reaching(StoredGram(symmetric(values)), share)
+    k, total = len(pairs.values), values.sum()
+    assert pairs.values.sum() >= share * total * (1.0 - 1e-12)
+    assert k <= 2 or values[: k - 2].sum() < share * total * (1.0 + 1e-12)  # one more than it takes
+    np.testing.assert_allclose(pairs.spectrum[::-1], values, atol=1e-12 * values[0])
+    assert pairs.residuals.max() <= 1e-12
+
+
 def test_lanczos_leaves_flat_and_far_spectra_to_lapack(rng):
     for values in (np.linspace(1.0, 0.99, 300), 1e200 * 0.5 ** np.arange(300)):
         pairs = Lanczos()(StoredGram(symmetric(values)), 4, rng=rng)

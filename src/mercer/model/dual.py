@@ -38,7 +38,9 @@ def fit_dual(task: Task) -> Fit:
     scaled = None if weights is None else weights / unit
     operator = gram_operator(task.kernel, task.x, plan, scaled, engine=task.engine)
     require_finite(operator.gram.diag())
-    if isinstance(asked, float) and not isinstance(plan.solver, Lapack):
+    if isinstance(asked, float) and isinstance(plan.solver, Lapack):
+        pairs = plan.solver.reaching(operator, asked, observer=task.observer)
+    elif isinstance(asked, float):
         pairs = _grow(operator, asked, task)
     else:
         k = asked if isinstance(asked, int) else operator.n
@@ -162,7 +164,7 @@ def _grow(operator: Centred, share: float, task: Task) -> EigenPairs:
             "components, raise `memory`, or use a wider kernel."
         )
         raise MemoryBudgetError(msg)
-    pairs = Lapack()(operator, n, rng=rng)
+    pairs = Lapack().reaching(operator, share)
     return replace(pairs, n_products=spent + pairs.n_products)
 
 

@@ -64,7 +64,29 @@ class Lapack(Solver):
         """The k largest eigenpairs, and the spectrum when all of it was computed."""
         del rng, start  # nothing random, nothing to start from
         k = min(k, operator.n)
-        values, vectors = self._solve(operator, k)
+        return self._proved(operator, *self._solve(operator, k), k, observer)
+
+    def reaching(
+        self, operator: SymmetricOperator, share: float, *, observer: Observer = SILENT
+    ) -> EigenPairs:
+        """The largest eigenpairs that add up to a share of the trace, as the spectrum has it, and one more.
+
+        Only they are multiplied for the proof. To multiply them all would take as long again as LAPACK.
+        """
+        values, vectors = self._solve(operator, operator.n)
+        sums = np.cumsum(values[::-1], dtype=np.float64)
+        k = min(int(np.argmax(sums >= share * sums[-1])) + 2, operator.n)
+        return self._proved(operator, values, vectors, k, observer)
+
+    def _proved(
+        self,
+        operator: SymmetricOperator,
+        values: Array,
+        vectors: Array,
+        k: int,
+        observer: Observer,
+    ) -> EigenPairs:
+        """The last k of these pairs, with their products."""
         spectrum = values if len(values) == operator.n else None
         top = vectors[:, ::-1][:, :k].astype(np.float64, copy=False)
         pairs = EigenPairs.largest(

@@ -103,9 +103,8 @@ class Lanczos(Solver):
         with single_threaded_blas():
             run = LanczosRun(*operator.unprojected(), room=self.room(k, n), rng=rng)
             found = None
-            with suppress(
-                np.linalg.LinAlgError
-            ):  # of the tridiagonal problem: there are other drivers
+            # The tridiagonal problem may be too much for its driver; there are others.
+            with suppress(np.linalg.LinAlgError):
                 found = self._found(run, k, n)
             if found is not None:
                 values, u = found
@@ -120,7 +119,7 @@ class Lanczos(Solver):
 
     def _found(self, run: LanczosRun, k: int, n: int) -> tuple[Array, Array] | None:
         """Ritz pairs once their residuals are small and none is missed; None where LAPACK is quicker."""
-        room = self.room(k, n)
+        room = min(self.room(k, n), n - len(run.fixed))
         schedule = ConvergenceSchedule(self.tol, room, first=max(12, 3 * k // 2), thrifty=True)
         while True:
             run.extend(min(max(schedule.due, k), room))

@@ -330,12 +330,12 @@ def test_lapack_subset_driver_may_lose_pairs_and_we_count_them(rng):
 def test_lapack_subset_driver_may_fail_and_the_whole_spectrum_is_taken(rng, monkeypatch):
     from mercer.solvers import dense
 
-    driver, lengths = dense._subset_driver(np.dtype(np.float64))
+    driver, *lengths = dense._subset_driver(np.dtype(np.float64), 3)
 
     def failing(*args, **knobs):
         return (*driver(*args, **knobs)[:-1], 1)
 
-    monkeypatch.setattr(dense, "_subset_driver", lambda _dtype: (failing, lengths))
+    monkeypatch.setattr(dense, "_subset_driver", lambda _dtype, _n: (failing, *lengths))
     pairs = Lapack(subset=True)(StoredGram(np.diag([1.0, 3.0, 2.0])), 2, rng=rng)
     np.testing.assert_allclose(pairs.values, [3.0, 2.0], rtol=1e-14)
     assert pairs.spectrum is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,8 +128,7 @@ def _largest(matrix: Array, unit: float, k: int) -> tuple[Array, Array] | None:
     its inverse iteration may say that it did not converge.
     """
     n = len(matrix)
-    driver, lengths = _subset_driver(matrix.dtype)
-    work, iwork, _ = lengths(n, lower=1)
+    driver, work, iwork = _subset_driver(matrix.dtype, n)
     # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
     values, vectors, count, _, failed = driver(
         matrix.T,
@@ -137,18 +136,19 @@ def _largest(matrix: Array, unit: float, k: int) -> tuple[Array, Array] | None:
         il=n - k + 1,
         iu=n,
         lower=1,
-        lwork=int(work),
+        lwork=work,
         liwork=iwork,
         overwrite_a=1,
     )
     return (unit * values[:k], vectors[:, :k]) if count == k and not failed else None
 
 
-@cache
-def _subset_driver(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """LAPACK's routine and the one that tells its work space: looked up, they take as long as 50 rows."""
+@lru_cache(maxsize=256)
+def _subset_driver(dtype: np.dtype[Any], n: int) -> tuple[Any, int, int]:
+    """LAPACK's routine and the work space that it likes: to look them up takes as long as 50 rows."""
     driver, lengths = linalg.get_lapack_funcs(("syevr", "syevr_lwork"), dtype=dtype)
-    return driver, lengths
+    work, iwork, _ = lengths(n, lower=1)
+    return driver, int(work), int(iwork)
 
 
 def _scaled(matrix: Array) -> tuple[Array, float]:

@@ -163,7 +163,8 @@ void fill_pairs(const Leaf &leaf, long top, long height, long first, long width,
     const long d = leaf.columns;
     const Panels<Real> left = block_of(leaf.left, leaf.left_norms, leaf.left_rows, d, top, height, room);
     Real *beyond = room + height * PANEL<Real> * (d + 1);
-    const Panels<Real> right = block_of(leaf.right, leaf.right_norms, leaf.right_rows, d, first, width, beyond);
+    const Panels<Real> right =
+        diagonal ? left : block_of(leaf.right, leaf.right_norms, leaf.right_rows, d, first, width, beyond);
     for (long i = 0; i < height; i++)
         for (long r = 0; r < PANEL<Real>; r += PAIR_ROWS)
             for (long j = diagonal ? i : 0; j < width; j++) {

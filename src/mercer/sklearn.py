@@ -39,7 +39,7 @@ from mercer.model import Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.plan import plan
-from mercer.solvers import BlockKrylov, Lapack
+from mercer.solvers import BlockKrylov, Lanczos, Lapack
 from mercer.solvers.negative_part import negative_part
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         if dense:  # K is wanted, even where an explicit map is shorter
             problem = replace(problem, map_dimension=None)
         chosen = plan(problem, Lapack(subset=k < n // 2) if dense else "auto")
-        if isinstance(chosen.solver, Lapack):
+        if isinstance(chosen.solver, Lanczos | Lapack):  # both go on to rounding
             return chosen
         # The planner's own tolerance is for pictures. Users of scikit-learn expect ARPACK's digits,
         # in small eigenvalues too; asking for them also makes the plan store K in full precision.

@@ -47,6 +47,19 @@ def test_matmat_is_the_dense_product(make, kernel, cloud, rng):
     np.testing.assert_allclose(make(kernel, cloud).matmat(v), dense @ v, atol=1e-13 * scale)
 
 
+@pytest.mark.parametrize("weighted", [None, False, True])
+def test_what_is_projected_is_the_matrix(make, kernel, cloud, rng, weighted):
+    """P B P with P = I - FᵀF, whatever a solver is handed to begin with."""
+    operator = make(kernel, cloud)
+    if weighted is not None:
+        operator = Centred(operator, rng.random(len(cloud)) if weighted else None)
+    b, fixed = operator.unprojected()
+    assert len(fixed) == (weighted is not None)
+    p = np.eye(len(cloud)) - fixed.T @ fixed
+    scale = np.abs(b).max() * np.sqrt(len(cloud))
+    np.testing.assert_allclose(p @ b @ p, operator.dense(), atol=1e-13 * scale)
+
+
 def test_parts_of_the_matrix(make, kernel, cloud, rng):
     operator, dense = make(kernel, cloud), kernel(cloud)
     chosen = np.array([3, 0, 41])

@@ -10,7 +10,7 @@ from mercer import KernelPCA
 from mercer._core.errors import InputError
 from mercer.kernels import RBF, Laplacian
 from mercer.operators import Centred, StoredGram
-from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lapack, Solver
+from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lanczos, Lapack, Solver
 from mercer.solvers.base import Status, fixed_signs
 from mercer.solvers.basis import _orthonormal
 from mercer.solvers.negative_part import NegativePart, negative_part
@@ -25,6 +25,7 @@ MARKET = {
     "krylov-or-lapack": BlockKrylov(
         tol=1e-10, block=4, landmarks=0, max_basis=140, max_products=12, lapack=True
     ),
+    "lanczos": Lanczos(),
     "krylov-restarts": BlockKrylov(tol=1e-10, block=8, max_basis=40, max_products=400),
 }
 KS = [1, 2, 7, 20, N - 1, N]
@@ -61,6 +62,35 @@ def test_every_solver_on_every_spectrum(solver, spectrum, k, rng):
     error = (matrix @ pairs.vectors - pairs.vectors * pairs.values) / scale
     assert np.linalg.norm(error, axis=0).max() <= 2e-10
     assert worst <= 2e-10
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_lanczos_misses_no_copy_of_an_eigenvalue(copies, rng):
+    """A Krylov space of one vector holds one vector of each eigenspace: the others are looked for outside."""
+    values = np.concatenate([np.full(copies, 2.0), 0.9 ** np.arange(400)])
+    matrix, k = symmetric(values), copies + 3
+    pairs = Lanczos(tol=1e-10)(StoredGram(matrix), k, rng=rng)
+    np.testing.assert_allclose(pairs.values, values[:k], atol=1e-10)
+    assert pairs.residuals.max() <= 1e-10
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.95, 1.0])
+@pytest.mark.parametrize("name", ["geometric", "slow", "repeated", "rank-3", "identity", "huge"])
+def test_lapack_proves_as_many_pairs_as_a_share_takes(name, share):
+    values = np.sort(SPECTRA[name])[::-1]
+    pairs = Lapack().reaching(StoredGram(symmetric(values)), share)
+    k, total = len(pairs.values), values.sum()
+    assert pairs.values.sum() >= share * total * (1.0 - 1e-12)
+    assert k <= 2 or values[: k - 2].sum() < share * total * (1.0 + 1e-12)  # one more than it takes
+    np.testing.assert_allclose(pairs.spectrum[::-1], values, atol=1e-12 * values[0])
+    assert pairs.residuals.max() <= 1e-12
+
+
+def test_lanczos_leaves_flat_and_far_spectra_to_lapack(rng):
+    for values in (np.linspace(1.0, 0.99, 300), 1e200 * 0.5 ** np.arange(300)):
+        pairs = Lanczos()(StoredGram(symmetric(values)), 4, rng=rng)
+        np.testing.assert_allclose(pairs.values, values[:4], rtol=1e-12)
+        assert pairs.status.ok
 
 
 @pytest.mark.parametrize("solver", sorted(MARKET))
@@ -300,12 +330,12 @@ def test_lapack_subset_driver_may_lose_pairs_and_we_count_them(rng):
 def test_lapack_subset_driver_may_fail_and_the_whole_spectrum_is_taken(rng, monkeypatch):
     from mercer.solvers import dense
 
-    driver, lengths = dense._subset_driver(np.dtype(np.float64))
+    driver, *lengths = dense._subset_driver(np.dtype(np.float64), 3)
 
     def failing(*args, **knobs):
         return (*driver(*args, **knobs)[:-1], 1)
 
-    monkeypatch.setattr(dense, "_subset_driver", lambda _dtype: (failing, lengths))
+    monkeypatch.setattr(dense, "_subset_driver", lambda _dtype, _n: (failing, *lengths))
     pairs = Lapack(subset=True)(StoredGram(np.diag([1.0, 3.0, 2.0])), 2, rng=rng)
     np.testing.assert_allclose(pairs.values, [3.0, 2.0], rtol=1e-14)
     assert pairs.spectrum is not None

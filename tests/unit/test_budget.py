@@ -8,6 +8,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from mercer import PCA, KernelPCA
+from mercer._core import memory
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.memory import parse_bytes
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
@@ -19,7 +20,9 @@ from mercer.solvers import BlockKrylov
 RBF_50 = RBF(0.01)
 # n, d, dtype, memory, and what is fitted.
 GRID = {
-    "lapack": (400, 20, "f8", "60MB", {"kernel": RBF_50, "n_components": 5}),
+    "lanczos": (400, 20, "f8", "60MB", {"kernel": RBF_50, "n_components": 5}),
+    "lanczos, float32": (1000, 20, "f4", "90MB", {"kernel": RBF_50, "n_components": 20}),
+    "lapack": (400, 20, "f8", "60MB", {"kernel": RBF_50, "n_components": 45}),
     "lapack, all": (900, 20, "f8", "90MB", {"kernel": RBF_50, "n_components": None}),
     "stored": (2500, 50, "f8", "140MB", {"kernel": RBF_50, "n_components": 10}),
     "stored, float32": (2500, 50, "f4", "120MB", {"kernel": RBF_50, "n_components": 10}),
@@ -179,10 +182,21 @@ def test_plan_and_fit_agree_on_what_a_budget_holds(method):
 def test_free_memory_is_looked_at_once(monkeypatch):
     """Twice, and the fit and its pre-image would have different budgets."""
     looks = []
-    monkeypatch.setattr(numpy_engine, "available_bytes", lambda: looks.append(1) or 10**9)
+    monkeypatch.setattr(numpy_engine, "lately_available_bytes", lambda: looks.append(1) or 10**9)
     x = np.random.default_rng(3).standard_normal((60, 3))
     KernelPCA(2, preimage="ridge").fit(x)
     assert len(looks) == 1
+
+
+def test_fits_that_follow_upon_each_other_share_a_look_at_free_memory(monkeypatch):
+    looks, now = [], [100.0]
+    monkeypatch.setattr(memory, "available_bytes", lambda: looks.append(1) or 10**9 + len(looks))
+    monkeypatch.setattr(memory.time, "monotonic", lambda: now[0])
+    memory._looked.cache_clear()
+    assert [memory.lately_available_bytes() for _ in range(3)] == [10**9 + 1] * 3
+    now[0] += 2 * memory.LOOK_SECONDS
+    assert memory.lately_available_bytes() == 10**9 + 2
+    memory._looked.cache_clear()
 
 
 @pytest.mark.parametrize("k", [8, 0.5, 0.99])

@@ -14,7 +14,14 @@ from mercer.approximations import pivots
 from mercer.approximations.base import LowRank
 from mercer.data.rows import RowSource, row_blocks
 from mercer.engine.equal_rows import are_alike, distinct, unlike
-from mercer.engine.moments import ColumnMoments, Moments, Scale, weighted_mean, weighted_median
+from mercer.engine.moments import (
+    ColumnMoments,
+    Moments,
+    Scale,
+    less_row,
+    weighted_mean,
+    weighted_median,
+)
 from mercer.engine.passes import fold, map_rows
 from mercer.kernels import RBF
 from mercer.model import lowrank_pass, streamed
@@ -210,3 +217,14 @@ def test_rows_are_alike_unless_one_is_not(store, other):
     assert are_alike(rows) == (other is None)
     expected = [] if other is None else [other]
     assert np.flatnonzero(unlike(rows, store(x[1:2]))).tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (2000, 20), (40, 600), (513, 1)])
+def test_rows_less_a_row(shape, dtype, rng):
+    x, row = rng.standard_normal(shape).astype(dtype), rng.standard_normal(shape[1])
+    for rows in (x, np.asfortranarray(x), np.concatenate([x, x])[::2]):
+        np.testing.assert_array_equal(less_row(rows, row), rows.astype(np.float64) - row)
+    own = x.astype(np.float64)
+    assert less_row(own, row, own) is own
+    np.testing.assert_array_equal(own, x - row)

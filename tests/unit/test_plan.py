@@ -10,7 +10,7 @@ from mercer.approximations import RPCholesky
 from mercer.model import Problem, plan_approximation, plan_linear
 from mercer.planning.plan import plan
 from mercer.planning.recipe import Given, Tiles, Whole
-from mercer.solvers import BlockKrylov, Lapack
+from mercer.solvers import BlockKrylov, Lanczos, Lapack
 
 GB = 10**9
 
@@ -34,8 +34,9 @@ TABLE = {
     "all components": (Problem(3000, 50, None, shift_invariant=True), "dual", Lapack, Tiles),
     "many components": (Problem(3000, 50, 900, shift_invariant=True), "dual", Lapack, Tiles),
     "a share, small": (Problem(1500, 50, 0.9, shift_invariant=True), "dual", Lapack, Tiles),
-    "few rows": (Problem(300, 5, 2, valid=True), "dual", Lapack, Whole),
-    "some rows": (Problem(500, 5, 20, valid=True), "dual", BlockKrylov, Whole),
+    "few rows": (Problem(100, 5, 2, valid=True), "dual", Lapack, Whole),
+    "some rows": (Problem(300, 5, 20, valid=True), "dual", Lanczos, Whole),
+    "more rows": (Problem(900, 5, 20, valid=True), "dual", Lanczos, Whole),
     "some rows, perhaps no kernel": (Problem(500, 5, 20), "dual", Lapack, Whole),
     "some rows, many components": (Problem(500, 5, 80, valid=True), "dual", Lapack, Whole),
     "a share, small, a kernel": (
@@ -84,6 +85,8 @@ def test_few_components_are_iterated_for_and_many_left_to_lapack(n, most):
 def test_of_a_small_valid_kernel_the_top_few_are_computed_alone(n):
     few = Problem(n, 5, n // 8, valid=True)
     assert plan(few).solver == Lapack(subset=True)
+    iterated = plan(replace(few, n_components=n // 10)).solver
+    assert isinstance(iterated, Lanczos if n > 150 else Lapack)
     assert plan(replace(few, n_components=n // 8 + 1)).solver == Lapack()
     for asked in (None, 0.9):
         assert plan(replace(few, n_components=asked)).solver == Lapack()
@@ -100,7 +103,7 @@ def test_the_negative_part_is_seen_wherever_a_kernel_may_have_one(kernel, subset
 
 
 def test_a_small_fit_stores_its_matrix_only_where_there_is_room():
-    problem = Problem(300, 5, 3, valid=True)
+    problem = Problem(300, 5, 35, valid=True)
     roomy = plan(problem)
     assert isinstance(roomy.recipe, Whole)
     tight = plan(replace(problem, budget_bytes=roomy.n_bytes - 1))

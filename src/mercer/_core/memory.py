@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from contextlib import suppress
+from functools import cache, lru_cache
 
 from mercer._core.errors import ParameterError
 from mercer._core.params import is_finite
@@ -20,6 +22,7 @@ CGROUPS = (
 )
 # What a fit may take of the memory that is free when it starts: the rest is the caller's.
 AUTO_SHARE = 0.6
+LOOK_SECONDS = 0.05
 
 
 def parse_bytes(memory: str | float, *, free: int | None = None) -> int:
@@ -78,6 +81,21 @@ def format_seconds(seconds: float) -> str:
     return f"{number:.2g} {unit}" if number < 99.5 else f"{number:.0f} {unit}"
 
 
+def lately_available_bytes() -> int:
+    """Those of this twentieth of a second: fits that follow upon each other share a look.
+
+    To look takes as long as a twentieth of a small fit, and in that time no more than a small part of memory
+    can be taken: pages are handed out at a few gigabytes a second.
+    """
+    return _looked(int(time.monotonic() / LOOK_SECONDS))
+
+
+@lru_cache(maxsize=1)
+def _looked(moment: int) -> int:
+    del moment
+    return available_bytes()
+
+
 def available_bytes() -> int:
     """Memory that can be taken now: the system's, or the container's where that is less."""
     try:
@@ -85,11 +103,17 @@ def available_bytes() -> int:
         free = int(found[1]) * 1024 if found else _physical_bytes() // 2
     except OSError:  # a system that does not tell what is free
         free = _physical_bytes() // 2
-    for limit, used in CGROUPS:
+    for limit, used in _there(CGROUPS):
         with suppress(OSError, ValueError):  # no such file, or "max": no limit is set here
             allowed = int(_told(limit)) - int(_told(used))
             return min(free, max(allowed, 0))
     return free
+
+
+@cache
+def _there(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Those whose files there are: a container is of one kind for the life of its processes."""
+    return tuple(pair for pair in pairs if os.path.exists(pair[0]))
 
 
 def _told(path: str) -> bytes:

@@ -74,7 +74,7 @@ SOLVING = (
         help="Such as rpcholesky(rank=500), nystrom(landmarks=500) or fourier(); exact otherwise.",
     ),
     click.option("--refine", type=click.IntRange(0), help="Exact passes after an approximation."),
-    click.option("--solver", help="auto, lapack, krylov, or krylov(tol=1e-10)."),
+    click.option("--solver", help="auto, lapack, lanczos, krylov, or krylov(tol=1e-10)."),
     click.option(
         "--engine",
         metavar="NAME",

@@ -8,6 +8,7 @@ their promise of finite numbers.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -204,7 +205,7 @@ def first_bad(x: Rows) -> tuple[float, int, int, int] | None:
     """The first NaN or infinity of the rows, its row and column, and how many there are."""
     values = x.data if sparse.issparse(x) else x
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(values)):  # one pass without a temporary; an overflow is looked into
+        if math.isfinite(values.sum()):  # one pass without a temporary; an overflow is looked into
             return None
     bad = ~np.isfinite(values)
     if not bad.any():

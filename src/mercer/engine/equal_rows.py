@@ -41,6 +41,8 @@ def are_alike(x: Rows) -> bool:
     if isinstance(x, RowSource):
         return False  # read once: their moments show it
     # Rows that differ do so among the first, as a rule, and no others are looked at then.
+    if isinstance(x, np.ndarray) and len(x) > 1 and (x[0] != x[1]).any():
+        return False
     return not any(np.any(unlike(block, x[:1])) for _, block in row_blocks(x, ALIKE_ROWS))
 
 

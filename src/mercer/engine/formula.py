@@ -11,6 +11,7 @@ It lives below the kernels: an engine that has no NumPy walks the same tree (`Ti
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 _SHOWN = {"sqdist": "‖x - x'‖²", "dot": "x·x'", "l1": "‖x - x'‖₁", "chi2": "χ²(x, x')"}
@@ -37,9 +38,19 @@ class Expr:
             found += node.parts
         return found
 
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of its leaves. A fit asks what follows from them a dozen times."""
+        return frozenset(kind for node in self.walk() if (kind := getattr(node, "kind", None)))
+
+    @cached_property
+    def text(self) -> str:
+        """As it is written. Trees may be equal and not the same: a mask of columns, and positions."""
+        return repr(self)
+
     def has(self, *kinds: str) -> bool:
         """Whether a leaf of one of these kinds is in it."""
-        return any(getattr(node, "kind", None) in kinds for node in self.walk())
+        return not self.kinds.isdisjoint(kinds)
 
     @property
     def shift_invariant(self) -> bool:

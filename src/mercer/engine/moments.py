@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dger
 
-from mercer.data.rows import take_rows
+from mercer.data.rows import row_blocks
 from mercer.engine.passes import fold
 
 if TYPE_CHECKING:
     from typing import Self
 
     from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.engine.base import Engine
 
 # Rows whose sum is taken at a time: of float32 rows only these are held in float64.
 BLOCK_ROWS = 4096
@@ -181,30 +180,49 @@ class Sums:
         return Sums(tuple(a + b for a, b in zip(self.of, other.of, strict=True)))
 
 
-def weighted_mean(
-    x: Rows, weights: Array | None = None, *, engine: Engine[Any] | None = None
-) -> Array:  # (n, d), (n,) -> (d,)
+def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n,) -> (d,)
     """μ = Σwx/Σw in float64, whatever the precision of the rows and wherever they are.
 
     Of dense rows as x₀ + Σw(x - x₀)/Σw: rows that are all alike have that very row for a mean, to the last
-    bit, and far from the origin the sum rounds to the size of the differences. The engine, where there is
-    one, makes the pass.
+    bit, and far from the origin the sum rounds to the size of the differences.
     """
-    if weights is None:
-        weights = np.ones(x.shape[0])
-    head = take_rows(x, np.zeros(1, dtype=np.intp))
+    _, head = next(iter(row_blocks(x, 1)))
     first = np.zeros(x.shape[1]) if sparse.issparse(head) else head[0].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
-        over = fold if engine is None else partial(engine.fold, parallel=False)
-        (total,) = over(x, partial(_shifted_sum, first, weights), height=BLOCK_ROWS).of
-        return first + total / float(weights.sum())
+        return first + mean_difference(x, first, weights)
 
 
-def _shifted_sum(first: Array, weights: Array, rows: Rows, place: slice) -> Sums:
+def mean_difference(
+    x: Rows, first: Array, weights: Array | None = None
+) -> Array:  # (n, d), (d,), (n,) -> (d,)
+    """Σw(x - x₀)/Σw."""
+    whole = float(x.shape[0] if weights is None else weights.sum())
+    (total,) = fold(x, partial(_shifted_sum, first, weights), height=BLOCK_ROWS).of
+    return np.asarray(total / whole)
+
+
+LOOP = 512  # numbers
+
+
+def less_row(x: Array, row: Array, out: Array | None = None) -> Array:  # (n, d), (d,) -> (n, d)
+    """Each row of x less this one, in float64; `out` may be x.
+
+    NumPy's loops are as long as a row: of short rows many are taken for one.
+    """
+    (n, d), out = x.shape, np.empty(x.shape) if out is None else out
+    many = max(1, LOOP // d) if x.flags.c_contiguous and out.flags.c_contiguous else 1
+    whole, wide = n // many * many, row[None].repeat(many, axis=0).ravel()
+    longer = x[:whole].reshape(-1, len(wide)), out[:whole].reshape(-1, len(wide))
+    np.subtract(longer[0], wide, out=longer[1])
+    np.subtract(x[whole:], row, out=out[whole:])
+    return out
+
+
+def _shifted_sum(first: Array, weights: Array | None, rows: Rows, place: slice) -> Sums:
     if not sparse.issparse(rows):
-        rows = rows.astype(np.float64)
-        rows -= first
-    return Sums((np.asarray(rows.T @ weights[place]),))
+        rows = less_row(rows, first)
+    w = np.ones(rows.shape[0]) if weights is None else weights[place]
+    return Sums((np.asarray(rows.T @ w),))
 
 
 def weighted_median(values: Array, weights: Array) -> float:  # (n,), (n,)

@@ -112,8 +112,10 @@ def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # 
     Accurate to `ROUNDING` whatever the data: a tile where the fast expansion could lose more, because
     an outlier or a narrow kernel makes |scale| ‖x‖² large, is computed again the slow way.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # is too rough
-        tile, _ = _expanded(x, y, scale, ROUNDING[x.dtype])
+    tile = None
+    if not isinstance(y, np.ndarray) or len(y) > 1:  # to one point differences take less time
+        with np.errstate(over="ignore", invalid="ignore"):  # is too rough
+            tile, _ = _expanded(x, y, scale, ROUNDING[x.dtype])
     if tile is None:
         tile = _accurate(x, y, scale)
     clip = np.maximum if scale >= 0 else np.minimum

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
 
 # Enough rows for a centre: any point near the data does.
-CENTRE_ROWS = 500
+CENTRE_ROWS = 31
 SLICE_ROWS = 128  # at a time
 RECENT = BAND + 2  # slices of rows that are kept ready
 
@@ -157,8 +157,9 @@ def ready_rows(x: Rows, dtype: np.dtype[Any], *, shift: bool, sliced: bool = Fal
 def centre_of(x: Rows) -> Array:  # -> (d,)
     """The median of some rows: where most of them are, however far away a few may lie."""
     n = int(x.shape[0])
-    some = x
-    if n > CENTRE_ROWS or not isinstance(x, np.ndarray):
+    if isinstance(x, np.ndarray):
+        some = x[:: -(-n // CENTRE_ROWS) or 1]
+    else:
         some = take_rows(x, np.unique(np.linspace(0, max(n - 1, 0), CENTRE_ROWS).astype(np.intp)))
     some, half = some.astype(np.float64, copy=False), len(some) // 2
     if len(some) == 0:

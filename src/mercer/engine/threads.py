@@ -43,6 +43,7 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+@lru_cache(maxsize=1)
 def _blas_libraries() -> list[Any]:
     return [each for each in _controller().lib_controllers if each.user_api == "blas"]
 
@@ -64,8 +65,8 @@ class _BlasHold:
         """One more holder."""
         with self._lock:
             if self._holders == 0:
-                self.usual = _blas_threads()
                 libraries = [(each, each.num_threads) for each in _blas_libraries()]
+                self.usual = _within_cores(max((count for _, count in libraries), default=0))
                 self._limited = [(each, count) for each, count in libraries if count != 1]
                 for each, _ in self._limited:
                     each.set_num_threads(1)
@@ -133,9 +134,14 @@ def lanes(n_threads: int) -> Iterator[None]:
 
 
 def _blas_threads() -> int:
-    most, cores = 0, cpu_count()
-    for library in _blas_libraries():
-        most = max(most, library.num_threads)
+    return _within_cores(max((each.num_threads for each in _blas_libraries()), default=0))
+
+
+def _within_cores(most: int) -> int:
+    """So many threads, but no more than there are cores; 0: as many."""
+    if most == 1:
+        return 1
+    cores = cpu_count()
     return max(1, min(cores, most or cores))
 
 

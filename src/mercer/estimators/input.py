@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many, refuse
 from mercer._core.params import Number, Whole, is_whole, require
+from mercer._core.seeds import seeded
 from mercer.data.dask import DaskRows
 from mercer.data.frames import held
 from mercer.data.intake import admitted
@@ -384,4 +385,4 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state.randint(2**31))
     remedy = "A NumPy generator will do as well."
     require("random_state", random_state, Whole(0, also=(None,)), remedy=remedy)
-    return np.random.default_rng(0 if random_state is None else int(random_state))
+    return seeded(0 if random_state is None else int(random_state))

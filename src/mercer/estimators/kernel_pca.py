@@ -49,8 +49,8 @@ class KernelPCA(Projector):
         and ``"laplacian"`` have the median distance for a width and ``"poly"`` has gamma = 1, where
         scikit-learn has 1/d for all three: write ``"rbf(gamma='1/d')"`` for its numbers.
     solver : str or Solver, default="auto"
-        ``"lapack"``, ``"krylov"``, or an object such as ``BlockKrylov(tol=1e-10)``. The automatic
-        choice and its reasons are in ``plan_``.
+        ``"lapack"``, ``"lanczos"``, ``"krylov"``, or an object such as ``BlockKrylov(tol=1e-10)``. The
+        automatic choice and its reasons are in ``plan_``.
     approximation : str, Approximation or None, default=None
         None: exact. ``"rpcholesky"``, ``"nystrom"``, ``"fourier"`` or an object such as
         ``RPCholesky(rank=1000)``: K is never formed, and ``fit_`` says what was left out.

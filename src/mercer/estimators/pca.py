@@ -13,7 +13,6 @@ from mercer._core.observer import SILENT
 from mercer._core.public import public
 from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource
-from mercer.engine.moments import weighted_mean
 from mercer.engine.resolve import engine_facts, resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector, tell
@@ -114,13 +113,12 @@ class PCA(Projector):
                 wanted = "rows of no more columns than there are rows, where they stay on workers"
                 refuse("X", data.rows.shape, wanted, repr(data.rows), remedy)
             fit = self._fitted_to(data, asked, chosen)
-            mean = weighted_mean(data.rows, data.weights, engine=resolve_engine(self.engine))
         if isinstance(data.rows, RowSource):
             data.rows.check_unchanged()
         tell(fit)  # a warning may be an error, and then nothing has happened
         remember(self, X, data.rows)
         self.fit_, self.plan_, self._dtype = fit, chosen, np.dtype(data.rows.dtype)
-        self.mean_ = mean.astype(self._dtype)
+        self.mean_ = fit.mean.coef.astype(self._dtype)
         return fit
 
     def _fitted_to(self, data: TrainingData, asked: int | float | None, chosen: Plan) -> Fit:

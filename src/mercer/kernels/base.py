@@ -90,11 +90,14 @@ class Kernel:
 
     def tree(self) -> Expr:
         """The formula, or the kernel itself as its only leaf."""
+        return remembered(self, self._own_tree, "tree")
+
+    def _own_tree(self) -> Expr:
         return self.formula() or Opaque(self)
 
     def shape(self) -> Expr:
         """The tree, with 1 for every width that still waits for data; raises on impossible parameters."""
-        return remembered(self, self._checked_tree)
+        return remembered(self, self._checked_tree, "shape")
 
     def _checked_tree(self) -> Expr:
         self.check_parameters()

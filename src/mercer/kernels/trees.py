@@ -21,17 +21,17 @@ PLAIN = frozenset((float, int, str, type(None), bool))
 _TREES: dict[tuple[Any, ...], Expr] = {}
 
 
-def remembered(kernel: Kernel, make: Callable[[], Expr]) -> Expr:
-    """The tree of the kernel as it is now, made where it is not known yet."""
+def remembered(kernel: Kernel, make: Callable[[], Expr], what: str) -> Expr:
+    """The tree of the kernel as it is now, made where it is not known yet; `what` it is the tree of."""
     own = identity(kernel)
-    found = None if own is None else _TREES.get(own)
+    found = None if own is None else _TREES.get((what, own))
     if found is None:
         found = make()
         # An opaque leaf holds one object of many that look alike.
         if own is not None and not found.has("opaque"):
             if len(_TREES) >= MOST:
                 _TREES.clear()
-            _TREES[own] = found
+            _TREES[what, own] = found
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer.data.rows import row_slices
-from mercer.engine.moments import weighted_mean
+from mercer.engine.moments import less_row, mean_difference, weighted_mean
 from mercer.engine.pairwise import dot
 from mercer.engine.passes import SLICE_BYTES
 from mercer.model.rounding import UNITS, features_moved
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
 
 EPS = float(np.finfo(np.float64).eps)
+# A slice of so many bytes stays in a core's cache while it is centred and multiplied. Of more columns than
+# these their product is too large for that.
+CACHED, FEW_COLUMNS = 2**18, 128
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,14 +32,17 @@ class CentredRows:
     """Φ̃ = S(Φ - 1μᵀ), S = diag(√w), μ = Φᵀw/Σw; S = I and μ the mean where all rows count alike.
 
     Φ̃ᵀΦ̃ = Σ w (φ - μ)(φ - μ)ᵀ and Φ̃Φ̃ᵀ have the non-zero eigenvalues that repeated rows would give.
-    Subtracting μ from a sparse matrix would fill it, so there it stays implicit. Rows in float32 are centred
-    and multiplied in float64, a slice at a time: their numbers are exact, and so is what is said of them.
+    Subtracting μ from a sparse matrix would fill it, so there it stays implicit. Rows in float32, and of few
+    columns, are centred and multiplied in float64 a slice at a time: no copy of them all is made.
     """
 
-    rows: Rows  # (n, m): in float64 centred and scaled; in float32 as they came; sparse and scaled
+    rows: Rows  # (n, m): centred and scaled; or as they came, to be centred; or sparse and scaled
     mean: Array  # (m,) float64
     largest: float  # max |Φ|, before centring and scaling
     roots: Array | None = None  # (n,) √w in float64, where the rows carry weights
+    # μ in two terms, a row and what is left, where rows are as they came: the mean is rounded, and near rows
+    # may differ by less.
+    steps: tuple[Array, ...] = ()
 
     @classmethod
     def of(cls, features: Rows, weights: Array | None = None) -> CentredRows:
@@ -51,16 +57,20 @@ class CentredRows:
             return cls(rows, weighted_mean(features, weights), largest, roots)
         largest = float(np.float64(max(features.max(), -features.min())))
         if features.dtype != np.float64:
-            return cls(features, weighted_mean(features, weights), largest, roots)
-        # In two steps, from the first row on: the mean is rounded, and near rows may differ by less.
+            mean = weighted_mean(features, weights)
+            return cls(features, mean, largest, roots, (mean,))
+        first = features[0].copy()
         with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
-            rows = features - features[0]
+            if features.shape[1] <= FEW_COLUMNS:
+                shift = mean_difference(features, first, weights)
+                return cls(features, first + shift, largest, roots, (first, shift))
+            rows = features - first
             w = np.ones(len(rows)) if weights is None else weights
             shift = w @ rows / float(w.sum())
             rows -= shift
         if roots is not None:
             rows *= roots[:, None]
-        return cls(rows, features[0] + shift, largest, roots)
+        return cls(rows, first + shift, largest, roots)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,15 +90,20 @@ class CentredRows:
 
     # ── products ────────────────────────────────────────────────────────────
     def _slices(self, axis: int = 0) -> Iterator[tuple[slice, Array]]:
-        """Φ̃ in float64, all of it, or a slice of rows (or of columns, axis 1) at a time."""
-        if self.rows.dtype == np.float64:
+        """Φ̃ in float64, all of it, or a slice of rows (or of columns, axis 1): gone with the next."""
+        if not self.steps:
             yield slice(None), self.rows
             return
         length, across = self.shape[axis], self.shape[1 - axis]
-        for i in row_slices(length, _slice_length(length, across)):
+        height = CACHED // (FLOAT * across) if across <= FEW_COLUMNS else 0
+        height = min(length, height or _slice_length(length, across))
+        room = np.empty((height, across) if axis == 0 else (across, height))
+        for i in row_slices(length, height):
             rows, columns = (i, slice(None)) if axis == 0 else (slice(None), i)
-            block = self.rows[rows, columns].astype(np.float64)
-            block -= self.mean[columns]
+            block = self.rows[rows, columns]
+            to = room[: block.shape[0], : block.shape[1]]
+            for step in self.steps:
+                block = less_row(block, step[columns], to)
             if self.roots is not None:
                 block *= self.roots[rows, None]
             yield i, block
@@ -113,8 +128,10 @@ class CentredRows:
         """Φ̃ v."""
         if self._implicit:
             return np.asarray(self.rows @ v) - np.outer(self._roots, self.mean @ v)
-        parts = [block @ v for _, block in self._slices()]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        out = np.empty((v.shape[1], self.shape[0]))  # each column in one piece
+        for i, block in self._slices():
+            np.matmul(v.T, block.T, out=out[:, i])
+        return out.T
 
     def transposed_times(self, u: Array) -> Array:  # (n, k) -> (m, k)
         """Φ̃ᵀ u."""

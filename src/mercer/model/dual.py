@@ -38,7 +38,9 @@ def fit_dual(task: Task) -> Fit:
     scaled = None if weights is None else weights / unit
     operator = gram_operator(task.kernel, task.x, plan, scaled, engine=task.engine)
     require_finite(operator.gram.diag())
-    if isinstance(asked, float) and not isinstance(plan.solver, Lapack):
+    if isinstance(asked, float) and isinstance(plan.solver, Lapack):
+        pairs = plan.solver.reaching(operator, asked, observer=task.observer)
+    elif isinstance(asked, float):
         pairs = _grow(operator, asked, task)
     else:
         k = asked if isinstance(asked, int) else operator.n
@@ -58,7 +60,8 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     require_variance(spectrum, cut, nothing=rounding.nothing)
     seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=task.rng)
     pairs = keep(pairs, asked, total=total, cut=cut)
-    pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
+    if operator.roots is not None:  # otherwise they are turned already
+        pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
     coef = operator.scaled(operator.project(pairs.vectors / np.sqrt(pairs.values)))  # (n, k)
     offset = operator.row_means @ coef  # (k,)
     if kernel.is_precomputed:
@@ -161,7 +164,7 @@ def _grow(operator: Centred, share: float, task: Task) -> EigenPairs:
             "components, raise `memory`, or use a wider kernel."
         )
         raise MemoryBudgetError(msg)
-    pairs = Lapack()(operator, n, rng=rng)
+    pairs = Lapack().reaching(operator, share)
     return replace(pairs, n_products=spent + pairs.n_products)
 
 

@@ -49,13 +49,9 @@ class MatrixRounding:
     @classmethod
     def of(cls, operator: Centred, kernel: Kernel, x: Rows) -> MatrixRounding:
         """The rounding of the entries of a centred kernel matrix."""
-        weights = operator.weights
-        return cls(
-            _unit(operator, kernel, x),
-            float(np.max(np.abs(operator.gram.diag()))),
-            operator.weight,
-            1.0 if weights is None else float(np.max(weights)),
-        )
+        weights, largest = operator.weights, float(np.abs(operator.gram.diag()).max())
+        heaviest = 1.0 if weights is None else float(weights.max())
+        return cls(_unit(operator, kernel, x, largest), largest, operator.weight, heaviest)
 
     def moved(self, top: float) -> float:
         """How far the matrix is from the true one, whose largest eigenvalue is about `top`."""
@@ -69,7 +65,7 @@ class MatrixRounding:
         return ALIKE * self.unit * self.largest * self.weight
 
 
-def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
+def _unit(operator: Centred, kernel: Kernel, x: Rows, largest: float) -> float:
     """The rounding of an entry, relative to the largest one: a few units, or what some entries show.
 
     A given matrix is what it is, and a Python function is not called again.
@@ -77,7 +73,8 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
     unit = UNITS * operator.eps
     if kernel.is_precomputed or not kernel.parallel:
         return unit
-    if not kernel.shift_invariant:
+    shift_invariant = kernel.shift_invariant
+    if not shift_invariant:
         # A power multiplies the relative error of a sum of d products by its exponent.
         few = take_rows(x, spread_over(operator.n, POWER_ROWS)).astype(np.float64)
         grown = entry_error(kernel, few) / float(np.finfo(np.float64).eps)
@@ -86,12 +83,12 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
             return unit
     chosen = spread_over(operator.n, PROBE_ROWS)
     few = take_rows(x, chosen).astype(np.float64, copy=False)
-    block = operator.gram.block(chosen).astype(np.float64) + operator.gram.minus
+    block = operator.gram.block(chosen).astype(np.float64, copy=False)  # an array of its own
     i = np.arange(len(chosen))
     block[i, i] = -np.inf  # which is known, and not taken from a tile
-    j = np.argmax(block, axis=1)
-    near = block[i, j]
-    if kernel.shift_invariant:
+    j = block.argmax(axis=1)
+    near = block[i, j] + operator.gram.minus
+    if shift_invariant:
         # k(x, y) = k(x - y, 0), where no distance is a difference of large squares. Near pairs far from the
         # others lose most by it, and theirs are the largest values. Sparse rows are not centred first.
         zero = np.zeros((1, few.shape[1]))
@@ -100,8 +97,7 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows) -> float:
     else:
         exact = kernel.tile(few, few)[i, j]
     gaps = np.abs(near - exact)[np.isfinite(near)]
-    largest = float(np.max(np.abs(operator.gram.diag())))
-    return max(unit, float(np.max(gaps, initial=0.0)) / largest if largest > 0.0 else 0.0)
+    return max(unit, float(gaps.max(initial=0.0)) / largest if largest > 0.0 else 0.0)
 
 
 def features_moved(trace: float, top: float, unit: float) -> float:

@@ -53,6 +53,10 @@ class SymmetricOperator(Protocol):
         """The whole matrix as a new array that the caller may overwrite."""
         ...
 
+    def unprojected(self) -> tuple[Array, Array]:  # (n, n), (f, n)
+        """B and orthonormal rows F, in float64: the matrix is P B P, P = I - FᵀF. Not to be written to."""
+        return self.dense().astype(np.float64, copy=False), np.empty((0, self.n))
+
     def memory(self) -> Array:
         """What products have shown that later ones rest on, to be written down; empty: nothing."""
         return np.empty(0)

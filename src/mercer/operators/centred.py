@@ -149,22 +149,33 @@ class Centred(SymmetricOperator):
     def dense(self) -> Array:
         """P S K S P as a new array."""
         matrix = self.gram.dense()
-        shares = self.shares.astype(matrix.dtype, copy=False)
         # Twice: a mean of n entries is rounded, by up to n/2 units, and what it leaves in all of them alike
         # would be an eigenvalue n times as large. The means of what is left are right to its own size.
         for twice in (False, True):
-            means = matrix.mean(axis=0) if self.weights is None else shares @ matrix
-            mean = means.mean() if self.weights is None else shares @ means
+            means = self._averaged(matrix)
             if not twice:
                 require_finite(means, ROW)
-            matrix -= means[None, :]
+            matrix -= means - self._averaged(means)
             matrix -= means[:, None]
-            matrix += mean
         if self.roots is not None:
             roots = self.roots.astype(matrix.dtype, copy=False)
             matrix *= roots[:, None]
             matrix *= roots[None, :]
         return matrix
+
+    def _averaged(self, a: Array) -> Array:
+        """The mean over the first axis, weighted as the rows are."""
+        if self.weights is None:
+            return np.asarray(np.add.reduce(a, axis=0) / self.n)
+        return np.asarray(self.shares.astype(a.dtype, copy=False) @ a)
+
+    def unprojected(self) -> tuple[Array, Array]:
+        """S K S and √w/√Σw."""
+        matrix, fixed = self.gram.unprojected()
+        assert not len(fixed)  # nothing is centred twice
+        if self.roots is None:
+            return matrix, np.full((1, self.n), self.n**-0.5)
+        return matrix * self.roots[:, None] * self.roots, self.roots[None] / np.sqrt(self.weight)
 
     def __repr__(self) -> str:
         return f"Centred({self.gram!r})"

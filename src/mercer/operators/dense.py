@@ -51,11 +51,15 @@ class StoredGram(SymmetricOperator):
 
     def block(self, indices: Indices) -> Array:
         """K[indices][:, indices]."""
-        return self.matrix[indices[:, None], indices]
+        return self.matrix.take(indices, axis=0).take(indices, axis=1)
 
     def dense(self) -> Array:
         """A copy of K."""
         return self.matrix.copy()
+
+    def unprojected(self) -> tuple[Array, Array]:
+        """K itself, not a copy."""
+        return self.matrix.astype(np.float64, copy=False), np.empty((0, self.n))
 
     def __repr__(self) -> str:
         return f"StoredGram({self.n} x {self.n}, {self.dtype})"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.shifted import RECENT
 from mercer.engine.tiles import cached_width, fitting_width, free_width, is_roomy
-from mercer.solvers import BlockKrylov
+from mercer.solvers import BlockKrylov, Lanczos
 
 if TYPE_CHECKING:
     from mercer.planning.problem import Problem
@@ -52,7 +52,7 @@ def krylov_bytes(problem: Problem, solver: Solver, k: int) -> int:
 
     What a solver of the user's own holds is not known, and taken for ours.
     """
-    n, known = problem.n, solver if isinstance(solver, BlockKrylov) else BlockKrylov()
+    n, known = problem.n, solver if isinstance(solver, BlockKrylov | Lanczos) else BlockKrylov()
     block = known.width(k, n)
     basis = known.room(k, n) + block
     # In a product: the block, its projected, scaled and rounded copies with a column for the means,

@@ -12,7 +12,7 @@ from mercer.data.rows import take_rows
 from mercer.engine.base import NOTHING_KEPT, TileStore
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import cached_width
-from mercer.solvers import BlockKrylov
+from mercer.solvers import BlockKrylov, Lanczos
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def forecast(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) -
             n_products, seconds = _low_rank(plan, kernel, x, engine)
         elif plan.route == "primal":
             n_products, seconds = 1, _primal(kernel, x)
-        elif isinstance(plan.solver, BlockKrylov):
+        elif isinstance(plan.solver, BlockKrylov | Lanczos):
             n_products, seconds = _krylov(plan, kernel, x, k, engine)
         else:
             n_products, seconds = 1, _lapack(kernel, x, engine)
@@ -53,7 +53,7 @@ def _speedup(plan: Plan, engine: Engine[Any]) -> float:
 
 def _krylov(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) -> tuple[int, float]:
     solver, n = plan.solver, int(x.shape[0])
-    assert isinstance(solver, BlockKrylov)
+    assert isinstance(solver, BlockKrylov | Lanczos)
     columns = solver.width(k, n)
     n_products, proofs = solver.products(k, n), PROOFS
     if plan.approximation is not None:  # exact passes over float64 tiles, and no more of them

@@ -44,7 +44,8 @@ def krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = T
     most = count = problem.n_threads
     plans = []
     while count:  # such as 14, 8, 4, 2, 1
-        plans.append(_on_threads(replace(problem, n_threads=count), solver, reason, hold=hold))
+        narrower = problem if count == most else replace(problem, n_threads=count)
+        plans.append(_on_threads(narrower, solver, reason, hold=hold))
         count = 1 << (count - 1).bit_length() >> 1
 
     def merits(found: Plan) -> tuple[int, int, bool, bool, int]:
@@ -70,7 +71,7 @@ def _on_threads(problem: Problem, solver: Solver, reason: str, *, hold: bool) ->
     rough = hold and _uses_rough(problem, solver)
     # K may fit whole or not, but residuals are to be true; those of exact passes too, which hold nothing.
     if problem.is_double or not hold:
-        problem = replace(problem, itemsize=FLOAT)
+        problem = problem.wide
     fixed = rows_bytes(problem, rough=rough) + live_tiles_bytes(problem)
     ready = ready_bytes(problem, FLOAT) if rough else 0
     asked, (solver, basis, reasons) = solver, fit_basis(problem, solver, k, fixed)
@@ -92,7 +93,7 @@ def _on_threads(problem: Problem, solver: Solver, reason: str, *, hold: bool) ->
     if isinstance(recipe, Tiles) and recipe.store is not None:
         held, reasons = recipe.store.n_bytes, (*reasons, *recipe.store.reasons)
     n_bytes, told = fixed + held + basis, (reason, *reasons)
-    found = Plan("dual", solver, recipe, n_bytes, told, n_threads=problem.n_threads)
+    found = Plan("dual", solver, recipe, n_bytes, told, problem.n_threads, problem.engine)
     return _grown(found, problem, fixed, held) if problem.is_share else found
 
 

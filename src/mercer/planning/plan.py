@@ -23,8 +23,9 @@ from mercer.planning.bytes import (
 from mercer.planning.krylov import SHARE_COMPONENTS, krylov_plan
 from mercer.planning.problem import (
     ITERATED_ROWS,
+    LANCZOS_ROWS,
+    LANCZOS_SHARE,
     LAPACK_ROWS,
-    NARROW_ROWS,
     SMALL_ROWS,
     SMALL_SHARE,
     SUBSET_SHARE,
@@ -32,7 +33,7 @@ from mercer.planning.problem import (
     lapack_share,
 )
 from mercer.planning.recipe import Given, Plan, Recipe, Tiles, Whole
-from mercer.solvers import SOLVERS, BlockKrylov, Lapack, Solver
+from mercer.solvers import SOLVERS, BlockKrylov, Lanczos, Lapack, Solver
 
 if TYPE_CHECKING:
     from mercer.approximations import Approximation
@@ -64,11 +65,9 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
             found = _lapack_plan(problem, chosen, reason)
         else:
             found = krylov_plan(problem, chosen, reason)
-            if isinstance(chosen, BlockKrylov) and chosen.lapack:
+            if isinstance(chosen, Lanczos) or (isinstance(chosen, BlockKrylov) and chosen.lapack):
                 held = 0 if problem.precomputed else FLOAT * problem.n**2
-                last = (
-                    _lapack_run_bytes(replace(problem, itemsize=FLOAT), Lapack(subset=True)) + held
-                )
+                last = _lapack_run_bytes(problem.wide, Lapack(subset=True)) + held
                 found = replace(found, n_bytes=max(found.n_bytes, last))
     return require_fits(found, problem)
 
@@ -159,13 +158,14 @@ def _small_solver(problem: Problem, size: int) -> Solver:
 
 
 def _solver(problem: Problem) -> tuple[Solver, str]:
-    n, k, share = problem.n, problem.k, lapack_share(problem.n)
+    n, k = problem.n, problem.k
+    share = LANCZOS_SHARE if n <= LANCZOS_ROWS else lapack_share(n)
     iterating = f"n={n} and k={k}: iterating for the top k costs far less than all of LAPACK's n³"
     # The negative part of a spectrum is told, all of it, wherever there may be one.
     few = problem.valid and k is not None and k <= n // SUBSET_SHARE
-    fewer = few and (k or 0) <= n // share
     if n <= LAPACK_ROWS:
-        narrow = _narrow(problem) if fewer and n > ITERATED_ROWS else None
+        iterated = few and (k or 0) <= n // share and n > ITERATED_ROWS
+        narrow = _narrow(problem) if iterated else None
         found = f"the top k={k}" if few else "the whole spectrum"
         reason = f"n={n} is small: one LAPACK call gives {found}"
         return (Lapack(subset=few), reason) if narrow is None else (narrow, iterating)
@@ -189,31 +189,33 @@ def _tol(problem: Problem) -> float:
     return TIGHT_TOL if tight else BlockKrylov.tol
 
 
-def _narrow(problem: Problem) -> BlockKrylov | None:
+def _narrow(problem: Problem) -> Solver | None:
     """Iterating in narrow blocks, for a K of few rows that is held in float64; None where it is not.
 
     A product with such a K is so quick that columns count, not products, and a narrow block needs far fewer
-    of them (1000 rows, 20 components: 76 where a block of 32 needs 256). What the eigenproblem of landmarks
-    would save, it costs. Where the spectrum is so flat that it takes long, LAPACK is quicker.
+    of them (1000 rows, 20 components: 42 one by one, 120 in blocks of 8, 256 in blocks of 32). What the
+    eigenproblem of landmarks would save, it costs. Where the spectrum is so flat that it takes long, LAPACK
+    is quicker.
     """
     n, k = problem.n, problem.k or SHARE_COMPONENTS
-    block = 4 if n <= NARROW_ROWS else 8
-    solver = BlockKrylov(
-        tol=_tol(problem),
-        block=block,
-        max_products=min(BlockKrylov.max_products, n * n // LAPACK_PRODUCTS),
-        max_basis=k + (35 * block if n <= NARROW_ROWS else 25 * block),
-        landmarks=0,
-        lapack=True,
-    )
-    wide = replace(problem, itemsize=FLOAT)
+    solver: Solver = Lanczos()
+    if n > LANCZOS_ROWS:  # K is read from memory, by eight columns as quickly as by one
+        solver = BlockKrylov(
+            tol=_tol(problem),
+            block=8,
+            max_products=min(BlockKrylov.max_products, n * n // LAPACK_PRODUCTS),
+            max_basis=k + 25 * 8,
+            landmarks=0,
+            lapack=True,
+        )
+    wide = problem.wide
     n_bytes = _lapack_run_bytes(wide, Lapack(subset=True)) + FLOAT * n * n
     n_bytes += krylov_bytes(wide, solver, k)
     return solver if n <= SMALL_ROWS and n_bytes <= problem.budget_bytes else None
 
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
-    wide = problem if problem.itemsize == FLOAT else replace(problem, itemsize=FLOAT)
+    wide = problem.wide
     fits = _lapack_run_bytes(wide, solver) <= problem.budget_bytes
     if problem.is_double and (fits or not problem.single):  # K of a few rows where it fits
         problem = wide
@@ -229,7 +231,7 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
     if isinstance(recipe, Tiles) and problem.n <= LAPACK_ROWS and fits:
         # Made again for the proof, and for probes, so small a K would take longer than it is worth.
         recipe, n_bytes = Whole(width, dtype), n_bytes + whole
-    return Plan("dual", solver, recipe, n_bytes, reasons, problem.n_threads)
+    return Plan("dual", solver, recipe, n_bytes, reasons, problem.n_threads, problem.engine)
 
 
 def _lapack_run_bytes(problem: Problem, solver: Lapack) -> int:

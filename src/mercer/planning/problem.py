@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
 
 # Crossovers, measured on two cores; where each rule stops paying is flat, so round numbers do.
 LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration for many components
-ITERATED_ROWS = 400  # above, a few components of a stored K are found by iterating
-NARROW_ROWS = 1000  # up to these, blocks of four columns; of more rows, of eight
+ITERATED_ROWS = 150  # above, a few components of a stored K are found by iterating
+LANCZOS_ROWS = 1000  # up to these, a vector at a time; of more rows, in narrow blocks
+LANCZOS_SHARE = 10  # k up to this part of so few rows: more steps take as long as LAPACK
 SUBSET_SHARE = 8  # k up to this part of n: LAPACK's subset driver beats the whole spectrum
 SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 SMALL_SHARE, SHARE = 25, 12  # k above this part of n: the Krylov basis would grow towards K itself
+
+DOUBLE = 8  # bytes
 
 # Rows of a source up to this share of the budget are read into memory by an exact fit.
 OWN_SHARE = 0.25
@@ -151,6 +155,11 @@ class Problem:
         )
 
     @property
+    def wide(self) -> Problem:
+        """The same in float64."""
+        return self if self.itemsize == DOUBLE else replace(self, itemsize=DOUBLE)
+
+    @property
     def dtype(self) -> str:
         """The precision of the rows."""
         return f"float{8 * self.itemsize}"
@@ -186,9 +195,12 @@ class Problem:
 
 
 # ── probes of the kernel on a few rows ──────────────────────────────────────
+@lru_cache(maxsize=16)
 def spread_over(n: int, count: int) -> Indices:
     """Positions of so many rows, from the first to the last, or of all of them."""
-    return np.arange(n) if n <= count else np.linspace(0, n - 1, count).astype(np.intp)
+    found = np.arange(n) if n <= count else np.linspace(0, n - 1, count).astype(np.intp)
+    found.flags.writeable = False
+    return found
 
 
 def probe_rows(x: Rows) -> Rows:

@@ -14,7 +14,7 @@ from mercer._core.memory import format_bytes, format_seconds
 from mercer.engine.base import Rounding, TileStore
 from mercer.engine.tiles import PACKED, SINGLE, n_upper
 from mercer.operators import Gram, StoredGram
-from mercer.planning.problem import PROBE_ROWS, probe_rows, spread_over
+from mercer.planning.problem import PROBE_ROWS, probe_rows
 from mercer.solvers import Lapack
 
 if TYPE_CHECKING:
@@ -102,10 +102,12 @@ class Whole:
     def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> StoredGram:
         """The operator K, less what its entries have in common."""
         stored = Gram(engine, kernel, x, dtype=self.dtype, width=self.width).stored(n_threads)
-        minus = _in_common(stored.block(spread_over(stored.n, PROBE_ROWS)))
+        every = -(-stored.n // PROBE_ROWS)
+        minus = _in_common(stored.matrix[::every, ::every])
         if minus:
             np.subtract(stored.matrix, minus, out=stored.matrix)
-        return replace(stored, minus=minus)
+            stored.minus = minus
+        return stored
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,8 @@ def _constant(kernel: Kernel, x: Rows) -> float:
 def _in_common(block: Array) -> float:
     """The mean of entries that hardly differ, as those of a wide kernel; else nothing."""
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = float(block.mean(dtype=np.float64))
-        spread = float(np.max(np.abs(block - mean)))
+        mean = float(block.sum(dtype=np.float64)) / block.size
+        spread = max(float(block.max()) - mean, mean - float(block.min()))
     return mean if WIDE_KERNEL * spread < abs(mean) < np.inf else 0.0
 
 

@@ -3,8 +3,9 @@
 from mercer.solvers.base import EigenPairs, Solver
 from mercer.solvers.dense import Lapack
 from mercer.solvers.krylov import BlockKrylov
+from mercer.solvers.lanczos import Lanczos
 
 # A dict, not a ladder: a new solver is one line here.
-SOLVERS: dict[str, type[Solver]] = {"krylov": BlockKrylov, "lapack": Lapack}
+SOLVERS: dict[str, type[Solver]] = {"krylov": BlockKrylov, "lanczos": Lanczos, "lapack": Lapack}
 
-__all__ = ["SOLVERS", "BlockKrylov", "EigenPairs", "Lapack", "Solver"]
+__all__ = ["SOLVERS", "BlockKrylov", "EigenPairs", "Lanczos", "Lapack", "Solver"]

@@ -78,8 +78,9 @@ class EigenPairs:
         for name in ("unseen", "rounding"):
             if facts.get(name) is not None:
                 facts[name] = facts[name][order]
-        pairs = cls(values[order], vectors[:, order], products[:, order], **facts)
-        return pairs.turned(fixed_signs(pairs.vectors))
+        vectors = vectors[:, order]
+        signs = fixed_signs(vectors)
+        return cls(values[order], vectors * signs, products[:, order] * signs, **facts)
 
     @property
     def residuals(self) -> Array:
@@ -92,6 +93,8 @@ class EigenPairs:
 
     def first(self, k: int) -> EigenPairs:
         """The first k of them."""
+        if k == len(self.values):
+            return self
         return replace(
             self,
             values=self.values[:k],
@@ -103,6 +106,8 @@ class EigenPairs:
 
     def turned(self, signs: Array) -> EigenPairs:
         """Each vector times its sign."""
+        if np.all(signs > 0):  # as they are
+            return self
         return replace(self, vectors=self.vectors * signs, products=self.products * signs)
 
     def __getstate__(self) -> dict[str, Any]:  # by its name: skops can't make members of an Enum
@@ -123,9 +128,14 @@ def fixed_signs(vectors: Array) -> Array:
     """
     if vectors.size == 0:
         return np.ones(vectors.shape[1])
-    sizes = np.abs(vectors.T, order="C")  # each vector in one piece: twice as quick to look through
-    top = np.argmax(sizes >= (1.0 - TIE) * sizes.max(axis=1)[:, None], axis=1)
-    return np.where(vectors[top, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+    high, low = np.maximum.reduce(vectors, axis=0), -np.minimum.reduce(vectors, axis=0)
+    signs, least = np.where(low > high, -1.0, 1.0), (1.0 - TIE) * np.maximum(high, low)
+    for j in np.flatnonzero(
+        np.minimum(high, low) >= least
+    ):  # entries of either sign are the largest
+        column = vectors[:, j]
+        signs[j] = -1.0 if column[np.argmax(np.abs(column) >= least[j])] < 0 else 1.0
+    return signs
 
 
 def largest_size(values: Array) -> float:
@@ -171,6 +181,7 @@ class Solver(Params, ABC):
     ) -> EigenPairs:
         """The k largest eigenpairs of `operator`.
 
+        They are made by `EigenPairs.largest`, which sorts them and fixes their signs.
         ``operator.rough`` may do most of the work; the answer is always proved against ``operator``.
         ``start`` holds vectors near the ones sought. ``watch`` is told of each product, and may hold the
         state in which an earlier run was cut off.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,7 +64,29 @@ class Lapack(Solver):
         """The k largest eigenpairs, and the spectrum when all of it was computed."""
         del rng, start  # nothing random, nothing to start from
         k = min(k, operator.n)
-        values, vectors = self._solve(operator, k)
+        return self._proved(operator, *self._solve(operator, k), k, observer)
+
+    def reaching(
+        self, operator: SymmetricOperator, share: float, *, observer: Observer = SILENT
+    ) -> EigenPairs:
+        """The largest eigenpairs that add up to a share of the trace, as the spectrum has it, and one more.
+
+        Only they are multiplied for the proof. To multiply them all would take as long again as LAPACK.
+        """
+        values, vectors = self._solve(operator, operator.n)
+        sums = np.cumsum(values[::-1], dtype=np.float64)
+        k = min(int(np.argmax(sums >= share * sums[-1])) + 2, operator.n)
+        return self._proved(operator, values, vectors, k, observer)
+
+    def _proved(
+        self,
+        operator: SymmetricOperator,
+        values: Array,
+        vectors: Array,
+        k: int,
+        observer: Observer,
+    ) -> EigenPairs:
+        """The last k of these pairs, with their products."""
         spectrum = values if len(values) == operator.n else None
         top = vectors[:, ::-1][:, :k].astype(np.float64, copy=False)
         pairs = EigenPairs.largest(
@@ -106,8 +128,7 @@ def _largest(matrix: Array, unit: float, k: int) -> tuple[Array, Array] | None:
     its inverse iteration may say that it did not converge.
     """
     n = len(matrix)
-    driver, lengths = _subset_driver(matrix.dtype)
-    work, iwork, _ = lengths(n, lower=1)
+    driver, work, iwork = _subset_driver(matrix.dtype, n)
     # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
     values, vectors, count, _, failed = driver(
         matrix.T,
@@ -115,18 +136,19 @@ def _largest(matrix: Array, unit: float, k: int) -> tuple[Array, Array] | None:
         il=n - k + 1,
         iu=n,
         lower=1,
-        lwork=int(work),
+        lwork=work,
         liwork=iwork,
         overwrite_a=1,
     )
     return (unit * values[:k], vectors[:, :k]) if count == k and not failed else None
 
 
-@cache
-def _subset_driver(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """LAPACK's routine and the one that tells its work space: looked up, they take as long as 50 rows."""
+@lru_cache(maxsize=256)
+def _subset_driver(dtype: np.dtype[Any], n: int) -> tuple[Any, int, int]:
+    """LAPACK's routine and the work space that it likes: to look them up takes as long as 50 rows."""
     driver, lengths = linalg.get_lapack_funcs(("syevr", "syevr_lwork"), dtype=dtype)
-    return driver, lengths
+    work, iwork, _ = lengths(n, lower=1)
+    return driver, int(work), int(iwork)
 
 
 def _scaled(matrix: Array) -> tuple[Array, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -164,11 +165,17 @@ class Library:
         self.ended.restype, self.ended.argtypes = None, (_pointer,)
 
 
+def address(array: Any) -> int:
+    """Where the numbers of an array begin; `array.ctypes` makes an object of many lines for that."""
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
 def aligned(shape: tuple[int, ...], dtype: Any, *, zero: bool = False) -> Any:
     """A new array that starts where a vector may."""
-    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     room = (np.zeros if zero else np.empty)(n_bytes + ALIGNMENT, dtype=np.uint8)
-    start = -room.ctypes.data % ALIGNMENT
+    start = -address(room) % ALIGNMENT
     return room[start : start + n_bytes].view(dtype).reshape(shape)
 
 

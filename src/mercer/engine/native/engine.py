@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.data.rows import RowSource, row_blocks, row_slices
-from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT
+from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.passes import BLOCK, COLUMNS, Rectangle, Symmetric, Written
 from mercer.engine.native.program import NotCompiledError, Program
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import Facts, TileKernel, TileStore
+    from mercer.engine.base import TileKernel, TileStore
     from mercer.engine.tiles import Part
 
 # Squares, and sums of them, neither overflow nor lose digits, in either precision of tiles.
 RANGE = 2.0**-30, 2.0**40
+FEW_ROWS = 240
 PART_ROWS = 2**15  # rows whose products are summed, and that are packed, at a time
 
 
@@ -42,7 +43,7 @@ def program_of(kernel: TileKernel) -> Program | str:
     """The operations of a kernel, or why there are none."""
     tree = kernel.tree()
     try:
-        return _program(tree, repr(tree))
+        return _program(tree, tree.text)
     except TypeError:  # holds something that has no hash: a kernel of the user's own
         return "it has no formula"
 
@@ -61,10 +62,8 @@ class NativeEngine(NumpyEngine):
         """What it is, how wide, and which kernels it runs."""
         native = compiled()
         panel = 1 if native is None else native.panel[FLOAT32]
-        host, cache = super().facts(), BLOCK * BLOCK * 8
-        return replace(
-            host, name="native", runs=_why_not, cache_bytes=cache, locked=False, panel=panel
-        )
+        cache = BLOCK * BLOCK * 8
+        return Facts("native", self.lanes, self.free_bytes, _why_not, cache, False, panel)
 
     def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
         """Why NumPy computes on these rows, in words; None where tiles are compiled."""
@@ -95,10 +94,10 @@ class NativeEngine(NumpyEngine):
             )
         # A tile reads rows of its own precisions, at whole numbers.
         as_it_is = x.flags.aligned and not any(step % x.itemsize for step in x.strides)
-        # A copy for each of several quantities would take more than the one that is planned for.
-        sliced = (
-            sliced or sum(x.shape[1] if c is None else len(c) for c in program.packs) > x.shape[1]
-        )
+        # A copy for each of several quantities would take more than the one that is planned for. And few
+        # rows, which are in few tiles, are packed by these in less time than NumPy takes.
+        packed = sum(x.shape[1] if c is None else len(c) for c in program.packs)
+        sliced = sliced or packed > x.shape[1] or len(x) <= FEW_ROWS
         sliced = sliced and as_it_is and x.dtype in (FLOAT32, FLOAT64)
         own: dict[str, Any] = {"sliced": sliced, "program": program, "native": native}
         return NativeRows(x, dtype, width, store, part, **own)

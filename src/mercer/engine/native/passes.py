@@ -10,7 +10,7 @@ import numpy as np
 from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT32
 from mercer.engine.native import bindings as lib
-from mercer.engine.native.bindings import Job, aligned
+from mercer.engine.native.bindings import Job, address, aligned
 from mercer.engine.native.program import Step
 from mercer.engine.native.team import drawn
 from mercer.engine.tiles import WHOLE, places
@@ -77,7 +77,7 @@ class Pass:
 
     def _address(self, array: Array) -> int:
         self._alive.append(array)
-        return int(array.ctypes.data)
+        return address(array)
 
     def _right_side(self, v: Array, dtype: np.dtype[Any]) -> int:
         """V in panels of whole vectors, zeros beyond it; the number of vectors of a row."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.engine.base import FLOAT32
 from mercer.engine.native import bindings as lib
-from mercer.engine.native.bindings import aligned
+from mercer.engine.native.bindings import address, aligned
 from mercer.engine.native.program import own_values
 from mercer.engine.numpy import HostRows
 from mercer.engine.pairwise import BLUR
@@ -58,11 +58,16 @@ class NativeRows(HostRows):
 
         Rows that are counted from the origin of others need none of their own.
         """
-        centre, blur = centre_of(self.rows), 0.0
-        if self.program.sharpest:
+        centre = centre_of(self.rows)
+        # Mostly a bound on the blur is small enough, and the columns need not be looked at.
+        eps = float(np.finfo(np.result_type(self.rows.dtype, self.dtype)).eps)
+        if self._blurred(eps * math.sqrt(centre @ centre)):
             blur, _ = blur_of(self.rows, centre, self.dtype)
-        blurred = math.sqrt(self.program.sharpest) * 2.0 * blur > BLUR[self.dtype]
-        return np.zeros_like(centre) if blurred else centre
+            return np.zeros_like(centre) if self._blurred(blur) else centre
+        return centre
+
+    def _blurred(self, blur: float) -> bool:
+        return math.sqrt(self.program.sharpest) * 2.0 * blur > BLUR[self.dtype]
 
     @property
     def panels(self) -> int:
@@ -101,16 +106,16 @@ class NativeRows(HostRows):
     def raw(self, leaf: Leaf, origin: Array, alive: list[Any]) -> lib.Rows:
         """The rows as they are, and what packing them takes; what it points to is `alive`."""
         x, out = self.rows, lib.Rows(n=self.n, unit=int(leaf.unit_rows))
-        out.numbers, out.single = x.ctypes.data, int(x.dtype == FLOAT32)
+        out.numbers, out.single = address(x), int(x.dtype == FLOAT32)
         out.down, out.along = (step // x.itemsize for step in x.strides)
         if leaf.columns is not None:
             which = np.asarray(leaf.columns, dtype=np.int64) % self.d  # some count from the end
             alive.append(which)
-            out.which, origin = which.ctypes.data, origin[which]
+            out.which, origin = address(which), origin[which]
         if leaf.kind == "sqdist":
             origin = np.ascontiguousarray(origin, dtype=np.float64)
             alive.append(origin)
-            out.origin = origin.ctypes.data
+            out.origin = address(origin)
         return out
 
     def _pack(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
+from mercer.engine.native.bindings import address
+
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.engine.native.bindings import Library
@@ -21,15 +23,15 @@ def drawn(native: Library, work: Any, job: Any, scratch: Array, *, holding: Any)
     ``holding`` is whatever the job points into.
     """
     n_threads, pointer = len(scratch), ctypes.byref(job)
-    own = scratch[0].ctypes.data
+    own = address(scratch[0])
     if n_threads == 1:
         while work(pointer, own, TICKETS) == TICKETS:
             pass
         return
     _RUNNING[id(job)] = job, scratch, holding
-    address = ctypes.cast(work, ctypes.c_void_p)
+    function = ctypes.cast(work, ctypes.c_void_p)
     rest = scratch[1:]
-    team = native.started(address, pointer, rest.ctypes.data, rest.strides[0], n_threads - 1)
+    team = native.started(function, pointer, address(rest), rest.strides[0], n_threads - 1)
     try:
         while work(pointer, own, TICKETS) == TICKETS:
             pass

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.engine.base import FLOAT32, FLOAT64
-from mercer.engine.native.bindings import Thin
+from mercer.engine.native.bindings import Thin, address
 from mercer.engine.native.team import drawn
 
 if TYPE_CHECKING:
@@ -71,15 +71,15 @@ def _run(
     pieces = -(-2 * n_threads // groups) if n_threads > 1 else 1  # some thread is always late
     height = max(HEIGHT, -(-m // (pieces * HEIGHT)) * HEIGHT)
     job = Thin(
-        t=t.ctypes.data,
+        t=address(t),
         m=m,
         n=n,
         down=t.strides[0] // size,
         along=t.strides[1] // size,
-        v=v.ctypes.data,
+        v=address(v),
         v_stride=v.strides[0] // size,
         vectors=v.shape[1] * size // native.vector_bytes,
-        y=y.ctypes.data,
+        y=address(y),
         y_stride=y.strides[1] // 8,
         y_group=y.strides[0] // 8,
         height=height,

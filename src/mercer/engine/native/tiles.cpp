@@ -158,16 +158,18 @@ Panels<Real> block_of(const void *rows, const void *norms, const Rows *raw, long
     return {room, own_norms};
 }
 
-// A tile of a quantity, stride numbers a row; in `room` there is space for its rows on both sides.
+// A tile of a quantity, stride numbers a row; in `room` there is space for its rows on both sides. Of a tile on the
+// diagonal the panels above it are computed, and mirrored.
 template <class Real>
-void fill_pairs(const Leaf &leaf, long top, long height, long first, long width, Real *tile, long stride, Real *room) {
+void fill_pairs(const Leaf &leaf, long top, long height, long first, long width, Real *tile, long stride, Real *room, bool diagonal) {
     const long d = leaf.columns;
     const Panels<Real> left = block_of(leaf.left, leaf.left_norms, leaf.left_rows, d, top, height, room);
     Real *beyond = room + height * PANEL<Real> * (d + 1);
-    const Panels<Real> right = block_of(leaf.right, leaf.right_norms, leaf.right_rows, d, first, width, beyond);
+    const Panels<Real> right =
+        diagonal ? left : block_of(leaf.right, leaf.right_norms, leaf.right_rows, d, first, width, beyond);
     for (long i = 0; i < height; i++)
         for (long r = 0; r < PANEL<Real>; r += PAIR_ROWS)
-            for (long j = 0; j < width; j++) {
+            for (long j = diagonal ? i : 0; j < width; j++) {
                 const Real *a = left.rows + i * d * PANEL<Real> + r, *b = right.rows + j * d * PANEL<Real>;
                 Vec<Real> sums[PAIR_ROWS][PAIR_VECS];
                 switch (leaf.kind) {
@@ -181,6 +183,9 @@ void fill_pairs(const Leaf &leaf, long top, long height, long first, long width,
                 UNROLLED for (int s = 0; s < PAIR_ROWS; s++) UNROLLED for (int c = 0; c < PAIR_VECS; c++)
                     store(to + s * stride + c * WIDTH<Real>, sums[s][c]);
             }
+    if (!diagonal) return;
+    for (long i = PANEL<Real>; i < height * PANEL<Real>; i++)
+        for (long j = 0; j < i / PANEL<Real> * PANEL<Real>; j++) tile[i * stride + j] = tile[j * stride + i];
 }
 
 // ── a formula ───────────────────────────────────────────────────────────────
@@ -209,7 +214,8 @@ template <class Real> void apply(const Job &job, Place<Real> at, Real *stack, Re
         switch (op.code) {
             case PAIR:
                 tile += n;
-                fill_pairs<Real>(job.leaves[op.number], at.top, at.height, at.first, at.width, tile, stride, room);
+                fill_pairs<Real>(job.leaves[op.number], at.top, at.height, at.first, at.width, tile, stride, room,
+                                 job.symmetric && at.top == at.first);
                 break;
             case CONSTANT:
                 tile += n;

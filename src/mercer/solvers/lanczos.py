@@ -1,0 +1,236 @@
+"""Lanczos, a vector at a time: the top k of a small matrix that is stored."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy import linalg
+
+from mercer._core.observer import SILENT
+from mercer._core.params import Constraints, Number, Whole
+from mercer._core.public import public
+from mercer.engine.threads import single_threaded_blas
+from mercer.solvers.base import EigenPairs, Solver, allowed_residuals, relative_residuals
+from mercer.solvers.basis import EPS, ConvergenceSchedule
+from mercer.solvers.dense import Lapack
+from mercer.solvers.krylov import LEAST_TOL
+from mercer.solvers.refine import rounding_floor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mercer._core.observer import Observer
+    from mercer._core.types import Array
+    from mercer.operators.base import SymmetricOperator
+
+# Steps from a random vector outside of the Krylov space: a copy of an eigenvalue that was missed shows.
+# With 6 of them, one a fifth above the k-th of a thousand does, by the growth of Chebyshev polynomials.
+CONFIRMING_STEPS = 6
+# Estimates of residuals below this, of λ₁, say nothing.
+FLOOR = 100.0 * EPS
+SQUARES = 1e-100, 1e100  # entries of a product whose squares are in range
+# A symmetric product reads half of the matrix. Both take as long to look up as a step.
+SYMV, STEMR = linalg.blas.dsymv, linalg.lapack.dstemr
+
+
+@public
+@dataclass(repr=True)
+class Lanczos(Solver):
+    """Lanczos with full orthogonalisation and no restart, for a matrix that fits in memory.
+
+    A step is a product with one vector, of which the fewest are needed, and costs little else. Where the
+    basis would outgrow `max_basis`, or an eigenvalue turns out to be repeated, LAPACK finds the pairs.
+    Residuals are proved by one product with the operator itself.
+
+    Parameters
+    ----------
+    tol : float, default=1e-13
+        Largest residual ‖A u - λ u‖, relative to the largest eigenvalue.
+    max_basis : int, optional
+        Vectors at most, beyond which LAPACK is quicker; by default k + 60 and a third of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.operators import StoredGram
+    >>> matrix = np.diag(1.0 / np.arange(1, 301))
+    >>> Lanczos()(StoredGram(matrix), 3, rng=np.random.default_rng(0)).values.round(8)
+    array([1.        , 0.5       , 0.33333333])
+    """
+
+    tol: float = 1e-13
+    max_basis: int | None = None
+
+    constraints: ClassVar[Constraints] = {
+        "tol": Number(LEAST_TOL, 1, ends="[)"),
+        "max_basis": Whole(1, also=(None,)),
+    }
+    hints: ClassVar[Mapping[str, str]] = {
+        "tol": "Rounding in float64 leaves residuals of about 1e-15; 1e-13 is usual."
+    }
+
+    def width(self, k: int, n: int) -> int:  # noqa: ARG002
+        """Columns of a product."""
+        return 1
+
+    def products(self, k: int, n: int) -> int:
+        """Products to expect of a typical run."""
+        return min(2 * k + 16, self.room(k, n))
+
+    def room(self, k: int, n: int) -> int:
+        """Vectors of the basis at most: LAPACK takes as long as so many steps, or a little longer."""
+        return min(n, self.max_basis or k + 60 + n // 3)
+
+    def __call__(
+        self,
+        operator: SymmetricOperator,
+        k: int,
+        *,
+        rng: np.random.Generator,
+        start: Array | None = None,
+        observer: Observer = SILENT,
+    ) -> EigenPairs:
+        """The k largest eigenpairs, proved against `operator`."""
+        del start  # a sum of them is no better than a random vector
+        self.check()
+        k, n = min(k, operator.n), operator.n
+        # Two libraries, NumPy's and SciPy's, take turns, and threads of either would spin beside the other.
+        with single_threaded_blas():
+            run = LanczosRun(*operator.unprojected(), room=self.room(k, n), rng=rng)
+            found = None
+            # The tridiagonal problem may be too much for its driver; there are others.
+            with suppress(np.linalg.LinAlgError):
+                found = self._found(run, k, n)
+            if found is not None:
+                values, u = found
+                products = operator.matmat(u)
+                floor = rounding_floor(operator, values)
+                worst = relative_residuals(values, u, products)
+                if np.all(worst <= allowed_residuals(values, self.tol, floor)):
+                    observer.step(run.size + 1, None, "products", float(worst.max()))
+                    return EigenPairs.largest(values, u, products, k, n_products=run.size + 1)
+        pairs = Lapack(subset=True)(operator, k, rng=rng, observer=observer)
+        return replace(pairs, n_products=run.size + pairs.n_products)
+
+    def _found(self, run: LanczosRun, k: int, n: int) -> tuple[Array, Array] | None:
+        """Ritz pairs once their residuals are small and none is missed; None where LAPACK is quicker."""
+        room = min(self.room(k, n), n - len(run.fixed))
+        schedule = ConvergenceSchedule(self.tol, room, first=max(12, 3 * k // 2), thrifty=True)
+        while True:
+            run.extend(min(max(schedule.due, k), room))
+            if run.size < k:
+                return None
+            values, coordinates = run.ritz(k, k)  # the last is the last to settle
+            excess = self._excess(run, float(values[0]), float(coordinates[-1, 0]))
+            if excess <= 1.0:
+                values, coordinates = run.ritz(1, k)
+                excess = max(map(partial(self._excess, run), values, coordinates[-1]))
+            if excess <= 1.0:
+                u = run.vectors(coordinates)
+                most = values[-1] + self.tol * values[0]
+                return (values, u) if run.beyond(CONFIRMING_STEPS) <= most else None
+            schedule.saw(run.size, self.tol * excess)
+            if run.size >= room or (2 * run.size > room and schedule.expected > 2 * room):
+                return None
+
+    def _excess(self, run: LanczosRun, value: float, end: float) -> float:
+        """The residual of a Ritz pair, by its value and last coordinate, over what it may be.
+
+        As `allowed_residuals` has it, of one pair and as a number: arrays would take longer than some steps.
+        """
+        allowed = max(min(self.tol, 1e-3 * abs(value) / run.scale), FLOOR)
+        return float(run.coupling * abs(end) / run.scale / allowed)
+
+
+class LanczosRun:
+    """Orthonormal rows V and the tridiagonal T = V A Vᵀ, with A = P B P for P = I - FᵀF.
+
+    The basis begins with F, so that orthogonalisation is the projection. What a product has along the basis
+    is taken off twice, which is enough (Kahan): B may be large along F.
+    """
+
+    def __init__(self, matrix: Array, fixed: Array, *, room: int, rng: np.random.Generator) -> None:
+        self.matrix, self.fixed, self.rng = (
+            np.ascontiguousarray(matrix),
+            fixed,
+            rng,
+        )  # (n, n), (f, n)
+        n, f = len(matrix), len(fixed)
+        self.basis = np.empty((min(f + room, n) + 1, n))
+        self.basis[:f] = fixed
+        self.size = 0  # vectors of the Krylov space, and products
+        self.scale = 0.0  # a lower bound on the largest |eigenvalue|
+        self.alpha, self.beta = np.empty((2, len(self.basis)))  # the diagonal of T, and beside it
+        self.row = f - 1  # of the basis, the last one that counts
+        self._open()
+
+    @property
+    def coupling(self) -> float:
+        """How the vector that is open hangs on the last one."""
+        return float(self.beta[self.size - 1])
+
+    def _open(self) -> None:
+        """A random vector outside of the basis, where there is one."""
+        self.row += 1
+        if self.row < len(self.matrix):
+            rows, w = self.basis[: self.row], self.rng.standard_normal(len(self.matrix))
+            for _ in range(2):
+                w -= rows.dot(w).dot(rows)
+                w /= math.sqrt(w.dot(w))
+            self.basis[self.row] = w
+
+    def extend(self, size: int) -> None:
+        """Steps until T is so large, or the basis spans all there is, or nothing, where squares overflow."""
+        upper, basis = self.matrix.T, self.basis  # as BLAS has it, and no copy
+        while self.size < size and self.row < len(upper):
+            rows = basis[: self.row + 1]
+            w = SYMV(1.0, upper, rows[-1])
+            if not (self.size or SQUARES[0] < np.abs(w).max() < SQUARES[1]):
+                return  # LAPACK knows how to scale it
+            along = rows.dot(w)
+            w -= along.dot(rows)
+            w -= rows.dot(w).dot(rows)
+            length = math.sqrt(w.dot(w))
+            self.scale = max(self.scale, abs(along[-1]), length)
+            spent = length <= 10.0 * EPS * self.scale
+            self.alpha[self.size], self.beta[self.size] = along[-1], 0.0 if spent else length
+            self.size += 1
+            if spent:  # the space is invariant: what is left is looked for outside
+                self._open()
+            else:
+                self.row += 1
+                np.multiply(w, 1.0 / length, out=basis[self.row])
+
+    def ritz(self, first: int, last: int) -> tuple[Array, Array]:
+        """Ritz values, the largest being the first, and their coordinates in V."""
+        size, count, by_position = self.size, last - first + 1, 2
+        found, values, coordinates, failed = STEMR(
+            self.alpha[:size],
+            self.beta[:size].copy(),  # which is overwritten
+            by_position,
+            0.0,
+            0.0,
+            size - last + 1,
+            size - first + 1,
+        )
+        if found != count or failed:
+            msg = "LAPACK found no eigenvalues of a tridiagonal matrix."
+            raise np.linalg.LinAlgError(msg)
+        return values[:count][::-1], coordinates[:, :count][:, ::-1]
+
+    def vectors(self, coordinates: Array) -> Array:  # (size, k) -> (n, k)
+        """Vᵀ s."""
+        first = len(self.fixed)
+        return self.basis[first : first + self.size].T @ coordinates
+
+    def beyond(self, steps: int) -> float:
+        """A lower bound on the largest eigenvalue outside of the basis, from a random vector."""
+        used = self.basis[: min(self.row + 1, len(self.matrix))]
+        other = LanczosRun(self.matrix, used, room=steps, rng=self.rng)
+        other.extend(steps)
+        return float(other.ritz(1, 1)[0][0]) if other.size else -np.inf

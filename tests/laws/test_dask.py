@@ -245,10 +245,10 @@ def test_kernels_look_at_rows_where_they_are(engine):
         KernelPCA(2, kernel="chi2", approximation=Nystrom(20), engine=engine).fit(ROWS)
 
 
-def test_pre_images_of_rows_on_workers(engine):
+def test_pre_images_of_rows_on_workers(client):
     """Ridge takes some rows; a search would read all of them in each step, unless it rests on landmarks."""
     rows = ROWS[:150]
-    model = KernelPCA(3, kernel=RBF(0.3), solver="krylov", preimage="ridge", engine=engine)
+    model = KernelPCA(3, kernel=RBF(0.3), solver="krylov", preimage="ridge", engine=client)
     expected = clone(model).set_params(engine="auto").fit(X[:150])
     found = model.fit(rows).inverse_transform(expected.transform(X[:20]))
     np.testing.assert_allclose(found, expected.reconstruct(X[:20]), atol=1e-4)

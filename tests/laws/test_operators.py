@@ -11,7 +11,6 @@ from mercer.engine.numpy import NumpyEngine
 from mercer.engine.tiles import fitting_width, n_upper, paying_threads, upper_tiles
 from mercer.kernels import Custom
 from mercer.operators import Centred, Gram, StoredGram
-from mercer.solvers import basis as tall
 
 WIDTHS = [1, 7, 16, 60, 1000]
 
@@ -299,21 +298,3 @@ def test_a_small_budget_has_fewer_threads_rather_than_narrow_tiles(budget):
     width = fitting_width(10**6, itemsize=8, budget_bytes=budget, n_threads=n_threads)
     assert n_threads <= 2 or width >= 190 * np.sqrt(n_threads)
     assert paying_threads(10**6, 64, budget_bytes=4 * budget) >= n_threads
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 5])
-@pytest.mark.parametrize("shape", [(7, 3), (5000, 40)])
-def test_tall_products_on_threads_are_those_of_numpy(monkeypatch, shape, n_threads):
-    monkeypatch.setattr(tall, "n_blas_threads", lambda: n_threads)
-    monkeypatch.setattr(tall, "FLOPS_A_THREAD", 1)
-    rng = np.random.default_rng(0)
-    a, b = np.asfortranarray(rng.standard_normal(shape)), rng.standard_normal((shape[0], 6))
-    c = rng.standard_normal((shape[1], 6))
-    # Sums of n products in any order differ by at most n eps of the sum of their sizes.
-    room = shape[0] * np.finfo(float).eps
-    np.testing.assert_array_less(abs(tall.inner(a, b) - a.T @ b), room * (abs(a).T @ abs(b)))
-    np.testing.assert_array_less(abs(tall.times(a, c) - a @ c), room * (abs(a) @ abs(c)))
-    left = b.copy()
-    tall.subtract(left, a, c)
-    np.testing.assert_array_less(abs(left - (b - a @ c)), room * (abs(b) + abs(a) @ abs(c)))
-    assert np.array_equal(tall.inner(a, b), tall.inner(a, b))

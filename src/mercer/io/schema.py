@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import PosixPath, WindowsPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -159,10 +160,11 @@ _PARTS = (
     "scipy.sparse._csr.csr_array",
 )
 
-# The types that skops needs to be told of to load mercer's models.
+# The types that skops needs to be told of to load mercer's models. Python 3.13 has other names for paths.
 SKOPS_TRUSTED = sorted(
     {
         *_PARTS,
+        *(f"{each.__module__}.{each.__name__}" for each in (PosixPath, WindowsPath)),
         *(
             known.home.replace(":", ".")
             for known in TYPES.values()

@@ -108,6 +108,9 @@ class Centred(SymmetricOperator):
             product = product[:, :-1]
         else:
             product = self.gram.matmat(v)
+        if self.roots is None and product.flags.c_contiguous:  # a new array, and nobody else's
+            product -= np.add.reduce(product, axis=0) / len(product)
+            return product
         return self.project(self.scaled(product))
 
     def rows(self, indices: Indices, v: Array) -> Array:

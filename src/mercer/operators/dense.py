@@ -7,24 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.data.rows import row_slices
-from mercer.engine.threads import parallel_map
-from mercer.engine.tiles import paying_threads
+from mercer.engine.thin import times
 from mercer.operators.base import SymmetricOperator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mercer._core.types import Array, Indices
-
-# A thread with less to do costs more to start than it saves.
-FLOPS_A_THREAD = 20_000_000
-# BLAS copies a matrix into panels before it multiplies, which for a thin right side takes longer than the
-# product. OpenBLAS has kernels that don't, for products of up to a million multiplications: 1000 rows times 8
-# columns take 0.33 ms in slices of that size and 0.73 ms at once, 2000 rows 1.8 ms and 5.2 ms (processors
-# without such kernels take as long as before).
-UNPACKED = 10**6
-THIN = 16  # columns; of more the copy is worth its time
 
 
 @dataclass(repr=False, eq=False)
@@ -47,18 +34,7 @@ class StoredGram(SymmetricOperator):
     def matmat(self, v: Array) -> Array:
         """K v, in the dtype of v."""
         rounded = np.ascontiguousarray(v, dtype=self.dtype)
-        product = np.empty((self.n, v.shape[1]), dtype=self.dtype)
-
-        def work(slices: Iterable[slice]) -> None:
-            for i in slices:
-                np.matmul(self.matrix[i], rounded, out=product[i])
-
-        n_threads = paying_threads(self.n, self.n_threads)
-        n_threads = max(1, min(n_threads, 2 * self.n**2 * v.shape[1] // FLOPS_A_THREAD))
-        height = -(-self.n // n_threads)
-        if 1 < v.shape[1] <= THIN:
-            height = min(height, max(1, UNPACKED // (self.n * v.shape[1])))
-        parallel_map(work, row_slices(self.n, height), n_threads=n_threads)
+        product = times(self.matrix, rounded, n_threads=self.n_threads)
         return product.astype(v.dtype, copy=False)
 
     def rows(self, indices: Indices, v: Array) -> Array:

@@ -1,36 +1,29 @@
 """The growing Krylov basis, its projected matrix, and where an iteration over it stands.
 
-Only NumPy's linear algebra is called here. NumPy and SciPy each carry a BLAS with threads of its own,
-and the threads of one keep spinning for a while after a call: alternating between the two inside
-this loop made it three times slower.
+Of the small problems only NumPy's linear algebra is called here. NumPy and SciPy each carry a BLAS with
+threads of its own, and the threads of one keep spinning for a while after a call: alternating between the two
+inside this loop made it three times slower.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.data.rows import row_slices
-from mercer.engine.threads import n_blas_threads, parallel_map
+from mercer.engine.thin import inner, subtract, times
 from mercer.solvers.base import allowed_residuals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from mercer._core.observer import State
     from mercer._core.types import Array
     from mercer.operators.base import SymmetricOperator
 
 EPS = float(np.finfo(np.float64).eps)
-# A few tenths of a millisecond of one core: a thread with less to do costs more to wake than it saves.
-FLOPS_A_THREAD = 8_000_000
-
-Part = TypeVar("Part")
+TINY = 1e-100  # numbers between this and one over it can be squared, and sums of them
 
 
 class KrylovBasis:
@@ -194,6 +187,8 @@ def _orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
     size = _size(block)
     if size * np.sqrt(len(block)) <= drop:
         return block[:, :0], np.empty((0, block.shape[1]))
+    if TINY < size < 1.0 / TINY:
+        return _orthonormal_unit(block, drop=drop)
     # Scaled to one, so that squares neither overflow nor vanish.
     w, upper = _orthonormal_unit(block / size, drop=drop / size)
     return w, upper * size
@@ -201,7 +196,7 @@ def _orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
 
 def _size(block: Array) -> float:
     """The largest entry; not finite where one of them is not."""
-    return float(np.abs(block).max()) if block.size else 0.0
+    return float(max(block.max(), -block.min())) if block.size else 0.0
 
 
 def _orthonormal_unit(block: Array, *, drop: float) -> tuple[Array, Array]:
@@ -232,59 +227,6 @@ def _left_vectors(upper: Array) -> Array:
         return np.linalg.svd(upper)[0]
     except np.linalg.LinAlgError:
         return np.linalg.eigh(upper @ upper.T)[1]
-
-
-# ── products of tall matrices, (n, w) with n far above w, on threads over slices of rows ──
-def inner(a: Array, b: Array) -> Array:  # (n, v), (n, w) -> (v, w)
-    """aᵀb; sums over slices of rows are added in the order of the rows."""
-    if _threads(a, b.shape[1]) == 1:
-        return np.asarray(a.T @ b)
-
-    def part(own: Iterable[slice]) -> Array:
-        (i,) = own
-        return np.asarray(a[i].T @ b[i])
-
-    return reduce(np.add, _parts(part, a, b.shape[1]))
-
-
-def times(a: Array, c: Array) -> Array:  # (n, v), (v, w) -> (n, w)
-    """A c."""
-    if _threads(a, c.shape[1]) == 1:
-        return np.asarray(a @ c)
-    out = np.empty((len(a), c.shape[1]), dtype=np.result_type(a, c))
-
-    def part(own: Iterable[slice]) -> None:
-        (i,) = own
-        np.matmul(a[i], c, out=out[i])
-
-    _parts(part, a, c.shape[1])
-    return out
-
-
-def subtract(block: Array, a: Array, c: Array) -> None:  # (n, w), (n, v), (v, w)
-    """Block - a c, in place."""
-    if _threads(a, c.shape[1]) == 1:
-        block -= a @ c
-        return
-
-    def part(own: Iterable[slice]) -> None:
-        (i,) = own
-        block[i] -= a[i] @ c
-
-    _parts(part, a, c.shape[1])
-
-
-def _parts(part: Callable[[Iterable[slice]], Part], a: Array, n_columns: int) -> list[Part]:
-    """`part` of the rows of a, one slice of them for each thread that pays."""
-    n_threads = _threads(a, n_columns)
-    slices = row_slices(len(a), max(1, -(-len(a) // n_threads)))
-    return parallel_map(part, slices, n_threads=n_threads)
-
-
-def _threads(a: Array, n_columns: int) -> int:
-    """The number of threads that pays for a product of a with so many columns."""
-    paying = 2 * a.size * n_columns // FLOPS_A_THREAD
-    return 1 if paying <= 1 else min(n_blas_threads(), paying)
 
 
 # ── a run as a value that can be written down and taken up again ────────────

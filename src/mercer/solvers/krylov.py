@@ -10,6 +10,7 @@ import numpy as np
 from mercer._core.observer import SILENT, Stage
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
+from mercer.engine.pairwise import squared_norms
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, Status
 from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis, KrylovRun
@@ -268,14 +269,13 @@ class BlockKrylov(Solver):
         start: Array | None,
     ) -> Array:
         n, block = operator.n, self.width(k, operator.n)
-        random = rng.standard_normal((n, block))
         if start is not None:
-            fresh = random[:, : max(block - start.shape[1], 2)]
+            fresh = rng.standard_normal((n, max(block - start.shape[1], 2)))
             return np.concatenate([_stirred(start, rng=rng), fresh], axis=1)
         # Of few rows a product takes less time than the eigenproblem of many landmarks.
         m = min(self.landmarks, n // 4, max(4 * block, n // 32))
         if m < 2 * block or block < 4:
-            return random
+            return rng.standard_normal((n, block))
         # The eigenvectors of a few hundred rows, extended to all (Nyström), are near the ones sought
         # and save about half of the products.
         chosen = np.sort(rng.choice(n, m, replace=False))
@@ -285,7 +285,7 @@ class BlockKrylov(Solver):
         # To the size of the random columns, whatever that of the kernel: none is dropped beside others.
         size = float(np.max(np.abs(landmark), initial=0.0))
         stirred = _stirred(landmark / size if size > 0 else landmark, rng=rng)
-        return np.concatenate([stirred, random[:, :2]], axis=1)
+        return np.concatenate([stirred, rng.standard_normal((n, 2))], axis=1)
 
 
 def _state(
@@ -301,11 +301,13 @@ def _stirred(start: Array, *, rng: np.random.Generator) -> Array:
 
     Landmarks may be blind to some copies of a repeated eigenvalue, and a Krylov space holds nothing
     that its first block does not. A random part in every column shows it as many copies as there
-    are columns.
+    are columns: any will do, and uniform numbers in float32 are drawn in a fifth of the time of normal ones.
     """
-    lengths = np.linalg.norm(start, axis=0)
-    noise = rng.standard_normal(start.shape)
-    return start + noise * (STIR / np.sqrt(len(start)) * np.where(lengths > 0, lengths, 1.0))
+    lengths = np.sqrt(squared_norms(start.T))
+    noise = rng.random(start.shape, dtype=np.float32)
+    noise -= np.float32(0.5)
+    size = STIR * np.sqrt(12.0 / len(start))  # their variance is a twelfth
+    return start + noise * (size * np.where(lengths > 0, lengths, 1.0))
 
 
 def _same(values: Array, settled: Array, tol: float) -> bool:

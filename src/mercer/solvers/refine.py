@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.observer import SILENT
+from mercer.engine.thin import times
 from mercer.solvers.base import EigenPairs, Status, allowed_residuals, relative_residuals
 from mercer.solvers.basis import KrylovBasis
 
@@ -217,7 +218,7 @@ def spot_checked(
     Status.STAGNATED means that it is too large, and that a whole product is to prove the pairs.
     """
     values, coordinates = basis.ritz(k)
-    u, products = basis.q @ coordinates, basis.images(coordinates)
+    u, products = times(basis.q, coordinates), basis.images(coordinates)
     unseen = _unseen(operator, u, products, rng=rng)
     pairs = EigenPairs.largest(values, u, products, k, n_products=basis.n_products, unseen=unseen)
     allowed = allowed_residuals(pairs.values, tol, rounding_floor(operator, pairs.values))

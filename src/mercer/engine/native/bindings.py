@@ -104,6 +104,29 @@ class Job(ctypes.Structure):
     )
 
 
+class Thin(ctypes.Structure):
+    """A product Y += T V of a stored matrix and a thin one."""
+
+    _fields_ = (
+        ("t", _pointer),
+        ("m", _int),
+        ("n", _int),
+        ("down", _int),
+        ("along", _int),
+        ("v", _pointer),
+        ("v_stride", _int),
+        ("vectors", _int),
+        ("y", _pointer),
+        ("y_stride", _int),
+        ("y_group", _int),
+        ("height", _int),
+        ("length", _int),
+        ("n_tickets", _int),
+        ("ticket", _int),
+        ("stop", _int),
+    )
+
+
 class Library:
     """The functions of one instruction set."""
 
@@ -125,11 +148,20 @@ class Library:
             np.dtype(np.float64): function("run64", *run),
             np.dtype(np.float32): function("run32", *run),
         }
+        thin = (_int, ctypes.POINTER(Thin), _pointer, _int)
+        self.thin = {
+            np.dtype(np.float64): function("thin64", *thin),
+            np.dtype(np.float32): function("thin32", *thin),
+        }
         apply = (None, _int, _pointer, _pointer, _int, _double)
         self.function = {
             np.dtype(np.float64): function("function64", *apply),
             np.dtype(np.float32): function("function32", *apply),
         }
+        self.started, self.ended = library.mercer_started, library.mercer_ended
+        self.started.restype = _pointer
+        self.started.argtypes = (_pointer, _pointer, _pointer, _int, _int)
+        self.ended.restype, self.ended.argtypes = None, (_pointer,)
 
 
 def aligned(shape: tuple[int, ...], dtype: Any, *, zero: bool = False) -> Any:
@@ -149,11 +181,11 @@ def compiled() -> Library | None:
         return None
     try:
         loaded = ctypes.CDLL(str(path))
-    except OSError:  # built for another system
-        return None
-    supported = loaded.mercer_supports
-    supported.restype, supported.argtypes = _int, (ctypes.c_char_p,)
-    for isa in [wanted] if wanted in ISAS else ISAS:
-        if supported(isa.encode()):
-            return Library(loaded, isa)
+        supported = loaded.mercer_supports
+        supported.restype, supported.argtypes = _int, (ctypes.c_char_p,)
+        for isa in [wanted] if wanted in ISAS else ISAS:
+            if supported(isa.encode()):
+                return Library(loaded, isa)
+    except (OSError, AttributeError):  # built for another system, or from an older source
+        pass
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from mercer.engine.base import FLOAT32
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import Job, aligned
 from mercer.engine.native.program import Step
-from mercer.engine.threads import on_threads
+from mercer.engine.native.team import drawn
 from mercer.engine.tiles import WHOLE, places
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 COLUMNS = 256  # of a right side that are multiplied at a time: each has two sums a row
 BLOCK = 192  # rows of a float64 tile: its entries, and a second tile of them, stay in a core's own cache
-TICKETS = 16  # tiles that a thread draws at a time: between two such draws Python looks at signals
 # Groups of columns that few rows are multiplied with side by side: a number that depends on sizes alone, so
 # that no sum depends on the number of threads.
 ROW_BLOCKS, GROUP, SUMS_BYTES = 32, 16, 2**24
@@ -92,21 +90,10 @@ class Pass:
 
     def _drawn(self, n_threads: int) -> None:
         """All tickets, on so many threads."""
-        job, run = self.job, self.native.run[self.dtype]
-
-        def draw() -> None:
-            scratch = aligned(
-                (self.side * (job.depth * self.side + 2 * self._packing),), self.dtype
-            )
-            while run(ctypes.byref(job), scratch.ctypes.data, TICKETS) == TICKETS:
-                pass
-
-        n_threads = min(n_threads, job.n_tickets)
-        if n_threads <= 1:
-            draw()
-        else:
-            for done in on_threads([draw] * n_threads, partial(setattr, job, "stop", 1)):
-                done.result()
+        job, n_threads = self.job, max(1, min(n_threads, self.job.n_tickets))
+        numbers = self.side * (job.depth * self.side + 2 * self._packing)
+        scratch = self.x.room("scratch", (n_threads, numbers), self.dtype, zero=False)
+        drawn(self.native, self.native.run[self.dtype], job, scratch, holding=self)
 
 
 class Rectangle(Pass):

@@ -78,12 +78,13 @@ class NativeRows(HostRows):
             self._packed[leaf] = self._pack(leaf, origin)
         return self._packed[leaf]
 
-    def room(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Zeros, in memory that is used again: fresh pages would be faulted in by all threads at once."""
+    def room(self, name: str, shape: tuple[int, ...], dtype: Any, *, zero: bool = True) -> Array:
+        """Memory that is used again: fresh pages would be faulted in by all threads at once."""
         found = self._rooms.get(name)
         if found is None or found.shape != shape or found.dtype != dtype:
             found = self._rooms[name] = aligned(shape, dtype)
-        found.fill(0)
+        if zero:
+            found.fill(0)
         return found
 
     def inverse_lengths(self, leaf: Leaf) -> Array:

@@ -13,6 +13,10 @@
 #endif
 
 #include "functions.hpp"
+#include "thin.hpp"
+#ifdef PLAIN
+#include "team.hpp"
+#endif
 
 namespace {
 
@@ -69,8 +73,6 @@ struct Job {
     int64_t ticket, stop;      // the next one; whether to end early
     int64_t *done;             // by block, for sums and other_sums: tickets that have been added
 };
-
-template <class Real> inline std::atomic<Real> &shared(Real &number) { return reinterpret_cast<std::atomic<Real> &>(number); }
 
 // Whoever is waited for may not even be running, on a machine with more threads than cores.
 inline void pause(int turn) {
@@ -255,7 +257,7 @@ template <class Real> void apply(const Job &job, Place<Real> at, Real *stack, Re
 // y += t v for ROWS rows of t, whose entries lie `down` and `along` apart (so that a transpose is the same code), and VECS
 // vectors of v. Sums of a tile are in the precision of its entries, those over tiles in float64.
 template <class Real, int ROWS, int VECS>
-inline void thin_block(const Real *t, long down, long along, long n, const Real *v, double *y, long stride) {
+inline void tile_rows(const Real *t, long down, long along, long n, const Real *v, double *y, long stride) {
     Vec<Real> sums[ROWS][VECS];
     UNROLLED for (int r = 0; r < ROWS; r++) UNROLLED for (int c = 0; c < VECS; c++) sums[r][c] = Vec<Real>{};
     for (long j = 0; j < n; j++) {
@@ -282,10 +284,10 @@ void thin(const Real *t, long m, long n, long down, long along, const Real *v, d
             const Real *from = t + r * down, *with = v + c * WIDTH<Real>;
             double *to = y + r * stride + c * WIDTH<Real>;
             switch (width) {
-                case 1: thin_block<Real, THIN_ROWS, 1>(from, down, along, n, with, to, stride); break;
-                case 2: thin_block<Real, THIN_ROWS, 2>(from, down, along, n, with, to, stride); break;
-                case 3: thin_block<Real, THIN_ROWS, 3>(from, down, along, n, with, to, stride); break;
-                default: thin_block<Real, THIN_ROWS, THIN_VECS>(from, down, along, n, with, to, stride);
+                case 1: tile_rows<Real, THIN_ROWS, 1>(from, down, along, n, with, to, stride); break;
+                case 2: tile_rows<Real, THIN_ROWS, 2>(from, down, along, n, with, to, stride); break;
+                case 3: tile_rows<Real, THIN_ROWS, 3>(from, down, along, n, with, to, stride); break;
+                default: tile_rows<Real, THIN_ROWS, THIN_VECS>(from, down, along, n, with, to, stride);
             }
         }
     }
@@ -471,6 +473,8 @@ template <class Real> void function(int64_t code, const Real *x, Real *y, int64_
 extern "C" {
 EXPORT int64_t NAMED(run64, ISA)(Job *job, void *scratch, int64_t most) { return run<double>(*job, scratch, most); }
 EXPORT int64_t NAMED(run32, ISA)(Job *job, void *scratch, int64_t most) { return run<float>(*job, scratch, most); }
+EXPORT int64_t NAMED(thin64, ISA)(Thin *job, void *, int64_t most) { return run_thin<double>(*job, most); }
+EXPORT int64_t NAMED(thin32, ISA)(Thin *job, void *, int64_t most) { return run_thin<float>(*job, most); }
 EXPORT int64_t NAMED(panel64, ISA)() { return PANEL<double>; }
 EXPORT int64_t NAMED(panel32, ISA)() { return PANEL<float>; }
 EXPORT int64_t NAMED(bytes, ISA)() { return VECTOR_BYTES; }
@@ -491,4 +495,10 @@ extern "C" EXPORT int64_t mercer_supports(const char *isa) {
 #endif
     return 0;
 }
+
+// Threads that draw tickets beside the caller, with a function above as their work; and the wait for their end.
+extern "C" EXPORT void *mercer_started(void *work, void *job, void *scratch, int64_t scratch_bytes, int64_t n) {
+    return started(reinterpret_cast<Work>(work), job, static_cast<char *>(scratch), scratch_bytes, n);
+}
+extern "C" EXPORT void mercer_ended(void *team) { ended(static_cast<Team *>(team)); }
 #endif

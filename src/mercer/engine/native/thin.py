@@ -1,0 +1,90 @@
+"""Products of stored matrices with thin ones by the compiled library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer.engine.base import FLOAT32, FLOAT64
+from mercer.engine.native.bindings import Thin
+from mercer.engine.native.team import drawn
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.engine.native.bindings import Library
+
+# Columns of T whose products are summed by themselves where T is long and low, or a number that gives at most
+# MOST_GROUPS sums: it depends on sizes alone, so that no sum depends on the number of threads.
+GROUP, MOST_GROUPS = 1024, 32
+HEIGHT = 12  # tickets have whole multiples of so many rows, which are multiplied together
+NOTHING = np.empty((256, 0))  # the scratch memory that threads need, a row for each
+
+
+def can_run(t: Array, v: Array) -> bool:
+    """Whether the library reads these matrices as they are."""
+    steps = (*t.strides, *v.strides)
+    whole = t.flags.aligned and v.flags.aligned and not any(s % t.itemsize for s in steps)
+    return whole and t.dtype == v.dtype and t.dtype in (FLOAT64, FLOAT32)
+
+
+def added(native: Library, t: Array, v: Array, y: Array, n_threads: int) -> None:
+    """Y += T V in place: (m, n), (n, w) and (m, w), Y in float64."""
+    wide = _widened(v, native)
+    if wide.shape == v.shape and y.strides[1] == y.itemsize and y.flags.aligned:
+        _run(native, t, wide, y[None], n_threads=n_threads)
+    else:
+        room = np.zeros((len(y), wide.shape[1]))
+        _run(native, t, wide, room[None], n_threads=n_threads)
+        y += room[:, : y.shape[1]]
+
+
+def summed(native: Library, t: Array, v: Array, n_threads: int) -> Array:  # (m, n), (n, w)
+    """T V of a T that is long and low, in float64: parts of its columns are summed side by side."""
+    wide, n = _widened(v, native), t.shape[1]
+    length = max(GROUP, -(-n // MOST_GROUPS))
+    sums = np.zeros((max(1, -(-n // length)), len(t), wide.shape[1]))
+    _run(native, t, wide, sums, n_threads=n_threads, length=length)
+    return np.asarray(np.add.reduce(sums, axis=0)[:, : v.shape[1]])
+
+
+def _widened(v: Array, native: Library) -> Array:
+    """V as it is where its rows are whole vectors, and else with columns of zeros."""
+    width = native.vector_bytes // v.itemsize
+    if v.shape[1] % width == 0 and v.strides[1] == v.itemsize:
+        return v
+    wide = np.zeros((len(v), -(-v.shape[1] // width) * width), dtype=v.dtype)
+    wide[:, : v.shape[1]] = v
+    return wide
+
+
+def _run(
+    native: Library,
+    t: Array,  # (m, n)
+    v: Array,  # (n, w), w numbers in whole vectors
+    y: Array,  # (groups, m, w)
+    *,
+    n_threads: int,
+    length: int | None = None,
+) -> None:
+    (m, n), groups, size = t.shape, len(y), t.itemsize
+    pieces = -(-2 * n_threads // groups) if n_threads > 1 else 1  # some thread is always late
+    height = max(HEIGHT, -(-m // (pieces * HEIGHT)) * HEIGHT)
+    job = Thin(
+        t=t.ctypes.data,
+        m=m,
+        n=n,
+        down=t.strides[0] // size,
+        along=t.strides[1] // size,
+        v=v.ctypes.data,
+        v_stride=v.strides[0] // size,
+        vectors=v.shape[1] * size // native.vector_bytes,
+        y=y.ctypes.data,
+        y_stride=y.strides[1] // 8,
+        y_group=y.strides[0] // 8,
+        height=height,
+        length=max(1, length or n),
+        n_tickets=groups * -(-m // height),
+    )
+    n_threads = max(1, min(n_threads, job.n_tickets, len(NOTHING)))
+    drawn(native, native.thin[t.dtype], job, NOTHING[:n_threads], holding=(t, v, y))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
     from mercer.engine.base import RowStep, Step, TileKernel, TileStore
+    from mercer.engine.dask.shares import Placement
     from mercer.engine.numpy import HostRows
 
 S = TypeVar("S", bound=Mergeable)
@@ -46,7 +47,8 @@ class ClusterRows:
         self.rows, self.cut, self.dtype = rows, cut, cut.dtype
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
         self.here: HostRows | None = None  # for what is short
-        # From the first long product on: hands, and the engine that they compute with.
+        # From the first long product on: their placement, hands, and the engine that these compute with.
+        self.where: Placement | None = None
         self.dealt: Work | None = None
         self.local: hands.Local | None = None
 
@@ -268,8 +270,8 @@ class DaskEngine(Engine[ClusterRows]):
         return x.here
 
     def _dealt(self, kernel: TileKernel, x: ClusterRows) -> list[tuple[Future, str]]:
-        """A hand for each worker that the rows are placed on, and that worker."""
-        where = self.placements.of(x.rows)
+        """A hand for each worker that the rows were placed on at first, and that worker."""
+        where = x.where = x.where or self.placements.of(x.rows)
         if x.dealt is None:
             x.dealt, x.local = Work(self.cluster, "hand"), x.local or where.local(kernel)
         store, of = x.cut.store, len(where.workers)

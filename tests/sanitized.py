@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LAWS = "tests/laws/test_native.py"
+LAWS = ["tests/laws/test_native.py", "tests/laws/test_native_squares.py"]
 # By name: flags of the compiler, libraries to be loaded first, options, and which tests run.
 SANITIZERS = {
     "address and undefined behaviour": (
@@ -53,7 +53,7 @@ def main():
                 "-q",
                 "-p",
                 "no:cacheprovider",
-                LAWS,
+                *LAWS,
                 "-k",
                 chosen,
             ]

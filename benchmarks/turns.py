@@ -65,11 +65,14 @@ def fit(n: int, d: int, dtype: str = "float64", **params: Any) -> Callable[[], A
     return lambda: KernelPCA(**{"n_components": 20, "random_state": 0, **params}).fit(x)
 
 
-def low_rank(n: int, d: int, rank: int) -> Callable[[], Any]:
+def low_rank(
+    n: int, d: int, rank: int, dtype: str = "float64", which: str = "rpcholesky"
+) -> Callable[[], Any]:
     """A low-rank fit."""
-    from mercer.approximations import RPCholesky
+    from mercer.approximations import APPROXIMATIONS
+    from mercer.kernels import RBF
 
-    return fit(n, d, approximation=RPCholesky(rank=rank))
+    return fit(n, d, dtype, kernel=RBF(0.5 / d), approximation=APPROXIMATIONS[which](rank))
 
 
 def streamed(n: int, d: int, batch: int) -> Callable[[], Any]:
@@ -126,6 +129,9 @@ LINES: dict[str, Callable[[], Callable[[], Any]]] = {
     "float32, 80 MB, n=12000": partial(fit, 12_000, 50, "float32", memory="80MB"),
     "ridge pre-image n=1000": partial(fit, 1000, 20, preimage="ridge"),
     "RPCholesky(300) n=50000": partial(low_rank, 50_000, 20, 300),
+    "RPCholesky(500) n=50000": partial(low_rank, 50_000, 20, 500),
+    "Nystrom(500) n=50000": partial(low_rank, 50_000, 20, 500, which="nystrom"),
+    "Nystrom(500) n=300000 float32": partial(low_rank, 300_000, 20, 500, "float32", "nystrom"),
     "stream 20 x 1000": partial(streamed, 20_000, 20, 1000),
     "scores 2000 against 5000": partial(scores, 5000, 50, 2000),
     "scores 1 against 1000": partial(scores, 1000, 20, 1),

@@ -16,6 +16,7 @@ from mercer.approximations import APPROXIMATIONS, Nystrom, RPCholesky, pivots
 from mercer.data.rows import RowSource
 from mercer.engine import numpy as numpy_engine
 from mercer.engine import passes
+from mercer.engine.native import squares as native_squares
 from mercer.engine.threads import lanes
 from mercer.kernels import RBF, Chi2, Linear, Polynomial, Precomputed, RationalQuadratic
 from mercer.model.lowrank import fit_low_rank
@@ -395,6 +396,8 @@ class Looker(NullObserver):
 
 def test_a_pass_tells_how_far_it_is(method, monkeypatch, cloud):
     monkeypatch.setattr(numpy_engine, "pass_shape", lambda *_: (1, 4))
+    for name in ("MOST_ROWS", "LEAST_ROWS"):
+        monkeypatch.setattr(native_squares, name, 4)
     looker = Looker()
     fitted(method(10), RBF(0.3), cloud, observer=looker)
     done = [step[0] for step in looker.steps]

@@ -8,7 +8,7 @@ from mercer.approximations import Nystrom, RPCholesky, pivots
 from mercer.approximations.whitening import entry_error, triangle_product
 from mercer.engine.moments import Moments
 from mercer.kernels import RBF, Sigmoid
-from mercer.model import lowrank
+from mercer.model import lowrank, lowrank_pass
 from mercer.model.certificate import rounding_errors, rounding_moves
 from mercer.model.lowrank_pass import ROWS_A_LANDMARK, square_dtype
 from mercer.model.task import Task
@@ -87,6 +87,15 @@ def test_squares_are_taken_where_they_lose_little(asked, dtype, rows):
     else:
         assert found["wide"] is (None if asked is None else FLOAT64)
         assert found["very wide"] is None  # float32 has no such directions left
+
+
+def test_a_few_components_tell_what_all_would(dtype, rows, monkeypatch):
+    for gamma in GAMMAS.values():
+        task, factor = task_of(RBF(gamma), rows, asked=3), factor_of(RBF(gamma), rows)
+        few = square_dtype(task, factor, dtype)
+        with monkeypatch.context() as patch:
+            patch.setattr(lowrank_pass, "FEW", N)  # all are looked at
+            assert square_dtype(task, factor, dtype) is few
 
 
 def test_squares_that_turn_out_to_lose_more_are_not_used(rng, monkeypatch):

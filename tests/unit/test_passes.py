@@ -1,7 +1,7 @@
 """A pass over the rows: blocks in their order, on any number of threads, wherever the rows are."""
 
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from scipy import sparse
 from mercer._core.observer import NullObserver
 from mercer.approximations import pivots
 from mercer.approximations.base import LowRank
+from mercer.approximations.landmarks import checked_lengths
 from mercer.data.rows import RowSource, row_blocks
 from mercer.engine.equal_rows import are_alike, distinct, unlike
 from mercer.engine.moments import (
@@ -23,6 +24,7 @@ from mercer.engine.moments import (
     weighted_median,
 )
 from mercer.engine.passes import fold, map_rows
+from mercer.engine.squares import SquareSections
 from mercer.kernels import RBF
 from mercer.model import lowrank_pass, streamed
 from mercer.operators.sections import KernelSections
@@ -133,12 +135,11 @@ def test_steps_pickle_and_do_the_same_elsewhere(rng):
     x, kernel = rng.standard_normal((N, 3)), RBF(0.5)
     w, sections = rng.random(N), KernelSections(kernel, x[:4])
     factor = LowRank(sections, np.eye(4), None, projects=True)
+    lengths = partial(checked_lengths, kernel)
     steps = {
         "pivots": partial(pivots._explained, sections, np.eye(4), w),
-        "features": lowrank_pass.Look(kernel, factor, x.dtype, x.dtype, w, 0.1),
-        "squares": lowrank_pass.Look(
-            kernel, replace(factor, whiten=None), x.dtype, x.dtype, w, None
-        ),
+        "features": lowrank_pass.Look(kernel, factor, x.dtype, w, 0.1),
+        "squares": SquareSections(kernel, x[:4], x.dtype, x.dtype, w, lengths, sections.engine),
         "streamed": partial(streamed._moments, sections, w),
     }
     for name, step in steps.items():

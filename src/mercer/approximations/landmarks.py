@@ -30,6 +30,13 @@ def checked_diagonal(kernel: Kernel, x: Rows, engine: Engine[Any]) -> Array:  # 
     return np.asarray(diagonal)
 
 
+def checked_lengths(kernel: Kernel, rows: Rows) -> Array:  # (b,)
+    """The same of a block of rows."""
+    lengths = kernel.tile_diag(rows).astype(np.float64)
+    require_lengths(lengths)
+    return np.asarray(lengths)
+
+
 def require_lengths(diagonal: Array) -> None:
     """Raise unless k(x, x), a squared length in feature space, is finite and not negative."""
     require_finite(diagonal)

@@ -13,7 +13,7 @@ from mercer._core.params import Constraints, OneOf, Whole, is_whole, require
 from mercer._core.public import public
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.landmarks import k_means_plus_plus, sample_size, uniform
-from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
+from mercer.approximations.whitening import core_matrix, entry_error, whitening
 from mercer.data.rows import take_rows
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
@@ -90,7 +90,7 @@ class Nystrom(Approximation):
             points = take_rows(x, chosen)
         else:
             points = as_rows(self.landmarks).astype(x.dtype)
-        whiten = eigen_whitening(core_matrix(kernel, points), entry_error(kernel, points))
+        whiten = whitening(core_matrix(kernel, points), entry_error(kernel, points))
         sections = KernelSections(kernel, points, engine=engine)
         return LowRank(sections, whiten, chosen, projects=True)
 

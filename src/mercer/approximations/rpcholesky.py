@@ -18,7 +18,7 @@ from mercer.approximations.pivots import (
     PivotSearch,
     looked_at,
 )
-from mercer.approximations.whitening import core_matrix, eigen_whitening
+from mercer.approximations.whitening import core_matrix, whitening
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
 
@@ -107,8 +107,8 @@ class RPCholesky(Approximation):
             if goal is not None and search.cut_back(goal):
                 break
         # The Cholesky factor has chosen. Its last pivots may be near rounding, where its inverse amplifies
-        # more than it has to: the eigenvectors of the core whiten best.
-        whiten = eigen_whitening(core_matrix(kernel, search.points), search.unit)
+        # more than it has to: there the eigenvectors of the core whiten best.
+        whiten = whitening(core_matrix(kernel, search.points), search.unit)
         return LowRank(search.sections, whiten, search.landmarks, projects=True, goal=goal)
 
     def _goal(self, dtype: np.dtype[Any]) -> float | None:

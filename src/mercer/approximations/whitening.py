@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg.lapack import dtrtri
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer.approximations.landmarks import require_lengths
@@ -60,18 +61,43 @@ def entry_error(kernel: Kernel, points: Rows) -> float:
     return worst
 
 
-def eigen_whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
-    """W over the eigenvalues of the core above rounding: W Wᵀ is k(Z, Z)⁻¹ where that exists.
+def whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
+    """W over the directions of the core that lie above rounding: W Wᵀ is k(Z, Z)⁻¹ where that exists.
 
     The core is scaled to a diagonal of ones first: k(z, z) may span many orders of magnitude, and the
     small ones are not rounding of the large. Along an eigenvector of value λ features are then about √λ
     long, and their rounding, `unit` for an entry, about unit √(m/λ): the cut leaves the directions in
-    which the first is the larger.
+    which the first is the larger. Where it leaves all of them, the inverse of the Cholesky factor spans them
+    too, in a sixth of the time: Σ1/λ, the sum of its squares, shows that the least λ lies above the cut.
     """
     lengths = np.diagonal(core)
     scale = np.divide(1.0, np.sqrt(lengths), out=np.zeros(len(core)), where=lengths > 0)
-    values, vectors = np.linalg.eigh(core * scale * scale[:, None])
-    cut = max(10.0 * unit * np.sqrt(len(core)), len(core) * EPS * float(values[-1]))
+    core = core * scale * scale[:, None]
+    whiten = _inverse_factor(core)
+    # No eigenvalue is larger than the trace, which is m.
+    if whiten is None or np.vdot(whiten, whiten) * _cut(unit, len(core), float(len(core))) >= 1.0:
+        whiten = _eigen_whitening(core, unit)
+    return scale[:, None] * whiten
+
+
+def _inverse_factor(core: Array) -> Array | None:  # (m, m)
+    """L⁻ᵀ of the Cholesky factor L; None where there is none."""
+    try:
+        lower = np.linalg.cholesky(core)
+    except np.linalg.LinAlgError:
+        return None
+    # The transpose of what lies row by row is a triangle as LAPACK has them.
+    upper, failed = dtrtri(lower.T, lower=0, overwrite_c=1)
+    return None if failed else np.ascontiguousarray(upper)
+
+
+def _cut(unit: float, m: int, largest: float) -> float:
+    return max(10.0 * unit * np.sqrt(m), m * EPS * largest)
+
+
+def _eigen_whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
+    values, vectors = np.linalg.eigh(core)
+    cut = _cut(unit, len(core), float(values[-1]))
     if values[0] < -max(cut, len(core) * unit * float(values[-1])):
         msg = (
             f"The kernel is not positive semi-definite: among the landmarks, scaled to k(z, z) = 1, it has "
@@ -87,7 +113,7 @@ def eigen_whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
             "use RPCholesky, which never draws such rows."
         )
         raise ZeroVarianceError(msg)
-    return scale[:, None] * vectors[:, keep][:, ::-1] / np.sqrt(values[keep][::-1])
+    return np.asarray(vectors[:, keep][:, ::-1] / np.sqrt(values[keep][::-1]))
 
 
 def extended(whiten: Array, inside: Array, lower: Array) -> Array:

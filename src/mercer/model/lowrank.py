@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.approximations.whitening import core_matrix, eigen_whitening, entry_error
+from mercer.approximations.whitening import core_matrix, entry_error, whitening
+from mercer.engine.thin import times
 from mercer.engine.threads import blas_between_passes
 from mercer.model.certificate import (
     estimated_certificate,
@@ -18,7 +19,13 @@ from mercer.model.certificate import (
     square_moves,
 )
 from mercer.model.linear import require_variance
-from mercer.model.lowrank_pass import look, loses_little, points_of, square_dtype
+from mercer.model.lowrank_pass import (
+    look,
+    look_at_squares,
+    loses_little,
+    points_of,
+    square_dtype,
+)
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import ALIKE
@@ -112,7 +119,7 @@ def _rewhitened(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> LowR
     """The same landmarks, and the directions among them that rounding hides in this precision only."""
     points = points_of(low_rank)
     unit = entry_error(kernel, points.astype(dtype))
-    return replace(low_rank, whiten=eigen_whitening(core_matrix(kernel, points), unit))
+    return replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit))
 
 
 def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
@@ -122,7 +129,7 @@ def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
     with blas_between_passes(low_rank.sections.width):
         squared_in = square_dtype(task, low_rank, dtype)
         if squared_in is not None:
-            seen = look(task, low_rank, dtype, squared_in=squared_in)
+            seen = look_at_squares(task, low_rank, dtype, squared_in)
             if (found := _proved(task, low_rank, dtype, seen, squared_in)) is not None:
                 return found
         found = _proved(task, low_rank, dtype, look(task, low_rank, dtype), dtype)
@@ -170,9 +177,13 @@ def _proved(
 def _axes(moments: Moments, low_rank: LowRank) -> tuple[EigenPairs, Array]:
     """All eigenpairs of the scatter, and the coefficients WV, whose signs are fixed."""
     values, vectors = np.linalg.eigh(moments.scatter)
-    products = moments.scatter @ vectors
+    products = times(moments.scatter, vectors)
     pairs = EigenPairs.largest(values, vectors, products, len(values))
-    coef = pairs.vectors if low_rank.whiten is None else low_rank.whiten @ pairs.vectors
+    coef = (
+        pairs.vectors
+        if low_rank.whiten is None
+        else times(low_rank.whiten, np.ascontiguousarray(pairs.vectors))
+    )
     # Of the coefficients, not of the axes: those turn with the basis that happened to whiten the core.
     signs = fixed_signs(coef)
     return pairs.turned(signs), coef * signs

@@ -9,31 +9,40 @@ decide, for the components that were asked for and for the bounds, and count wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.approximations.landmarks import require_lengths
+from mercer.approximations.landmarks import checked_lengths
 from mercer.approximations.whitening import entry_error
-from mercer.data.rows import row_slices, take_rows
+from mercer.data.rows import take_rows
+from mercer.engine.base import Mergeable
 from mercer.engine.moments import Moments
+from mercer.engine.squares import SquareSections
+from mercer.engine.thin import inner, times
 from mercer.model.certificate import rounding_errors, rounding_moves, square_moves
 from mercer.operators.centred import require_finite
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mercer._core.types import Array, Rows
     from mercer.approximations import LowRank
+    from mercer.engine.base import Step
+    from mercer.engine.squares import Squared
     from mercer.kernels.base import Kernel
     from mercer.model.task import Task
 
+S = TypeVar("S", bound=Mergeable)
+
 # Fewer rows a landmark than this: the choice would take as long as what it saves.
 ROWS_A_LANDMARK = 4
-# Rows whose sections in float32 are squared in float64 at a time.
-WIDER_ROWS = 1024
+# Components are found apart from all others where there are so many times more, in so many steps.
+FEW, ROUNDS = 10, 3
 # By this share of what is left out the bounds on eigenvalues may grow wider.
 WIDER = 1e-3
 
@@ -61,20 +70,22 @@ class Seen:
             min(self.lowest, other.lowest),
         )
 
-    def whitened(self, whiten: Array) -> Seen:  # (m, r)
+    @classmethod
+    def whitened(cls, squared: Squared, whiten: Array) -> Seen:  # (m, r)
         """Of features, from what was seen of sections."""
-        squares = np.diagonal(self.moments.scatter).copy()
-        return replace(self, moments=self.moments.mapped(whiten), squares=squares)
+        seen = squared.moments
+        scatter = times(np.ascontiguousarray(whiten.T), times(seen.scatter, whiten))  # (r, r)
+        moments = Moments(seen.weight, seen.mean @ whiten, scatter)
+        return cls(moments, squared.trace, np.inf, np.diagonal(seen.scatter).copy())
 
 
 @dataclass(frozen=True, repr=False)
 class Look:
-    """The step of that pass: sections or features of some rows in one precision, and what they leave out."""
+    """The step of that pass: features of some rows in one precision, and what they leave out."""
 
     kernel: Kernel
-    factor: LowRank  # whose `whiten` is None where sections are squared
+    factor: LowRank
     dtype: np.dtype[Any]
-    squared_in: np.dtype[Any]
     weights: Array | None  # (n,)
     slack: (
         float | None
@@ -82,41 +93,26 @@ class Look:
 
     def __call__(self, rows: Rows, place: slice) -> Seen:
         w = None if self.weights is None else self.weights[place]
-        n = int(rows.shape[0])
-        # A wider copy of all sections would be twice as large as they are.
-        height = n if self.squared_in == self.dtype else WIDER_ROWS
-        slices = row_slices(n, height)
-        return reduce(
-            Seen.merged, (self._seen(rows[i], None if w is None else w[i]) for i in slices)
-        )
-
-    def _seen(self, rows: Rows, w: Array | None) -> Seen:
         rows = rows.astype(self.dtype, copy=False)
         features = self.factor.features(rows)  # (b, r)
-        diagonal = self.kernel.tile_diag(rows).astype(np.float64)  # (b,)
-        require_lengths(diagonal)
+        diagonal = checked_lengths(self.kernel, rows)  # (b,)
         lowest = np.inf
         if self.slack is not None:
             left = diagonal - np.einsum("ij,ij->i", features, features)
             lowest = float(np.min(left + self.slack * diagonal))
         trace = float(diagonal.sum() if w is None else w @ diagonal)
-        features = features.astype(self.squared_in, copy=False)
         # Kernel values, and products with them, are new arrays; an explicit map may hand over the rows.
         return Seen(Moments.of(features, w, overwrite=self.factor.projects), trace, lowest)
 
 
-def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any], *, squared_in: Any = None) -> Seen:
-    """One pass over the rows in a precision; `squared_in`: of sections, by products in that precision."""
-    kernel, sections = task.kernel, low_rank.sections
+def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Seen:
+    """One pass over the rows: their features in a precision."""
+    kernel = task.kernel
     in_doubt = low_rank.projects and kernel.why_valid() is None
     slack = float(np.sqrt(entry_error(kernel, points_of(low_rank)))) if in_doubt else None
-    whole = squared_in is None
-    factor = low_rank.rounded(dtype) if whole else replace(low_rank, whiten=None)
-    step = Look(kernel, factor, dtype, dtype if whole else squared_in, task.weights, slack)
-    with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        seen = sections.engine.fold(
-            task.x, step, width=sections.width, parallel=sections.parallel, observer=task.observer
-        )
+    seen = _folded(
+        task, low_rank, Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
+    )
     require_finite(np.diagonal(seen.moments.scatter))
     if seen.lowest < 0:
         # A projection longer than what is projected: no feature space has that.
@@ -126,10 +122,28 @@ def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any], *, squared_in: Any
             "`mercer.check_kernel` shows a witness; use a valid kernel, or approximation=None."
         )
         raise KernelError(msg)
-    if whole:
-        return seen
+    return seen
+
+
+def look_at_squares(
+    task: Task, low_rank: LowRank, dtype: np.dtype[Any], squared_in: np.dtype[Any]
+) -> Seen:
+    """The same from sections, by products in `squared_in`."""
+    kernel, engine = task.kernel, low_rank.sections.engine
+    points, lengths = points_of(low_rank), partial(checked_lengths, kernel)
+    step = SquareSections(kernel, points, dtype, squared_in, task.weights, lengths, engine)
+    squared = _folded(task, low_rank, step)
+    require_finite(np.diagonal(squared.moments.scatter))
     assert low_rank.whiten is not None
-    return seen.whitened(low_rank.whiten)
+    return Seen.whitened(squared, low_rank.whiten)
+
+
+def _folded(task: Task, low_rank: LowRank, step: Step[S]) -> S:
+    sections = low_rank.sections
+    with np.errstate(over="ignore", invalid="ignore"):  # told in words
+        return sections.engine.fold(
+            task.x, step, width=sections.width, parallel=sections.parallel, observer=task.observer
+        )
 
 
 def points_of(low_rank: LowRank) -> Rows:
@@ -156,17 +170,51 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
     points = points_of(low_rank)
     lengths, trace = kernel.tile_diag(points.astype(np.float64)), kernel.tile_diag(rows).sum()
     sections = low_rank.sections(rows)  # (m, m)
-    features = sections @ whiten  # (m, r)
+    features = times(sections, whiten)  # (m, r)
     left_out = max(float(trace - np.vdot(features, features)), 0.0)
-    values, squares = (np.var(each, axis=0) * m for each in (features, sections))
+    squares = np.var(sections, axis=0) * m
+    features -= features.mean(axis=0)
     unit = entry_error(kernel, points.astype(dtype))
-    errors = rounding_errors(lengths, whiten, trace=trace, unit=unit)
-    moves = rounding_moves(lengths, values, whiten, errors)
     for precision in dict.fromkeys((dtype, np.dtype(np.float64))):
-        squared = square_moves(squares, whiten, precision)
-        if loses_little(squared, moves, left_out, task.asked):
-            return precision
+        for values, axes in _judged(features, whiten, task.asked):
+            coef = times(whiten, axes)  # (m, k)
+            errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
+            moves = rounding_moves(lengths, values, coef, errors)
+            squared = square_moves(squares, coef, precision)
+            if len(values) < whiten.shape[1]:
+                # Of the components that are left aside, what squares add counts, and not what they may.
+                rest = square_moves(squares, whiten, precision).sum() - squared.sum()
+                squared, moves = np.append(squared, max(rest, 0.0)), np.append(moves, 0.0)
+            if loses_little(squared, moves, left_out, task.asked):
+                return precision
+            if not loses_little(squared, moves, np.inf, task.asked):
+                break  # those that were asked for lose digits, whatever the others do
     return None
+
+
+def _judged(
+    features: Array, whiten: Array, asked: int | float | None
+) -> Iterator[tuple[Array, Array]]:  # (m, r), (m, r) -> (k,), (r, k)
+    """Directions to judge by, and the variance of the features along them.
+
+    Those of the components that are asked for, roughly; and where they can't tell, or all are, the
+    eigenvectors of the core, from the least that rounding is amplified to the most.
+    """
+    if isinstance(asked, int) and FEW * asked <= whiten.shape[1]:
+        # Subspace iteration from rows, which lie where the variance is.
+        axes = np.ascontiguousarray(features[:: max(1, len(features) // (2 * asked))].T)  # (r, ·)
+        for _ in range(ROUNDS):
+            axes = np.linalg.qr(inner(features, times(features, axes)))[0]
+        seen = times(features, axes)
+        _, turn = np.linalg.eigh(inner(seen, seen))
+        yield _along(features, np.asarray(axes @ turn)[:, : -asked - 1 : -1])
+    yield _along(features, np.linalg.eigh(inner(whiten, whiten))[1])
+
+
+def _along(features: Array, axes: Array) -> tuple[Array, Array]:
+    axes = np.ascontiguousarray(axes)
+    seen = times(features, axes)
+    return np.einsum("ij,ij->j", seen, seen), axes
 
 
 def loses_little(

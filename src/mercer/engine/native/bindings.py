@@ -70,6 +70,35 @@ class Op(ctypes.Structure):
     )
 
 
+class Centred(ctypes.Structure):
+    """Where rows of tiles go, about their mean and times the roots of their weights."""
+
+    _fields_ = (
+        ("to", _pointer),
+        ("height", _int),
+        ("wide", _int),
+        ("weights", _pointer),
+        ("means", _pointer),
+        ("width", _int),
+    )
+
+
+class Squares(ctypes.Structure):
+    """A sum CᵀC over the rows of C."""
+
+    _fields_ = (
+        ("centred", _pointer),
+        ("panels", _int),
+        ("height", _int),
+        ("rows", _int),
+        ("sums", _pointer),
+        ("group", _int),
+        ("n_tickets", _int),
+        ("ticket", _int),
+        ("stop", _int),
+    )
+
+
 class Job(ctypes.Structure):
     """A pass over tiles."""
 
@@ -89,6 +118,7 @@ class Job(ctypes.Structure):
         ("other_sums", _pointer),
         ("matrix", _pointer),
         ("stride", _int),
+        ("centred", ctypes.POINTER(Centred)),
         ("exact", _pointer),
         ("n_exact", _int),
         ("rounded", _pointer),
@@ -153,6 +183,11 @@ class Library:
         self.thin = {
             np.dtype(np.float64): function("thin64", *thin),
             np.dtype(np.float32): function("thin32", *thin),
+        }
+        squares = (_int, ctypes.POINTER(Squares), _pointer, _int)
+        self.squares = {
+            np.dtype(np.float64): function("squares64", *squares),
+            np.dtype(np.float32): function("squares32", *squares),
         }
         apply = (None, _int, _pointer, _pointer, _int, _double)
         self.function = {

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices
-from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts
+from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts, Mergeable
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.passes import BLOCK, COLUMNS, Rectangle, Symmetric, Written
 from mercer.engine.native.program import NotCompiledError, Program
 from mercer.engine.native.rows import NativeRows
+from mercer.engine.native.squares import squared
 from mercer.engine.numpy import HostRows, NumpyEngine
+from mercer.engine.squares import SquareSections
 from mercer.engine.tiles import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import TileKernel, TileStore
+    from mercer.engine.base import Step, TileKernel, TileStore
     from mercer.engine.tiles import Part
+
+S = TypeVar("S", bound=Mergeable)
 
 # Squares, and sums of them, neither overflow nor lose digits, in either precision of tiles.
 RANGE = 2.0**-30, 2.0**40
@@ -124,6 +130,26 @@ class NativeEngine(NumpyEngine):
             if matrix is not None:
                 return matrix
         return super().tile(kernel, x, z)
+
+    def fold(
+        self,
+        x: Rows,
+        step: Step[S],
+        *,
+        width: int | None = None,
+        height: int | None = None,
+        parallel: bool = True,
+        observer: Observer = SILENT,
+    ) -> S:
+        """Squares of sections by compiled products; all other steps on threads, as NumPy has them."""
+        if isinstance(step, SquareSections):
+            n_threads = self.lanes if parallel else 1
+            found = squared(self, step, x, n_threads=n_threads, observer=observer)
+            if found is not None:
+                return found
+        return super().fold(
+            x, step, width=width, height=height, parallel=parallel, observer=observer
+        )
 
     def _parts(self, kernel: TileKernel, x: HostRows) -> Iterator[tuple[slice, HostRows]]:
         """Slices of the rows, as they are loaded on their own; those of rows that stay are loaded once."""

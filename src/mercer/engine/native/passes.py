@@ -16,7 +16,7 @@ from mercer.engine.native.team import drawn
 from mercer.engine.tiles import WHOLE, places
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
     from mercer.engine.native.rows import NativeRows
     from mercer.engine.tiles import Part
 
@@ -30,8 +30,10 @@ ROW_BLOCKS, GROUP, SUMS_BYTES = 32, 16, 2**24
 class Pass:
     """A job of the library, and the arrays that it points to."""
 
-    def __init__(self, x: NativeRows, z: NativeRows, *, minus: float = 0.0) -> None:
-        self.x, self.z, self.native = x, z, x.native
+    def __init__(
+        self, x: NativeRows, z: NativeRows, *, minus: float = 0.0, block: int | None = None
+    ) -> None:
+        self.x, self.z, self.native, self.room = x, z, x.native, x.room
         self.dtype, self.panel = x.dtype, x.panel
         program = x.program
         # Rows that stay are packed about an origin of their own; those that meet them join.
@@ -61,7 +63,7 @@ class Pass:
             if step.lengths is not None:
                 op.left = self._address(x.inverse_lengths(step.lengths))
                 op.right = self._address(z.inverse_lengths(step.lengths))
-        block = min(x.width or BLOCK, BLOCK * 8 // self.dtype.itemsize)
+        block = block or min(x.width or BLOCK, BLOCK * 8 // self.dtype.itemsize)
         panels = max(1, min(block // self.panel, max(x.panels, z.panels)))
         self.job = Job(
             leaves=leaves,
@@ -75,7 +77,7 @@ class Pass:
         self.side = panels * self.panel  # rows of a tile
         self.blocks = -(-x.panels // panels), -(-z.panels // panels)
 
-    def _address(self, array: Array) -> int:
+    def _address(self, array: Array | Indices) -> int:
         self._alive.append(array)
         return address(array)
 
@@ -83,7 +85,7 @@ class Pass:
         """V in panels of whole vectors, zeros beyond it; the number of vectors of a row."""
         width = self.native.vector_bytes // dtype.itemsize
         vectors = -(-v.shape[1] // width)
-        padded = self.x.room("v", (self.blocks[1] * self.side, vectors * width), dtype)
+        padded = self.room("v", (self.blocks[1] * self.side, vectors * width), dtype)
         padded[: len(v), : v.shape[1]] = v
         self.job.v, self.job.vectors = self._address(padded), vectors
         return vectors * width
@@ -92,7 +94,7 @@ class Pass:
         """All tickets, on so many threads."""
         job, n_threads = self.job, max(1, min(n_threads, self.job.n_tickets))
         numbers = self.side * (job.depth * self.side + 2 * self._packing)
-        scratch = self.x.room("scratch", (n_threads, numbers), self.dtype, zero=False)
+        scratch = self.room("scratch", (n_threads, numbers), self.dtype, zero=False)
         drawn(self.native, self.native.run[self.dtype], job, scratch, holding=self)
 
 

@@ -13,6 +13,8 @@
 #endif
 
 #include "functions.hpp"
+#include "pairs.hpp"
+#include "squares.hpp"
 #include "thin.hpp"
 #ifdef PLAIN
 #include "team.hpp"
@@ -21,8 +23,6 @@
 namespace {
 
 // ── what Python hands over: the same layout as in bindings.py ────────────────
-enum Kind : int64_t { DOT, SQUARES, MANHATTAN, CHI2 };
-
 struct Rows {  // as they lie in memory, packed block by block as tiles need them
     const void *numbers;
     int64_t n, down, along;   // numbers from a row to the next, and from a column
@@ -60,6 +60,7 @@ struct Job {
     double *sums, *other_sums; // (rows, ..) or (groups, rows, ..), and what lies across the diagonal
     void *matrix;              // (rows, columns), to be written, or none
     int64_t stride;
+    const Centred *centred;    // or to be centred, for squares
     void *exact;               // the first tiles as they are
     int64_t n_exact;
     float *rounded;            // all tiles less `minus` in float32, or as codes of 16 bits
@@ -86,28 +87,6 @@ inline void pause(int turn) {
 template <class Real> constexpr Real NEAR = sizeof(Real) == 8 ? Real(1e-4) : Real(0.05);
 
 // ── pairs ───────────────────────────────────────────────────────────────────
-template <class Real, int KIND> inline Vec<Real> added(Vec<Real> sum, Vec<Real> a, Vec<Real> b) {
-    if constexpr (KIND == DOT) return sum + a * b;
-    Vec<Real> gap = a - b;
-    if constexpr (KIND == SQUARES) return sum + gap * gap;
-    if constexpr (KIND == MANHATTAN) return sum + (gap < 0 ? -gap : gap);
-    Vec<Real> total = a + b;
-    return sum + (total == 0 ? Vec<Real>{} : gap * gap / total);
-}
-
-template <class Real, int KIND>
-inline void pair_block(const Real *a, const Real *b, long columns, Vec<Real> (&sums)[PAIR_ROWS][PAIR_VECS]) {
-    UNROLLED for (int r = 0; r < PAIR_ROWS; r++) UNROLLED for (int c = 0; c < PAIR_VECS; c++) sums[r][c] = Vec<Real>{};
-    for (long k = 0; k < columns; k++, a += PANEL<Real>, b += PANEL<Real>) {
-        Vec<Real> right[PAIR_VECS];
-        UNROLLED for (int c = 0; c < PAIR_VECS; c++) right[c] = load(b + c * WIDTH<Real>);
-        UNROLLED for (int r = 0; r < PAIR_ROWS; r++) {
-            Vec<Real> left = all(a[r]);
-            UNROLLED for (int c = 0; c < PAIR_VECS; c++) sums[r][c] = added<Real, KIND>(sums[r][c], left, right[c]);
-        }
-    }
-}
-
 // ‖x‖² + ‖y‖² - 2 x·y, and from differences where some pair of the block is near.
 template <class Real>
 inline void distance_block(const Real *a, const Real *b, long columns, const Real *a_norms, const Real *b_norms,
@@ -117,7 +96,7 @@ inline void distance_block(const Real *a, const Real *b, long columns, const Rea
     UNROLLED for (int r = 0; r < PAIR_ROWS; r++) UNROLLED for (int c = 0; c < PAIR_VECS; c++) {
         Vec<Real> both = load(b_norms + c * WIDTH<Real>) + a_norms[r];
         sums[r][c] = both - 2 * sums[r][c];
-        near |= sums[r][c] <= NEAR<Real> * both;
+        near |= sums[r][c] < NEAR<Real> * both;  // not of zeros beyond the last row and column
     }
     typename std::remove_reference<decltype(near[0])>::type any = 0;
     UNROLLED for (int i = 0; i < WIDTH<Real>; i++) any |= near[i];
@@ -158,12 +137,22 @@ Panels<Real> block_of(const void *rows, const void *norms, const Rows *raw, long
     return {room, own_norms};
 }
 
+// The rows that lie packed in a thread's own memory: those of a tile serve for the next one beside it.
+struct Lying {
+    const Rows *rows;
+    long top;
+};
+
 // A tile of a quantity, stride numbers a row; in `room` there is space for its rows on both sides. Of a tile on the
 // diagonal the panels above it are computed, and mirrored.
 template <class Real>
-void fill_pairs(const Leaf &leaf, long top, long height, long first, long width, Real *tile, long stride, Real *room, bool diagonal) {
+void fill_pairs(const Leaf &leaf, long top, long height, long first, long width, Real *tile, long stride, Real *room, Lying &lying,
+                bool diagonal) {
     const long d = leaf.columns;
-    const Panels<Real> left = block_of(leaf.left, leaf.left_norms, leaf.left_rows, d, top, height, room);
+    const bool there = leaf.left_rows && lying.rows == leaf.left_rows && lying.top == top;
+    const Panels<Real> left = there ? Panels<Real>{room, room + height * d * PANEL<Real>}
+                                    : block_of(leaf.left, leaf.left_norms, leaf.left_rows, d, top, height, room);
+    if (leaf.left_rows || leaf.right_rows) lying = {leaf.left_rows, top};
     Real *beyond = room + height * PANEL<Real> * (d + 1);
     const Panels<Real> right =
         diagonal ? left : block_of(leaf.right, leaf.right_norms, leaf.right_rows, d, first, width, beyond);
@@ -205,7 +194,7 @@ template <class Real> struct Place {
 };
 
 // Operations work on whole tiles, contiguous ones, which stay in a core's cache.
-template <class Real> void apply(const Job &job, Place<Real> at, Real *stack, Real *room) {
+template <class Real> void apply(const Job &job, Place<Real> at, Real *stack, Real *room, Lying &lying) {
     const long stride = at.width * PANEL<Real>, n = at.height * PANEL<Real> * stride;
     Real *tile = stack - n;  // the last one of the stack
     for (long o = 0; o < job.n_ops; o++) {
@@ -214,7 +203,7 @@ template <class Real> void apply(const Job &job, Place<Real> at, Real *stack, Re
         switch (op.code) {
             case PAIR:
                 tile += n;
-                fill_pairs<Real>(job.leaves[op.number], at.top, at.height, at.first, at.width, tile, stride, room,
+                fill_pairs<Real>(job.leaves[op.number], at.top, at.height, at.first, at.width, tile, stride, room, lying,
                                  job.symmetric && at.top == at.first);
                 break;
             case CONSTANT:
@@ -372,6 +361,7 @@ template <class Real> struct Pass {
     Job &job;
     Real *scratch;  // the stack of tiles, then rows that are packed for one of them
     long room;      // numbers of a full tile
+    Lying lying{};
 
     Place<Real> place(long i, long j) const {
         const long left = (job.rows + PANEL<Real> - 1) / PANEL<Real>, right = (job.columns + PANEL<Real> - 1) / PANEL<Real>;
@@ -398,7 +388,7 @@ template <class Real> struct Pass {
         const bool kept = ticket < job.n_exact;
         Real *tile = kept ? static_cast<Real *>(job.exact) + ticket * room : scratch;
         if (kept && job.made[ticket]) return tile;
-        apply<Real>(job, p, scratch, scratch + job.depth * room);
+        apply<Real>(job, p, scratch, scratch + job.depth * room, lying);
         if (kept) std::memcpy(tile, scratch, p.height * PANEL<Real> * p.width * PANEL<Real> * sizeof(Real));
         clear_margins<Real>(job, p, tile);
         return tile;
@@ -439,9 +429,10 @@ template <class Real> struct Pass {
         const long i = ticket % below, g = ticket / below, width = job.vectors * WIDTH<Real>;
         for (long j = g * job.group; j < beside && j < (g + 1) * job.group; j++) {
             const Place<Real> p = place(i, j);
-            apply<Real>(job, p, scratch, scratch + job.depth * room);
+            apply<Real>(job, p, scratch, scratch + job.depth * room, lying);
             clear_margins<Real>(job, p, scratch);
             if (job.matrix) write<Real>(job, p, scratch, false);
+            if (job.centred) centre<Real>(*job.centred, i, p.top * PANEL<Real>, job.rows, p.first * PANEL<Real>, p.height, p.width, scratch);
             if (!job.v) continue;
             const long n = p.width * PANEL<Real>, rows = below * job.panels * PANEL<Real>;
             const Real *v = static_cast<const Real *>(job.v) + p.first * PANEL<Real> * width;
@@ -481,6 +472,8 @@ EXPORT int64_t NAMED(run64, ISA)(Job *job, void *scratch, int64_t most) { return
 EXPORT int64_t NAMED(run32, ISA)(Job *job, void *scratch, int64_t most) { return run<float>(*job, scratch, most); }
 EXPORT int64_t NAMED(thin64, ISA)(Thin *job, void *, int64_t most) { return run_thin<double>(*job, most); }
 EXPORT int64_t NAMED(thin32, ISA)(Thin *job, void *, int64_t most) { return run_thin<float>(*job, most); }
+EXPORT int64_t NAMED(squares64, ISA)(Squares *job, void *, int64_t most) { return run_squares<double>(*job, most); }
+EXPORT int64_t NAMED(squares32, ISA)(Squares *job, void *, int64_t most) { return run_squares<float>(*job, most); }
 EXPORT int64_t NAMED(panel64, ISA)() { return PANEL<double>; }
 EXPORT int64_t NAMED(panel32, ISA)() { return PANEL<float>; }
 EXPORT int64_t NAMED(bytes, ISA)() { return VECTOR_BYTES; }

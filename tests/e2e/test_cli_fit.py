@@ -484,4 +484,4 @@ def test_the_engine_is_an_option_of_every_model(model):
         refused = run(*verb, "--engine", "cuda")
         assert refused.exit_code == 2
         assert "has no engine 'cuda'" in refused.stderr
-        assert "'auto', 'native' or 'numpy'" in refused.stderr
+        assert "'auto', 'native', 'numpy' or 'dask'" in refused.stderr

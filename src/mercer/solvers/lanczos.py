@@ -28,14 +28,11 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.operators.base import SymmetricOperator
 
-# Steps from a random vector outside of the Krylov space: a copy of an eigenvalue that was missed shows.
-# With 6 of them, one a fifth above the k-th of a thousand does, by the growth of Chebyshev polynomials.
-CONFIRMING_STEPS = 6
 # Estimates of residuals below this, of λ₁, say nothing.
 FLOOR = 100.0 * EPS
 SQUARES = 1e-100, 1e100  # entries of a product whose squares are in range
-# A symmetric product reads half of the matrix. Both take as long to look up as a step.
-SYMV, STEMR = linalg.blas.dsymv, linalg.lapack.dstemr
+# A symmetric product reads half of the matrix. They take as long to look up as a step.
+SYMV, STEMR, POTRF = linalg.blas.dsymv, linalg.lapack.dstemr, linalg.lapack.dpotrf
 
 
 @public
@@ -45,7 +42,8 @@ class Lanczos(Solver):
 
     A step is a product with one vector, of which the fewest are needed, and costs little else. Where the
     basis would outgrow `max_basis`, or an eigenvalue turns out to be repeated, LAPACK finds the pairs.
-    Residuals are proved by one product with the operator itself.
+    Residuals are proved by one product with the operator itself; that no larger eigenvalue is missed, by a
+    Cholesky factor.
 
     Parameters
     ----------
@@ -100,7 +98,7 @@ class Lanczos(Solver):
         self.check()
         k, n = min(k, operator.n), operator.n
         # Two libraries, NumPy's and SciPy's, take turns, and threads of either would spin beside the other.
-        with single_threaded_blas():
+        with single_threaded_blas(), np.errstate(under="ignore"):
             run = LanczosRun(*operator.unprojected(), room=self.room(k, n), rng=rng)
             found = None
             # The tridiagonal problem may be too much for its driver; there are others.
@@ -132,8 +130,7 @@ class Lanczos(Solver):
                 excess = max(map(partial(self._excess, run), values, coordinates[-1]))
             if excess <= 1.0:
                 u = run.vectors(coordinates)
-                most = values[-1] + self.tol * values[0]
-                return (values, u) if run.beyond(CONFIRMING_STEPS) <= most else None
+                return (values, u) if run.holds_all(values, u, self.tol) else None
             schedule.saw(run.size, self.tol * excess)
             if run.size >= room or (2 * run.size > room and schedule.expected > 2 * room):
                 return None
@@ -228,9 +225,22 @@ class LanczosRun:
         first = len(self.fixed)
         return self.basis[first : first + self.size].T @ coordinates
 
-    def beyond(self, steps: int) -> float:
-        """A lower bound on the largest eigenvalue outside of the basis, from a random vector."""
-        used = self.basis[: min(self.row + 1, len(self.matrix))]
-        other = LanczosRun(self.matrix, used, room=steps, rng=self.rng)
-        other.extend(steps)
-        return float(other.ritz(1, 1)[0][0]) if other.size else -np.inf
+    def holds_all(self, values: Array, u: Array, tol: float) -> bool:  # (k,), (n, k)
+        """Whether no other eigenvalue is larger than the least of these.
+
+        A Krylov space from one vector holds one copy of an eigenvalue, however often that is repeated, and
+        no residual tells of the others. But σI - A with the pairs moved out of its way is positive definite
+        when, and only when, nothing else lies above σ, and its Cholesky factor shows that (Sylvester's law).
+        """
+        n, size, fixed = len(self.matrix), self.scale, self.fixed
+        largest = float(max(self.matrix.max(), -self.matrix.min()))
+        # What the factor, and the entries that it is made of, are rounded to.
+        sigma = float(values[-1]) + max(tol, 8.0 * n * EPS) * size + 4.0 * n * EPS * largest
+        # P B P = B - FᵀH - HᵀF; F and the pairs get the eigenvalue `size`.
+        products = fixed @ self.matrix  # (f, n)
+        half = products - 0.5 * (products @ fixed.T - (size - sigma) * np.eye(len(fixed))) @ fixed
+        left = np.hstack([fixed.T, half.T, u * (values - sigma + size)])
+        apart = left @ np.vstack([half, fixed, u.T])  # (n, n)
+        apart -= self.matrix
+        apart.flat[:: n + 1] += sigma
+        return not POTRF(apart.T, lower=1, clean=0, overwrite_a=1)[1]

@@ -196,7 +196,7 @@ class Library:
         }
         self.started, self.ended = library.mercer_started, library.mercer_ended
         self.started.restype = _pointer
-        self.started.argtypes = (_pointer, _pointer, _pointer, _int, _int)
+        self.started.argtypes = (_pointer, _pointer, _pointer, _int, _int, ctypes.POINTER(_int))
         self.ended.restype, self.ended.argtypes = None, (_pointer,)
 
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from mercer.engine.native.bindings import Library
 
 TICKETS = 16  # that the caller draws at a time: between two such draws Python looks at signals
-# What threads may be at work on. Ctrl-C can strike between any two lines of Python; then they finish a job
-# that nobody waits for, in memory that must not be freed.
-_RUNNING: dict[int, Any] = {}
+# What threads may be at work on, with the number of them. Ctrl-C can strike between any two lines of Python;
+# then they finish a job that nobody waits for, in memory that must not be freed before.
+_RUNNING: dict[int, tuple[ctypes.c_int64, Any]] = {}
 
 
 def drawn(native: Library, work: Any, job: Any, scratch: Array, *, holding: Any) -> None:
@@ -28,10 +28,13 @@ def drawn(native: Library, work: Any, job: Any, scratch: Array, *, holding: Any)
         while work(pointer, own, TICKETS) == TICKETS:
             pass
         return
-    _RUNNING[id(job)] = job, scratch, holding
+    _sweep()
+    running = ctypes.c_int64(1)
+    _RUNNING[id(running)] = running, (job, scratch, holding)
     function = ctypes.cast(work, ctypes.c_void_p)
     rest = scratch[1:]
-    team = native.started(function, pointer, address(rest), rest.strides[0], n_threads - 1)
+    where = address(rest), rest.strides[0]
+    team = native.started(function, pointer, *where, n_threads - 1, running)
     try:
         while work(pointer, own, TICKETS) == TICKETS:
             pass
@@ -40,4 +43,11 @@ def drawn(native: Library, work: Any, job: Any, scratch: Array, *, holding: Any)
         raise
     finally:
         native.ended(team)
-        del _RUNNING[id(job)]
+        _RUNNING.pop(id(running), None)
+
+
+def _sweep() -> None:
+    """Forget what was left behind, as soon as nobody is at work on it."""
+    for key, (running, _) in list(_RUNNING.items()):
+        if running.value == 0:
+            _RUNNING.pop(key, None)

@@ -496,8 +496,8 @@ extern "C" EXPORT int64_t mercer_supports(const char *isa) {
 }
 
 // Threads that draw tickets beside the caller, with a function above as their work; and the wait for their end.
-extern "C" EXPORT void *mercer_started(void *work, void *job, void *scratch, int64_t scratch_bytes, int64_t n) {
-    return started(reinterpret_cast<Work>(work), job, static_cast<char *>(scratch), scratch_bytes, n);
+extern "C" EXPORT void *mercer_started(void *work, void *job, void *scratch, int64_t scratch_bytes, int64_t n, int64_t *running) {
+    return started(reinterpret_cast<Work>(work), job, static_cast<char *>(scratch), scratch_bytes, n, running);
 }
 extern "C" EXPORT void mercer_ended(void *team) { ended(static_cast<Team *>(team)); }
 #endif

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,9 @@ def chunks_of(x: Any, columns: Sequence[str] | None) -> tuple[list[Any], list[fl
     return list(whole.to_delayed().ravel()), heights, Promise(ARRAY, int(x.shape[1]), dtype, None)
 
 
+PATIENCE = 15.0  # seconds without a worker before it is told
+
+
 class DaskRows(Pieces):
     """The rows of a dask array or data frame, chunk by chunk.
 
@@ -111,7 +115,7 @@ class DaskRows(Pieces):
         self.shape = require_rows((int(sum(heights)), promise.d), what=self.name)
         there = [p for p, tall in enumerate(heights) if tall]  # a chunk may be empty
         self.starts = np.cumsum([0, *(heights[p] for p in there)], dtype=np.intp)
-        self._chunks = [
+        self.chunks = [
             dask.delayed(promise.kept)(chunks[p], p, int(self.starts[i]), int(heights[p]))
             for i, p in enumerate(there)
         ]
@@ -127,7 +131,7 @@ class DaskRows(Pieces):
         """The chunks on the cluster of this client: they are computed once, and stay while these rows do."""
         there = self._placed is not None and self._placed[0] is client
         if not there or any(future.status == "cancelled" for future in self._placed[1]):
-            self._placed = client, client.compute(self._chunks)
+            self._placed = client, client.compute(self.chunks)
         return list(self._placed[1])
 
     def _computed(self, work: list[Any]) -> list[Any]:
@@ -135,12 +139,16 @@ class DaskRows(Pieces):
         import dask
 
         if self._placed is not None:
-            return list(self._placed[0].gather(self._placed[0].compute(work)))
+            client = self._placed[0]
+            _require_workers(client)
+            return list(client.gather(client.compute(work)))
         return list(dask.compute(*work))
 
     def pieces(self) -> list[Any]:
-        """The chunks, as futures or yet to be computed."""
-        return list(self._chunks if self._placed is None else self._placed[1])
+        """The chunks, as futures or, where their client is closed, yet to be computed."""
+        if self._placed is not None and self._placed[0].status == "closed":
+            self._placed = None
+        return list(self.chunks if self._placed is None else self._placed[1])
 
     def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Rows]]:
         for p in wanted:
@@ -176,6 +184,19 @@ class DaskRows(Pieces):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_placed": None}  # another process has another client
+
+
+def _require_workers(client: Any) -> None:
+    """Raise where nobody would answer: Dask itself waits for ever."""
+    started = time.monotonic()
+    while not client.nthreads():
+        if time.monotonic() - started > PATIENCE:
+            msg = (
+                "The rows are chunks on a Dask cluster that has no workers, and none has joined within "
+                f"{PATIENCE:g} s. Start some, or fit again."
+            )
+            raise InputError(msg)
+        time.sleep(0.2)
 
 
 def _looked_at(check: Callable[[Rows], object], rows: Rows) -> None:

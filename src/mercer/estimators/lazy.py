@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ def lazy_scores(model: Any, X: Any, dtypes: tuple[np.dtype[Any], np.dtype[Any]])
             shape=(tall, projection.n_components),
             dtype=dtypes[1],
         )
-        for name in [f"mercer-scores-{dask.base.tokenize(id(scorer), X)}"]
+        for name in [f"mercer-scores-{uuid.uuid4().hex}"]  # what it names is never another model's
         for p, (chunk, tall) in enumerate(zip(chunks, heights, strict=True))
     ]
     return da.concatenate(scores)
@@ -107,7 +108,8 @@ def _without_points(projection: Projection) -> tuple[Projection, Any]:
     if not isinstance(sections, KernelSections) or not isinstance(sections.points, DaskRows):
         return projection, None
     points, none = sections.points, np.empty((0, sections.points.shape[1]))
-    joined = dask.delayed(np.concatenate)(points.pieces())
+    # Not the futures of the client that the model was fitted with: another one may compute the scores.
+    joined = dask.delayed(np.concatenate)(points.chunks)
     return replace(projection, sections=replace(sections, points=none)), joined
 
 

@@ -30,7 +30,7 @@ class Shares:
 
     def __init__(self, cluster: Cluster, x: Rows, workers: Sequence[str]) -> None:
         self._work, self._workers = Work(cluster, "rows"), workers
-        self._x = x if isinstance(x, RowSource) else weakref.ref(x)
+        self._x = weakref.ref(x)  # who computes on the rows has them: placed, they are nobody's
         n = int(x.shape[0])
         self.places: list[slice] = (
             x.places if isinstance(x, DaskRows) else [*row_slices(n, -(-n // len(workers)) or 1)]
@@ -38,7 +38,7 @@ class Shares:
 
     def blocks(self) -> list[Any]:
         """All of them, those that were lost anew: futures, or small blocks as they are."""
-        x: Any = self._x if isinstance(self._x, RowSource) else self._x()
+        x: Any = self._x()
         if isinstance(x, DaskRows):
             return x.futures(self._work.client)
         if isinstance(x, RowSource):  # the way to the rows, not the rows

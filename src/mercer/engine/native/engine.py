@@ -103,7 +103,13 @@ class NativeEngine(NumpyEngine):
         # A copy for each of several quantities would take more than the one that is planned for. And few
         # rows, which are in few tiles, are packed by these in less time than NumPy takes.
         packed = sum(x.shape[1] if c is None else len(c) for c in program.packs)
-        sliced = sliced or packed > x.shape[1] or len(x) <= FEW_ROWS
+        if len(x) <= FEW_ROWS:
+            sliced = True
+            if (
+                not as_it_is
+            ):  # norms are summed in another order there: no bit depends on where rows lie
+                x, as_it_is = x.copy(), True
+        sliced = sliced or packed > x.shape[1]
         sliced = sliced and as_it_is and x.dtype in (FLOAT32, FLOAT64)
         own: dict[str, Any] = {"sliced": sliced, "program": program, "native": native}
         return NativeRows(x, dtype, width, store, part, **own)

@@ -198,7 +198,8 @@ def test_rows_of_workers_are_not_gathered(engine, name):
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < n * d * 8 / 2, f"{peak / 1e6:.0f} MB"
+    # A few copies of those hundreds, and what is being sent, depend on timing; all rows are one size more.
+    assert peak < 0.8 * n * d * 8, f"{peak / 1e6:.0f} MB"
 
 
 @pytest.mark.parametrize("name", ["exact", "nystrom", "map"])

@@ -202,6 +202,15 @@ def test_rows_of_workers_are_not_gathered(engine, name):
     assert peak < 0.8 * n * d * 8, f"{peak / 1e6:.0f} MB"
 
 
+def test_lazy_scores_are_never_those_of_another_model(client):
+    """Dask knows tasks by their names: two models that live one after the other share none."""
+    rows, names = da.from_array(X, chunks=CHUNKS["uneven"]), set()
+    for gamma in np.linspace(0.1, 1.0, 20):
+        model = KernelPCA(2, kernel=RBF(gamma), approximation=Nystrom(20), engine=client).fit(X)
+        names.update(str(key) for key in model.transform(rows).dask if "mercer-scores" in str(key))
+    assert len(names) == 20 * len(CHUNKS["uneven"][0])
+
+
 @pytest.mark.parametrize("name", ["exact", "nystrom", "map"])
 @pytest.mark.parametrize("on_cluster", [True, False])
 def test_transform_of_a_collection_is_lazy(client, name, on_cluster):

@@ -423,3 +423,53 @@ def test_corrections_never_repeat_what_is_there(missing, rng):
     assert fresh.shape[1] <= missing
     np.testing.assert_allclose(u.T @ fresh, 0.0, atol=1e-12)
     np.testing.assert_allclose(fresh.T @ fresh, np.eye(fresh.shape[1]), atol=1e-12)
+
+
+# Points on a circle have a circulant matrix, whose eigenvalues, from the Fourier transform, come in pairs; a
+# lattice can be turned and mirrored; of copies that do not see each other each eigenvalue is there thrice.
+def _circle(n):
+    angles = 2.0 * np.pi * np.arange(n) / n
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def _lattice(m):
+    return np.stack(np.meshgrid(np.arange(m), np.arange(m)), axis=-1).reshape(-1, 2).astype(float)
+
+
+def _thrice():
+    rows = np.random.default_rng(0).standard_normal((100, 2))
+    return np.vstack([rows, rows + 1000.0, rows - 1000.0])
+
+
+SYMMETRIC = {
+    "circle": (_circle(300), 20.0),
+    "larger circle": (_circle(600), 60.0),
+    "lattice": (_lattice(15), 1.0),
+    "pixels": (_lattice(28), 0.5),
+    "copies": (_thrice(), 20.0),
+}
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("name", sorted(SYMMETRIC))
+def test_no_copy_of_an_eigenvalue_is_missed(name, k):
+    x, gamma = SYMMETRIC[name]
+    squares = np.sum((x[:, None] - x[None]) ** 2, axis=-1)
+    kernel = np.exp(-gamma * squares)
+    kernel -= kernel.mean(axis=0)
+    kernel -= kernel.mean(axis=1)[:, None]
+    true = np.linalg.eigvalsh(kernel)[::-1][:k]
+    for seed in range(4):
+        found = KernelPCA(k, kernel=RBF(gamma), random_state=seed).fit(x)
+        np.testing.assert_allclose(found.eigenvalues_, true, atol=1e-9 * true[0], rtol=0)
+
+
+def test_the_eigenvalues_of_a_circle_are_those_of_its_fourier_transform():
+    x, gamma = SYMMETRIC["circle"]
+    row = np.exp(-gamma * np.sum((x - x[0]) ** 2, axis=1))
+    values = np.sort(np.fft.fft(row).real[1:])[::-1][
+        :4
+    ]  # the first is the mean, which centring takes off
+    found = KernelPCA(4, kernel=RBF(gamma), random_state=0).fit(x).eigenvalues_
+    np.testing.assert_allclose(found, values, rtol=1e-9)
+    assert abs(found[0] - found[1]) <= 1e-9 * found[0]

@@ -175,9 +175,7 @@ class Centred(SymmetricOperator):
         assert not len(fixed)  # nothing is centred twice
         if self.roots is None:
             return matrix, np.full((1, self.n), self.n**-0.5)
-        # What was rounded up to float64 is a copy already.
-        own = matrix if self.gram.dtype != np.float64 else None
-        matrix = np.multiply(matrix, self.roots[:, None], out=own)
+        matrix = matrix * self.roots[:, None]
         matrix *= self.roots
         return matrix, self.roots[None] / np.sqrt(self.weight)
 

@@ -73,7 +73,9 @@ def test_moments_are_right_to_rounding(shape, precisions, weighted, engine, rng)
     # Kernel values of up to 1 are off by a few units, each: √Σw of them in a column, times its length.
     room = 8.0 * unit * np.sqrt(total) * (lengths + lengths[:, None]) + 64.0 * unit**2 * total
     assert np.all(np.abs(found.moments.scatter - scatter) <= room)
-    np.testing.assert_array_equal(found.moments.scatter, found.moments.scatter.T)
+    # Some BLAS round the last columns of an outer product once and the others twice.
+    gap = np.abs(found.moments.scatter - found.moments.scatter.T)
+    assert np.all(gap <= 8.0 * EPS * lengths * lengths[:, None])
 
 
 def test_float64_squares_of_float32_sections_lose_nothing_more(engine, rng):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
@@ -15,7 +16,7 @@ from mercer.data.rows import row_slices, take_rows
 from mercer.engine.moments import weighted_median
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.passes import SLICE_BYTES
-from mercer.engine.threads import blas_between_passes
+from mercer.engine.threads import single_threaded_blas
 from mercer.operators.sections import KernelSections
 from mercer.planning.bytes import FLOAT, SMALL
 from mercer.planning.forecast import least_seconds
@@ -36,6 +37,9 @@ FEW = 200
 # overflow, and every answer is a guess anyhow.
 FARTHEST = 1e12
 BLOCK = 2**18  # numbers of a block of rows
+# Up to so many examples BLAS has one thread. NumPy's and SciPy's, called in turns, have threads of their own,
+# which wait for each other: a ridge of 2000 rows took 1.05 s on two threads each and takes 0.53 on one.
+ALONE_ROWS = 2500
 # Noise of the rows that a quality is taken from, in errors of the mean, and how many of them.
 NOISE, NOISY_ROWS = 2.0, 100
 CALLS = 3e-3  # seconds that the calls take, whatever the rows
@@ -247,8 +251,7 @@ class Preimage(Params, ABC):
                 "distances between rows. Scale the columns."
             )
             raise InputError(msg)
-        # NumPy's and SciPy's BLAS, called in turns, have threads of their own, which wait for each other.
-        with blas_between_passes(len(examples)):
+        with single_threaded_blas() if len(examples) <= ALONE_ROWS else nullcontext():
             chosen, back, quality = self._learn(examples, rng=rng)
             if quality is not None and examples.space is not None:
                 noisy = noisy_error(examples, back, quality.error_of_mean, rng=rng)

@@ -177,6 +177,7 @@ def test_no_client_no_address_no_scheduler(monkeypatch):
         "dask": "client in force, and there is none",
         "dask:": "address of a scheduler",
         "dask:http://x": "address of a scheduler",
+        "dask:127.0.0.1": "address of a scheduler",
         "dask:tcp://127.0.0.1:9": r"No Dask scheduler answers at 'tcp://127\.0\.0\.1:9' within 1 s",
     }
     monkeypatch.setattr("distributed.get_client", no_client)

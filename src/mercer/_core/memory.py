@@ -82,7 +82,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def lately_available_bytes() -> int:
-    """Those of this twentieth of a second: fits that follow upon each other share a look.
+    """Free bytes, read at most twenty times a second: consecutive fits share one reading.
 
     To look takes as long as a twentieth of a small fit, and in that time no more than a small part of memory
     can be taken: pages are handed out at a few gigabytes a second.

@@ -86,7 +86,7 @@ def chunks_of(x: Any, columns: Sequence[str] | None) -> tuple[list[Any], list[fl
     return list(whole.to_delayed().ravel()), heights, Promise(ARRAY, int(x.shape[1]), dtype, None)
 
 
-PATIENCE = 15.0  # seconds without a worker before it is told
+PATIENCE = 15.0  # seconds to wait for a worker, or for the scheduler, before raising
 
 
 class DaskRows(Pieces):

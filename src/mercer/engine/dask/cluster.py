@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, MercerError, MercerWarning, users_level
 from mercer._core.memory import available_bytes
+from mercer.data.dask import PATIENCE
 from mercer.engine.native import compiled
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 TURN_SECONDS = 0.2  # between two looks at the cluster while it works
-PATIENCE = 15.0  # seconds without a scheduler, or without a worker, before it is told
 KEPT_SHARE = 0.6  # of a worker's memory limit: beyond it Dask writes to disk, then pauses it
 
 
@@ -35,7 +35,7 @@ class WorkerFacts:
 
 
 def about(dask_worker: Any = None) -> WorkerFacts:
-    """Of the worker that this runs on."""
+    """The facts of the worker that runs this."""
     limit = dask_worker.memory_manager.memory_limit
     free = available_bytes()
     if limit:

@@ -66,7 +66,11 @@ def _at(address: str) -> Client:
 def _require_address(address: str) -> None:
     """Raise where it is none; warn where what is sent could be read, and run, by others on the way."""
     scheme, _, host = address.rpartition("://")
-    if not host.strip("/") or scheme not in ("", "tcp", "tls", "ws", "wss", "ucx", "inproc"):
+    known = scheme in ("", "tcp", "tls", "ws", "wss", "ucx", "inproc")
+    has_port = scheme == "inproc" or host.rstrip("/").rpartition(":")[2].isdigit()
+    if not (
+        known and has_port
+    ):  # Dask would wait for it, and complain once more when the process ends
         must_be = "the address of a scheduler after 'dask:', such as 'dask:tcp://10.0.0.1:8786'"
         refuse("engine", f"dask:{address}", must_be)
     if scheme in ("", "tcp", "ws") and not host.startswith(LOOPBACK):

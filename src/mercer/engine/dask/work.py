@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engine.dask.cluster import PATIENCE, TURN_SECONDS, ClusterError
+from mercer.data.dask import PATIENCE
+from mercer.engine.dask.cluster import TURN_SECONDS, ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

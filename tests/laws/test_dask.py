@@ -3,9 +3,11 @@
 import pickle
 import time
 import tracemalloc
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 pytest.importorskip("distributed")
@@ -34,8 +36,10 @@ from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer import PCA, KernelPCA, load
 from mercer._core.errors import InputError
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
+from mercer.data.dask import DaskRows
 from mercer.engine.base import FLOAT64, Workers
 from mercer.engine.dask import DaskEngine, work
+from mercer.engine.dask.parcels import Parcel
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
 from mercer.kernels import RBF, Polynomial
@@ -129,6 +133,58 @@ def test_results_depend_on_no_timing(engine, client):
     products.append(engine.gram_times(RBF(0.3), rows, v))
     np.testing.assert_array_equal(*products)
     busy.release()
+
+
+@dataclass(frozen=True)
+class Astray:
+    """How many of the arrays of a step and of its blocks are not aligned; its sums are checked, too."""
+
+    weights: np.ndarray
+    name: str
+    total: float = 0.0
+
+    def __call__(self, rows, place):
+        del place
+        arrays = [rows.data, rows.indices, rows.indptr] if sparse.issparse(rows) else [rows]
+        return replace(self, total=sum(not a.flags.aligned for a in [*arrays, self.weights]))
+
+    def merged(self, other):
+        astray = sum(not each.weights.flags.aligned for each in (self, other))
+        return replace(self, total=self.total + other.total + astray)
+
+
+@pytest.mark.parametrize("name", ["array", "CSR", "chunks"])
+@pytest.mark.parametrize("n", [60, 5000, 30_000])
+def test_arrays_arrive_aligned(client, engine, rng, n, name):
+    """Whatever else is on the line: NumPy multiplies others without BLAS, to other bits."""
+    rows = rng.standard_normal((n, 4))
+    rows = {
+        "array": rows,
+        "CSR": sparse.csr_array(rows),
+        "chunks": DaskRows(da.from_array(rows, (777, 3))),
+    }
+    noise = [client.submit(len, b"x" * (37 * i + 1), pure=False) for i in range(20)]
+    found = engine.fold(rows[name], Astray(rng.random(n), "x" * (n % 7)))
+    assert found.total == 0
+    assert found.weights.flags.aligned
+    del noise
+
+
+@pytest.mark.parametrize("offset", range(8))
+def test_a_parcel_is_opened_aligned(offset, rng):
+    """Its buffers may begin at any byte of a message."""
+    things = {
+        "x": rng.standard_normal((7, 3)),
+        "none": np.empty((0, 3)),
+        "K": np.arange(5, dtype=">i4"),
+    }
+    buffers = []
+    data = pickle.dumps(Parcel(things), protocol=5, buffer_callback=buffers.append)
+    shifted = [memoryview(bytes(offset) + bytes(each.raw()))[offset:] for each in buffers]
+    found = pickle.loads(data, buffers=shifted).thing
+    for name, thing in things.items():
+        assert found[name].flags.aligned
+        np.testing.assert_array_equal(found[name], thing)
 
 
 def test_what_all_workers_need_may_be_handed_on(engine, monkeypatch):

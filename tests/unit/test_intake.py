@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 import mercer
 import mercer.sklearn as drop_in
@@ -299,3 +300,18 @@ def test_what_is_no_table_is_refused_with_what_makes_one(door, kind):
     make, remedy = NO_ROWS[kind]
     with pytest.raises(InputError, match=rf" is a \w+; an array, .* is needed\. Pass .*{remedy}"):
         (DOORS | DENSE)[door](make())
+
+
+# ── rows at any byte ────────────────────────────────────────────────────────
+@pytest.mark.parametrize("estimator", [mercer.KernelPCA(2, kernel="poly"), mercer.PCA(2)], ids=repr)
+def test_rows_at_odd_addresses_give_the_same_bits(estimator, rng):
+    """NumPy multiplies them without BLAS, to other roundings: a view of a message is copied first."""
+    x = rng.standard_normal((700, 33))
+    astray = np.frombuffer(b"-" + x.tobytes(), dtype=x.dtype, offset=1).reshape(x.shape)
+    assert not astray.flags.aligned
+    for engine in ("numpy", "auto"):
+        plain, found = (
+            clone(estimator).set_params(engine=engine).fit(rows) for rows in (x, astray)
+        )
+        np.testing.assert_array_equal(found.eigenvalues_, plain.eigenvalues_)
+        np.testing.assert_array_equal(found.transform(astray), plain.transform(x))

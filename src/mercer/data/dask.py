@@ -13,7 +13,7 @@ from scipy import sparse
 from mercer._core.errors import InputError, refuse
 from mercer.data.batches import Pieces
 from mercer.data.frames import batch_rows, is_a, require_names
-from mercer.data.rows import Place, float_dtype, nth, require_finite, require_rows
+from mercer.data.rows import Place, aligned, float_dtype, nth, require_finite, require_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +65,7 @@ class Promise:
             raise InputError(msg)
         where = range(n) if start is None else range(start, start + n)
         require_finite(rows, Place(self.name, where, names, part, range(n)))
-        return rows.astype(self.dtype, copy=False)
+        return aligned(rows.astype(self.dtype, copy=False))
 
 
 def chunks_of(x: Any, columns: Sequence[str] | None) -> tuple[list[Any], list[float], Promise]:
@@ -153,7 +153,7 @@ class DaskRows(Pieces):
     def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Rows]]:
         for p in wanted:
             (rows,) = self._computed([self.pieces()[int(p)]])
-            yield int(p), rows
+            yield int(p), aligned(rows)  # it has travelled
 
     def __getitem__(self, key: slice | Indices) -> Rows:
         if isinstance(key, slice):

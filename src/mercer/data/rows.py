@@ -146,6 +146,16 @@ def require_rows(shape: Sequence[Any], *, what: str, least: int = 1) -> tuple[in
     return int(n), int(d)
 
 
+def aligned(x: Any) -> Any:
+    """The same, with numbers at multiples of their size: views of bytes, of a message, say, begin anywhere.
+
+    NumPy multiplies arrays that are not aligned without BLAS, and so with sums in another order.
+    """
+    parts = (x.data, x.indices, x.indptr) if isinstance(x, sparse.csr_array) else (x,)
+    astray = any(isinstance(each, np.ndarray) and not each.flags.aligned for each in parts)
+    return x.copy() if astray else x
+
+
 def as_rows(x: Any, *, what: str) -> Rows:
     """Rows in memory as float32 or float64, dense (C order) or CSR; there may be none."""
     try:
@@ -160,8 +170,8 @@ def as_rows(x: Any, *, what: str) -> Rows:
     dtype = float_dtype(rows.dtype, what=what)
     with np.errstate(over="ignore"):  # of a long double; the check for infinity finds it
         if sparse.issparse(rows):
-            return rows.astype(dtype, copy=False)
-        return np.ascontiguousarray(rows, dtype=dtype)
+            return aligned(rows.astype(dtype, copy=False))
+        return aligned(np.ascontiguousarray(rows, dtype=dtype))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from mercer.data.dask import DaskRows
 from mercer.data.frames import held
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
-from mercer.data.rows import RowSource, first_bad, row_slices
+from mercer.data.rows import RowSource, aligned, first_bad, row_slices
 from mercer.data.sources import as_source, in_memory
 from mercer.data.training import TrainingData, read_height
 from mercer.engine.resolve import AUTO, resolve_engine
@@ -204,8 +204,7 @@ def check_rows(
         estimator=estimator,
         input_name="X",
     )
-    if sparse.issparse(x):
-        x = sparse.csr_array(x)
+    x = aligned(sparse.csr_array(x) if sparse.issparse(x) else x)
     if not gaps:
         require_finite(x, getattr(X, "columns", None))
     if not reset:
@@ -221,6 +220,7 @@ def _is_ready(X: Any, *, least: int) -> bool:
         and X.dtype in (np.float64, np.float32)
         and X.dtype.isnative
         and X.flags.c_contiguous
+        and X.flags.aligned
         and X.shape[0] >= least
         and X.shape[1] >= 1
     )

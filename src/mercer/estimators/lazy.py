@@ -12,6 +12,8 @@ import numpy as np
 from mercer._core.errors import refuse
 from mercer.data.dask import FRAME, DaskRows, Promise, chunks_of, dask_kind
 from mercer.data.frames import need
+from mercer.data.rows import aligned
+from mercer.engine.dask.parcels import Parcel
 from mercer.estimators.input import cast
 from mercer.operators.sections import KernelSections
 
@@ -92,8 +94,9 @@ def as_collection(scores: Array, X: Any) -> Any:
     return da.from_array(scores, chunks=(tuple(heights) if known else "auto", -1))
 
 
-def _scores(scorer: Scorer, *chunk: Any) -> Array:
-    return scorer(*chunk)
+def _scores(scorer: Parcel, points: Rows | None, *chunk: Any) -> Array:
+    found: Array = scorer.thing(aligned(points), *chunk)
+    return found
 
 
 def _whole(count: float) -> int | None:
@@ -123,9 +126,9 @@ def _sent(scorer: Scorer) -> Any:
         try:
             from distributed import get_client
 
-            (future,) = get_client().scatter([scorer], hash=False)
+            (future,) = get_client().scatter([Parcel(scorer)], hash=False)
         except (ImportError, ValueError):  # no cluster: nothing is sent
             pass
         else:
             return future
-    return dask.delayed(scorer, pure=False, traverse=False)
+    return dask.delayed(Parcel(scorer), pure=False, traverse=False)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import MercerError
-from mercer.data.rows import RowSource
+from mercer.data.rows import RowSource, aligned
 from mercer.engine.base import Mergeable
 from mercer.engine.dask.interrupt import interruptible
 from mercer.engine.native import NativeEngine
@@ -121,7 +121,7 @@ class Hand:
 
 def joined(blocks: tuple[Rows, ...]) -> Rows:
     """Blocks as one array or matrix; rows of a file are read."""
-    blocks = tuple(block[:] if isinstance(block, RowSource) else block for block in blocks)
+    blocks = tuple(block[:] if isinstance(block, RowSource) else aligned(block) for block in blocks)
     if len(blocks) == 1:
         return blocks[0]
     if sparse.issparse(blocks[0]):

@@ -14,10 +14,9 @@ import uuid
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from mercer.data.dask import PATIENCE
 from mercer.engine.dask.cluster import TURN_SECONDS, ClusterError
+from mercer.engine.dask.parcels import Parcel, opened, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +48,7 @@ class Work:
             # A name that was cancelled stays so while anything refers to it.
             again = f"-{uuid.uuid4().hex}" if part in self._futures else ""
             key = f"{self._name}{again}-{part}"
-            self._futures[part] = self.client.submit(function, *args, key=key, **where)
+            self._futures[part] = self.client.submit(run, function, *args, key=key, **where)
         return self._futures[part]
 
     def sent(self, part: Any, thing: Any, worker: str | None = None) -> Any:
@@ -58,14 +57,15 @@ class Work:
         Few workers get what is for all from one of them. If many did, they would wait for its line; so Dask
         hands it on from worker to worker.
         """
-        if pickled_bytes(thing) <= WITH_TASKS:
-            return thing
+        parcel = Parcel(thing)
+        if pickled_bytes(parcel) <= WITH_TASKS:
+            return parcel
         if not self.has(part):
             there = self.cluster.addresses()
             where: dict[str, Any] = {"broadcast": worker is None and len(there) >= MANY_WORKERS}
             if worker in there:
                 where["workers"] = [worker]
-            (self._futures[part],) = self.client.scatter([thing], hash=False, **where)
+            (self._futures[part],) = self.client.scatter([parcel], hash=False, **where)
         return self._futures[part]
 
     def has(self, part: Any) -> bool:
@@ -114,7 +114,7 @@ class Work:
                 if time.monotonic() - looked > PATIENCE and self.client.status == "running":
                     self.cluster.addresses()  # raises where all are gone: Dask would wait for ever
                     looked = time.monotonic()
-            return future.result()
+            return opened(future.result())
         except KilledWorker as cause:
             msg = (
                 "Each worker of the Dask cluster that was given a certain part of this work was lost. Their "
@@ -139,11 +139,8 @@ class Work:
             raise ClusterError(msg)
 
 
-def pickled_bytes(thing: Any) -> float:
-    """What it takes to send this; infinite where only Dask can tell."""
+def pickled_bytes(parcel: Parcel) -> int:
+    """What it takes to send this."""
     buffers: list[pickle.PickleBuffer] = []
-    try:
-        size = len(pickle.dumps(thing, protocol=5, buffer_callback=buffers.append))
-    except (pickle.PicklingError, TypeError, AttributeError):  # a function of the user's
-        return np.inf
+    size = len(pickle.dumps(parcel, protocol=5, buffer_callback=buffers.append))
     return size + sum(each.raw().nbytes for each in buffers)

@@ -1,8 +1,12 @@
 """The laws of engines on a cluster of two workers, and what only a cluster can get wrong."""
 
+import copy
+import gc
+import os
 import pickle
 import time
 import tracemalloc
+import weakref
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,9 +16,11 @@ from sklearn.base import clone
 
 pytest.importorskip("distributed")
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import pandas as pd
+from distributed import Client
 
 from laws.test_engines import (  # noqa: F401
     Doubled,
@@ -33,11 +39,11 @@ from laws.test_engines import (  # noqa: F401
 )
 from markets.clusters import small_cluster
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
-from mercer import PCA, KernelPCA, load
-from mercer._core.errors import InputError
+from mercer import PCA, KernelPCA, KernelPCADetector, load
+from mercer._core.errors import InputError, MercerError, MercerWarning
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.data.dask import DaskRows
-from mercer.engine.base import FLOAT64, Workers
+from mercer.engine.base import FLOAT64
 from mercer.engine.dask import DaskEngine, work
 from mercer.engine.dask.parcels import Parcel
 from mercer.engine.numpy import NumpyEngine
@@ -298,6 +304,23 @@ def test_data_frames_are_rows():
     )
 
 
+def _whose(partition):
+    return pd.DataFrame({"process": [float(os.getpid())] * 40, "row": np.arange(40.0) + partition})
+
+
+def test_partitions_are_computed_on_the_cluster_of_the_engine(client):
+    """Also where that is not the one in force: they may be larger than this process."""
+    with (
+        Client(client.scheduler.address, set_as_default=False) as other,
+        dask.config.set(scheduler="sync"),
+    ):
+        model = KernelPCA(1, kernel=RBF(0.3), engine=other)
+        model.fit(dd.from_map(_whose, range(5)))
+        points = model.fit_.projection.sections.points
+        assert model.n_features_in_ == 2
+        assert os.getpid() not in points[:][:, 0]
+
+
 def test_files_are_read_by_workers(engine, tmp_path):
     np.save(tmp_path / "x.npy", X)
     for model in (MODELS["exact"], MODELS["rpcholesky"]):
@@ -359,13 +382,67 @@ def test_one_engine_a_client(client):
     assert resolve_engine(client) is resolve_engine("dask") is resolve_engine(client)
     by_address = resolve_engine(f"dask:{address}")
     assert resolve_engine(f" DASK:{address}") is by_address
-    assert by_address.facts().workers == Workers(2, 2)
+    there = by_address.facts().workers
+    assert (there.count, there.lanes) == (2, 2)
     by_address.client.close()
     assert resolve_engine(f"dask:{address}") is not by_address
     resolve_engine(f"dask:{address}").client.close()
 
 
+def test_a_copy_is_on_the_same_cluster(engine):
+    """A pickle is not: it is read in another process."""
+    assert copy.copy(engine) is copy.deepcopy(engine) is engine
+    assert not isinstance(pickle.loads(pickle.dumps(engine)), DaskEngine)
+
+
+def test_a_client_is_let_go():
+    """With its engine, and the rows that it has sent."""
+    with small_cluster(n_workers=1) as client:
+        engine = weakref.ref(resolve_engine(client))
+    del client
+    gc.collect()
+    assert engine() is None
+
+
+@pytest.mark.parametrize("rows", ["array", "chunks"])
+def test_a_model_outlives_its_client(rows, tmp_path):
+    """It answers from its own process then, and says so; a fit is refused."""
+    with small_cluster(n_workers=1) as client:
+        model = KernelPCA(3, kernel=RBF(0.3), engine=DaskEngine(client, least=0))
+        model.fit(X if rows == "array" else ROWS)
+        expected = model.transform(X)
+    with pytest.warns(MercerWarning, match="client .* is closed: it computes in this process"):
+        found = model.transform(X)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    model.save(tmp_path / "model.mercer")
+    np.testing.assert_allclose(load(tmp_path / "model.mercer").transform(X), expected, atol=1e-10)
+    with pytest.raises(MercerError, match=r"client is closed. Open a new one"):
+        model.fit(X)
+
+
+def test_little_work_is_planned_for_this_process(client):
+    assert "so little work stays in this process" in str(KernelPCA(2, engine=client).plan(X))
+    exact = str(KernelPCA(2, solver="krylov", engine=DaskEngine(client, least=0)).plan(X))
+    assert "so little" not in exact
+
+
 # ── what can't be used ──────────────────────────────────────────────────────
+@pytest.mark.parametrize("client", ["tcp://10.0.0.1:8786", None, Client], ids=str)
+def test_an_engine_needs_a_client(client):
+    with pytest.raises(InputError, match=r"client must be a client of Dask.*dask:tcp://host:8786"):
+        DaskEngine(client)
+
+
+def test_a_detector_gathers_no_rows(client):
+    with pytest.raises(InputError, match=r"a dask array. Use detector.fit\(X.compute\(\)\)"):
+        KernelPCADetector(engine=client).fit(ROWS)
+    detector = KernelPCADetector(engine=client).fit(X)
+    with pytest.raises(InputError, match=r"a dask array. Use X.map_blocks\(detector.predict"):
+        detector.predict(ROWS)
+    found = ROWS.map_blocks(detector.predict, drop_axis=1, dtype=int)
+    np.testing.assert_array_equal(found.compute(), detector.predict(X))
+
+
 def _spoilt(place=(523, 2)):
     data = X.copy()
     data[place] = np.nan

@@ -297,3 +297,15 @@ def test_threads_do_not_take_the_room_of_the_basis(megabytes, least):
         longest, 20 + 5 * 32
     )  # five whole blocks, or as on two
     assert ("threads: the sums" in str(found)) == (found.n_threads < 14)
+
+
+# ── a cluster ───────────────────────────────────────────────────────────────
+def test_vectors_have_to_fit_where_the_client_is():
+    """The budget is that of the workers."""
+    problem = Problem(1_000_000, 50, 20, itemsize=4, budget_bytes=10**13, shift_invariant=True)
+    problem = replace(problem, workers=100, here_bytes=64 * GB)
+    assert "100 workers" in str(plan(problem))
+    with pytest.raises(
+        MemoryBudgetError, match="in the process of the client, which can take 100 MB"
+    ):
+        plan(replace(problem, here_bytes=GB // 10))

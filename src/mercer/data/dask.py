@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,12 @@ def dask_kind(x: Any) -> str | None:
         remedy = "Use X.to_frame() for one column."
         refuse("X", x, "rows of points, a dask data frame or a dask array", "a dask Series", remedy)
     return None
+
+
+def refuse_dask(x: Any, remedy: str) -> None:
+    """Raise where all rows of a collection would be gathered here: its owner knows whether they fit."""
+    if (kind := dask_kind(x)) is not None:
+        refuse("X", x, "rows in memory, or a file", f"a {kind}", f"Use {remedy}.")
 
 
 @dataclass(frozen=True)
@@ -100,26 +107,53 @@ class DaskRows(Pieces):
     random_access = True  # to the next chunk
 
     def __init__(self, x: Any, columns: Sequence[str] | None = None) -> None:
-        import dask
-
-        chunks, heights, promise = chunks_of(x, columns)
-        self.name, self.columns, self.dtype = promise.name, promise.columns, promise.dtype
-        if promise.name == FRAME:
-            heights = x.map_partitions(len).compute().tolist()
+        self._parts, heights, self._promise = chunks_of(x, columns)
+        self.name, self.dtype = self._promise.name, self._promise.dtype
+        self.columns = self._promise.columns
+        self._client: Any = None  # of the cluster that the chunks are on
+        self._futures: list[Any] = []
+        if self.name == FRAME:
+            self._lengths = x.map_partitions(len)
         elif np.isnan(np.sum(heights)):
             msg = (
                 "X is a dask array whose chunks have unknown sizes, as after a selection by a mask. Call "
                 "X.compute_chunk_sizes() first."
             )
             raise InputError(msg)
-        self.shape = require_rows((int(sum(heights)), promise.d), what=self.name)
-        there = [p for p, tall in enumerate(heights) if tall]  # a chunk may be empty
-        self.starts = np.cumsum([0, *(heights[p] for p in there)], dtype=np.intp)
-        self.chunks = [
-            dask.delayed(promise.kept)(chunks[p], p, int(self.starts[i]), int(heights[p]))
-            for i, p in enumerate(there)
+        else:
+            self._heights = heights
+
+    # ── what a data frame does not know before it is computed ───────────────
+    @cached_property
+    def _heights(self) -> list[float]:
+        (lengths,) = self._computed([self._lengths])
+        return [float(tall) for tall in lengths]
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows of all chunks, and columns."""
+        return require_rows((int(sum(self._heights)), self._promise.d), what=self.name)
+
+    @cached_property
+    def _there(self) -> list[int]:
+        """The chunks that have rows."""
+        return [p for p, tall in enumerate(self._heights) if tall]
+
+    @cached_property
+    def starts(self) -> Indices:  # type: ignore[override]
+        """The first row of each of those, and their end."""
+        return np.cumsum([0, *(self._heights[p] for p in self._there)], dtype=np.intp)
+
+    @cached_property
+    def chunks(self) -> list[Any]:
+        """Those, to be computed: each is checked as it is made."""
+        import dask
+
+        kept, starts = dask.delayed(self._promise.kept), self.starts.tolist()
+        return [
+            kept(self._parts[p], p, starts[i], int(self._heights[p]))
+            for i, p in enumerate(self._there)
         ]
-        self._placed: Any = None  # a client and its futures
 
     @property
     def places(self) -> list[slice]:
@@ -129,26 +163,26 @@ class DaskRows(Pieces):
 
     def futures(self, client: Any) -> list[Any]:
         """The chunks on the cluster of this client: they are computed once, and stay while these rows do."""
-        there = self._placed is not None and self._placed[0] is client
-        if not there or any(future.status == "cancelled" for future in self._placed[1]):
-            self._placed = client, client.compute(self.chunks)
-        return list(self._placed[1])
+        there = self._client is client and self._futures
+        self._client = client
+        if not there or any(future.status == "cancelled" for future in self._futures):
+            self._futures = client.compute(self.chunks)
+        return list(self._futures)
 
     def _computed(self, work: list[Any]) -> list[Any]:
         """Values of delayed objects, or of futures, in their order."""
         import dask
 
-        if self._placed is not None:
-            client = self._placed[0]
-            _require_workers(client)
-            return list(client.gather(client.compute(work)))
-        return list(dask.compute(*work))
+        if self._client is None:
+            return list(dask.compute(*work))
+        _require_workers(self._client)
+        return list(self._client.gather(self._client.compute(work)))
 
     def pieces(self) -> list[Any]:
         """The chunks, as futures or, where their client is closed, yet to be computed."""
-        if self._placed is not None and self._placed[0].status == "closed":
-            self._placed = None
-        return list(self.chunks if self._placed is None else self._placed[1])
+        if self._client is not None and self._client.status == "closed":
+            self._client, self._futures = None, []
+        return list(self._futures or self.chunks)
 
     def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Rows]]:
         for p in wanted:
@@ -183,7 +217,7 @@ class DaskRows(Pieces):
         return int(np.max(np.diff(self.starts))) * self.shape[1] * self.dtype.itemsize
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_placed": None}  # another process has another client
+        return self.__dict__ | {"_client": None, "_futures": []}  # another process has another
 
 
 def _require_workers(client: Any) -> None:

@@ -65,6 +65,8 @@ class Workers:
 
     count: int
     lanes: int  # tiles that all of them make side by side
+    least: int = 0  # work on fewer numbers stays in this process
+    here_bytes: int = 2**63  # memory that can be taken in this process
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.errors import InputError
 from mercer._core.params import OneOf, require
 from mercer._core.table import Table
+from mercer.data.dask import refuse_dask
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
@@ -175,6 +176,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         self
         """
         del y
+        refuse_dask(X, "detector.fit(X.compute())")
         rule = Rule.of(self)
         check_folds(self.folds)
         data = training_rows(self, X, sample_weight, copy=False)
@@ -353,6 +355,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
     def _read(self, X: Any, *, gaps: bool = False) -> Array:
         """New rows: checked, and in memory; with ``gaps``, missing cells may be among them."""
         check_is_fitted(self)
+        refuse_dask(X, "X.map_blocks(detector.predict, drop_axis=1) for an array")
         if gaps and isinstance(X, np.memmap):
             X = np.asarray(X)  # a source would be read block by block, and refused at the first NaN
         # A reading that float32 can't hold is an alarm like others, and no reason to judge no row.

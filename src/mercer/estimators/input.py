@@ -42,10 +42,10 @@ def training_rows(
             lazy = isinstance(source, DaskRows)
             remedy = "Use X.compute()." if lazy else "Read it: np.load(path, mmap_mode='r')[:]."
             refuse("X", X, wanted, repr(source), remedy)
+        source = resolve_engine(engine).settle(source)
         if source.shape[0] < 2:
             got = f"{many(int(source.shape[0]), 'row')}, {source!r}"
             refuse("X", source.shape, "at least 2 rows", got)
-        source = resolve_engine(engine).settle(source)
         return TrainingData(source, check_weights(sample_weight, source.shape[0]))
     rows = resolve_engine(engine).settle(check_rows(estimator, X, reset=True, copy=copy))
     data = TrainingData(rows, check_weights(sample_weight, int(rows.shape[0])), copied=copy)

@@ -251,6 +251,14 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
             f"{_remedies(chosen, problem)}"
         )
         raise MemoryBudgetError(msg)
+    here = _here_bytes(chosen, problem)
+    if here > problem.here_bytes:
+        msg = (
+            f"This fit holds up to {format_bytes(here)} of vectors in the process of the client, which can "
+            f"take {format_bytes(problem.here_bytes)}. Run the client where there is more memory, ask for "
+            "fewer components, or use approximation=RPCholesky(rank=100)."
+        )
+        raise MemoryBudgetError(msg)
     # Features of rows in memory are centred and multiplied on the host, whatever the engine.
     host = chosen.route == "primal" and not problem.from_source
     engine = Plan.engine if host else problem.engine
@@ -259,9 +267,24 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
     return chosen if chosen.engine == engine else replace(chosen, engine=engine)
 
 
+def _here_bytes(chosen: Plan, problem: Problem) -> int:
+    """What is held in the process of a client while workers make the tiles of a dual problem."""
+    if not problem.workers or chosen.route != "dual":
+        return 0
+    alone = replace(problem, workers=0)
+    if isinstance(chosen.solver, Lapack) or not isinstance(chosen.recipe, Tiles):
+        return _lapack_run_bytes(alone, Lapack(subset=True))
+    return krylov_bytes(alone, chosen.solver, problem.k or SHARE_COMPONENTS)
+
+
 def _shared(chosen: Plan, problem: Problem) -> str:
     """What workers do, hold and send, for the reasons of a plan."""
     n, k, workers = problem.n, problem.k or SHARE_COMPONENTS, many(problem.workers, "worker")
+    width = n if chosen.route == "dual" else 1
+    if chosen.approximation is not None:
+        width = chosen.approximation.width(n)
+    if not problem.from_source and n * width * problem.d < problem.least:
+        return f"{workers}, but so little work stays in this process"
     if chosen.route != "dual":
         return f"{workers}, each of which passes over rows of its own and sends back their sums"
     if not isinstance(chosen.recipe, Tiles) or not isinstance(chosen.solver, BlockKrylov):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.data.rows import take_rows
-from mercer.engine.base import FLOAT32
+from mercer.engine.base import FLOAT32, Workers
 from mercer.engine.tiles import CACHE_BYTES
 
 if TYPE_CHECKING:
@@ -83,6 +83,9 @@ def _loads(kernel: Kernel, data: TrainingData, budget: int) -> bool:
     return small or wide or not (data.rows.random_access or streams)
 
 
+NOBODY = Workers(0, 0)
+
+
 @dataclass(frozen=True)
 class Problem:
     """What the choice depends on."""
@@ -110,6 +113,8 @@ class Problem:
     panel: int = 1  # tiles are so many rows wide, or some times that
     engine: str = "numpy"
     workers: int = 0  # that make tiles and read rows, where this process does not
+    least: int = 0  # numbers from which they do
+    here_bytes: int = 2**63  # memory of this process, where that of the budget is theirs
 
     @classmethod
     def of(
@@ -125,7 +130,7 @@ class Problem:
         linear: bool = False,
     ) -> Problem:
         """All that can change a choice; `forms_k` is False for an approximation, `linear` True for PCA."""
-        streamed = ownership is Ownership.STREAMED
+        streamed, workers = ownership is Ownership.STREAMED, facts.workers or NOBODY
         # Rows of batches that are not loaded are read once, for an explicit map: no entry of K is made.
         forms_k = forms_k and not linear and (not streamed or data.rows.random_access)
         return cls(
@@ -151,7 +156,9 @@ class Problem:
             locked=facts.locked,
             panel=facts.panel,
             engine=facts.name,
-            workers=0 if facts.workers is None else facts.workers.count,
+            workers=workers.count,
+            least=workers.least,
+            here_bytes=workers.here_bytes,
         )
 
     @property

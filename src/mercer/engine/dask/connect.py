@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, MercerWarning, refuse, users_level
@@ -16,17 +15,19 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10
 LOOPBACK = ("127.", "localhost", "[::1]", "::1")
 
-# One engine a client: the rows that it has sent are found again by the next fit.
-_ENGINES: weakref.WeakKeyDictionary[Client, DaskEngine] = weakref.WeakKeyDictionary()
+# One engine a client, which lives as long: the rows that it has sent are found again by the next fit. A table
+# of them would keep clients alive, which engines refer to.
+ENGINE = "_mercer_engine"
 _CLIENTS: dict[str, Client] = {}  # by address, as long as the process lives
 
 
 def engine_of(where: Client | str | None) -> DaskEngine:
     """The engine of a client, of an address, or, for None, of the client in force."""
     client = _at(where) if isinstance(where, str) else where or _in_force()
-    if client not in _ENGINES:
-        _ENGINES[client] = DaskEngine(client)
-    engine = _ENGINES[client]
+    engine: DaskEngine | None = getattr(client, ENGINE, None)
+    if engine is None:
+        engine = DaskEngine(client)
+        setattr(client, ENGINE, engine)
     engine.cluster.require_open()
     return engine
 

@@ -7,14 +7,17 @@ and parts and shares don't change when workers are lost or join: no result depen
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
+from mercer._core.errors import MercerWarning, refuse, users_level
 from mercer._core.observer import SILENT
 from mercer.data.dask import DaskRows
+from mercer.data.frames import is_a
 from mercer.data.rows import take_rows
 from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable, Workers
 from mercer.engine.dask import hands
@@ -36,6 +39,10 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Mergeable)
 
+CLOSED = (
+    "The Dask client that this model was fitted with is closed: it computes in this process, and rows that "
+    "were on workers are computed anew. Fit with another client for a cluster."
+)
 # Numbers that a product or pass looks at from which a trip to the workers, some 50 ms, pays.
 LEAST = 2**28
 
@@ -72,6 +79,14 @@ class DaskEngine(Engine[ClusterRows]):
     client: Client
     least: int = LEAST
 
+    def __post_init__(self) -> None:
+        if not is_a(self.client, "distributed", "Client"):
+            remedy = (
+                "An address goes into `engine` itself: KernelPCA(engine='dask:tcp://host:8786')."
+            )
+            got = type(self.client).__name__
+            refuse("client", self.client, "a client of Dask, distributed.Client(…)", got, remedy)
+
     @cached_property
     def cluster(self) -> Cluster:
         """The workers."""
@@ -87,6 +102,12 @@ class DaskEngine(Engine[ClusterRows]):
         """The engine of this process, for what is short."""
         return _auto()
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A step that travels to a worker, or a model that is pickled, computes by the engine of that process.
         return _auto, ()
@@ -95,7 +116,8 @@ class DaskEngine(Engine[ClusterRows]):
         """All workers together; raises where there are none, or with other versions."""
         workers = list(self.cluster.memory().values())
         free = len(workers) * min(each.free_bytes for each in workers)
-        there = Workers(len(workers), sum(each.n_threads for each in workers))
+        lanes, here = sum(each.n_threads for each in workers), self.here.free_bytes
+        there = Workers(len(workers), lanes, least=self.least, here_bytes=here)
         return replace(
             self.here.facts(), name="dask", free_bytes=free, runs=_runs_every_kernel, workers=there
         )
@@ -255,10 +277,18 @@ class DaskEngine(Engine[ClusterRows]):
 
     # ── where things are ────────────────────────────────────────────────────
     def _is_short(self, work: int, *rows: Rows) -> bool:
-        """Whether it stays in this process: little work, or rows that can't go. Rows on workers stay."""
-        if any(isinstance(each, DaskRows) for each in rows):
+        """Whether it stays in this process: little work, or rows that can't go. Rows on workers stay.
+
+        A fitted model outlives its client, and then answers from here; a fit asks `facts` first, which
+        raise.
+        """
+        here = int(work) < self.least or not all(map(travels, rows))
+        if here and not any(isinstance(each, DaskRows) for each in rows):
+            return True
+        if self.client.status != "closed":
             return False
-        return int(work) < self.least or not all(map(travels, rows))
+        warnings.warn(CLOSED, MercerWarning, stacklevel=users_level())
+        return True
 
     def _here(self, x: ClusterRows) -> HostRows:
         if x.here is None:

@@ -110,9 +110,10 @@ class Hand:
         """With the tiles that it is going to keep: Dask leaves alone what is large."""
         store, n = self.cut.store, sum(int(block.shape[0]) for block in self.blocks)
         assert store is not None
-        tiles = store.keep_bytes
+        entries = n * (n + 1) // 2 // self.part[1]
+        tiles = min(store.keep_bytes, entries * self.cut.dtype.itemsize)
         if store.rounding is not None:
-            tiles += n * n // 2 * (PACKED if store.rounding.packed else SINGLE) // self.part[1]
+            tiles += entries * (PACKED if store.rounding.packed else SINGLE)
         return tiles + sum(getattr(block, "nbytes", 0) for block in self.blocks)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,10 +20,11 @@ from distributed import Client, wait
 from markets.clusters import small_cluster
 from markets.commands import run
 from mercer import KernelPCA
-from mercer._core.errors import InputError, MercerWarning
+from mercer._core.errors import InputError, MercerError, MercerWarning
 from mercer.approximations import RPCholesky
-from mercer.engine.dask import DaskEngine, cluster, connect, work
+from mercer.engine.dask import DaskEngine, cluster, connect, hands, work
 from mercer.engine.dask.cluster import ClusterError
+from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
 from mercer.kernels import RBF
 from mercer.planning import krylov, plan, problem
@@ -141,6 +143,17 @@ def test_a_worker_that_joins_late_changes_nothing_of_the_fit_it_finds():
         assert len(engine.placements.of(X).workers) == 2
 
 
+@pytest.mark.parametrize("library", [None, SimpleNamespace(isa="sse")], ids=["none", "another"])
+def test_a_worker_with_other_tiles_takes_no_part_of_a_fit(library, monkeypatch):
+    """Its roundings are others: results would depend on who joins."""
+    monkeypatch.setattr(hands, "compiled", lambda: library)
+    with pytest.raises(
+        MercerError, match="dealt to workers with compiled tiles for avx2, .*joined"
+    ):
+        hands.Local("avx2", 1).engine()
+    assert type(hands.Local("numpy", 1).engine()) is NumpyEngine
+
+
 # ── no cluster ──────────────────────────────────────────────────────────────
 def test_a_scheduler_that_is_killed_is_told_soon(monkeypatch, tmp_path):
     """Scheduler and worker as programs, by address, for the command too."""
@@ -178,6 +191,7 @@ def test_no_client_no_address_no_scheduler(monkeypatch):
         "dask:": "address of a scheduler",
         "dask:http://x": "address of a scheduler",
         "dask:127.0.0.1": "address of a scheduler",
+        "dask:tls://127.0.0.1:9": "configuration names certificates.*TLS__CA_FILE",
         "dask:tcp://127.0.0.1:9": r"No Dask scheduler answers at 'tcp://127\.0\.0\.1:9' within 1 s",
     }
     monkeypatch.setattr("distributed.get_client", no_client)

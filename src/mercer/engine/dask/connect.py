@@ -74,12 +74,26 @@ def _require_address(address: str) -> None:
     ):  # Dask would wait for it, and complain once more when the process ends
         must_be = "the address of a scheduler after 'dask:', such as 'dask:tcp://10.0.0.1:8786'"
         refuse("engine", f"dask:{address}", must_be)
+    if scheme in ("tls", "wss") and not _has_certificates():
+        remedy = (
+            "Set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
+            "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY, or open a client with distributed.Security(…) and "
+            "pass it as `engine`."
+        )
+        must_be = "an address for which Dask's configuration names certificates"
+        refuse("engine", f"dask:{address}", must_be, remedy=remedy)
     if scheme in ("", "tcp", "ws") and not host.startswith(LOOPBACK):
         msg = (
             f"What is sent to {address!r} is not encrypted, and whoever reaches the scheduler can run code "
             "on the cluster. Use tls:// and distributed.Security outside of this machine."
         )
         warnings.warn(msg, MercerWarning, stacklevel=users_level())
+
+
+def _has_certificates() -> bool:
+    from distributed import Security
+
+    return Security().get_connection_args("client").get("ssl_context") is not None
 
 
 def _first_line(cause: Any) -> str:

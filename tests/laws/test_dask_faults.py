@@ -148,7 +148,7 @@ def test_a_worker_with_other_tiles_takes_no_part_of_a_fit(library, monkeypatch):
     """Its roundings are others: results would depend on who joins."""
     monkeypatch.setattr(hands, "compiled", lambda: library)
     with pytest.raises(
-        MercerError, match="dealt to workers with compiled tiles for avx2, .*joined"
+        MercerError, match=r"dealt to workers with compiled tiles for avx2, .*joined"
     ):
         hands.Local("avx2", 1).engine()
     assert type(hands.Local("numpy", 1).engine()) is NumpyEngine

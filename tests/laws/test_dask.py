@@ -8,6 +8,7 @@ import time
 import tracemalloc
 import weakref
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -42,12 +43,14 @@ from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer import PCA, KernelPCA, KernelPCADetector, load
 from mercer._core.errors import InputError, MercerError, MercerWarning
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
+from mercer.approximations.landmarks import checked_lengths
 from mercer.data.dask import DaskRows
 from mercer.engine.base import FLOAT64
-from mercer.engine.dask import DaskEngine, work
+from mercer.engine.dask import DaskEngine, hands, work
 from mercer.engine.dask.parcels import Parcel
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
+from mercer.engine.squares import SquareSections
 from mercer.kernels import RBF, Polynomial
 from mercer.solvers import BlockKrylov
 
@@ -174,6 +177,21 @@ def test_arrays_arrive_aligned(client, engine, rng, n, name):
     assert found.total == 0
     assert found.weights.flags.aligned
     del noise
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2.0, 600)], ids=["alike", "weights"])
+def test_squares_of_a_share_are_compiled_where_tiles_are(weights):
+    """Engines know the step by its kind, and sum up by products of their own."""
+    lengths = partial(checked_lengths, RBF(0.3))
+    double = np.dtype("f8")
+    step = SquareSections(RBF(0.3), X[:50], double, double, weights, lengths, NumpyEngine())
+    found = hands.placed(step, 200)
+    assert isinstance(found, SquareSections)
+    share, place = X[200:300], slice(0, 100)
+    again, by_place = found(share, place), hands.Placed(step, 200)(share, place)
+    np.testing.assert_array_equal(again.moments.scatter, by_place.moments.scatter)
+    np.testing.assert_array_equal(again.moments.mean, by_place.moments.mean)
+    assert again.trace == by_place.trace
 
 
 @pytest.mark.parametrize("offset", range(8))

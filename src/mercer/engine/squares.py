@@ -6,7 +6,7 @@ the parts of the step instead, and gives the same sums to rounding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,10 @@ class SquareSections:
         height = n if self.squared_in == self.dtype else WIDER_ROWS
         parts = (self._moments(rows[i], None if w is None else w[i]) for i in row_slices(n, height))
         return Squared(reduce(Moments.merged, parts), self.trace(rows, place))
+
+    def at(self, start: int) -> SquareSections:
+        """The same for rows of which the first is at `start` among all."""
+        return self if self.weights is None else replace(self, weights=self.weights[start:])
 
     def _moments(self, rows: Rows, w: Array | None) -> Moments:
         points = self.points.astype(self.dtype, copy=False)

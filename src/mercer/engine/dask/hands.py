@@ -17,6 +17,7 @@ from mercer.engine.dask.interrupt import interruptible
 from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
+from mercer.engine.squares import SquareSections
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import PACKED, SINGLE
 
@@ -167,10 +168,15 @@ class Placed:
         return self.step(rows, slice(self.start + place.start, self.start + place.stop))
 
 
+def placed(step: Step[S], start: int) -> Step[S]:
+    """The step for a share of the rows; one that engines know stays of its kind."""
+    return step.at(start) if isinstance(step, SquareSections) else Placed(step, start)
+
+
 def fold_share(local: Local, rows: Rows, step: Step[S], start: int, advice: dict[str, Any]) -> S:
     """The sum over the rows of a share, the first of which is at `start` among all."""
     with local.at_work():
-        return local.engine().fold(rows, Placed(step, start), **advice)
+        return local.engine().fold(rows, placed(step, start), **advice)
 
 
 def map_share(

@@ -62,7 +62,7 @@ def client():
 
 @pytest.fixture
 def engine(client):
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=60)
     return DaskEngine(client, least=0)
 
 
@@ -84,7 +84,7 @@ def test_a_worker_that_is_killed_within_a_pass_changes_no_bit(
     before = client.run(os.getpid)
     client.run(arm, armed=True, workers=[next(iter(before))])
     np.testing.assert_array_equal(model.fit(given).eigenvalues_, expected)
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=60)
     assert len(set(before.values()) & set(client.run(os.getpid).values())) == 1
 
 
@@ -135,7 +135,7 @@ def test_a_worker_that_joins_late_changes_nothing_of_the_fit_it_finds():
         rows = engine.load(X, kernel, np.dtype("f8"), width=48)
         before = engine.gram_times(kernel, rows, v)
         client.cluster.scale(2)
-        client.wait_for_workers(2)
+        client.wait_for_workers(2, timeout=60)
         np.testing.assert_array_equal(engine.gram_times(kernel, rows, v), before)
         assert engine.facts().workers.count == 2
         again = engine.load(engine.settle(X), kernel, np.dtype("f8"), width=48)  # dealt to both
@@ -245,7 +245,7 @@ def test_a_worker_that_can_not_import_mercer(monkeypatch):
             [sys.executable, "-c", blind, *options], stderr=subprocess.DEVNULL
         )
         try:
-            client.wait_for_workers(1)
+            client.wait_for_workers(1, timeout=60)
             with pytest.raises(ClusterError, match=r"Worker tcp://.* (can't run|has no) mercer"):
                 KernelPCA(2, engine=client).fit(X)
         finally:

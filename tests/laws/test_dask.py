@@ -451,10 +451,15 @@ def test_an_engine_needs_a_client(client):
         DaskEngine(client)
 
 
-def test_a_detector_gathers_no_rows(client):
+def test_a_detector_has_the_same_limits_and_gathers_no_rows(client):
     with pytest.raises(InputError, match=r"a dask array. Use detector.fit\(X.compute\(\)\)"):
         KernelPCADetector(engine=client).fit(ROWS)
-    detector = KernelPCADetector(engine=client).fit(X)
+    few = {"folds": 2, "n_components": 2}
+    detector = KernelPCADetector(engine=DaskEngine(client, least=0), **few).fit(X[:200])
+    local = KernelPCADetector(**few).fit(X[:200])
+    for name in ("t2", "q", "index"):
+        expected = getattr(local.limits_, name)
+        np.testing.assert_allclose(getattr(detector.limits_, name), expected, rtol=1e-8)
     with pytest.raises(InputError, match=r"a dask array. Use X.map_blocks\(detector.predict"):
         detector.predict(ROWS)
     found = ROWS.map_blocks(detector.predict, drop_axis=1, dtype=int)

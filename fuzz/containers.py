@@ -7,6 +7,7 @@ import json
 import shutil
 import struct
 import zipfile
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -257,7 +258,7 @@ def zarr_altered(data: bytes, _others: list[bytes], rng: random.Random) -> bytes
                 holder = holder[key]
                 keys = list(holder) if isinstance(holder, dict) else range(len(holder))
                 key = rng.choice(list(keys))
-            holder[key] = rng.choice(JSON)
+            holder[key] = deepcopy(rng.choice(JSON))  # the next round may change what is in it
         files[name] = json.dumps(tree).encode()
     else:
         files[name] = words_altered(files[name], list(files.values()), rng)
@@ -272,6 +273,7 @@ def zarr_named() -> dict[str, bytes]:
     for name, change in (
         ("pickle as a filter", {"filters": [{"id": "pickle"}]}),
         ("pickle as a compressor", {"compressor": {"id": "pickle"}}),
+        ("chunks without rows", {"chunks": [0, 3]}),
         ("more rows than any disk holds", {"shape": [10**12, 10**6], "chunks": [10**6, 10**6]}),
         ("more columns than any memory holds", {"shape": [N, 10**12]}),
     ):

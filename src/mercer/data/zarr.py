@@ -1,4 +1,4 @@
-"""Arrays that are stored in chunks: zarr folders, and open arrays of zarr, h5py and dask."""
+"""Arrays that are stored in chunks: zarr folders, and open arrays of zarr, h5py and others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ZARR = ("zarr.json", ".zarray", ".zgroup")  # any of these marks a zarr folder
 
 
 class ChunkedRows(Pieces):
-    """The rows of an array that is stored in chunks (zarr, h5py, dask), read in whole chunks."""
+    """The rows of an array that is stored in chunks (zarr, h5py and the like), read in whole chunks."""
 
     random_access = True  # to the next chunk
 
@@ -36,7 +36,7 @@ class ChunkedRows(Pieces):
         self._array = array
         self.dtype = float_dtype(np.dtype(array.dtype), what=self.name)
         self.shape = require_rows(array.shape, what=self.name)
-        self.starts = _chunk_starts(array.chunks, self.shape, self.dtype.itemsize)
+        self.starts = _chunk_starts(array.chunks, self.shape, self.dtype.itemsize, self.name)
         self.stamp = None if folder is None else Stamp.of(folder)
 
     def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Array]]:
@@ -62,12 +62,15 @@ class ChunkedRows(Pieces):
         return int(np.max(np.diff(self.starts))) * self.shape[1] * entry
 
 
-def _chunk_starts(chunks: Any, shape: tuple[int, int], itemsize: int) -> Indices:
+def _chunk_starts(chunks: Any, shape: tuple[int, int], itemsize: int, name: str) -> Indices:
     """Where spans of whole chunks start, and at the end n."""
     n, d = shape
-    if chunks is not None and np.ndim(chunks[0]) == 1:  # dask: the heights one by one
+    if chunks is not None and np.ndim(chunks[0]) == 1:  # as in dask: the heights one by one
         return np.cumsum([0, *chunks[0]], dtype=np.intp)
     tall = 1 if chunks is None else chunks[0]
+    if tall < 1:
+        msg = f"{name} has chunks of {tall} rows; at least one is needed. Write it again."
+        raise InputError(msg)
     span = tall * max(1, SPAN_BYTES // (tall * d * itemsize))
     return np.append(np.arange(0, n, span), n)
 

@@ -4,6 +4,8 @@ import copy
 import gc
 import os
 import pickle
+import signal
+import threading
 import time
 import tracemalloc
 import weakref
@@ -52,6 +54,7 @@ from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.squares import SquareSections
 from mercer.kernels import RBF, Polynomial
+from mercer.planning import krylov, plan, problem
 from mercer.solvers import BlockKrylov
 
 # With a compiled form and without, functions of the user's, one of histograms, one that is none.
@@ -101,6 +104,26 @@ MODELS = {
 WEIGHTS = np.random.default_rng(1).uniform(0.5, 3.0, N)
 
 
+SHARED = ("exact", "share", "median")
+
+
+@pytest.fixture
+def no_k_is_held(monkeypatch):
+    """Of so few rows one worker would make K, and all else would be done here."""
+    for module in (krylov, plan, problem):
+        monkeypatch.setattr(module, "SMALL_ROWS", 50)
+
+
+@pytest.fixture
+def products(no_k_is_held, monkeypatch):  # noqa: ARG001
+    """Those that workers share, as they are made."""
+    calls, product = [], DaskEngine._gram_times
+    monkeypatch.setattr(
+        DaskEngine, "_gram_times", lambda *a, **k: calls.append(a) or product(*a, **k)
+    )
+    return calls
+
+
 def up_to_signs(found, expected):
     """Axes of explicit features have signs of their own when rows are read block by block."""
     return found * np.sign(np.sum(found * expected, axis=0))
@@ -116,11 +139,15 @@ def up_to_signs(found, expected):
         (None, "f8", WEIGHTS),
     ],
 )
-def test_a_model_is_the_same_on_a_cluster(engine, name, chunks, dtype, weights):
+def test_a_model_is_the_same_on_a_cluster(  # noqa: PLR0917
+    engine, name, chunks, dtype, weights, products
+):
     data = X.astype(dtype)
     expected = clone(MODELS[name]).fit(data, sample_weight=weights)
+    products.clear()
     given = data if chunks is None else da.from_array(data, chunks=CHUNKS[chunks])
     found = clone(MODELS[name]).set_params(engine=engine).fit(given, sample_weight=weights)
+    assert name not in SHARED or len(products) > 2
     top = expected.eigenvalues_[0]
     room = 1e-10 if dtype == "f8" else 1e-5
     np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, atol=room * top)
@@ -130,6 +157,7 @@ def test_a_model_is_the_same_on_a_cluster(engine, name, chunks, dtype, weights):
     np.testing.assert_allclose(scores, reference, atol=near * np.abs(reference).max())
 
 
+@pytest.mark.usefixtures("no_k_is_held")
 def test_results_depend_on_no_timing(engine, client):
     """The same bits from cluster to cluster of as many workers, and from fit to fit."""
     model = KernelPCA(3, kernel=RBF(0.3), solver=BlockKrylov(tol=1e-9), engine=engine)
@@ -306,6 +334,59 @@ def test_transform_of_a_collection_is_lazy(client, name, on_cluster):
     both = clone(model).fit_transform(rows)
     assert isinstance(both, da.Array)
     np.testing.assert_allclose(both.compute(), lazy.compute(), atol=1e-8)
+
+
+def test_scores_of_a_large_model_are_lost_with_no_worker(client):
+    """Nor are they bound to a cluster: any scheduler of dask's computes them."""
+    wide = np.random.default_rng(2).standard_normal((1500, 100))  # 1.2 MB
+    model = KernelPCA(3, kernel=RBF(0.01)).fit(wide)
+    scores = model.transform(da.from_array(wide[:300], (100, 100)))
+    expected = scores.compute(scheduler="sync")
+    future = client.compute(scores)
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    np.testing.assert_allclose(future.result(timeout=60), expected, atol=1e-12)
+    client.wait_for_workers(2, timeout=60)
+    np.testing.assert_allclose(scores.compute(), expected, atol=1e-12)
+
+
+def test_columns_of_parquet_files_are_rows(client, tmp_path):
+    """Of which Dask reads several at a time when it counts, and one at a time when it computes."""
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    for name in "efghijkl":
+        frame[name] = 0.0
+    for i in range(6):
+        frame[100 * i : 100 * i + 100].to_parquet(tmp_path / f"{i}.parquet")
+    rows = dd.read_parquet(tmp_path)[["b", "d"]]
+    expected = KernelPCA(2, kernel=RBF(0.3)).fit(X[:600, [1, 3]]).eigenvalues_
+    for engine in (client, "auto"):
+        found = KernelPCA(2, kernel=RBF(0.3), engine=engine).fit(rows)
+        np.testing.assert_allclose(found.eigenvalues_, expected, rtol=1e-10)
+
+
+def _fitted_there(rows):
+    from distributed import get_client
+
+    model = KernelPCA(2, kernel=RBF(0.3), engine=DaskEngine(get_client(), least=0))
+    return model.fit(rows).eigenvalues_
+
+
+def test_a_fit_within_a_task_leaves_its_thread_to_others(client):
+    """As many of them as there are threads: each waits for tasks of its own."""
+    tasks = [client.submit(_fitted_there, X[: 200 + i], pure=False) for i in range(2)]
+    for i, found in enumerate(client.gather(tasks)):
+        expected = KernelPCA(2, kernel=RBF(0.3)).fit(X[: 200 + i]).eigenvalues_
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_a_kernel_that_can_not_be_sent_is_told(engine):
+    lock = threading.Lock()
+
+    def kernel(one, other):
+        with lock:
+            return float(np.exp(-np.sum((one - other) ** 2)))
+
+    with pytest.raises(InputError, match=r"can't be sent to the workers.*locks"):
+        KernelPCA(2, kernel=kernel, engine=engine).fit(X[:60])
 
 
 @pytest.mark.usefixtures("client")

@@ -98,21 +98,39 @@ def test_tiles_that_are_lost_between_products_are_made_again(engine, client):
     np.testing.assert_array_equal(engine.gram_times(kernel, rows, v), expected)
 
 
-def test_a_worker_that_is_paused_is_worked_around(engine, client):
-    from distributed.core import Status
+def pause_beyond(share, dask_worker):
+    """Of its memory: the worker is paused for memory, or runs again, from the next look on."""
+    dask_worker.memory_manager.memory_pause_fraction = share
 
-    def turn(status, dask_worker):
-        dask_worker.status = status
 
-    kernel, v = RBF(0.3), np.ones((600, 2))
-    expected = engine.gram_times(kernel, engine.load(X, kernel, np.dtype("f8"), width=48), v)
-    one = [next(iter(client.nthreads()))]
-    client.run(turn, Status.paused, workers=one)
+def statuses(client, status, count):
+    """Wait until so many workers have this status."""
+    for _ in range(600):
+        info = client.sync(client.scheduler.identity)["workers"].values()
+        if sum(worker["status"] == status for worker in info) == count:
+            return
+        time.sleep(0.1)
+    raise TimeoutError
+
+
+@pytest.mark.parametrize("given", [X, da.from_array(X, chunks=(150, 4))], ids=["array", "chunks"])
+def test_a_worker_that_is_paused_is_worked_around(engine, client, given, monkeypatch):
+    monkeypatch.setattr(cluster.Cluster, "patience", 2.0)
+    for module in (problem, krylov, plan):
+        monkeypatch.setattr(module, "SMALL_ROWS", 50)
+    model = KernelPCA(3, kernel=RBF(0.3), solver=BlockKrylov(tol=1e-9), engine=engine)
+    expected = model.fit(X).eigenvalues_
+    client.run(pause_beyond, 1e-6, workers=[next(iter(client.nthreads()))])
     try:
-        rows = engine.load(X, kernel, np.dtype("f8"), width=48)
-        np.testing.assert_array_equal(engine.gram_times(kernel, rows, v), expected)
+        statuses(client, "paused", 1)
+        np.testing.assert_allclose(model.fit(given).eigenvalues_, expected, rtol=1e-10)
+        client.run(pause_beyond, 1e-6)
+        statuses(client, "paused", 2)
+        with pytest.raises(ClusterError, match=r"paused for memory.*--memory-limit"):
+            model.fit(given)
     finally:
-        client.run(turn, Status.running, workers=one)
+        client.run(pause_beyond, 0.8)
+        statuses(client, "running", 2)
 
 
 def test_ctrl_c_ends_the_wait_and_the_work(engine, client):
@@ -130,6 +148,25 @@ def test_ctrl_c_ends_the_wait_and_the_work(engine, client):
 
 def _made():
     return Deadly.made
+
+
+def test_a_worker_that_has_just_been_lost_is_left_out(client, monkeypatch):
+    """It is there for the scheduler, for a while, and does not answer."""
+    there = list(client.nthreads())
+    cluster_ = cluster.Cluster(client)
+    gone = {"tcp://127.0.0.1:1": OSError("Connection reset by peer")}
+    asked = client.run
+    monkeypatch.setattr(client, "run", lambda *a, **k: asked(*a, **k | {"workers": there}) | gone)
+    monkeypatch.setattr(cluster_, "addresses", lambda: [*there, *gone])
+    assert list(cluster_.workers()) == sorted(there)
+
+
+def test_a_cluster_that_adapts_starts_workers_for_a_fit():
+    with small_cluster(0) as client:
+        client.cluster.adapt(minimum=0, maximum=1)
+        model = KernelPCA(2, kernel=RBF(0.3), engine=DaskEngine(client, least=0))
+        found = model.fit(da.from_array(X, chunks=(150, 4))).eigenvalues_
+    np.testing.assert_allclose(found, KernelPCA(2, kernel=RBF(0.3)).fit(X).eigenvalues_, rtol=1e-10)
 
 
 def test_a_worker_that_joins_late_changes_nothing_of_the_fit_it_finds():
@@ -161,7 +198,6 @@ def test_a_worker_with_other_tiles_takes_no_part_of_a_fit(library, monkeypatch):
 # ── no cluster ──────────────────────────────────────────────────────────────
 def test_a_scheduler_that_is_killed_is_told_soon(monkeypatch, tmp_path):
     """Scheduler and worker as programs, by address, for the command too."""
-    monkeypatch.setattr(work, "PATIENCE", 1.0)
     dask = [sys.executable, "-m", "dask"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     scheduler = subprocess.Popen(
@@ -177,6 +213,7 @@ def test_a_scheduler_that_is_killed_is_told_soon(monkeypatch, tmp_path):
         np.save(tmp_path / "x.npy", X)
         named = ["--engine", f"dask:{address}", "--output", str(tmp_path / "m.mercer")]
         assert run("fit", str(tmp_path / "x.npy"), *named).exit_code == 0
+        monkeypatch.setattr(cluster.Cluster, "patience", 1.0)
         asleep = work.Work(engine.cluster, "sleep")
         threading.Timer(0.5, scheduler.kill).start()
         with pytest.raises(ClusterError, match=f"scheduler at {address} has gone away"):
@@ -238,7 +275,7 @@ def test_other_versions_are_told_before_the_work(client, package, version, words
 
 
 def test_a_worker_that_can_not_import_mercer(monkeypatch):
-    monkeypatch.setattr(cluster, "PATIENCE", 1.0)
+    monkeypatch.setattr(cluster.Cluster, "patience", 1.0)
     with small_cluster(0) as client:
         with pytest.raises(ClusterError, match=r"no workers.*dask worker tcp://"):
             KernelPCA(2, engine=client).fit(X)

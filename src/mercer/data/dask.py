@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import uuid
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -86,6 +86,11 @@ def chunks_of(x: Any, columns: Sequence[str] | None) -> tuple[list[Any], list[fl
         chunks = list(x.to_delayed())
         return chunks, [np.nan] * len(chunks), Promise(FRAME, rows.shape[1], rows.dtype, names)
     dtype = float_dtype(np.dtype(x.dtype), what=ARRAY)
+    if x.ndim == 2 and np.isnan(x.shape[1]):
+        msg = (
+            "X is a dask array of an unknown number of columns. Call X.compute_chunk_sizes() first."
+        )
+        raise InputError(msg)
     if x.ndim != 2 or not np.isnan(x.shape[0]):
         require_rows(x.shape, what=ARRAY)
     whole = x.rechunk({1: -1})
@@ -93,123 +98,116 @@ def chunks_of(x: Any, columns: Sequence[str] | None) -> tuple[list[Any], list[fl
     return list(whole.to_delayed().ravel()), heights, Promise(ARRAY, int(x.shape[1]), dtype, None)
 
 
-PATIENCE = 15.0  # seconds to wait for a worker, or for the scheduler, before raising
-
-
 class DaskRows(Pieces):
     """The rows of a dask array or data frame, chunk by chunk.
 
     Each chunk is checked by the task that makes it. Without a cluster chunks are computed one at a time when
-    they are read; an engine that computes on a cluster has them computed there once (`futures`), and rows
-    that are asked for by position are picked there.
+    they are read; an engine that computes on a cluster has them computed there once (`place`), and rows that
+    are asked for by position are picked there.
     """
 
     random_access = True  # to the next chunk
 
     def __init__(self, x: Any, columns: Sequence[str] | None = None) -> None:
-        self._parts, heights, self._promise = chunks_of(x, columns)
-        self.name, self.dtype = self._promise.name, self._promise.dtype
-        self.columns = self._promise.columns
-        self._client: Any = None  # of the cluster that the chunks are on
-        self._futures: list[Any] = []
-        if self.name == FRAME:
-            self._lengths = x.map_partitions(len)
-        elif np.isnan(np.sum(heights)):
+        import dask
+
+        parts, heights, promise = chunks_of(x, columns)
+        self.name, self.dtype, self.columns = promise.name, promise.dtype, promise.columns
+        self._d, known = promise.d, not np.isnan(np.sum(heights))
+        if known:
+            self._heights = [int(tall) for tall in heights]
+        elif self.name == ARRAY:
             msg = (
                 "X is a dask array whose chunks have unknown sizes, as after a selection by a mask. Call "
                 "X.compute_chunk_sizes() first."
             )
             raise InputError(msg)
-        else:
-            self._heights = heights
+        kept, key = dask.delayed(promise.kept), f"mercer-rows-{uuid.uuid4().hex}"
+        starts = np.cumsum([0.0, *heights])
+        self._checked = [
+            kept(part, p, counted(starts[p]), counted(tall), dask_key_name=f"{key}-{p}")
+            for p, (part, tall) in enumerate(zip(parts, heights, strict=True))
+        ]
+        self._placed: tuple[Any, Callable[[list[Any]], list[Any]], list[Any]] | None = None
 
     # ── what a data frame does not know before it is computed ───────────────
     @cached_property
-    def _heights(self) -> list[float]:
-        (lengths,) = self._computed([self._lengths])
-        return [float(tall) for tall in lengths]
+    def _heights(self) -> list[int]:
+        return self._asked(len, self._there())
 
     @cached_property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
         """Rows of all chunks, and columns."""
-        return require_rows((int(sum(self._heights)), self._promise.d), what=self.name)
-
-    @cached_property
-    def _there(self) -> list[int]:
-        """The chunks that have rows."""
-        return [p for p, tall in enumerate(self._heights) if tall]
+        return require_rows((sum(self._heights), self._d), what=self.name)
 
     @cached_property
     def starts(self) -> Indices:  # type: ignore[override]
-        """The first row of each of those, and their end."""
-        return np.cumsum([0, *(self._heights[p] for p in self._there)], dtype=np.intp)
-
-    @cached_property
-    def chunks(self) -> list[Any]:
-        """Those, to be computed: each is checked as it is made."""
-        import dask
-
-        kept, starts = dask.delayed(self._promise.kept), self.starts.tolist()
-        return [
-            kept(self._parts[p], p, starts[i], int(self._heights[p]))
-            for i, p in enumerate(self._there)
-        ]
+        """The first row of each chunk that has rows, and their end."""
+        return np.cumsum([0, *(tall for tall in self._heights if tall)], dtype=np.intp)
 
     @property
     def places(self) -> list[slice]:
-        """The rows of each chunk."""
-        ends = self.starts.tolist()
-        return [slice(*pair) for pair in pairwise(ends)]
+        """The rows of each chunk that has some."""
+        return [slice(*pair) for pair in pairwise(self.starts.tolist())]
 
-    def futures(self, client: Any) -> list[Any]:
-        """The chunks on the cluster of this client: they are computed once, and stay while these rows do."""
-        there = self._client is client and self._futures
-        self._client = client
-        if not there or any(future.status == "cancelled" for future in self._futures):
-            self._futures = client.compute(self.chunks)
-        return list(self._futures)
+    # ── where chunks are ────────────────────────────────────────────────────
+    def place(self, client: Any, compute: Callable[[list[Any]], list[Any]]) -> list[Any]:
+        """The chunks on the cluster of this client: they are computed once, and stay while these rows do.
 
-    def _computed(self, work: list[Any]) -> list[Any]:
-        """Values of delayed objects, or of futures, in their order."""
-        import dask
-
-        if self._client is None:
-            return list(dask.compute(*work))
-        _require_workers(self._client)
-        return list(self._client.gather(self._client.compute(work)))
+        From then on `compute` gives the values of delayed objects, and of futures.
+        """
+        there = self._placed is not None and self._placed[0] is client
+        if not there or any(each.status in ("cancelled", "lost") for each in self._placed[2]):  # type: ignore[index]
+            self._placed = client, compute, client.compute(self._checked)
+        return self.pieces()
 
     def pieces(self) -> list[Any]:
-        """The chunks, as futures or, where their client is closed, yet to be computed."""
-        if self._client is not None and self._client.status == "closed":
-            self._client, self._futures = None, []
-        return list(self._futures or self.chunks)
+        """The chunks that have rows, as futures or, where their client is closed, yet to be computed."""
+        return [each for each, tall in zip(self._there(), self._heights, strict=True) if tall]
 
+    def anew(self) -> list[Any]:
+        """The chunks that have rows, yet to be computed: by any scheduler, on any cluster."""
+        return [each for each, tall in zip(self._checked, self._heights, strict=True) if tall]
+
+    def _there(self) -> list[Any]:
+        if self._placed is not None and self._placed[0].status == "closed":
+            self._placed = None
+        return list(self._checked if self._placed is None else self._placed[2])
+
+    def _asked(self, function: Callable[..., Any], *args: Sequence[Any]) -> list[Any]:
+        """What a function says of chunks, where they are."""
+        import dask
+
+        key = f"mercer-look-{uuid.uuid4().hex}"
+        delayed = dask.delayed(function)
+        work = [
+            delayed(*each, dask_key_name=f"{key}-{i}")
+            for i, each in enumerate(zip(*args, strict=True))
+        ]
+        return list(dask.compute(*work)) if self._placed is None else self._placed[1](work)
+
+    # ── rows ────────────────────────────────────────────────────────────────
     def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Rows]]:
         for p in wanted:
-            (rows,) = self._computed([self.pieces()[int(p)]])
+            (rows,) = self._asked(_itself, [self.pieces()[int(p)]])
             yield int(p), aligned(rows)  # it has travelled
 
     def __getitem__(self, key: slice | Indices) -> Rows:
         if isinstance(key, slice):
             return super().__getitem__(key)
-        import dask
-
         rows = np.asarray(key, dtype=np.intp)
         edges = np.searchsorted(rows, self.starts)
         wanted = np.flatnonzero(np.diff(edges)).tolist()
         pieces = self.pieces()
-        work = [
-            dask.delayed(_picked)(pieces[p], rows[edges[p] : edges[p + 1]] - self.starts[p])
-            for p in wanted
-        ]
-        return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *self._computed(work)])
+        positions = [rows[edges[p] : edges[p + 1]] - self.starts[p] for p in wanted]
+        found = self._asked(_picked, [pieces[p] for p in wanted], positions)
+        return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *found])
 
     def look(self, check: Callable[[Rows], object], height: int) -> None:
         """Show each chunk to the function where it is."""
-        import dask
-
         del height
-        self._computed([dask.delayed(_looked_at)(check, piece) for piece in self.pieces()])
+        pieces = self.pieces()
+        self._asked(_looked_at, [check] * len(pieces), pieces)
 
     def resident_bytes(self, height: int) -> int:
         """The tallest chunk."""
@@ -217,20 +215,16 @@ class DaskRows(Pieces):
         return int(np.max(np.diff(self.starts))) * self.shape[1] * self.dtype.itemsize
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_client": None, "_futures": []}  # another process has another
+        return self.__dict__ | {"_placed": None}  # another process has another client
 
 
-def _require_workers(client: Any) -> None:
-    """Raise where nobody would answer: Dask itself waits for ever."""
-    started = time.monotonic()
-    while not client.nthreads():
-        if time.monotonic() - started > PATIENCE:
-            msg = (
-                "The rows are chunks on a Dask cluster that has no workers, and none has joined within "
-                f"{PATIENCE:g} s. Start some, or fit again."
-            )
-            raise InputError(msg)
-        time.sleep(0.2)
+def counted(count: float) -> int | None:
+    """A number of rows; None where it is not known."""
+    return None if np.isnan(count) else int(count)
+
+
+def _itself(rows: Rows) -> Rows:
+    return rows
 
 
 def _looked_at(check: Callable[[Rows], object], rows: Rows) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import refuse
-from mercer.data.dask import FRAME, DaskRows, Promise, chunks_of, dask_kind
+from mercer.data.dask import FRAME, DaskRows, Promise, chunks_of, counted, dask_kind
 from mercer.data.frames import need
 from mercer.data.rows import aligned
 from mercer.engine.dask.parcels import Parcel
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.kernels import Kernel
     from mercer.model.projection import Projection
-
-SENT_BYTES = 2**20  # a larger model is sent to the workers once, not with the tasks
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Scorer:
     def __call__(self, points: Rows | None, chunk: Any, p: int, start: Any, tall: Any) -> Array:
         from mercer.estimators.base import require_scores
 
-        rows = cast(self.promise.kept(chunk, p, start, tall), self.dtype)
+        rows = cast(self.promise.kept(chunk, p, start, tall), self.dtype, first=start or 0)
         projection = self.projection
         if self.kernel is not None:
             self.kernel.check_rows(rows)
@@ -64,7 +62,11 @@ def lazy_scores(model: Any, X: Any, dtypes: tuple[np.dtype[Any], np.dtype[Any]])
     # On the engine that its own becomes in another process.
     travelled = own.on(pickle.loads(pickle.dumps(own.sections.engine)))
     projection, points = _without_points(travelled)
-    scorer = _sent(Scorer(projection, getattr(model, "kernel_", None), promise, *dtypes))
+    scorer = Parcel(Scorer(projection, getattr(model, "kernel_", None), promise, *dtypes))
+    # One task of the graph: computed again where it is lost, and by any scheduler.
+    scorer = dask.delayed(
+        scorer, name=f"mercer-model-{uuid.uuid4().hex}", pure=False, traverse=False
+    )
     starts = np.cumsum([0.0, *heights])
     scores = [
         da.from_delayed(
@@ -73,8 +75,8 @@ def lazy_scores(model: Any, X: Any, dtypes: tuple[np.dtype[Any], np.dtype[Any]])
                 points,
                 chunk,
                 p,
-                _whole(starts[p]),
-                _whole(tall),
+                counted(starts[p]),
+                counted(tall),
                 dask_key_name=f"{name}-{p}",
             ),
             shape=(tall, projection.n_components),
@@ -99,10 +101,6 @@ def _scores(scorer: Parcel, points: Rows | None, *chunk: Any) -> Array:
     return found
 
 
-def _whole(count: float) -> int | None:
-    return None if np.isnan(count) else int(count)
-
-
 def _without_points(projection: Projection) -> tuple[Projection, Any]:
     """The projection, and its points as something of dask's where they are chunks."""
     import dask
@@ -112,23 +110,5 @@ def _without_points(projection: Projection) -> tuple[Projection, Any]:
         return projection, None
     points, none = sections.points, np.empty((0, sections.points.shape[1]))
     # Not the futures of the client that the model was fitted with: another one may compute the scores.
-    joined = dask.delayed(np.concatenate)(points.chunks)
+    joined = dask.delayed(np.concatenate)(points.anew())
     return replace(projection, sections=replace(sections, points=none)), joined
-
-
-def _sent(scorer: Scorer) -> Any:
-    """As one thing of the graph: on the cluster where there is one and the model is large."""
-    import dask
-    from dask.sizeof import sizeof
-
-    arrays = [scorer.projection.coef, getattr(scorer.projection.sections, "points", None)]
-    if sum(sizeof(each) for each in arrays) > SENT_BYTES:
-        try:
-            from distributed import get_client
-
-            (future,) = get_client().scatter([Parcel(scorer)], hash=False)
-        except (ImportError, ValueError):  # no cluster: nothing is sent
-            pass
-        else:
-            return future
-    return dask.delayed(Parcel(scorer), pure=False, traverse=False)

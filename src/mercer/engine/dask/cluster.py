@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, MercerError, MercerWarning, users_level
 from mercer._core.memory import available_bytes
-from mercer.data.dask import PATIENCE
 from mercer.engine.native import compiled
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
+PATIENCE = 30.0  # seconds to wait for a worker, or for the scheduler, before raising
 TURN_SECONDS = 0.2  # between two looks at the cluster while it works
 KEPT_SHARE = 0.6  # of a worker's memory limit: beyond it Dask writes to disk, then pauses it
 
@@ -52,19 +52,27 @@ def local_tiles() -> str:
 class Cluster:
     """The workers behind a client."""
 
+    patience = PATIENCE
+
     def __init__(self, client: Client) -> None:
         self.client = client
         self._known: dict[str, WorkerFacts] = {}
 
     # ── who is there ────────────────────────────────────────────────────────
     def workers(self) -> dict[str, WorkerFacts]:
-        """By address, in their order; each has been asked for its versions before it is given work."""
+        """By address, in their order; each has been asked for its versions before it is given work.
+
+        One that has just been lost, and does not answer, is left out.
+        """
         self.require_open()
         there = self.addresses()
         if fresh := [address for address in there if address not in self._known]:
             self._require_versions(fresh)
             self._ask(fresh)
-        return {address: self._known[address] for address in sorted(there)}
+        found = {
+            address: self._known[address] for address in sorted(there) if address in self._known
+        }
+        return found or self.workers()
 
     def memory(self) -> dict[str, WorkerFacts]:
         """The same with the memory that is free now."""
@@ -73,6 +81,8 @@ class Cluster:
 
     def _ask(self, addresses: Sequence[str]) -> None:
         for address, found in self.client.run(about, workers=addresses, on_error="return").items():
+            if isinstance(found, OSError):
+                continue  # it is gone
             if isinstance(found, BaseException):
                 msg = (
                     f"Worker {address} can't run mercer ({found}). Install it there, in the version of this "
@@ -94,17 +104,36 @@ class Cluster:
             raise ClusterError(msg)
 
     def addresses(self) -> Sequence[str]:
-        """Those of the workers; a cluster that has just started gets some time for its first worker."""
-        started = time.monotonic()
-        while not (there := list(self.client.nthreads())):
-            if time.monotonic() - started > PATIENCE:
-                msg = (
-                    f"The Dask cluster at {self.address} has no workers, and none has joined within "
-                    f"{PATIENCE:g} s. Start some: dask worker {self.address}."
-                )
-                raise ClusterError(msg)
+        """Those of the workers that take tasks; a cluster that has just started gets some time.
+
+        One that is paused for memory may take tasks again. That is waited for, but not for ever, as by Dask.
+        """
+        started, asked = time.monotonic(), None
+        while not (there := self._running()):
+            # A cluster that adapts starts workers when there is work.
+            asked = asked or self.client.submit(int, pure=False)
+            if time.monotonic() - started > self.patience:
+                raise ClusterError(self._nobody())
             time.sleep(TURN_SECONDS)
         return there
+
+    def _running(self) -> list[str]:
+        info = self.client.sync(self.client.scheduler.identity)
+        return [a for a, worker in info["workers"].items() if worker["status"] == "running"]
+
+    def _nobody(self) -> str:
+        paused = len(self.client.nthreads())
+        if paused:
+            return (
+                f"All workers of the Dask cluster at {self.address} ({paused}) have been paused for memory "
+                f"for {self.patience:g} s. Give them more (dask worker --memory-limit), or pass a smaller "
+                "`memory`."
+            )
+        return (
+            f"The Dask cluster at {self.address} has no workers, and none has joined within "
+            f"{self.patience:g} s. Start some, dask worker {self.address}; for those that wait in a queue, "
+            "call client.wait_for_workers(1) first."
+        )
 
     @property
     def address(self) -> str:
@@ -130,3 +159,8 @@ class Cluster:
                     warnings.warn(msg, MercerWarning, stacklevel=users_level())
                 else:
                     raise ClusterError(msg)
+
+
+def first_line(cause: BaseException) -> str:
+    """What an error says, without the rest of its story."""
+    return str(cause).strip().partition("\n")[0].rstrip(".") or type(cause).__name__

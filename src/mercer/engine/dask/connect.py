@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from mercer._core.errors import InputError, MercerWarning, refuse, users_level
-from mercer.engine.dask.cluster import ClusterError
+from mercer.engine.dask.cluster import ClusterError, first_line
 from mercer.engine.dask.engine import DaskEngine
 
 if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_SECONDS = 10
-LOOPBACK = ("127.", "localhost", "[::1]", "::1")
 
 # One engine a client, which lives as long: the rows that it has sent are found again by the next fit. A table
 # of them would keep clients alive, which engines refer to.
@@ -56,7 +56,7 @@ def _at(address: str) -> Client:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as cause:
         msg = (
-            f"No Dask scheduler answers at {address!r} within {CONNECT_SECONDS} s ({_first_line(cause)}). "
+            f"No Dask scheduler answers at {address!r} within {CONNECT_SECONDS} s ({first_line(cause)}). "
             "Start one with `dask scheduler`, which prints its address, or correct this one."
         )
         raise ClusterError(msg) from cause
@@ -82,7 +82,7 @@ def _require_address(address: str) -> None:
         )
         must_be = "an address for which Dask's configuration names certificates"
         refuse("engine", f"dask:{address}", must_be, remedy=remedy)
-    if scheme in ("", "tcp", "ws") and not host.startswith(LOOPBACK):
+    if scheme in ("", "tcp", "ws") and not _is_here(host):
         msg = (
             f"What is sent to {address!r} is not encrypted, and whoever reaches the scheduler can run code "
             "on the cluster. Use tls:// and distributed.Security outside of this machine."
@@ -90,11 +90,15 @@ def _require_address(address: str) -> None:
         warnings.warn(msg, MercerWarning, stacklevel=users_level())
 
 
+def _is_here(host: str) -> bool:
+    name = host.rpartition(":")[0].strip("[]")
+    try:
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:  # a name of some other machine
+        return False
+
+
 def _has_certificates() -> bool:
     from distributed import Security
 
     return Security().get_connection_args("client").get("ssl_context") is not None
-
-
-def _first_line(cause: Any) -> str:
-    return str(cause).strip().partition("\n")[0].rstrip(".") or type(cause).__name__

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable, 
 from mercer.engine.dask import hands
 from mercer.engine.dask.cluster import Cluster
 from mercer.engine.dask.shares import Placements, travels
-from mercer.engine.dask.work import Work
+from mercer.engine.dask.work import Work, computed, listed
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.tiles import WHOLE
@@ -126,7 +126,7 @@ class DaskEngine(Engine[ClusterRows]):
         """On the workers that are there now: chunks of a dask collection are computed, once, and stay."""
         self.placements.renew(x)
         if isinstance(x, DaskRows):
-            x.futures(self.client)
+            x.place(self.client, partial(computed, self.cluster))
         return x
 
     def load(
@@ -165,7 +165,7 @@ class DaskEngine(Engine[ClusterRows]):
             return found
 
         if down:
-            return np.concatenate(work.value(lambda: work.submit("all", _listed, *parts())))
+            return np.concatenate(work.value(lambda: work.submit("all", listed, *parts())))
         return work.value(lambda: work.tree(hands.added, parts()))
 
     def gram_times(
@@ -271,7 +271,7 @@ class DaskEngine(Engine[ClusterRows]):
                 own = tuple(None if each is None else each[place] for each in beside)
                 own = work.sent(f"beside-{i}", own)
                 parts.append(work.submit(i, hands.map_share, local, block, sent, own, advice))
-            return work.submit("all", _listed, *parts)
+            return work.submit("all", listed, *parts)
 
         return np.concatenate(work.value(build))
 
@@ -312,10 +312,6 @@ class DaskEngine(Engine[ClusterRows]):
             (x.dealt.submit(h, hands.deal, cut, (h, of), x.local, *blocks, worker=worker), worker)
             for h, worker in enumerate(where.workers)
         ]
-
-
-def _listed(*parts: Array) -> list[Array]:
-    return list(parts)
 
 
 def _auto() -> NumpyEngine:

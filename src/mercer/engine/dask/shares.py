@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource, row_slices
 from mercer.engine.dask.hands import Local, SomeRows
-from mercer.engine.dask.work import Work
+from mercer.engine.dask.work import Work, computed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ class Shares:
         """All of them, those that were lost anew: futures, or small blocks as they are."""
         x: Any = self._x()
         if isinstance(x, DaskRows):
-            return x.futures(self._work.client)
+            return x.place(self._work.client, partial(computed, self._work.cluster))
         if isinstance(x, RowSource):  # the way to the rows, not the rows
             return [SomeRows(x, place) for place in self.places]
         if len(self.places) == 1:  # for all
@@ -90,7 +91,7 @@ class Placements:
         """Let rows be placed anew where the workers are others by now: between two fits."""
         found = self._placed.get(id(x))
         if found is not None and list(found[2].workers) != list(self._cluster.workers()):
-            del self._placed[id(x)]
+            self._placed.pop(id(x), None)  # another thread may have
 
 
 def checksum(x: Rows) -> int:

@@ -14,8 +14,8 @@ import uuid
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
-from mercer.data.dask import PATIENCE
-from mercer.engine.dask.cluster import TURN_SECONDS, ClusterError
+from mercer._core.errors import InputError
+from mercer.engine.dask.cluster import TURN_SECONDS, ClusterError, first_line
 from mercer.engine.dask.parcels import Parcel, opened, run
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ class Work:
         Few workers get what is for all from one of them. If many did, they would wait for its line; so Dask
         hands it on from worker to worker.
         """
-        parcel = Parcel(thing)
-        if pickled_bytes(parcel) <= WITH_TASKS:
-            return parcel
         if not self.has(part):
+            parcel = Parcel(thing)
+            if pickled_bytes(parcel) <= WITH_TASKS:
+                return parcel
             there = self.cluster.addresses()
             where: dict[str, Any] = {"broadcast": worker is None and len(there) >= MANY_WORKERS}
             if worker in there:
@@ -91,9 +91,10 @@ class Work:
         """The value of the future that `build` submits; `watched` is called in turns until it is there."""
         from distributed.comm import CommClosedError
 
+        _leave_the_thread()
         for _ in range(ATTEMPTS):
             try:
-                return self._waited(build(), watched)
+                return self._waited(_sendable(build), watched)
             except (CancelledError, CommClosedError):  # lost with a worker, or on the way to one
                 time.sleep(TURN_SECONDS)
                 self._require_scheduler()
@@ -111,7 +112,10 @@ class Work:
         try:
             while not done.wait(TURN_SECONDS):
                 watched()
-                if time.monotonic() - looked > PATIENCE and self.client.status == "running":
+                if (
+                    time.monotonic() - looked > self.cluster.patience
+                    and self.client.status == "running"
+                ):
                     self.cluster.addresses()  # raises where all are gone: Dask would wait for ever
                     looked = time.monotonic()
             return opened(future.result())
@@ -129,7 +133,10 @@ class Work:
     def _require_scheduler(self) -> None:
         """Raise unless the client is connected, or is so again after a while."""
         started = time.monotonic()
-        while self.client.status == "connecting" and time.monotonic() - started < PATIENCE:
+        while (
+            self.client.status == "connecting"
+            and time.monotonic() - started < self.cluster.patience
+        ):
             time.sleep(TURN_SECONDS)
         if self.client.status != "running":
             msg = (
@@ -137,6 +144,42 @@ class Work:
                 "Start it again, open a new client, and fit again."
             )
             raise ClusterError(msg)
+
+
+def _sendable(build: Callable[[], Future]) -> Future:
+    """What it submits; raises in words where it can't be pickled."""
+    try:
+        return build()
+    except (TypeError, pickle.PicklingError) as cause:
+        if "pickle" not in str(cause) and "serialize" not in str(cause):
+            raise
+        msg = (
+            f"This work can't be sent to the workers of a cluster ({first_line(cause)}). A kernel that is a "
+            "Python function must not hold locks, open files and the like."
+        )
+        raise InputError(msg) from cause
+
+
+def _leave_the_thread() -> None:
+    """A task that waits for others, as a fit within a task does, leaves its thread to them."""
+    from distributed import secede
+    from distributed.threadpoolexecutor import thread_state
+
+    if getattr(thread_state, "proceed", False):
+        secede()
+
+
+def computed(cluster: Cluster, delayed: list[Any]) -> list[Any]:
+    """The values of delayed objects, or of futures."""
+    work = Work(cluster, "look")
+    build = lambda: work.submit("all", listed, *cluster.client.compute(delayed))  # noqa: E731
+    found: list[Any] = work.value(build)
+    return found
+
+
+def listed(*parts: Any) -> list[Any]:
+    """All of them."""
+    return list(parts)
 
 
 def pickled_bytes(parcel: Parcel) -> int:

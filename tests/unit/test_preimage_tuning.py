@@ -6,10 +6,12 @@ from sklearn.datasets import make_swiss_roll
 from sklearn.kernel_ridge import KernelRidge
 
 import mercer
+from mercer.engine.native import compiled
 from mercer.kernels import RBF, Polynomial
 from mercer.preimage import Ridge, regression
 from mercer.preimage.regression import Spectrum, solved
 from mercer.preimage.ridge import tuning_sizes
+from mercer.preimage.tridiagonal import Tridiagonal
 from mercer.preimage.tuning import (
     NARROWEST,
     PENALTIES,
@@ -28,8 +30,16 @@ def gaussian(scores, weights):
     return Spectrum.of_kernel(RBF(0.4)(scores), weights)
 
 
+def tridiagonal(scores, weights):
+    return Tridiagonal.of_kernel(RBF(0.4)(scores), weights, compiled())
+
+
 def affine(scores, weights):
     return Spectrum.of_features(affine_features(scores, 0.7), weights)
+
+
+built = pytest.mark.skipif(compiled() is None, reason="no compiler when mercer was installed")
+KINDS = [gaussian, affine, pytest.param(tridiagonal, marks=built)]
 
 
 def reference(kind, scores, x, weights, alpha):
@@ -46,7 +56,7 @@ def few_rows(rng, k):
 
 
 @pytest.mark.parametrize("k", [2, 15])  # fewer scores than rows, and more
-@pytest.mark.parametrize("kind", [gaussian, affine])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("alpha", [1e-3, 1e-1, 10.0])
 def test_left_out_is_what_a_regression_without_the_row_misses(kind, alpha, k, rng):
     scores, x, weights = few_rows(rng, k)
@@ -62,12 +72,51 @@ def test_left_out_is_what_a_regression_without_the_row_misses(kind, alpha, k, rn
 
 
 @pytest.mark.parametrize("k", [2, 15])
-@pytest.mark.parametrize("kind", [gaussian, affine])
+@pytest.mark.parametrize("kind", KINDS)
 def test_all_penalties_at_once_miss_what_each_misses_alone(kind, k, rng):
     scores, x, weights = few_rows(rng, k)
     fit, alphas = kind(scores, weights).of(x), np.array([1e-6, 1e-2, 10.0])
     wanted = [float(weights @ np.sum(fit.left_out(alpha) ** 2, axis=1)) for alpha in alphas]
     np.testing.assert_allclose(fit.left_out_errors(alphas), wanted, rtol=1e-8)
+
+
+@built
+@pytest.mark.parametrize(
+    "d", [1, 4, 7, 12, 16, 21]
+)  # columns: four, eight and sixteen share a look
+@pytest.mark.parametrize("n", [8, 9, 15, 16, 17, 40, 101])  # rows: whole vectors, and a part of one
+def test_the_tridiagonal_form_says_what_the_spectrum_says(n, d, rng):
+    scores, x, weights = rng.standard_normal((n, 3)), rng.standard_normal((n, d)), np.ones(n)
+    weights[::3] = 2.0
+    alphas, some, beside = np.logspace(-3, 1, 5), np.arange(0, n, 3), rng.standard_normal((n, 3))
+    form, whole = tridiagonal(scores, weights), gaussian(scores, weights)
+    np.testing.assert_allclose(form.left @ form.left.T, np.eye(n), atol=1e-13)
+    found, wanted = form.of(x), whole.of(x)
+    # Both are those of a κ that is off by some eps n, 1e-14, of which a penalty of 1e-3 makes a thousandfold.
+    close = {"rtol": 1e-7, "atol": 1e-9}
+    np.testing.assert_allclose(
+        found.left_out_errors(alphas), wanted.left_out_errors(alphas), **close
+    )
+    near = RBF(0.4)(beside[some], scores)
+    for alpha in alphas:
+        np.testing.assert_allclose(found.coef(alpha) * alpha, wanted.coef(alpha) * alpha, **close)
+        np.testing.assert_allclose(
+            found.left_out(alpha, some), wanted.left_out(alpha, some), **close
+        )
+        np.testing.assert_allclose(
+            found.moved(alpha, some, form.seen(near)),
+            wanted.moved(alpha, some, whole.seen(near)),
+            **close,
+        )
+
+
+@built
+def test_a_penalty_that_rounding_swallows_has_no_errors(rng):
+    x = rng.standard_normal((20, 2))
+    fit = Tridiagonal.of_kernel(-1e-9 * np.eye(20), np.ones(20), compiled()).of(x)
+    assert np.isfinite(fit.left_out_errors(np.array([1e-10, 1e-8]))).tolist() == [False, True]
+    with pytest.raises(np.linalg.LinAlgError, match="below the rounding"):
+        Tridiagonal.of_kernel(-1e-9 * np.eye(20), np.ones(20), compiled()).of(x).coef(1e-10)
 
 
 def test_the_whole_system_misses_of_its_last_rows_what_the_trials_miss(rng):
@@ -88,12 +137,12 @@ def test_mixed_columns_keep_lengths(rng):
 
 
 @pytest.mark.parametrize("k", [2, 15])
-@pytest.mark.parametrize("kind", [gaussian, affine])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("alpha", [1e-2, 1.0])
 def test_moved_is_what_a_regression_without_the_row_says_beside_it(kind, alpha, k, rng):
     scores, x, weights = few_rows(rng, k)
     some, beside = np.array([1, 4, 9]), rng.standard_normal((3, k))
-    kernel = RBF(0.4) if kind is gaussian else Polynomial(1, 0.7, coef0=1.0)
+    kernel = Polynomial(1, 0.7, coef0=1.0) if kind is affine else RBF(0.4)
     spectrum = kind(scores, weights)
     found = spectrum.of(x).moved(alpha, some, spectrum.seen(kernel(beside, scores)))
     for i, point, said in zip(some, beside, found, strict=True):
@@ -139,6 +188,27 @@ def test_the_least_error_is_found_from_where_fewer_rows_begin(least, rise):
     assert found.gamma == 4.0**least
     assert len(first.asked) <= 3
     assert len(second.asked) <= 5 + max(0, least - 1)
+
+
+@pytest.mark.parametrize("least", range(WIDEST, NARROWEST + 1))
+def test_one_look_at_all_rows_walks_without_a_wide_scan(least):
+    look = Look(valley := Valley(least, 0.0), 1.0, PENALTIES)
+    assert searched(look, look).gamma == 4.0**least
+    wide = 4.0**-3 in valley.asked
+    assert wide == (least < -1)  # two of them on the way, or beside the least
+    assert len(valley.asked) <= 5 + max(0, least - 1, -1 - least)
+
+
+def test_one_look_crosses_a_flat_rise_on_its_way_to_wider_ones():
+    class Flat(Valley):
+        def tried(self, gamma, alphas, limit=np.inf):
+            trial = super().tried(gamma, alphas, limit)
+            step = round(np.log(gamma) / np.log(4.0)) if gamma else None
+            error = {-1: 1.0, -2: 1.01, -3: 0.99}.get(step, 1.2)
+            return Trial(gamma, 1.0, error, trial.spectrum)
+
+    look = Look(Flat(0, 0.0), 1.0, PENALTIES)
+    assert searched(look, look).gamma == 4.0**-3
 
 
 def test_a_linear_way_back_is_always_tried():

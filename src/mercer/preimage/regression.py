@@ -8,7 +8,7 @@ its weight, so no copy of it is left behind.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.linalg import lapack
@@ -19,6 +19,36 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
 
 ALL = slice(None)
+
+
+class Decomposition(Protocol):
+    """√W κ √W = U M Uᵀ with orthonormal columns U and an M to whose multiples of I it is easily added."""
+
+    @property
+    def left(self) -> Array:  # (n, r) U
+        ...
+
+    @property
+    def roots(self) -> Array:  # (n, 1) √w
+        ...
+
+    def seen(self, values: Array) -> Array:  # (p, n) -> (p, r)
+        """κ√W U of κ at other scores, whose rows lie in the span of √W U."""
+
+    def of(self, x: Array) -> Regression:  # (n, d)
+        """The regression onto these rows."""
+
+    def divided(self, alpha: float, columns: Array) -> Array:  # (r, p) -> (r, p)
+        """(M + α)⁻¹ times columns."""
+
+
+def weighted(kappa: Array, weights: Array) -> Array:  # (n, n), (n,) -> (n, 1)
+    """√w, which both sides of κ are multiplied by in place."""
+    roots = np.sqrt(weights)[:, None]
+    if np.any(roots != 1.0):
+        kappa *= roots
+        kappa *= roots.T
+    return roots
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,10 +62,7 @@ class Spectrum:
     @classmethod
     def of_kernel(cls, kappa: Array, weights: Array) -> Spectrum:
         """From κ, (n, n), which is overwritten."""
-        roots = np.sqrt(weights)[:, None]
-        if np.any(roots != 1.0):
-            kappa *= roots
-            kappa *= roots.T
+        roots = weighted(kappa, weights)
         # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
         values, left, failed = lapack.dsyevd(kappa.T, lower=1, overwrite_a=1)
         if failed:
@@ -64,11 +91,15 @@ class Spectrum:
         x = self.roots * x
         inside = self.left.T @ x
         if len(self.left) == len(self.values):  # nothing is beside U
-            return Regression(self, inside, None)
+            return SpectrumRegression(self, inside, None)
         outside = x - self.left @ inside
         # Beside U also in the digits that a small penalty magnifies.
         outside -= self.left @ (self.left.T @ outside)
-        return Regression(self, inside, outside)
+        return SpectrumRegression(self, inside, outside)
+
+    def divided(self, alpha: float, columns: Array) -> Array:  # (r, p) -> (r, p)
+        """(λ + α)⁻¹ times columns."""
+        return np.asarray(columns / (self.values + alpha)[:, None])
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,57 +110,71 @@ class Regression:
     is nothing but the error, and no difference of large numbers.
     """
 
-    spectrum: Spectrum
+    own: Decomposition
     inside: Array  # (r, d) Uᵀ√W x
     outside: Array | None  # (n, d) √W x - U Uᵀ√W x; None: zero
 
     def left_out_errors(self, alphas: Array) -> Array:  # (p,) -> (p,)
-        """Σ_i w_i ‖a_i/G_ii‖² for each penalty: the √w in a_i and the w in G_ii leave no weight."""
-        own, (r, d) = self.spectrum, self.inside.shape
+        """Σ_i w_i ‖a_i/G_ii‖² for each penalty: the √w in a_i and the w in G_ii leave no weight.
+
+        Infinite for a penalty that is below rounding.
+        """
+        raise NotImplementedError
+
+    def coef(self, alpha: float, some: Indices | slice = ALL) -> Array:  # (n, d)
+        """The coefficients a, of all rows or some."""
+        coef = self.own.left[some] @ self.own.divided(alpha, self.inside)
+        if self.outside is not None:
+            coef += self.outside[some] / alpha
+        return np.asarray(self.own.roots[some] * coef)
+
+    def left_out(self, alpha: float, some: Indices | slice = ALL) -> Array:  # (p, d)
+        """a_i/G_ii."""
+        _, coef, diag = self._rows(alpha, some)
+        return np.asarray(coef / diag[:, None])
+
+    def moved(self, alpha: float, some: Indices, seen: Array) -> Array:  # (p,), (p, r) -> (p, d)
+        """What the map learned without row i says at scores near its own.
+
+        seen : what the decomposition has `seen` of κ at the moved scores. Without row i the coefficients
+        lose G e_i a_i/G_ii.
+        """
+        inverse, coef, diag = self._rows(alpha, some)
+        lost = np.einsum("pr,pr->p", seen, inverse) * self.own.roots[some, 0] / diag
+        return np.asarray(seen @ self.own.divided(alpha, self.inside) - lost[:, None] * coef)
+
+    def _rows(self, alpha: float, some: Indices | slice) -> tuple[Array, Array, Array]:
+        """U(M + α)⁻¹ of some rows, (p, r), their coefficients, (p, d), and G_ii, (p,)."""
+        left, roots = np.ascontiguousarray(self.own.left[some]), self.own.roots[some]
+        inverse = self.own.divided(alpha, left.T).T
+        coef, diag = inverse @ self.inside, np.einsum("pr,pr->p", left, inverse)
+        if self.outside is not None:
+            coef += self.outside[some] / alpha
+            diag += beside(left) / alpha
+        return inverse, roots * coef, np.asarray(roots[:, 0] ** 2 * diag)
+
+
+class SpectrumRegression(Regression):
+    """With errors for many penalties by one product."""
+
+    own: Spectrum
+
+    def left_out_errors(self, alphas: Array) -> Array:  # (p,) -> (p,)
+        """Σ_i w_i ‖a_i/G_ii‖² for each penalty."""
+        own, (r, d) = self.own, self.inside.shape
         inverse = 1.0 / (own.values[:, None] + alphas)  # (r, p)
         shrunk = inverse[:, :, None] * self.inside[:, None, :]  # (r, p, d)
         coef = (own.left @ shrunk.reshape(r, -1)).reshape(-1, len(alphas), d)
         diag = own.left**2 @ inverse  # (n, p) G_ii/w_i
         if self.outside is not None:
             coef += self.outside[:, None, :] / alphas[:, None]
-            diag += self._beside[:, None] / alphas
+            diag += beside(own.left)[:, None] / alphas
         return np.asarray((np.einsum("npd,npd->np", coef, coef) / diag**2).sum(axis=0))
 
-    def coef(self, alpha: float, some: Indices | slice = ALL) -> Array:  # (n, d)
-        """The coefficients a, of all rows or some."""
-        own = self.spectrum
-        coef = own.left[some] @ (self.inside / (own.values + alpha)[:, None])
-        if self.outside is not None:
-            coef += self.outside[some] / alpha
-        return np.asarray(own.roots[some] * coef)
 
-    def left_out(self, alpha: float, some: Indices | slice = ALL) -> Array:  # (p, d)
-        """a_i/G_ii."""
-        return np.asarray(self.coef(alpha, some) / self._inverse_diag(alpha, some)[:, None])
-
-    def moved(self, alpha: float, some: Indices, seen: Array) -> Array:  # (p,), (p, r) -> (p, d)
-        """What the map learned without row i says at scores near its own.
-
-        seen : what the spectrum has `seen` of κ at the moved scores. Without row i the coefficients
-        lose G e_i a_i/G_ii.
-        """
-        own = self.spectrum
-        shrunk = seen / (own.values + alpha)
-        lost = np.einsum("pr,pr->p", shrunk, own.left[some]) * own.roots[some, 0]
-        lost /= self._inverse_diag(alpha, some)
-        return np.asarray(shrunk @ self.inside - lost[:, None] * self.coef(alpha, some))
-
-    @property
-    def _beside(self) -> Array:  # (n,)
-        """The diagonal of I - UUᵀ."""
-        return np.maximum(1.0 - squared_norms(self.spectrum.left), 0.0)
-
-    def _inverse_diag(self, alpha: float, some: Indices | slice) -> Array:  # G_ii
-        own = self.spectrum
-        diag = own.left[some] ** 2 @ (1.0 / (own.values + alpha))
-        if self.outside is not None:
-            diag += self._beside[some] / alpha
-        return np.asarray(own.roots[some, 0] ** 2 * diag)
+def beside(left: Array) -> Array:  # (n, r) -> (n,)
+    """The diagonal of I - UUᵀ."""
+    return np.maximum(1.0 - squared_norms(left), 0.0)
 
 
 def solved(kappa: Array, x: Array, penalties: Array, few: int) -> tuple[Array, Array] | None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
     from mercer.kernels import Kernel
     from mercer.preimage.base import Examples, Learned
+    from mercer.preimage.regression import Decomposition
 
 # The width and the penalty are chosen with ROWS[0] n**ROWS[1] k**ROWS[2] of n rows, but with all of so many
 # and no more than so many; a first look at a few widths takes a third of them, or FIRST_ROWS. The map itself
@@ -160,7 +161,7 @@ class Ridge(Preimage):
         *,
         size: float,
         rng: np.random.Generator,
-    ) -> tuple[float, float, Spectrum | None]:
+    ) -> tuple[float, float, Decomposition | None]:
         """The width and the penalty with the least error on rows left out; weights have mean one.
 
         With them their decomposition, where it is that of all rows: nothing of order n³ is done twice.

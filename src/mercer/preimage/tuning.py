@@ -8,19 +8,22 @@ rows tell where to begin, and from there more rows lead downhill.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.engine.native.bindings import compiled
 from mercer.engine.pairwise import scaled_squared_distances, squared_norms
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
 from mercer.preimage.regression import Spectrum
+from mercer.preimage.tridiagonal import LEAST_ROWS, Tridiagonal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mercer._core.types import Array, Indices
-    from mercer.preimage.regression import Regression
+    from mercer.preimage.regression import Decomposition, Regression
 
 # Columns in which candidates are compared: more are mixed down to so many, the same for all of them.
 SKETCH = 16
@@ -37,6 +40,8 @@ MEDIAN_ROWS = 100
 # Where nearly all of a row comes back (this share of the mean's error is left), errors of widths differ by
 # powers of ten, and a small rise may lie before a deep fall; elsewhere they hardly differ.
 RISE, NEARLY_ALL = 1.1, 0.01
+# The same for a wider one where no scan has looked beyond it: there errors may be flat, and end in a dip.
+FLAT = 1.02
 
 
 def sketched(x: Array, *, rng: np.random.Generator) -> Array:  # (n, d) -> (n, at most SKETCH)
@@ -73,7 +78,7 @@ class Trial:
     gamma: float
     alpha: float
     error: float
-    spectrum: Spectrum
+    spectrum: Decomposition
 
 
 class Sample:
@@ -83,10 +88,6 @@ class Sample:
         self.scores, self.x, self.weights, self.scale = scores, x, weights, scale
         self.squares = scaled_squared_distances(scores, scores)  # (m, m)
         self.linear = scale * (scores @ scores.T)
-        self.some = np.arange(0, len(x), -(-len(x) // MOVED_ROWS))
-        beside = _beside(scores, self.some, weights)
-        self.moved_squares = scaled_squared_distances(beside, scores)  # (p, m)
-        self.moved_linear = scale * (beside @ scores.T)
         self.entries = float(np.sum(weights)) * x.shape[1]
         self.of_mean = float(weights @ squared_norms(x)) / self.entries
         # Less than what rounding adds to κ anyhow is no penalty.
@@ -97,15 +98,18 @@ class Sample:
     def width(self) -> float:
         """Half of one over the median squared distance: a γ to begin with."""
         few = self.squares[:MEDIAN_ROWS, :MEDIAN_ROWS]
-        pairs = few[np.triu_indices(len(few), 1)]
+        pairs = few[~np.tri(len(few), dtype=bool)]
         pairs = pairs[pairs > 0]
         return 0.5 / float(np.median(pairs)) if len(pairs) else 1.0
 
-    def spectrum(self, gamma: float) -> Spectrum:
-        """That of the latent kernel of this width."""
+    def spectrum(self, gamma: float, least: float = 0.0) -> Decomposition:
+        """That of the latent kernel of this width, for penalties no smaller than the least."""
         if gamma == LINEAR:
             return Spectrum.of_features(affine_features(self.scores, self.scale), self.weights)
-        return Spectrum.of_kernel(_gaussian(gamma, self.squares, self.linear), self.weights)
+        kappa, native = _gaussian(gamma, self.squares, self.linear), compiled()
+        if native is None or least <= self.floor or len(kappa) < LEAST_ROWS:
+            return Spectrum.of_kernel(kappa, self.weights)
+        return Tridiagonal.of_kernel(kappa, self.weights, native)
 
     def tried(self, gamma: float, alphas: Array, limit: float = np.inf) -> Trial:
         """The penalty with the least error at this width; one that is not below the limit may be more.
@@ -114,22 +118,32 @@ class Sample:
         a map swing far beyond the data. So scores that were moved have to come back too: no better than the
         row that they were moved from deserves, but no worse than the mean. Where they do, they do not count.
         """
-        spectrum = self.spectrum(gamma)
-        regression, seen = spectrum.of(self.x), None
         if len(alphas) > 1:  # one alone is the caller's wish
             alphas = alphas[alphas > self.floor]
+        spectrum = self.spectrum(gamma, least=float(alphas[0]))
+        regression, seen = spectrum.of(self.x), None
         errors = _Errors(regression, alphas, self.entries)
         while True:
             best = errors.least()
             if errors.known[best] >= limit or best in errors.sound:
                 return Trial(gamma, float(alphas[best]), float(errors.known[best]), spectrum)
             if seen is None:
-                moved = _gaussian(gamma, self.moved_squares, self.moved_linear)  # (p, m)
-                seen = spectrum.seen(moved)
+                seen = spectrum.seen(_gaussian(gamma, *self._moved))
             swing = self._swing(regression, float(alphas[best]), seen)
             if swing > self.of_mean:
                 errors.known[best] = max(errors.known[best], swing)
             errors.sound.add(best)
+
+    @cached_property
+    def some(self) -> Indices:  # (p,)
+        """The rows whose scores are moved."""
+        return np.arange(0, len(self.x), -(-len(self.x) // MOVED_ROWS))
+
+    @cached_property
+    def _moved(self) -> tuple[Array, Array]:  # (p, m), (p, m)
+        """Squared distances and dot products of moved scores, which a first look may do without."""
+        beside = _beside(self.scores, self.some, self.weights)
+        return scaled_squared_distances(beside, self.scores), self.scale * (beside @ self.scores.T)
 
     def _swing(self, regression: Regression, alpha: float, seen: Array) -> float:
         """The mean squared error at scores beside those of the rows, each left out."""
@@ -212,15 +226,20 @@ def searched(first: Look, second: Look) -> Trial:
     """
     wider, middle, narrower = SCANNED
     start, steps = middle, (1, -1)  # narrower first: more rows see finer detail
+    one = second is first
     if first.at(narrower) < first.at(middle):
         start = narrower
-    elif first.at(wider) < first.at(middle):
-        start = wider
-    elif first.at(wider) < first.at(narrower):
-        steps = (-1, 1)
-    little = second is not first and second.at(start) < NEARLY_ALL * second.sample.of_mean
+    # On the same rows a scan has the price of a walk. There the limit of all wide ones, which is tried anyhow
+    # and costs little, says whether one of them is worth a look.
+    elif not one or first.of(LINEAR) < first.at(middle):
+        if first.at(wider) < first.at(middle):
+            start = wider
+        elif first.at(wider) < first.at(narrower):
+            steps = (-1, 1)
+    little = not one and second.at(start) < NEARLY_ALL * second.sample.of_mean
+    rises = {1: RISE if little else 1.0, -1: FLAT if one else 1.0}
     for step in steps:
-        if _walked(second, start, step, RISE if step > 0 and little else 1.0):
+        if _walked(second, start, step, rises[step]):
             break
     second.of(LINEAR)
     assert second.best is not None

@@ -158,6 +158,45 @@ class Thin(ctypes.Structure):
     )
 
 
+class LeftOut(ctypes.Structure):
+    """Penalties of a ridge, by the tridiagonal form of its kernel matrix."""
+
+    _fields_ = (
+        ("q", _pointer),
+        ("n", _int),
+        ("stride", _int),
+        ("diagonal", _pointer),
+        ("off", _pointer),
+        ("x", _pointer),
+        ("columns", _int),
+        ("alphas", _pointer),
+        ("penalties", _int),
+        ("pivots", _pointer),
+        ("below", _pointer),
+        ("inverse", _pointer),
+        ("targets", _pointer),
+        ("errors", _pointer),
+    )
+
+
+class Beside(ctypes.Structure):
+    """A penalty of a ridge, and scores near those of some rows."""
+
+    _fields_ = (
+        ("q", _pointer),
+        ("seen", _pointer),
+        ("n", _int),
+        ("stride", _int),
+        ("pivots", _pointer),
+        ("below", _pointer),
+        ("x", _pointer),
+        ("columns", _int),
+        ("inverse", _pointer),
+        ("targets", _pointer),
+        ("said", _pointer),
+    )
+
+
 class Library:
     """The functions of one instruction set."""
 
@@ -189,6 +228,9 @@ class Library:
             np.dtype(np.float64): function("squares64", *squares),
             np.dtype(np.float32): function("squares32", *squares),
         }
+        self.left_out = function("left_out", None, ctypes.POINTER(LeftOut))
+        self.beside = function("beside", None, ctypes.POINTER(Beside))
+        self.targets = int(function("targets", _int)())
         apply = (None, _int, _pointer, _pointer, _int, _double)
         self.function = {
             np.dtype(np.float64): function("function64", *apply),

@@ -16,6 +16,7 @@
 #include "pairs.hpp"
 #include "squares.hpp"
 #include "thin.hpp"
+#include "tridiagonal.hpp"
 #ifdef PLAIN
 #include "team.hpp"
 #endif
@@ -474,6 +475,9 @@ EXPORT int64_t NAMED(thin64, ISA)(Thin *job, void *, int64_t most) { return run_
 EXPORT int64_t NAMED(thin32, ISA)(Thin *job, void *, int64_t most) { return run_thin<float>(*job, most); }
 EXPORT int64_t NAMED(squares64, ISA)(Squares *job, void *, int64_t most) { return run_squares<double>(*job, most); }
 EXPORT int64_t NAMED(squares32, ISA)(Squares *job, void *, int64_t most) { return run_squares<float>(*job, most); }
+EXPORT void NAMED(left_out, ISA)(LeftOut *job) { left_out(*job); }
+EXPORT void NAMED(beside, ISA)(Beside *job) { beside(*job); }
+EXPORT int64_t NAMED(targets, ISA)() { return TARGETS; }
 EXPORT int64_t NAMED(panel64, ISA)() { return PANEL<double>; }
 EXPORT int64_t NAMED(panel32, ISA)() { return PANEL<float>; }
 EXPORT int64_t NAMED(bytes, ISA)() { return VECTOR_BYTES; }

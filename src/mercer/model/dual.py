@@ -133,7 +133,8 @@ def gram_operator(
 ) -> Centred:
     """HKH by the plan's recipe, with a rough copy where it has one."""
     assert plan.recipe is not None  # of a dual problem
-    return Centred(plan.recipe.gram(engine, kernel, x, plan.n_threads), weights)
+    gram = plan.recipe.gram(engine, kernel, x, plan.n_threads)
+    return Centred(gram, weights, positive=kernel.why_valid() is not None)
 
 
 def _grow(operator: Centred, share: float, task: Task) -> EigenPairs:

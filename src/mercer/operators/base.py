@@ -23,6 +23,9 @@ class SymmetricOperator(Protocol):
     # Whether a product with this operator prepares `rough` at no cost: the two then differ by the rounding of
     # entries alone, and a solver begins with an exact product.
     fills_rough: bool = False
+    # ‖E‖ (Frobenius), where the matrix would be positive semi-definite without an error E of its entries; None
+    # where that is not known.
+    noise: float | None = None
 
     @property
     def size(self) -> float:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
 
 ROW = "row {} of K is not finite"
+# Entries of a valid kernel are off by so many units of the largest at most. Where they are off by more, the
+# rounding that a fit tells of is larger than what this is asked for.
+ENTRY_UNITS = 4096.0
 
 
 def require_finite(values: Array, what: str = "k(x, x) is not finite for some row") -> None:
@@ -45,12 +48,17 @@ class Centred(SymmetricOperator):
     what is left of a wide kernel, whose entries hardly differ, round to its size and not to that of K.
     """
 
-    def __init__(self, gram: SymmetricOperator, weights: Array | None = None) -> None:
+    def __init__(
+        self, gram: SymmetricOperator, weights: Array | None = None, *, positive: bool = False
+    ) -> None:
         self.gram, self.n, self.eps, self.fills_rough = gram, gram.n, gram.eps, gram.fills_rough
         self.weights = weights  # (n,) float64
         self.roots = None if weights is None else np.sqrt(weights)
         self.weight = float(gram.n if weights is None else weights.sum())  # Σw
         self._row_means: Array | None = None
+        if positive:  # K is, but for rounding: w_i w_j of an entry's squared, summed over all of them
+            largest = float(np.max(np.abs(gram.diag()), initial=0.0))
+            self.noise = ENTRY_UNITS * self.eps * largest * self.weight
         # Centred alike; it has row means of its own.
         self.rough = None if gram.rough is None else Centred(gram.rough, weights)
 

@@ -10,7 +10,7 @@ from markets.spectra import symmetric
 from mercer import KernelPCA
 from mercer.kernels import RBF, Laplacian
 from mercer.operators import Centred, StoredGram
-from mercer.solvers import Lanczos
+from mercer.solvers import Lanczos, lanczos
 from mercer.solvers.lanczos import LanczosRun
 from mercer.solvers.missed import Moments, counted, eigenvalues_above, factored, steps_to_count
 
@@ -147,7 +147,9 @@ def test_a_run_that_is_blind_to_an_eigenvector_is_found_out(name):
     assert np.linalg.norm(matrix @ u - u * values, axis=0).max() <= 1e-13
     assert factored(run, values, u, 1e-13) is not missed
     for noise in {None, None if beside < 0.0 else 0.0}:
-        assert counted(run, float(values[-1]), k, Moments.of(matrix, run.fixed, noise)) is not missed
+        assert (
+            counted(run, float(values[-1]), k, Moments.of(matrix, run.fixed, noise)) is not missed
+        )
 
 
 def test_a_basis_that_is_not_orthogonal_proves_nothing():
@@ -216,6 +218,15 @@ def test_lanczos_finds_all_copies(name, k, gamma, rng):
     pairs = Lanczos()(operator, k, rng=rng)
     values = np.linalg.eigvalsh(operator.dense())[::-1][:k]
     np.testing.assert_allclose(pairs.values, values, atol=1e-12 * values[0])
+
+
+@pytest.mark.parametrize(("d", "k", "seed"), [(20, 20, 0), (2, 15, 22), (2, 20, 1), (20, 5, 2)])
+def test_rounding_of_the_small_problem_is_no_reason_for_lapack(d, k, seed, monkeypatch):
+    """The quick driver of the tridiagonal problem may be a hundred units off, which the tolerance is not."""
+    monkeypatch.setattr(lanczos, "Lapack", None)
+    operator = kernel_matrix(rows(seed, 200, d), 0.5 / d)
+    pairs = Lanczos()(operator, k, rng=np.random.default_rng(seed))
+    assert pairs.residuals.max() <= 1e-13
 
 
 def test_an_entry_that_is_wrong_makes_no_matrix_positive():

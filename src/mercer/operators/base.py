@@ -23,14 +23,16 @@ class SymmetricOperator(Protocol):
     # Whether a product with this operator prepares `rough` at no cost: the two then differ by the rounding of
     # entries alone, and a solver begins with an exact product.
     fills_rough: bool = False
-    # ‖E‖ (Frobenius), where the matrix would be positive semi-definite without an error E of its entries; None
-    # where that is not known.
-    noise: float | None = None
 
     @property
     def size(self) -> float:
         """The norm that the rounding of a product is relative to, where that is above the eigenvalues."""
         return 0.0
+
+    @property
+    def noise(self) -> float | None:
+        """‖E‖ (Frobenius), where the matrix is positive semi-definite but for an error E; None: not known."""
+        return None
 
     def matmat(self, v: Array) -> Array:  # (n, k) -> (n, k)
         """K v, in the dtype of v."""

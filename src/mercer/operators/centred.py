@@ -21,7 +21,7 @@ ENTRY_UNITS = 4096.0
 
 def require_finite(values: Array, what: str = "k(x, x) is not finite for some row") -> None:
     """Raise when an entry of each row of K, the largest for a kernel, or its mean has overflowed."""
-    if not np.all(np.isfinite(values)):
+    if not np.isfinite(values).all():
         msg = (
             f"The kernel overflows on these data: {what.format(int(np.argmin(np.isfinite(values))))}. Scale "
             "the columns (StandardScaler), lower gamma or the degree, or fit in float64."
@@ -56,16 +56,21 @@ class Centred(SymmetricOperator):
         self.roots = None if weights is None else np.sqrt(weights)
         self.weight = float(gram.n if weights is None else weights.sum())  # Σw
         self._row_means: Array | None = None
-        if positive:  # K is, but for rounding: w_i w_j of an entry's squared, summed over all of them
-            largest = float(np.max(np.abs(gram.diag()), initial=0.0))
-            self.noise = ENTRY_UNITS * self.eps * largest * self.weight
+        self.positive = positive  # K is positive semi-definite, but for rounding
         # Centred alike; it has row means of its own.
         self.rough = None if gram.rough is None else Centred(gram.rough, weights)
 
     @property
     def size(self) -> float:
         """Before centring the matrix is as large as Σw times its mean: rounding is relative to that."""
-        return self.weight * float(np.max(np.abs(self.offset_means)))
+        return self.weight * float(np.abs(self.offset_means).max())
+
+    @property
+    def noise(self) -> float | None:
+        """‖S E S‖ for errors E of the entries, which are at most √w_i √w_j times the same number."""
+        if not self.positive:
+            return None
+        return ENTRY_UNITS * self.eps * float(np.abs(self.gram.diag()).max()) * self.weight
 
     @property
     def row_means(self) -> Array:

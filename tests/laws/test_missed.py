@@ -1,4 +1,4 @@
-"""Laws of the proofs that no eigenvalue was missed: runs that did miss one are told from those that did not."""
+"""Laws of the proofs that no eigenvalue was missed: runs that did are told from those that did not."""
 
 from functools import partial
 from itertools import product
@@ -94,7 +94,7 @@ def starts(vectors):
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
 def test_a_count_never_passes_over_an_eigenvalue(name):
-    """Whatever was begun with, and however few steps were taken: LAPACK counts no more than the proof allows."""
+    """Whatever was begun with, and however few steps were taken: LAPACK counts no more than was proved."""
     operator = OPERATORS[name]()
     matrix, fixed = operator.unprojected()
     values, vectors = np.linalg.eigh(operator.dense())
@@ -131,7 +131,7 @@ BESIDE = {
 
 @pytest.mark.parametrize("name", sorted(BESIDE))
 def test_a_run_that_is_blind_to_an_eigenvector_is_found_out(name):
-    """Two blocks, and a run that begins in one: its five pairs are right to rounding, whatever is in the other."""
+    """Two blocks, and a run that begins in one: five pairs are right to rounding, whatever is in the other."""
     beside, missed = BESIDE[name]
     inside, k = 0.6 ** np.arange(100.0), 5
     matrix = np.zeros((130, 130))

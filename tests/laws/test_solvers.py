@@ -307,7 +307,7 @@ def test_a_flat_spectrum_is_left_to_lapack_as_soon_as_it_shows(rng):
 
 
 def test_a_slow_beginning_is_no_flat_spectrum(rng, monkeypatch):
-    """Of rows with many columns the residuals stay where they are at first, and then fall: LAPACK is not asked."""
+    """Of many columns the residuals stay where they are at first, and then fall: LAPACK is not asked."""
     monkeypatch.setattr(krylov, "Lapack", None)
     x = rng.standard_normal((1300, 200))
     operator = Centred(StoredGram(RBF(gamma=0.01).tile(x, x)))

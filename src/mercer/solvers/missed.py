@@ -1,8 +1,8 @@
 """That no eigenvalue was missed: proofs for a Lanczos run, the cheap one first.
 
 A Krylov space from one vector holds one copy of an eigenvalue, however often that is repeated, and none of an
-eigenvector that is orthogonal to it. No residual of the pairs that were found tells of the others. A count does:
-k pairs are the largest when no more than k eigenvalues lie above the least of them.
+eigenvector that is orthogonal to it. No residual of the pairs that were found tells of the others. A count
+does: k pairs are the largest when no more than k eigenvalues lie above the least of them.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Moments:
 
         p numbers of mean μ and variance s² are at most μ + s√(p - 1) (Samuelson 1968; of eigenvalues,
         Wolkowicz & Styan 1980). That is the Frobenius norm at worst, and far less where they are alike. Where
-        none is negative, the trace is a bound too, and suffers no cancellation of squares: with A + E positive
-        semi-definite, λ₁(C) ≤ tr(C + E) + ‖E‖ ≤ tr C + (√p + 1)‖E‖.
+        none is negative, the trace is a bound too, and suffers no cancellation of squares: with A + E
+        positive semi-definite, λ₁(C) ≤ tr(C + E) + ‖E‖ ≤ tr C + (√p + 1)‖E‖.
         """
         p = self.count
         if p <= 0:
@@ -90,9 +90,9 @@ def counted(run: LanczosRun, least: float, k: int, moments: Moments) -> bool:
     above σ are counted by the signs of the pivots of its factor (Sylvester).
 
     Rounding: a product with B is off by n units of ‖B‖ (Frobenius) at most, and so is what takes off its part
-    along the basis. Orthogonality is not assumed but seen: with orthonormal rows, `loss` away from these,
-    the residual of A Vᵀ = VᵀT + ... has columns larger by some loss‖B‖. So T and M are off by `error` at most,
-    in the Frobenius norm, and by Weyl each eigenvalue by twice that.
+    along the basis. Orthogonality is not assumed but seen: with orthonormal rows, `loss` away from these, the
+    residual of A Vᵀ = VᵀT + ... has columns larger by some loss‖B‖. So T and M are off by `error` at most, in
+    the Frobenius norm, and by Weyl each eigenvalue by twice that.
     """
     size, n = run.size, len(run.matrix)
     alpha, beta = run.alpha[:size], run.beta[:size]
@@ -113,9 +113,9 @@ def counted(run: LanczosRun, least: float, k: int, moments: Moments) -> bool:
 
 
 def steps_to_count(run: LanczosRun, least: float, moments: Moments, most: int) -> int:
-    """After how many more steps the bound should be low enough, each taking off what the last did; 0: too many.
+    """After how many more steps the bound should be low enough, if each takes off what the last did.
 
-    Or they are none of its business: where it is low enough, and the count is not, k cuts a cluster in two.
+    0: too many, or none would help: where it is low enough, and the count is not, k cuts a cluster in two.
     """
     alpha, beta = run.alpha[: run.size], run.beta[: run.size]
     left, last = moments.less(alpha, beta), slice(-1 - run.size // 8, None)

@@ -131,7 +131,7 @@ BESIDE = {
 
 @pytest.mark.parametrize("name", sorted(BESIDE))
 def test_a_run_that_is_blind_to_an_eigenvector_is_found_out(name):
-    """Two blocks, and a run that begins in one: five pairs are right to rounding, whatever is in the other."""
+    """Two blocks, and a run that begins in one: five pairs are right to rounding, whatever the other has."""
     beside, missed = BESIDE[name]
     inside, k = 0.6 ** np.arange(100.0), 5
     matrix = np.zeros((130, 130))
@@ -176,6 +176,13 @@ def test_moments_are_those_of_the_eigenvalues(weights):
     np.testing.assert_allclose(left.squares, np.sum(rest**2), rtol=1e-11)
     assert left.count == len(rest)
     assert rest.max() <= left.largest() <= np.sqrt(left.squares) * (1.0 + 1e-12)
+
+
+def test_moments_that_overflow_prove_nothing():
+    run = begun(of_values(FALLING), np.random.default_rng(0).standard_normal(200), 20)
+    for broken in (np.nan, np.inf):
+        moments = Moments(200, broken, broken, broken, None)
+        assert not counted(run, 0.5, 3, moments)
 
 
 def test_the_bound_is_met_where_all_but_one_are_alike():

@@ -97,7 +97,7 @@ def counted(run: LanczosRun, least: float, k: int, moments: Moments) -> bool:
     size, n = run.size, len(run.matrix)
     alpha, beta = run.alpha[:size], run.beta[:size]
     left = moments.less(alpha, beta)
-    if left.largest() >= least:
+    if not left.largest() < least:  # NaN neither
         return False
     rows = run.basis[: min(run.row + 1, n)]  # F, V and the one that is open
     gram = rows @ rows.T
@@ -105,7 +105,7 @@ def counted(run: LanczosRun, least: float, k: int, moments: Moments) -> bool:
     loss = math.sqrt(float(np.sum(gram**2)))
     error = math.sqrt(size) * 4.0 * (n * EPS + loss) * moments.norm
     sigma, above = least - 2.0 * error, left.largest(error, size)
-    if above >= sigma:
+    if not above < sigma:
         return False
     raised = alpha.tolist()
     raised[-1] += (1.0 + 8.0 * EPS) * float(beta[-1]) ** 2 / (sigma - above)

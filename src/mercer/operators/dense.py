@@ -38,6 +38,7 @@ class StoredGram(SymmetricOperator):
     def matmat(self, v: Array) -> Array:
         """K v, in the dtype of v."""
         rounded = np.ascontiguousarray(v, dtype=self.dtype)
+        product: Array
         if self.n <= FEW_ROWS:
             product = self.matrix @ rounded
         else:

@@ -10,9 +10,10 @@ from mercer import KernelPCA
 from mercer._core.errors import InputError
 from mercer.kernels import RBF, Laplacian
 from mercer.operators import Centred, StoredGram
-from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lanczos, Lapack, Solver
+from mercer.planning.plan import LAPACK_PRODUCTS, Problem, plan
+from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lanczos, Lapack, Solver, krylov
 from mercer.solvers.base import Status, fixed_signs
-from mercer.solvers.basis import _orthonormal
+from mercer.solvers.basis import ConvergenceSchedule, _orthonormal
 from mercer.solvers.negative_part import NegativePart, negative_part
 from mercer.solvers.refine import _orthogonal_to
 
@@ -303,6 +304,37 @@ def test_a_flat_spectrum_is_left_to_lapack_as_soon_as_it_shows(rng):
     pairs = solver(StoredGram(np.diag(values)), 20, rng=rng)
     assert pairs.n_products < 40
     np.testing.assert_allclose(pairs.values, values[:20], rtol=1e-12)
+
+
+def test_a_slow_beginning_is_no_flat_spectrum(rng, monkeypatch):
+    """Of many columns the residuals stay where they are at first, and then fall: LAPACK is not asked."""
+    monkeypatch.setattr(krylov, "Lapack", None)
+    x = rng.standard_normal((1300, 200))
+    operator = Centred(StoredGram(RBF(gamma=0.01).tile(x, x)))
+    n, k = operator.n, 20
+    solver = plan(Problem(2000, 200, k, valid=True)).solver
+    assert solver.lapack
+    solver.max_products = n * n // LAPACK_PRODUCTS
+    pairs = solver(operator, k, rng=rng)
+    assert pairs.status is Status.CONVERGED
+    assert pairs.residuals.max() <= 2e-10
+
+
+def test_what_is_left_is_judged_by_more_than_two_looks():
+    schedule = ConvergenceSchedule(1e-10, 24, first=5, thrifty=True)
+    # As seen of 3000 rows with 200 columns: between two looks there is nearly no progress.
+    looks = {5: 0.1305, 6: 0.1088, 8: 0.1085, 10: 0.061, 15: 0.049, 22: 0.0058, 33: 1.5e-6}
+    for product, worst in looks.items():
+        schedule.saw(product, worst)
+        assert not schedule.is_hopeless(product, 80)
+        schedule.restore(schedule.state())
+    for worst, hopeless in ((0.1, True), (0.5, True), (1e-3, False)):
+        slow = ConvergenceSchedule(1e-10, 24)
+        slow.saw(5, 0.2)
+        slow.saw(10, worst)
+        assert not slow.is_hopeless(10, 100)  # too early to say
+        slow.saw(30, worst)
+        assert slow.is_hopeless(30, 100) is hopeless
 
 
 @pytest.mark.parametrize("copies", [3, 4, 5, 9, 20])

@@ -40,7 +40,7 @@ TABLE = {
     "some rows, perhaps no kernel": (Problem(500, 5, 20), "dual", Lapack, Whole),
     "some rows, many components": (Problem(500, 5, 80, valid=True), "dual", Lapack, Whole),
     "a share, small, a kernel": (
-        Problem(1500, 50, 0.9, shift_invariant=True, valid=True),
+        Problem(2000, 50, 0.9, shift_invariant=True, valid=True),
         "dual",
         BlockKrylov,
         Whole,

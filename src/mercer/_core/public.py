@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Thing = TypeVar("Thing", bound="Callable[..., Any]")
+# What NumPy says of floating-point errors by itself, and what our own code runs under.
+USUAL = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 
 
 def public(thing: Thing) -> Thing:
@@ -87,7 +89,10 @@ def _entered(function: Any, owner: str, *, makes: bool = False) -> Any:
             raise UnknownParameterError(unknown_words(owner, names, given, cls))
         if not takes_all and len(args) > n_places:
             raise UnknownParameterError(_too_many(owner, names, args[skip:], n_places - skip))
-        ignored = {kind: mode for kind, mode in np.geterr().items() if mode == "ignore"}
+        now = np.geterr()
+        if now == USUAL:  # as it is, unless a user has changed it
+            return function(*args, **given)
+        ignored = {kind: mode for kind, mode in now.items() if mode == "ignore"}
         with np.errstate(**{"all": "warn", "under": "ignore", **ignored}):  # type: ignore[arg-type]
             return function(*args, **given)
 

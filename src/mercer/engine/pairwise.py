@@ -225,8 +225,13 @@ def _accurate(x: Rows, y: Rows, scale: float) -> Array:
     if x.dtype == np.float32:  # twice the digits are cheaper than differences, and mostly enough
         double = scaled_squared_distances(x.astype(np.float64), y.astype(np.float64), scale)
         return double.astype(np.float32)
-    with np.errstate(over="ignore"):
-        tile: Array = cdist(dense(x), dense(y), "sqeuclidean")
+    with np.errstate(over="ignore", invalid="ignore"):
+        x, y = dense(x), dense(y)
+        if len(y) == 1:
+            gap = x - y
+            tile: Array = np.einsum("ij,ij->i", gap, gap)[:, None]
+        else:
+            tile = cdist(x, y, "sqeuclidean")
         if tile.max(initial=0.0) < np.inf:  # NaN neither: inf - inf
             tile *= scale
             return tile

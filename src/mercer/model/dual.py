@@ -54,7 +54,7 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     kernel, x, asked, engine = task.kernel, task.x, task.asked, task.engine
     total = operator.trace()
     rounding = MatrixRounding.of(operator, kernel, x)
-    largest, top = rounding.largest, float(np.max(pairs.values, initial=0.0))
+    largest, top = rounding.largest, float(pairs.values.max(initial=0.0))
     cut = rounding_cut(pairs.values, rounding, operator.eps)
     spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum
     require_variance(spectrum, cut, nothing=rounding.nothing)
@@ -71,7 +71,7 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     spread = np.sqrt(pairs.values / operator.weight)  # of the scores
     terms = largest * np.linalg.norm(coef, axis=0) + np.abs(offset)
     dtype = projection_dtype(
-        x.dtype, terms, spread, (largest, float(np.max(np.abs(coef))), float(np.max(spread)))
+        x.dtype, terms, spread, (largest, float(np.abs(coef).max()), float(spread.max()))
     )
     projection = Projection(sections, coef.astype(dtype), offset.astype(dtype))
     shares, lowest = operator.shares, 0.0 if seen is None else seen.lowest
@@ -133,7 +133,8 @@ def gram_operator(
 ) -> Centred:
     """HKH by the plan's recipe, with a rough copy where it has one."""
     assert plan.recipe is not None  # of a dual problem
-    return Centred(plan.recipe.gram(engine, kernel, x, plan.n_threads), weights)
+    gram = plan.recipe.gram(engine, kernel, x, plan.n_threads)
+    return Centred(gram, weights, positive=kernel.why_valid() is not None)
 
 
 def _grow(operator: Centred, share: float, task: Task) -> EigenPairs:
@@ -194,6 +195,6 @@ def _negative_part(
 
 def rounding_cut(values: Array, rounding: MatrixRounding, eps: float) -> float:
     """Eigenvalues below this are rounding: of the entries, each for itself, and of the solver (λ₁)."""
-    top = float(np.max(values, initial=0.0))
+    top = float(values.max(initial=0.0))
     alone = rounding.largest * np.sqrt(rounding.heaviest * rounding.weight)
     return float(eps * (4.0 * alone + 30.0 * top))

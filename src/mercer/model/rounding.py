@@ -111,7 +111,7 @@ def features_moved(trace: float, top: float, unit: float) -> float:
 
 def in_precision(values: Array, dtype: Any) -> Array:
     """The values in a precision, or in float64 where it can't hold them, as of 1e±60 times a kernel."""
-    largest, limits = float(np.max(np.abs(values), initial=0.0)), np.finfo(dtype)
+    largest, limits = float(np.abs(values).max(initial=0.0)), np.finfo(dtype)
     fits = largest == 0.0 or float(limits.tiny) <= largest <= float(limits.max)
     return values.astype(dtype if fits else np.float64)
 
@@ -126,7 +126,7 @@ def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0
     lengths: float | Array = 0.0  # they are as they were
     if vectors is not pairs.vectors:
         lengths = np.linalg.norm(vectors - pairs.vectors, axis=0)  # (k,)
-    norm = max(float(np.max(pairs.values, initial=0.0)), -lowest)
+    norm = max(float(pairs.values.max(initial=0.0)), -lowest)
     added: Array = moved + sizes + norm * lengths
     if pairs.rounding is not None:
         added = added + pairs.rounding

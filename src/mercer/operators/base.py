@@ -29,6 +29,11 @@ class SymmetricOperator(Protocol):
         """The norm that the rounding of a product is relative to, where that is above the eigenvalues."""
         return 0.0
 
+    @property
+    def noise(self) -> float | None:
+        """‖E‖ (Frobenius), where the matrix is positive semi-definite but for an error E; None: not known."""
+        return None
+
     def matmat(self, v: Array) -> Array:  # (n, k) -> (n, k)
         """K v, in the dtype of v."""
         ...

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
 
 ROW = "row {} of K is not finite"
+# Entries of a valid kernel are off by so many units of the largest at most. Where they are off by more, the
+# rounding that a fit tells of is larger than what this is asked for.
+ENTRY_UNITS = 4096.0
 
 
 def require_finite(values: Array, what: str = "k(x, x) is not finite for some row") -> None:
     """Raise when an entry of each row of K, the largest for a kernel, or its mean has overflowed."""
-    if not np.all(np.isfinite(values)):
+    if not np.isfinite(values).all():
         msg = (
             f"The kernel overflows on these data: {what.format(int(np.argmin(np.isfinite(values))))}. Scale "
             "the columns (StandardScaler), lower gamma or the degree, or fit in float64."
@@ -45,19 +48,29 @@ class Centred(SymmetricOperator):
     what is left of a wide kernel, whose entries hardly differ, round to its size and not to that of K.
     """
 
-    def __init__(self, gram: SymmetricOperator, weights: Array | None = None) -> None:
+    def __init__(
+        self, gram: SymmetricOperator, weights: Array | None = None, *, positive: bool = False
+    ) -> None:
         self.gram, self.n, self.eps, self.fills_rough = gram, gram.n, gram.eps, gram.fills_rough
         self.weights = weights  # (n,) float64
         self.roots = None if weights is None else np.sqrt(weights)
         self.weight = float(gram.n if weights is None else weights.sum())  # Σw
         self._row_means: Array | None = None
+        self.positive = positive  # K is positive semi-definite, but for rounding
         # Centred alike; it has row means of its own.
         self.rough = None if gram.rough is None else Centred(gram.rough, weights)
 
     @property
     def size(self) -> float:
         """Before centring the matrix is as large as Σw times its mean: rounding is relative to that."""
-        return self.weight * float(np.max(np.abs(self.offset_means)))
+        return self.weight * float(np.abs(self.offset_means).max())
+
+    @property
+    def noise(self) -> float | None:
+        """‖S E S‖ for errors E of the entries, which are at most √w_i √w_j times the same number."""
+        if not self.positive:
+            return None
+        return ENTRY_UNITS * self.eps * float(np.abs(self.gram.diag()).max()) * self.weight
 
     @property
     def row_means(self) -> Array:

@@ -13,6 +13,9 @@ from mercer.operators.base import SymmetricOperator
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
 
+# Up to these a product takes less time than the choice of how to make it.
+FEW_ROWS = 128
+
 
 @dataclass(repr=False, eq=False)
 class StoredGram(SymmetricOperator):
@@ -30,11 +33,16 @@ class StoredGram(SymmetricOperator):
     def __post_init__(self) -> None:
         self.n, self.dtype = len(self.matrix), self.matrix.dtype
         self.eps = float(np.finfo(self.dtype).eps)  # the rounding of a stored entry
+        self._diag: Array | None = None
 
     def matmat(self, v: Array) -> Array:
         """K v, in the dtype of v."""
         rounded = np.ascontiguousarray(v, dtype=self.dtype)
-        product = times(self.matrix, rounded, n_threads=self.n_threads)
+        product: Array
+        if self.n <= FEW_ROWS:
+            product = self.matrix @ rounded
+        else:
+            product = times(self.matrix, rounded, n_threads=self.n_threads)
         return product.astype(v.dtype, copy=False)
 
     def rows(self, indices: Indices, v: Array) -> Array:
@@ -43,7 +51,9 @@ class StoredGram(SymmetricOperator):
 
     def diag(self) -> Array:
         """The diagonal of K."""
-        return np.diagonal(self.matrix) + np.asarray(self.minus, dtype=self.dtype)
+        if self._diag is None:  # a fit asks for it four times
+            self._diag = np.diagonal(self.matrix) + np.asarray(self.minus, dtype=self.dtype)
+        return self._diag
 
     def cross(self, indices: Indices, v: Array) -> Array:
         """K[:, indices] @ v, read as rows: they lie together in memory, columns do not."""

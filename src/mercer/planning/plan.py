@@ -26,6 +26,7 @@ from mercer.planning.problem import (
     LANCZOS_ROWS,
     LANCZOS_SHARE,
     LAPACK_ROWS,
+    ONE_BY_ONE_ROWS,
     SMALL_ROWS,
     SMALL_SHARE,
     SUBSET_SHARE,
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from mercer.approximations import Approximation
 
 TIGHT_TOL = 1e-10
-# LAPACK takes as long as n²/LAPACK_PRODUCTS products of a narrow block, measured from 400 to 1200 rows.
-LAPACK_PRODUCTS = 7700
+# LAPACK takes two thirds as long as n²/LAPACK_PRODUCTS products of a narrow block, from 1200 to 3000 rows.
+LAPACK_PRODUCTS = 17_000
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
 
 
@@ -199,11 +200,11 @@ def _narrow(problem: Problem) -> Solver | None:
     """
     n, k = problem.n, problem.k or SHARE_COMPONENTS
     solver: Solver = Lanczos()
-    if n > LANCZOS_ROWS:  # K is read from memory, by eight columns as quickly as by one
+    if n > ONE_BY_ONE_ROWS:  # K is read from memory, by eight columns as quickly as by one
         solver = BlockKrylov(
             tol=_tol(problem),
             block=8,
-            max_products=min(BlockKrylov.max_products, n * n // LAPACK_PRODUCTS),
+            max_products=n * n // LAPACK_PRODUCTS,
             max_basis=k + 25 * 8,
             landmarks=0,
             lapack=True,

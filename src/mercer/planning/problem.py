@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 # Crossovers, measured on two cores; where each rule stops paying is flat, so round numbers do.
 LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration for many components
 ITERATED_ROWS = 150  # above, a few components of a stored K are found by iterating
-LANCZOS_ROWS = 1000  # up to these, a vector at a time; of more rows, in narrow blocks
+ONE_BY_ONE_ROWS = 1500  # up to these, a vector at a time; of more rows, in narrow blocks
+LANCZOS_ROWS = 1000
 LANCZOS_SHARE = 10  # k up to this part of so few rows: more steps take as long as LAPACK
 SUBSET_SHARE = 8  # k up to this part of n: LAPACK's subset driver beats the whole spectrum
 SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing

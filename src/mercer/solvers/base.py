@@ -140,7 +140,7 @@ def fixed_signs(vectors: Array) -> Array:
 
 def largest_size(values: Array) -> float:
     """The largest |λ|, or one where there is none: what residuals are relative to."""
-    return float(np.max(np.abs(values), initial=0.0)) or 1.0
+    return float(np.abs(values).max(initial=0.0)) or 1.0
 
 
 def allowed_residuals(values: Array, tol: float, floor: float = 0.0) -> Array:

@@ -246,10 +246,24 @@ class ConvergenceSchedule:
         # The product to look after; one gains two digits or so at best.
         self.due = max(2, int(-0.4 * np.log10(tol)), first)
         self._last: tuple[int, float] | None = None
+        self._first: tuple[int, float] | None = None
 
     def wait(self, product: int, n_products: int) -> None:
         """Look again after so many products."""
-        self.due, self._last = product + n_products, None
+        self.due, self._last, self._first = product + n_products, None, None
+
+    def is_hopeless(self, product: int, most: int) -> bool:
+        """Whether more products are left than `most` and a third, by the pace since the first look.
+
+        From one look to the next the pace goes up and down, and residuals of flat spectra stay where they are
+        for a dozen products before they fall: nothing is said before a fifth of `most` is spent. What is left
+        then is overrated up to three times, since convergence speeds up.
+        """
+        if self._first is None or self.worst is None or product - self._first[0] < most / 5:
+            return False
+        gained = np.log(self._first[1] / max(self.worst, self.tol))
+        left = np.log(max(self.worst / self.tol, 1.0))
+        return bool(left * (product - self._first[0]) > 4.0 / 3.0 * most * max(gained, 0.0))
 
     def saw(self, product: int, worst: float) -> None:
         """The largest residual after a product: when to look next, and how many are still to come."""
@@ -262,16 +276,21 @@ class ConvergenceSchedule:
             if self.thrifty:
                 self.due = product + max(1, min(int(np.ceil(left)), max(2, product // 4)))
         self._last = product, worst
+        self._first = self._first or self._last
 
     def state(self) -> State:
         """All there is to know, as plain numbers."""
-        last = None if self._last is None else list(self._last)
-        return {"worst": self.worst, "expected": self.expected, "due": self.due, "last": last}
+        known = {"worst": self.worst, "expected": self.expected, "due": self.due}
+        looks = {"last": self._last, "first": self._first}
+        return {**known, **{name: look and list(look) for name, look in looks.items()}}
 
     def restore(self, state: State) -> None:
         """Go on from such a state."""
         self.worst, self.expected, self.due = state["worst"], state["expected"], state["due"]
-        self._last = None if state["last"] is None else (state["last"][0], state["last"][1])
+        self._last, self._first = (
+            None if look is None else (look[0], look[1])
+            for look in (state["last"], state.get("first", state["last"]))
+        )
 
 
 @dataclass

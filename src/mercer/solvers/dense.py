@@ -97,7 +97,7 @@ class Lapack(Solver):
             n_products=1,
             spectrum=spectrum,
         )
-        worst = float(np.max(pairs.residuals, initial=0.0))
+        worst = float(pairs.residuals.max(initial=0.0))
         observer.step(1, 1, "products", worst)
         # LAPACK is exact on the matrix it was given; rounding in that matrix can still be too much.
         if worst > operator.eps**0.5:

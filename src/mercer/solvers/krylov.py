@@ -35,8 +35,6 @@ LEAST_TOL = 1e-14
 # What rounding leaves of a product with K, of λ₁, in units of its precision: entries are off independently.
 # Components below it (more were asked for than there are) would never settle; the proof judges them.
 NOISE = 1 / 128
-# The pace of the first products forecasts up to seven times as many as there will be: convergence speeds up.
-HOPELESS = 7
 # How much noise goes into vectors to start from, of their length.
 STIR = 0.01
 
@@ -255,7 +253,7 @@ class BlockKrylov(Solver):
                 run.settled = values
                 basis.inject(block, rng=rng)
                 schedule.wait(product, CONFIRMING_PRODUCTS)
-            elif self.lapack and schedule.expected > HOPELESS * self.max_products:
+            elif self.lapack and schedule.is_hopeless(product, self.max_products):
                 return Status.MAX_PRODUCTS
         # Nothing outside is left: the answer is exact.
         return Status.CONVERGED if basis.next_width == 0 else None

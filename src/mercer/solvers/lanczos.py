@@ -19,6 +19,7 @@ from mercer.solvers.base import EigenPairs, Solver, allowed_residuals, relative_
 from mercer.solvers.basis import EPS, ConvergenceSchedule
 from mercer.solvers.dense import Lapack
 from mercer.solvers.krylov import LEAST_TOL
+from mercer.solvers.missed import Moments, counted, factored, steps_to_count
 from mercer.solvers.refine import rounding_floor
 
 if TYPE_CHECKING:
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 # Estimates of residuals below this, of λ₁, say nothing.
 FLOOR = 100.0 * EPS
 SQUARES = 1e-100, 1e100  # entries of a product whose squares are in range
+# A Cholesky factor takes as long as n/10 steps or more: half of them are spent to do without.
+STEPS_OF_A_FACTOR = 20
 # A symmetric product reads half of the matrix. They take as long to look up as a step.
-SYMV, STEMR, POTRF = linalg.blas.dsymv, linalg.lapack.dstemr, linalg.lapack.dpotrf
+SYMV, STEMR = linalg.blas.dsymv, linalg.lapack.dstemr
 
 
 @public
@@ -42,8 +45,8 @@ class Lanczos(Solver):
 
     A step is a product with one vector, of which the fewest are needed, and costs little else. Where the
     basis would outgrow `max_basis`, or an eigenvalue turns out to be repeated, LAPACK finds the pairs.
-    Residuals are proved by one product with the operator itself; that no larger eigenvalue is missed, by a
-    Cholesky factor.
+    Residuals are proved by one product with the operator itself; that no larger eigenvalue is missed, by the
+    trace and the Frobenius norm of what the basis leaves, or where they don't tell, by a Cholesky factor.
 
     Parameters
     ----------
@@ -103,21 +106,26 @@ class Lanczos(Solver):
             found = None
             # The tridiagonal problem may be too much for its driver; there are others.
             with suppress(np.linalg.LinAlgError):
-                found = self._found(run, k, n)
-            if found is not None:
-                values, u = found
-                products = operator.matmat(u)
-                floor = rounding_floor(operator, values)
-                worst = relative_residuals(values, u, products)
-                if np.all(worst <= allowed_residuals(values, self.tol, floor)):
-                    observer.step(run.size + 1, None, "products", float(worst.max()))
-                    return EigenPairs.largest(values, u, products, k, n_products=run.size + 1)
+                found = self._found(run, k)
+            if found is not None and self._complete(run, *found, operator.noise):
+                pairs = self._proved(operator, *found) or self._proved(operator, *run.sharper(k))
+                if pairs is not None:
+                    observer.step(run.size + 1, None, "products", float(pairs.residuals.max()))
+                    return replace(pairs, n_products=run.size + 1)
         pairs = Lapack(subset=True)(operator, k, rng=rng, observer=observer)
         return replace(pairs, n_products=run.size + pairs.n_products)
 
-    def _found(self, run: LanczosRun, k: int, n: int) -> tuple[Array, Array] | None:
-        """Ritz pairs once their residuals are small and none is missed; None where LAPACK is quicker."""
-        room = min(self.room(k, n), n - len(run.fixed))
+    def _proved(self, operator: SymmetricOperator, values: Array, u: Array) -> EigenPairs | None:
+        """The pairs, if their residuals are what they may be."""
+        products = operator.matmat(u)
+        allowed = allowed_residuals(values, self.tol, rounding_floor(operator, values))
+        if np.all(relative_residuals(values, u, products) <= allowed):
+            return EigenPairs.largest(values, u, products, len(values))
+        return None
+
+    def _found(self, run: LanczosRun, k: int) -> tuple[Array, Array] | None:
+        """Ritz pairs once their residuals are small; None where LAPACK is quicker."""
+        room = run.room
         schedule = ConvergenceSchedule(self.tol, room, first=max(12, 3 * k // 2), thrifty=True)
         while True:
             run.extend(min(max(schedule.due, k), room))
@@ -129,11 +137,21 @@ class Lanczos(Solver):
                 values, coordinates = run.ritz(1, k)
                 excess = max(map(partial(self._excess, run), values, coordinates[-1]))
             if excess <= 1.0:
-                u = run.vectors(coordinates)
-                return (values, u) if run.holds_all(values, u, self.tol) else None
+                return values, run.vectors(coordinates)
             schedule.saw(run.size, self.tol * excess)
             if run.size >= room or (2 * run.size > room and schedule.expected > 2 * room):
                 return None
+
+    def _complete(self, run: LanczosRun, values: Array, u: Array, noise: float | None) -> bool:
+        """Whether no larger eigenvalue was missed: by moments, after more steps where a few will do."""
+        moments, least, k = Moments.of(run.matrix, run.fixed, noise), float(values[-1]), len(values)
+        end = min(run.size + len(run.matrix) // STEPS_OF_A_FACTOR, run.room)
+        while not counted(run, least, k, moments):
+            more = steps_to_count(run, least, moments, end - run.size)
+            if more == 0:
+                return factored(run, values, u, self.tol)
+            run.extend(run.size + more)
+        return True
 
     def _excess(self, run: LanczosRun, value: float, end: float) -> float:
         """The residual of a Ritz pair, by its value and last coordinate, over what it may be.
@@ -158,7 +176,8 @@ class LanczosRun:
             rng,
         )  # (n, n), (f, n)
         n, f = len(matrix), len(fixed)
-        self.basis = np.empty((min(f + room, n) + 1, n))
+        self.room = min(room, n - f)
+        self.basis = np.empty((f + self.room + 1, n))
         self.basis[:f] = fixed
         self.size = 0  # vectors of the Krylov space, and products
         self.scale = 0.0  # a lower bound on the largest |eigenvalue|
@@ -220,27 +239,18 @@ class LanczosRun:
             raise np.linalg.LinAlgError(msg)
         return values[:count][::-1], coordinates[:, :count][:, ::-1]
 
+    def sharper(self, k: int) -> tuple[Array, Array]:
+        """The k largest Ritz pairs by a driver that takes longer.
+
+        Coordinates of the quick one are orthogonal, and T's eigenvectors, to some hundred units.
+        """
+        inside = np.diag(self.alpha[: self.size])
+        i = np.arange(self.size - 1)
+        inside[i + 1, i] = self.beta[: self.size - 1]  # the lower half is read
+        values, coordinates = np.linalg.eigh(inside)
+        return values[::-1][:k], self.vectors(coordinates[:, ::-1][:, :k])
+
     def vectors(self, coordinates: Array) -> Array:  # (size, k) -> (n, k)
         """Vᵀ s."""
         first = len(self.fixed)
         return self.basis[first : first + self.size].T @ coordinates
-
-    def holds_all(self, values: Array, u: Array, tol: float) -> bool:  # (k,), (n, k)
-        """Whether no other eigenvalue is larger than the least of these.
-
-        A Krylov space from one vector holds one copy of an eigenvalue, however often that is repeated, and
-        no residual tells of the others. But σI - A with the pairs moved out of its way is positive definite
-        when, and only when, nothing else lies above σ, and its Cholesky factor shows that (Sylvester's law).
-        """
-        n, size, fixed = len(self.matrix), self.scale, self.fixed
-        largest = float(max(self.matrix.max(), -self.matrix.min()))
-        # What the factor, and the entries that it is made of, are rounded to.
-        sigma = float(values[-1]) + max(tol, 8.0 * n * EPS) * size + 4.0 * n * EPS * largest
-        # P B P = B - FᵀH - HᵀF; F and the pairs get the eigenvalue `size`.
-        products = fixed @ self.matrix  # (f, n)
-        half = products - 0.5 * (products @ fixed.T - (size - sigma) * np.eye(len(fixed))) @ fixed
-        left = np.hstack([fixed.T, half.T, u * (values - sigma + size)])
-        apart = left @ np.vstack([half, fixed, u.T])  # (n, n)
-        apart -= self.matrix
-        apart.flat[:: n + 1] += sigma
-        return not POTRF(apart.T, lower=1, clean=0, overwrite_a=1)[1]

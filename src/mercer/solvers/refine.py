@@ -92,7 +92,7 @@ def _excess(operator: SymmetricOperator, values: Array, u: Array, p: Array, tol:
 
 def rounding_floor(operator: SymmetricOperator, values: Array) -> float:
     """The residual that rounding in the operator's own precision leaves."""
-    scale = float(np.max(np.abs(values), initial=0.0))
+    scale = float(np.abs(values).max(initial=0.0))
     if scale == 0.0:
         return 1.0
     product = 16.0 * operator.eps * max(scale, operator.size) / scale

@@ -5,7 +5,8 @@ import pytest
 
 from mercer._core.observer import SILENT
 from mercer.approximations import Nystrom, RPCholesky, pivots
-from mercer.approximations.whitening import entry_error, triangle_product
+from mercer.approximations.whitening import entry_error
+from mercer.engine.explained import triangle_product
 from mercer.engine.moments import Moments
 from mercer.kernels import RBF, Sigmoid
 from mercer.model import lowrank, lowrank_pass

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +12,9 @@ from mercer.approximations.whitening import (
     core_matrix,
     entry_error,
     extended,
-    triangle_product,
 )
 from mercer.data.rows import take_rows
+from mercer.engine.explained import ExplainSections
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
@@ -38,29 +36,6 @@ FLOOR = 100.0
 
 # To rounding a certificate adds a little; a goal that is met is met by this much.
 MARGIN = 1e-3
-
-
-@dataclass(frozen=True, repr=False)
-class Explained:
-    """What columns of F explain: of each row, and each column of all rows."""
-
-    rows: tuple[Array, ...]  # (n,) ‖f‖² in blocks
-    energies: Array  # (a,) Σw f²
-
-    def merged(self, other: Explained) -> Explained:
-        """Of these rows and of those behind them."""
-        return Explained(self.rows + other.rows, self.energies + other.energies)
-
-
-def _explained(
-    sections: KernelSections, fresh: Array, weights: Array | None, rows: Rows, place: slice
-) -> Explained:
-    """What new columns k(X, Z) W of F explain of some rows; `fresh` are those of W, (m, a)."""
-    squares = triangle_product(sections(rows), fresh)  # (b, a)
-    np.multiply(squares, squares, out=squares)
-    w = np.ones(len(squares)) if weights is None else weights[place]
-    energies = w.astype(squares.dtype, copy=False) @ squares
-    return Explained((squares.sum(axis=1),), energies.astype(np.float64))
 
 
 class PivotSearch:
@@ -144,7 +119,7 @@ class PivotSearch:
         fresh = self.whiten[:, self._done :].astype(self.x.dtype)  # (m, a)
         seen = self.engine.fold(
             self.x,
-            partial(_explained, self.sections, fresh, self.weights),
+            ExplainSections(self.kernel, self.points, fresh, self.weights, self.engine),
             width=self.rank,
             parallel=self.kernel.parallel,
             observer=observer,

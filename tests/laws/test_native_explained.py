@@ -1,4 +1,4 @@
-"""Laws of what columns of a Cholesky factor explain of rows, the rounds of RPCholesky: compiled, and by NumPy."""
+"""Laws of what columns of a Cholesky factor explain of rows, a round of RPCholesky: compiled, and by NumPy."""
 
 import tracemalloc
 
@@ -58,7 +58,7 @@ def triangle(m, a, dtype, rng):
     return np.triu(rng.standard_normal((m, m)))[:, m - a :].astype(dtype)
 
 
-def explained(engine, kernel, x, z, w, weights=None):
+def explained(engine, kernel, x, z, w, *, weights=None):
     found = engine.fold(x, ExplainSections(kernel, z, w, weights, engine), width=len(w))
     return np.concatenate(found.rows), found.energies
 
@@ -76,7 +76,7 @@ def exact(kernel, x, z, w):
     return c @ w, unit * (16.0 * sizes + len(z) * np.abs(c)) @ np.abs(w)
 
 
-def holds(found, kernel, x, z, w, weights=None):
+def holds(found, kernel, x, z, w, *, weights=None):
     rows, energies = found
     f, off = exact(kernel, x, z, w)
     unit = float(np.finfo(w.dtype).eps)
@@ -96,7 +96,8 @@ def test_squares_are_right_to_rounding(shape, weighted, dtype, engine, rng):
     x = rng.standard_normal((n, d)).astype(dtype)
     z, w = x[rng.integers(0, n, m)] + x.dtype.type(0.1), triangle(m, a, dtype, rng)
     weights = rng.random(n) if weighted else None
-    holds(explained(engine, RBF(0.3), x, z, w, weights), RBF(0.3), x, z, w, weights)
+    found = explained(engine, RBF(0.3), x, z, w, weights=weights)
+    holds(found, RBF(0.3), x, z, w, weights=weights)
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
@@ -110,9 +111,9 @@ def test_of_every_kind_of_kernel(name, dtype, engine, rng):
 def test_no_bit_depends_on_the_number_of_threads(dtype, rng):
     x = rng.standard_normal((1700, 5)).astype(dtype)
     weights, w = rng.random(1700), triangle(130, 90, dtype, rng)
-    one = explained(NativeEngine(1), RBF(0.2), x, x[:130], w, weights)
+    one = explained(NativeEngine(1), RBF(0.2), x, x[:130], w, weights=weights)
     for n_threads in (2, 3, 16):
-        other = explained(NativeEngine(n_threads), RBF(0.2), x, x[:130], w, weights)
+        other = explained(NativeEngine(n_threads), RBF(0.2), x, x[:130], w, weights=weights)
         np.testing.assert_array_equal(one[0], other[0])
         np.testing.assert_array_equal(one[1], other[1])
 
@@ -163,7 +164,7 @@ def test_what_has_no_compiled_tiles_is_left_to_numpy(case, rng):
 def test_rows_of_no_weight_have_no_energy(engine, rng):
     x, w, weights = rng.standard_normal((1600, 3)), triangle(30, 30, "float64", rng), np.ones(1600)
     weights[:600] = weights[700:900] = 0.0  # a whole block, and parts of others
-    rows, energies = explained(engine, RBF(0.2), x, x[:30], w, weights)
+    rows, energies = explained(engine, RBF(0.2), x, x[:30], w, weights=weights)
     kept, same = explained(engine, RBF(0.2), x[weights > 0], x[:30], w)
     np.testing.assert_allclose(rows[weights > 0], kept, rtol=1e-12)
     np.testing.assert_allclose(energies, same, rtol=1e-12)

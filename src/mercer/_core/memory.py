@@ -98,7 +98,7 @@ def _looked(moment: int) -> int:
 
 
 def hand_back() -> None:
-    """Freed memory to the system: of what its threads free, the C library keeps up to 64 MB a thread and more."""
+    """Freed memory to the system: the C library keeps what threads that stay have freed, for them."""
     with suppress(OSError, AttributeError):  # where there is no glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 

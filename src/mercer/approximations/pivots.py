@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # Candidates that are drawn together, at most, and for a pivot.
 CANDIDATES, CANDIDATES_A_PIVOT = 2000, 4
-# A pass is worth so many rows for each candidate that it saves: a row takes a fifth of the time of a candidate
-# at rank 500, and is shared by all cores.
+# Rows that a pass may have for each candidate that it saves: at rank 500 a row takes a fifth of the time of a
+# candidate, and all cores share the rows.
 ROWS_A_CANDIDATE = 32
 # Most are accepted while much is left, so they are looked at a part at a time: so many a pivot that is still
 # wanted, and at least so many. What is not looked at costs nothing but its draw.

@@ -76,7 +76,7 @@ def whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
 
 
 def _inverse_factor(core: Array, most: float) -> Array | None:  # (m, m)
-    """L⁻ᵀ of the Cholesky factor L; None where there is none, or the sum of its squares is not below `most`."""
+    """L⁻ᵀ of the Cholesky factor L; None where there is none, or its squares add up to `most` or more."""
     try:
         lower = np.linalg.cholesky(core)
     except np.linalg.LinAlgError:

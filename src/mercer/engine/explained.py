@@ -45,7 +45,9 @@ class ExplainSections:
 
     def __call__(self, rows: Rows, place: slice) -> Explained:
         points = self.points.astype(rows.dtype, copy=False)
-        squares = triangle_product(self.engine.tile(self.kernel, rows, points), self.fresh)  # (b, a)
+        squares = triangle_product(
+            self.engine.tile(self.kernel, rows, points), self.fresh
+        )  # (b, a)
         np.multiply(squares, squares, out=squares)
         w = np.ones(len(squares)) if self.weights is None else self.weights[place]
         energies = w.astype(squares.dtype, copy=False) @ squares

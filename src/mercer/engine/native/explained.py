@@ -1,7 +1,7 @@
 """What columns k(X, Z) W of a factor explain of rows, by the compiled library: no thread of Python.
 
-A thread makes the kernel values of a few rows, multiplies them with W while they are in its cache, and squares
-the products: neither is written to memory that threads share.
+A thread makes the kernel values of a few rows, multiplies them with W while they are in its cache, and
+squares the products: neither is written to memory that threads share.
 """
 
 from __future__ import annotations

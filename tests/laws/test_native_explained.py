@@ -1,4 +1,4 @@
-"""Laws of what columns of a Cholesky factor explain of rows, a round of RPCholesky: compiled, and by NumPy."""
+"""Laws of what columns of a Cholesky factor explain of rows, in rounds of RPCholesky: compiled, or NumPy."""
 
 import tracemalloc
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from mercer._core.observer import SILENT
-from mercer.approximations import Nystrom, RPCholesky, pivots
-from mercer.approximations.whitening import entry_error, triangle_product
+from mercer.approximations import Nystrom, RPCholesky, pivots, rpcholesky
+from mercer.approximations.pivots import PivotSearch
+from mercer.approximations.whitening import entry_error
+from mercer.engine.explained import triangle_product
 from mercer.engine.moments import Moments
 from mercer.kernels import RBF, Sigmoid
 from mercer.model import lowrank, lowrank_pass
@@ -186,3 +188,70 @@ def test_merged_moments_are_symmetric_to_the_last_bit(rng):
     np.testing.assert_array_equal(found.scatter, found.scatter.T)
     centred = x - x.mean(axis=0)
     np.testing.assert_allclose(found.scatter, centred.T @ centred, rtol=1e-12, atol=1e-10)
+
+
+# ── candidates ──────────────────────────────────────────────────────────────
+class Passes(PivotSearch):
+    """Counts passes over the rows, and candidates."""
+
+    def __init__(self, *given):
+        self.passes = self.candidates = 0
+        super().__init__(*given)
+
+    def update(self, **told):
+        self.passes += 1
+        super().update(**told)
+
+    def _accept(self, candidates, dice, *, most):
+        self.candidates += len(candidates)
+        super()._accept(candidates, dice, most=most)
+
+
+def search_of(kernel, x, rank, monkeypatch, seed=0):
+    made = []
+    monkeypatch.setattr(
+        rpcholesky, "PivotSearch", lambda *given: made.append(Passes(*given)) or made[-1]
+    )
+    chosen = RPCholesky(rank)(
+        kernel, x, weights=None, rng=np.random.default_rng(seed), observer=SILENT
+    )
+    return made[0], chosen
+
+
+def test_no_pass_is_made_where_more_candidates_are_cheaper(rng, monkeypatch):
+    x = rng.standard_normal((20_000, 6))
+    search, found = search_of(RBF(0.1), x, 100, monkeypatch)
+    assert (search.passes, found.rank) == (0, 100)
+    assert search.candidates > 4 * 100  # one draw was not enough
+    monkeypatch.setattr(pivots, "ROWS_A_CANDIDATE", 1e9)
+    search, found = search_of(RBF(0.1), x, 100, monkeypatch)
+    assert (search.passes > 0, found.rank) == (True, 100)
+
+
+@pytest.mark.parametrize("distinct", [1, 3, 20])
+def test_a_search_ends_where_nothing_is_left(distinct, rng, monkeypatch):
+    """However many rows there are, and so however cheap candidates: nothing but rounding is accepted."""
+    x = rng.standard_normal((distinct, 4))[rng.integers(0, distinct, 50_000)]
+    search, found = search_of(RBF(0.05), x, 60, monkeypatch)
+    assert len(np.unique(x[search.landmarks], axis=0)) == search.rank == found.rank == distinct
+
+
+def test_more_candidates_follow_the_law_of_the_first(monkeypatch):
+    """The third pivot of RPCholesky has a law of its own, which no number of draws changes."""
+    x = np.array([[0.0], [0.1], [0.5], [1.0], [1.2], [3.0]])
+    core, n = RBF(0.7)(x, x), 600
+    law = np.zeros(6)
+    for i in range(6):
+        one = core - np.outer(core[i], core[i]) / core[i, i]
+        for j in set(range(6)) - {i}:
+            two = one - np.outer(one[j], one[j]) / one[j, j]
+            share = np.diagonal(core)[i] / np.trace(core) * one[j, j] / np.trace(one)
+            law += share * np.maximum(np.diagonal(two), 0.0) / np.trace(two)
+    monkeypatch.setattr(pivots, "CANDIDATES", 2)  # many draws
+    monkeypatch.setattr(pivots, "ROWS_A_CANDIDATE", 0)
+    drawn = np.zeros(6)
+    for seed in range(n):
+        search, _ = search_of(RBF(0.7), x, 3, monkeypatch, seed)
+        drawn[search.landmarks[2]] += 1
+    spread = np.sqrt(n * law * (1.0 - law))
+    assert np.all(np.abs(drawn - n * law) <= 5.0 * spread)

@@ -10,11 +10,11 @@ import pytest
 from scipy import sparse
 
 from mercer._core.observer import NullObserver
-from mercer.approximations import pivots
 from mercer.approximations.base import LowRank
 from mercer.approximations.landmarks import checked_lengths
 from mercer.data.rows import RowSource, row_blocks
 from mercer.engine.equal_rows import are_alike, distinct, unlike
+from mercer.engine.explained import ExplainSections
 from mercer.engine.moments import (
     ColumnMoments,
     Moments,
@@ -137,7 +137,7 @@ def test_steps_pickle_and_do_the_same_elsewhere(rng):
     factor = LowRank(sections, np.eye(4), None, projects=True)
     lengths = partial(checked_lengths, kernel)
     steps = {
-        "pivots": partial(pivots._explained, sections, np.eye(4), w),
+        "pivots": ExplainSections(kernel, x[:4], np.eye(4), w, sections.engine),
         "features": lowrank_pass.Look(kernel, factor, x.dtype, w, 0.1),
         "squares": SquareSections(kernel, x[:4], x.dtype, x.dtype, w, lengths, sections.engine),
         "streamed": partial(streamed._moments, sections, w),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +12,10 @@ from mercer.approximations.whitening import (
     core_matrix,
     entry_error,
     extended,
-    triangle_product,
 )
 from mercer.data.rows import take_rows
+from mercer.engine.explained import ExplainSections
+from mercer.engine.thin import subtract, times
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
@@ -25,42 +24,20 @@ if TYPE_CHECKING:
     from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
 
-# Candidates of one round at most: their residual matrix is this wide.
-CANDIDATES = 2000
-# Candidates a pivot: the price of one is a row of that matrix, the price of too few another pass.
-CANDIDATES_A_PIVOT = 4
+# Candidates that are drawn together, at most, and for a pivot.
+CANDIDATES, CANDIDATES_A_PIVOT = 2000, 4
+# Rows that a pass may have for each candidate that it saves: at rank 500 a row takes a fifth of the time of a
+# candidate, and all cores share the rows.
+ROWS_A_CANDIDATE = 32
 # Most are accepted while much is left, so they are looked at a part at a time: so many a pivot that is still
 # wanted, and at least so many. What is not looked at costs nothing but its draw.
-LOOKED_AT, LEAST = 1.25, 64
+LOOKED_AT, LEAST = 1.25, 256
 
 # What is left of a row below so many roundings of k(x, x) is rounding: a pass leaves about √m of them.
 FLOOR = 100.0
 
 # To rounding a certificate adds a little; a goal that is met is met by this much.
 MARGIN = 1e-3
-
-
-@dataclass(frozen=True, repr=False)
-class Explained:
-    """What columns of F explain: of each row, and each column of all rows."""
-
-    rows: tuple[Array, ...]  # (n,) ‖f‖² in blocks
-    energies: Array  # (a,) Σw f²
-
-    def merged(self, other: Explained) -> Explained:
-        """Of these rows and of those behind them."""
-        return Explained(self.rows + other.rows, self.energies + other.energies)
-
-
-def _explained(
-    sections: KernelSections, fresh: Array, weights: Array | None, rows: Rows, place: slice
-) -> Explained:
-    """What new columns k(X, Z) W of F explain of some rows; `fresh` are those of W, (m, a)."""
-    squares = triangle_product(sections(rows), fresh)  # (b, a)
-    np.multiply(squares, squares, out=squares)
-    w = np.ones(len(squares)) if weights is None else weights[place]
-    energies = w.astype(squares.dtype, copy=False) @ squares
-    return Explained((squares.sum(axis=1),), energies.astype(np.float64))
 
 
 class PivotSearch:
@@ -108,13 +85,25 @@ class PivotSearch:
         mass[self.landmarks] = 0.0
         if not np.any(mass > 0):
             return 0
-        candidates = drawn(mass, min(CANDIDATES, CANDIDATES_A_PIVOT * most), rng=rng)
-        dice, before, start = rng.random(len(candidates)), self.rank, 0
-        while start < len(candidates) and (wanted := most - (self.rank - before)) > 0:
+        goal, before, expected = self.rank + most, self.rank, 0.0
+        while (wanted := goal - self.rank) > 0 and expected * ROWS_A_CANDIDATE <= len(mass):
+            known, count = self.rank, max(CANDIDATES_A_PIVOT * wanted, int(LOOKED_AT * expected))
+            looked = self._look(mass, min(CANDIDATES, count), goal, rng=rng)
+            if self.rank == known:
+                break  # a pass shows whether there is anything left
+            # At this rate: more candidates of the same law, or a pass that shows where to look.
+            expected = (goal - self.rank) * looked / (self.rank - known)
+        return self.rank - before
+
+    def _look(self, mass: Array, count: int, goal: int, *, rng: np.random.Generator) -> int:
+        """Draw candidates, and look at them until there are so many pivots; how many were looked at."""
+        candidates = drawn(mass, count, rng=rng)
+        dice, start = rng.random(len(candidates)), 0
+        while start < len(candidates) and (wanted := goal - self.rank) > 0:
             part = slice(start, start + looked_at(wanted))
             self._accept(candidates[part], dice[part], most=wanted)
             start = part.stop
-        return self.rank - before
+        return min(start, len(candidates))
 
     def _accept(self, candidates: Indices, dice: Array, *, most: int) -> None:
         """Pivots among some candidates, which were drawn in proportion to what was left of all rows."""
@@ -125,7 +114,8 @@ class PivotSearch:
         floor = FLOOR * self.unit * self.diagonal[rows]
         floor[np.isin(rows, self.landmarks)] = np.inf  # a row is a landmark once
         inside = self._inside(points)  # (p, m)
-        residual = core_matrix(self.kernel, points) - inside @ inside.T  # (p, p)
+        residual = core_matrix(self.kernel, points)
+        subtract(residual, inside, inside.T)  # (p, p)
         chosen, lower = accept_pivots(residual, places, self.left[rows], floor, dice, most=most)
         if len(chosen):
             self.whiten = extended(self.whiten, inside[chosen], lower)
@@ -136,7 +126,7 @@ class PivotSearch:
         """Coordinates in the span of the landmarks, in float64."""
         if self.rank == 0:
             return np.empty((points.shape[0], 0))
-        return self.sections(points.astype(np.float64)) @ self.whiten
+        return times(self.sections(points.astype(np.float64)), self.whiten)
 
     # ── a pass over the rows ────────────────────────────────────────────────
     def update(self, *, observer: Observer) -> None:
@@ -144,7 +134,7 @@ class PivotSearch:
         fresh = self.whiten[:, self._done :].astype(self.x.dtype)  # (m, a)
         seen = self.engine.fold(
             self.x,
-            partial(_explained, self.sections, fresh, self.weights),
+            ExplainSections(self.kernel, self.points, fresh, self.weights, self.engine),
             width=self.rank,
             parallel=self.kernel.parallel,
             observer=observer,

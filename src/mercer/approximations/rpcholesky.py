@@ -13,7 +13,6 @@ from mercer._core.public import public
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.pivots import (
     CANDIDATES,
-    CANDIDATES_A_PIVOT,
     FLOOR,
     PivotSearch,
     looked_at,
@@ -140,7 +139,7 @@ class RPCholesky(Approximation):
         """
         n, d = shape
         m = self.width(n)
-        p = min(n, CANDIDATES, CANDIDATES_A_PIVOT * m, looked_at(m))
+        p = min(n, CANDIDATES, looked_at(m))
         a_round = FLOAT * p * (5 * p + 3 * m + 3 * (d + 2)) + FLOAT * 5 * m * m
         a_pass = pass_bytes(n, d, m, itemsize) + FLOAT * 14 * m * m
         return 7 * FLOAT * n + FLOAT * 3 * m * (d + 2) + max(a_round, a_pass)

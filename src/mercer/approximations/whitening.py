@@ -13,7 +13,6 @@ from scipy.linalg.lapack import dtrtri
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer.approximations.landmarks import require_lengths
-from mercer.data.rows import row_slices
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -25,8 +24,6 @@ EPS = float(np.finfo(np.float64).eps)
 MOST_ROUNDING = 1e-3
 # Points that show how kernel values are rounded.
 PROBE_POINTS = 256
-# Columns of a triangle that are multiplied together: few waste little, more are multiplied faster.
-TRIANGLE = 96
 
 
 def core_matrix(kernel: Kernel, points: Rows) -> Array:  # (m, d) -> (m, m)
@@ -73,22 +70,23 @@ def whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
     lengths = np.diagonal(core)
     scale = np.divide(1.0, np.sqrt(lengths), out=np.zeros(len(core)), where=lengths > 0)
     core = core * scale * scale[:, None]
-    whiten = _inverse_factor(core)
     # No eigenvalue is larger than the trace, which is m.
-    if whiten is None or np.vdot(whiten, whiten) * _cut(unit, len(core), float(len(core))) >= 1.0:
-        whiten = _eigen_whitening(core, unit)
-    return scale[:, None] * whiten
+    whiten = _inverse_factor(core, 1.0 / _cut(unit, len(core), float(len(core))))
+    return scale[:, None] * (_eigen_whitening(core, unit) if whiten is None else whiten)
 
 
-def _inverse_factor(core: Array) -> Array | None:  # (m, m)
-    """L⁻ᵀ of the Cholesky factor L; None where there is none."""
+def _inverse_factor(core: Array, most: float) -> Array | None:  # (m, m)
+    """L⁻ᵀ of the Cholesky factor L; None where there is none, or its squares add up to `most` or more."""
     try:
         lower = np.linalg.cholesky(core)
     except np.linalg.LinAlgError:
         return None
+    if np.sum(np.diagonal(lower) ** -2.0) >= most:  # the squares of its diagonal, already
+        return None
     # The transpose of what lies row by row is a triangle as LAPACK has them.
     upper, failed = dtrtri(lower.T, lower=0, overwrite_c=1)
-    return None if failed else np.ascontiguousarray(upper)
+    whiten = np.ascontiguousarray(upper)
+    return None if failed or np.vdot(whiten, whiten) >= most else whiten
 
 
 def _cut(unit: float, m: int, largest: float) -> float:
@@ -128,13 +126,3 @@ def extended(whiten: Array, inside: Array, lower: Array) -> Array:
     whole[:m, m:] = -whiten @ (inside.T @ fresh)
     whole[m:, m:] = np.triu(fresh)
     return whole
-
-
-def triangle_product(x: Array, w: Array) -> Array:  # (b, m), (m, a) -> (b, a)
-    """X W for the last columns W of an upper triangle; what lies below its diagonal is not multiplied."""
-    m, a = w.shape
-    out = np.empty((len(x), a), dtype=np.result_type(x, w))
-    for j in row_slices(a, TRIANGLE):
-        above = m - a + j.stop  # rows of these columns that are not zero
-        np.matmul(x[:, :above], w[:above, j], out=out[:, j])
-    return out

@@ -230,7 +230,8 @@ class Engine(Protocol[R]):
         rows that a caller has planned for; ``parallel`` whether steps may run at the same time. An observer
         is told of rows that are done; it can't stop a pass: half of the rows are the model of no data set.
 
-        A step whose kind it knows (`SquareSections`) an engine may do by products of its own.
+        Steps whose kind it knows (`SquareSections`, `ExplainSections`) an engine may do by products of its
+        own.
         """
         ...
 

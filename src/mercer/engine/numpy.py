@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mercer._core.errors import ParameterError
-from mercer._core.memory import lately_available_bytes
+from mercer._core.memory import hand_back, lately_available_bytes
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices, take_rows
 from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable
@@ -41,6 +41,8 @@ S = TypeVar("S", bound=Mergeable)
 POINTS = 2048
 # Rows of a block in a pass over rows, and entries, at most: a thread with less to do does not pay.
 PASS_ROWS, PASS_ENTRIES = 4096, 2**20
+# The width from which on sums are so large that what threads have freed of them is handed back.
+WIDE = 1000
 
 
 class HostRows:
@@ -246,7 +248,7 @@ class NumpyEngine(Engine[HostRows]):
             n_threads = min(self.lanes, -(-n * d // PASS_ENTRIES))
         else:
             n_threads, usual = pass_shape(numbers_a_row(x), width, x.dtype.itemsize, self.lanes)
-        return fold(
+        found = fold(
             x,
             step,
             height=height or usual,
@@ -254,6 +256,9 @@ class NumpyEngine(Engine[HostRows]):
             run=1 if width is None else BLOCKS_A_RUN,
             observer=observer,
         )
+        if width is not None and width >= WIDE:
+            hand_back()
+        return found
 
     def map(
         self,

@@ -41,6 +41,9 @@ S = TypeVar("S", bound=Mergeable)
 
 # Fewer rows a landmark than this: the choice would take as long as what it saves.
 ROWS_A_LANDMARK = 4
+# Rows that it is judged from: so many, or this share of the landmarks' number, but no more than there are of
+# those. Components that are found apart from all others are fewer than half of them.
+JUDGED_ROWS, JUDGED_SHARE = 512, 4
 # Components are found apart from all others where there are so many times more, in so many steps.
 FEW, ROUNDS = 10, 3
 # By this share of what is left out the bounds on eigenvalues may grow wider.
@@ -157,8 +160,8 @@ def points_of(low_rank: LowRank) -> Rows:
 def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """The precision in which squares of sections lose no more than features do; None where there is none.
 
-    Judged from as many rows as there are landmarks; the fit looks again when it has seen all. A kernel that
-    may not be one has features, whose lengths tell.
+    Judged from a few hundred rows; the fit looks again when it has seen all. A kernel that may not be one has
+    features, whose lengths tell.
     """
     kernel, whiten = task.kernel, low_rank.whiten
     n, m = int(task.x.shape[0]), low_rank.sections.width
@@ -166,18 +169,19 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
         return None
     if kernel.why_valid() is None:
         return None
-    rows = take_rows(task.x, np.linspace(0, n - 1, m).astype(np.intp)).astype(np.float64)
+    some = min(m, max(JUDGED_ROWS, m // JUDGED_SHARE))
+    rows = take_rows(task.x, np.linspace(0, n - 1, some).astype(np.intp)).astype(np.float64)
     points = points_of(low_rank)
     lengths, trace = kernel.tile_diag(points.astype(np.float64)), kernel.tile_diag(rows).sum()
-    sections = low_rank.sections(rows)  # (m, m)
-    features = times(sections, whiten)  # (m, r)
+    sections = low_rank.sections(rows)  # (s, m)
+    features = times(sections, whiten)  # (s, r)
     left_out = max(float(trace - np.vdot(features, features)), 0.0)
-    squares = np.var(sections, axis=0) * m
+    squares = np.var(sections, axis=0) * some
     features -= features.mean(axis=0)
     unit = entry_error(kernel, points.astype(dtype))
+    judged = partial(_judged, features, whiten, task.asked)
     for precision in dict.fromkeys((dtype, np.dtype(np.float64))):
-        for values, axes in _judged(features, whiten, task.asked):
-            coef = times(whiten, axes)  # (m, k)
+        for values, coef in judged():
             errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
             moves = rounding_moves(lengths, values, coef, errors)
             squared = square_moves(squares, coef, precision)
@@ -194,11 +198,11 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
 
 def _judged(
     features: Array, whiten: Array, asked: int | float | None
-) -> Iterator[tuple[Array, Array]]:  # (m, r), (m, r) -> (k,), (r, k)
-    """Directions to judge by, and the variance of the features along them.
+) -> Iterator[tuple[Array, Array]]:  # (s, r), (m, r) -> (k,), (m, k)
+    """The variance of the features along some directions, and these as coefficients of the sections.
 
-    Those of the components that are asked for, roughly; and where they can't tell, or all are, the
-    eigenvectors of the core, from the least that rounding is amplified to the most.
+    Those of the components that are asked for, roughly; and where they can't tell, or all are, those that W
+    consists of: eigenvectors of the core, or what each landmark adds to the ones before it.
     """
     if isinstance(asked, int) and FEW * asked <= whiten.shape[1]:
         # Subspace iteration from rows, which lie where the variance is.
@@ -207,14 +211,10 @@ def _judged(
             axes = np.linalg.qr(inner(features, times(features, axes)))[0]
         seen = times(features, axes)
         _, turn = np.linalg.eigh(inner(seen, seen))
-        yield _along(features, np.asarray(axes @ turn)[:, : -asked - 1 : -1])
-    yield _along(features, np.linalg.eigh(inner(whiten, whiten))[1])
-
-
-def _along(features: Array, axes: Array) -> tuple[Array, Array]:
-    axes = np.ascontiguousarray(axes)
-    seen = times(features, axes)
-    return np.einsum("ij,ij->j", seen, seen), axes
+        axes = np.ascontiguousarray((axes @ turn)[:, : -asked - 1 : -1])
+        seen = times(features, axes)
+        yield np.einsum("ij,ij->j", seen, seen), times(whiten, axes)
+    yield np.einsum("ij,ij->j", features, features), whiten
 
 
 def loses_little(

@@ -83,6 +83,21 @@ class Centred(ctypes.Structure):
     )
 
 
+class Explained(ctypes.Structure):
+    """Columns W of a factor, and where goes what they explain of rows."""
+
+    _fields_ = (
+        ("w", _pointer),
+        ("panels", _int),
+        ("height", _int),
+        ("before", _int),
+        ("weights", _pointer),
+        ("rows", _pointer),
+        ("energies", _pointer),
+        ("offset", _int),
+    )
+
+
 class Squares(ctypes.Structure):
     """A sum CᵀC over the rows of C."""
 
@@ -119,6 +134,7 @@ class Job(ctypes.Structure):
         ("matrix", _pointer),
         ("stride", _int),
         ("centred", ctypes.POINTER(Centred)),
+        ("explained", ctypes.POINTER(Explained)),
         ("exact", _pointer),
         ("n_exact", _int),
         ("rounded", _pointer),

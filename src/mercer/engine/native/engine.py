@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts, Mergeable
+from mercer.engine.explained import ExplainSections
 from mercer.engine.native.bindings import compiled
+from mercer.engine.native.explained import explained
 from mercer.engine.native.passes import BLOCK, COLUMNS, Rectangle, Symmetric, Written
 from mercer.engine.native.program import NotCompiledError, Program
 from mercer.engine.native.rows import NativeRows
@@ -21,7 +23,7 @@ from mercer.engine.squares import SquareSections
 from mercer.engine.tiles import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
@@ -34,6 +36,8 @@ S = TypeVar("S", bound=Mergeable)
 RANGE = 2.0**-30, 2.0**40
 FEW_ROWS = 240
 PART_ROWS = 2**15  # rows whose products are summed, and that are packed, at a time
+# Steps of `fold` that are compiled, by their kind.
+COMPILED: dict[type, Callable[..., Any]] = {SquareSections: squared, ExplainSections: explained}
 
 
 @lru_cache(maxsize=64)
@@ -147,12 +151,12 @@ class NativeEngine(NumpyEngine):
         parallel: bool = True,
         observer: Observer = SILENT,
     ) -> S:
-        """Squares of sections by compiled products; all other steps on threads, as NumPy has them."""
-        if isinstance(step, SquareSections):
+        """Steps of low-rank fits by compiled products; all others on threads, as NumPy has them."""
+        if (work := COMPILED.get(type(step))) is not None:
             n_threads = self.lanes if parallel else 1
-            found = squared(self, step, x, n_threads=n_threads, observer=observer)
+            found = work(self, step, x, n_threads=n_threads, observer=observer)
             if found is not None:
-                return found
+                return cast("S", found)
         return super().fold(
             x, step, width=width, height=height, parallel=parallel, observer=observer
         )

@@ -90,11 +90,16 @@ class Pass:
         self.job.v, self.job.vectors = self._address(padded), vectors
         return vectors * width
 
-    def _drawn(self, n_threads: int) -> None:
-        """All tickets, on so many threads."""
+    @property
+    def numbers(self) -> int:
+        """Of a thread's own memory: a stack of tiles, and rows that are packed for one of them."""
+        return self.side * (int(self.job.depth) * self.side + 2 * self._packing)
+
+    def _drawn(self, n_threads: int, *, beyond: int = 0) -> None:
+        """All tickets, on so many threads; with numbers `beyond` those that every pass needs."""
         job, n_threads = self.job, max(1, min(n_threads, self.job.n_tickets))
-        numbers = self.side * (job.depth * self.side + 2 * self._packing)
-        scratch = self.room("scratch", (n_threads, numbers), self.dtype, zero=False)
+        shape = n_threads, self.numbers + beyond
+        scratch = self.room("scratch", shape, self.dtype, zero=False)
         drawn(self.native, self.native.run[self.dtype], job, scratch, holding=self)
 
 

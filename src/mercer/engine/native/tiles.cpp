@@ -12,6 +12,7 @@
 #include <immintrin.h>
 #endif
 
+#include "explained.hpp"
 #include "functions.hpp"
 #include "pairs.hpp"
 #include "squares.hpp"
@@ -62,6 +63,7 @@ struct Job {
     void *matrix;              // (rows, columns), to be written, or none
     int64_t stride;
     const Centred *centred;    // or to be centred, for squares
+    const Explained *explained;  // or multiplied with the columns of a factor
     void *exact;               // the first tiles as they are
     int64_t n_exact;
     float *rounded;            // all tiles less `minus` in float32, or as codes of 16 bits
@@ -440,6 +442,29 @@ template <class Real> struct Pass {
             thin<Real>(scratch, p.height * PANEL<Real>, n, n, 1, v, job.sums + (g * rows + p.top * PANEL<Real>) * width, job.vectors);
         }
     }
+
+    // A block of rows against all columns: F = k(X, Z) W, in which no panel of W is multiplied below its last entry.
+    void explain(long ticket) {
+        const Explained &to = *job.explained;
+        const long beside = (((job.columns + PANEL<Real> - 1) / PANEL<Real>) + job.panels - 1) / job.panels;
+        const long m = place(ticket, 0).height * PANEL<Real>, top = ticket * job.panels * PANEL<Real>;
+        const Real *w = static_cast<const Real *>(to.w);
+        double *f = reinterpret_cast<double *>(scratch + to.offset);
+        std::memset(f, 0, to.panels * m * PANEL<Real> * sizeof(double));
+        for (long j = 0; j < beside; j++) {
+            const Place<Real> p = place(ticket, j);
+            const long first = p.first * PANEL<Real>, n = p.width * PANEL<Real>;
+            apply<Real>(job, p, scratch, scratch + job.depth * room, lying);
+            for (long q = 0; q < to.panels; q++) {
+                const long depth = to.before + (q + 1) * PANEL<Real> - first;
+                for (long r = 0; r < m && depth > 0; r += PAIR_ROWS)
+                    tile_rows<Real, PAIR_ROWS, PAIR_VECS>(scratch + r * n, n, 1, depth < n ? depth : n,
+                                                          w + (q * to.height + first) * PANEL<Real>,
+                                                          f + (q * m + r) * PANEL<Real>, PANEL<Real>);
+            }
+        }
+        explained_squares<Real>(to, ticket, top, job.rows - top < m ? job.rows - top : m, m, f);
+    }
 };
 
 // Tickets until there are none, or so many; how many were drawn.
@@ -449,7 +474,7 @@ template <class Real> int64_t run(Job &job, void *scratch, int64_t most) {
     for (; drawn < most && !shared(job.stop).load(std::memory_order_relaxed); drawn++) {
         const int64_t ticket = shared(job.ticket).fetch_add(1, std::memory_order_relaxed);
         if (ticket >= job.n_tickets) break;
-        job.symmetric ? pass.symmetric(ticket) : pass.rectangle(ticket);
+        job.symmetric ? pass.symmetric(ticket) : job.explained ? pass.explain(ticket) : pass.rectangle(ticket);
     }
     return drawn;
 }

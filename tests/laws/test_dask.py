@@ -50,6 +50,7 @@ from mercer.data.dask import DaskRows
 from mercer.engine.base import FLOAT64
 from mercer.engine.dask import DaskEngine, hands, work
 from mercer.engine.dask.parcels import Parcel
+from mercer.engine.explained import ExplainSections
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.squares import SquareSections
@@ -220,6 +221,18 @@ def test_squares_of_a_share_are_compiled_where_tiles_are(weights):
     np.testing.assert_array_equal(again.moments.scatter, by_place.moments.scatter)
     np.testing.assert_array_equal(again.moments.mean, by_place.moments.mean)
     assert again.trace == by_place.trace
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2.0, 600)], ids=["alike", "weights"])
+def test_rounds_of_a_share_are_compiled_where_tiles_are(weights):
+    fresh = np.triu(np.random.default_rng(3).standard_normal((50, 50)))[:, 20:]
+    step = ExplainSections(RBF(0.3), X[:50], fresh, weights, NumpyEngine())
+    found = hands.placed(step, 200)
+    assert isinstance(found, ExplainSections)
+    share, place = X[200:300], slice(0, 100)
+    again, by_place = found(share, place), hands.Placed(step, 200)(share, place)
+    np.testing.assert_array_equal(again.rows, by_place.rows)
+    np.testing.assert_array_equal(again.energies, by_place.energies)
 
 
 @pytest.mark.parametrize("offset", range(8))

@@ -6,7 +6,7 @@ the parts of the step instead, and gives the same numbers to rounding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +52,10 @@ class ExplainSections:
         w = np.ones(len(squares)) if self.weights is None else self.weights[place]
         energies = w.astype(squares.dtype, copy=False) @ squares
         return Explained((squares.sum(axis=1),), energies.astype(np.float64))
+
+    def at(self, start: int) -> ExplainSections:
+        """The same for rows of which the first is at `start` among all."""
+        return self if self.weights is None else replace(self, weights=self.weights[start:])
 
 
 def triangle_product(x: Array, w: Array) -> Array:  # (b, m), (m, a) -> (b, a)

@@ -14,6 +14,7 @@ from mercer._core.errors import MercerError
 from mercer.data.rows import RowSource, aligned
 from mercer.engine.base import Mergeable
 from mercer.engine.dask.interrupt import interruptible
+from mercer.engine.explained import ExplainSections
 from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
@@ -170,7 +171,8 @@ class Placed:
 
 def placed(step: Step[S], start: int) -> Step[S]:
     """The step for a share of the rows; one that engines know stays of its kind."""
-    return step.at(start) if isinstance(step, SquareSections) else Placed(step, start)
+    known = isinstance(step, SquareSections | ExplainSections)
+    return step.at(start) if known else Placed(step, start)
 
 
 def fold_share(local: Local, rows: Rows, step: Step[S], start: int, advice: dict[str, Any]) -> S:

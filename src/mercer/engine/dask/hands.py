@@ -171,8 +171,9 @@ class Placed:
 
 def placed(step: Step[S], start: int) -> Step[S]:
     """The step for a share of the rows; one that engines know stays of its kind."""
-    known = isinstance(step, SquareSections | ExplainSections)
-    return step.at(start) if known else Placed(step, start)
+    if isinstance(step, SquareSections | ExplainSections):
+        return step.at(start)
+    return Placed(step, start)
 
 
 def fold_share(local: Local, rows: Rows, step: Step[S], start: int, advice: dict[str, Any]) -> S:

@@ -92,7 +92,7 @@ def _pair(program: Program, place: int, leaf: Leaf, x: Side, y: Side) -> Tensor:
             return torch.cdist(left, right, p=1.0)
         case "chi2":
             return _chi2(left, right)
-    return _near_too(leaf, x, y) if _is_kinked(program, place) else _squares(program, leaf, x, y)
+    return _near_too(leaf, x, y) if is_kinked(program, place) else _squares(program, leaf, x, y)
 
 
 def _squares(program: Program, leaf: Leaf, x: Side, y: Side) -> Tensor:
@@ -148,9 +148,11 @@ def _chi2(left: Tensor, right: Tensor) -> Tensor:
     return out
 
 
-def _is_kinked(program: Program, place: int) -> bool:
-    """Whether a root, or a broken power, is taken of the quantity of this step, scaled or not."""
-    for step in program.steps[place + 1 :]:
-        if step.code != op.AFFINE or step.b:
-            return step.code in (op.ROOT, op.POWER)
-    return False
+def is_kinked(program: Program, place: int) -> bool:
+    """Whether a value of near points shows the root, or broken power, of their squared distance.
+
+    Scaled or not. (1 + s + …) e^-s does not: from 1 it falls as s², like a Gaussian.
+    """
+    after = [step for step in program.steps[place + 1 :] if step.code != op.AFFINE or step.b]
+    smooth = len(after) > 1 and after[1].code == op.POLY_EXP and after[1].number > 0
+    return bool(after) and after[0].code in (op.ROOT, op.POWER) and not smooth

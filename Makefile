@@ -40,7 +40,7 @@ test: lint  ## lint, then the whole test suite
 GPU_PYTHON ?= $(PYTHON)
 
 test-gpu:  ## the torch engine on torch:cpu, and on the GPU where one is (GPU_PYTHON=python3)
-	PYTHONPATH=src $(GPU_PYTHON) -m pytest -q tests/laws/test_torch.py tests/unit/test_torch_places.py tests/unit/test_torch_source.py $(ARGS)
+	PYTHONPATH=src $(GPU_PYTHON) -m pytest -q $(wildcard tests/*/test_torch*.py) $(ARGS)
 
 # What one processor's rounding let pass: laws, references and documents with other BLAS kernels, without
 # NumPy's widest vectors, and without compiled tiles.

@@ -1,6 +1,7 @@
 """The laws of engines on torch, by its processor, and what only a device can get wrong."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +14,11 @@ pytest.importorskip("torch", reason="torch is not installed: pip install 'mercer
 import torch
 
 from laws.test_engines import (  # noqa: F401
-    PLANS,
+    many,
     placed,
     room,
     test_a_fit_is_the_same_on_every_engine,
+    test_a_projection_of_one_engine_is_applied_by_another,
     test_a_step_may_travel,
     test_facts,
     test_fold_merges_in_the_order_of_the_rows,
@@ -183,6 +185,29 @@ def test_a_model_is_the_same(engine, name, dtype, weights, thin):
     np.testing.assert_allclose(scores, reference, atol=near * np.abs(reference).max())
 
 
+EDGES = {
+    "three rows": (3, 4, 1.0),
+    "one column": (200, 1, 1.0),
+    "many columns": (60, 10_000, 1.0),
+    "raw numbers": (200, 5, 1e5),
+    "far away": (200, 5, 1.0),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("name", sorted(EDGES))
+def test_edges(engine, name, dtype, rng):
+    n, d, size = EDGES[name]
+    data = size * rng.standard_normal((n, d)) + (1000.0 if name == "far away" else 0.0)
+    found, expected = (
+        KernelPCA(2, kernel="rbf", engine=each, random_state=0).fit(data.astype(dtype))
+        for each in (engine, "numpy")
+    )
+    top = expected.eigenvalues_[0]
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, atol=1e-6 * top)
+    assert found.plan_.engine == engine.place.name
+
+
 @pytest.mark.parametrize("kind", [IncrementalKernelPCA, KernelPCADetector])
 def test_other_estimators(engine, kind):
     measure = "decision_function" if kind is KernelPCADetector else "transform"
@@ -329,6 +354,21 @@ def test_products_are_precise_whatever_the_caller_allows(engine, rng):
         assert torch.get_float32_matmul_precision() == "medium"
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_a_model_may_be_asked_on_several_threads(engine, monkeypatch):
+    """To the same bits, with points on the device and with points that are sent in slices."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.get_float32_matmul_precision()
+    for share in (2, 10**15):
+        monkeypatch.setattr(rows, "ROWS_SHARE", share)
+        monkeypatch.setattr(Place, "width", lambda *_: 64)
+        model = KernelPCA(3, kernel=RBF(0.3), engine=engine, random_state=0).fit(X)
+        expected = model.transform(X)
+        with ThreadPoolExecutor(4) as pool:
+            for found in pool.map(model.transform, [X] * 12):
+                np.testing.assert_array_equal(found, expected)
+    after = torch.backends.cuda.matmul.allow_tf32, torch.get_float32_matmul_precision()
+    assert after == before
 
 
 def test_a_model_that_runs_elsewhere_leaves_no_trace(engine):

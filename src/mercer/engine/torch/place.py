@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -190,27 +191,52 @@ def out_of_memory(error: BaseException) -> bool:
     )
 
 
+class _IeeeProducts:
+    """Counts who wants products of float32 in float32: the first sets it, the last puts back what was there.
+
+    It is the whole process's, and steps of a pass ask for tiles on many threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._holders = threading.Lock(), 0
+        self._before: list[tuple[Any, str, Any]] = []
+
+    def take(self) -> None:
+        """One more holder."""
+        import torch
+
+        backends = torch.backends
+        with self._lock:
+            self._holders += 1
+            if self._holders > 1:
+                return
+            for owner in (backends.cuda.matmul, getattr(backends.mkldnn, "matmul", None)):
+                # Its name since torch 2.9, and before.
+                for name, wanted in (("fp32_precision", "ieee"), ("allow_tf32", False)):
+                    if hasattr(owner, name):
+                        self._before.append((owner, name, getattr(owner, name)))
+                        setattr(owner, name, wanted)
+                        break
+
+    def release(self) -> None:
+        """One holder less."""
+        with self._lock:
+            self._holders -= 1
+            while not self._holders and self._before:
+                setattr(*self._before.pop())
+
+
+_IEEE = _IeeeProducts()
+
+
 @contextmanager
 def ieee_products() -> Iterator[None]:
     """Products of float32 in float32, whatever the caller allows elsewhere (TF32, bfloat16)."""
-    import torch
-
-    backends, before = torch.backends, list[tuple[Any, str, Any]]()
-    for owner in (backends.cuda.matmul, getattr(backends.mkldnn, "matmul", None)):
-        new = (
-            {"fp32_precision": "ieee"}
-            if hasattr(owner, "fp32_precision")
-            else {"allow_tf32": False}
-        )
-        for name, wanted in new.items():
-            if hasattr(owner, name):
-                before.append((owner, name, getattr(owner, name)))
-                setattr(owner, name, wanted)
+    _IEEE.take()
     try:
         yield
     finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
+        _IEEE.release()
 
 
 def _why_no_cuda(torch: Any, index: int) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -132,6 +133,7 @@ class TorchRows:
         self.narrowed: int | None = None  # width of tiles for which there was memory
         self._whole: Side | None = None
         self._recent: dict[tuple[int, int], Side] = {}
+        self._lock = threading.RLock()  # a model may transform on several threads
 
     def take(self, indices: Indices) -> Rows:
         """A few rows."""
@@ -171,9 +173,12 @@ class TorchRows:
 
     def settle(self) -> None:
         """Send all rows to the device, if they are to stay there and there is room."""
-        room = self.place.free_bytes // ROWS_SHARE
-        if self._whole is not None or self.sliced or self.device_bytes > room:
-            return
+        with self._lock:
+            room = self.place.free_bytes // ROWS_SHARE
+            if self._whole is None and not self.sliced and self.device_bytes <= room:
+                self._whole = self._sent()
+
+    def _sent(self) -> Side:
         whole: dict[Leaf, tuple[Tensor, ...]] = {}
         for i, rows in row_blocks(self.rows, SENT_ROWS):
             side = self.side_of(rows)
@@ -185,18 +190,19 @@ class TorchRows:
                     whole[leaf] = tuple(t.new_empty((self.n, *t.shape[1:])) for t in tensors)
                 for to, each in zip(whole[leaf], tensors, strict=True):
                     to[i] = each
-        self._whole = Side.of(whole, self.n, self.place.zeros((), self.dtype))
+        return Side.of(whole, self.n, self.place.zeros((), self.dtype))
 
     def side(self, i: slice) -> Side:
         """Some rows on the device."""
         key = i.start, i.stop
-        side = self._recent.pop(key, None)
-        if side is None:
-            side = self.side_of(self.rows[i]) if self._whole is None else self._whole[i]
-        self._recent[key] = side
-        # Views of rows that stay take no memory, and know their largest norms.
-        while self._whole is None and len(self._recent) > RECENT:
-            del self._recent[next(iter(self._recent))]
+        with self._lock:
+            side = self._recent.pop(key, None)
+            if side is None:
+                side = self.side_of(self.rows[i]) if self._whole is None else self._whole[i]
+            self._recent[key] = side
+            # Views of rows that stay take no memory, and know their largest norms.
+            while self._whole is None and len(self._recent) > RECENT:
+                del self._recent[next(iter(self._recent))]
         return side
 
     def side_of(self, rows: Rows) -> Side:
@@ -206,5 +212,6 @@ class TorchRows:
 
     def forget(self) -> None:
         """Slices of rows are of use within a pass; where all rows stay, from pass to pass."""
-        if self._whole is None:
-            self._recent.clear()
+        with self._lock:
+            if self._whole is None:
+                self._recent.clear()

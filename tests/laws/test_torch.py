@@ -116,6 +116,15 @@ def test_near_points_of_kernels_with_a_kink(engine, kinked):
     np.testing.assert_allclose(found, kinked.tile(base, base + gap).diagonal(), rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("name", ["rbf", "matern-5/2", "rational-quadratic", "poly2"])
+def test_the_diagonal_is_known(engine, name, rng):
+    """Distances of a row to itself only nearly cancel, in float32 to 1e-5 so far from the origin."""
+    data = (8.0 * rng.standard_normal((50, 4))).astype("f4")
+    found = engine.gram(VALID[name], engine.load(data, VALID[name], FLOAT32, width=16))
+    expected = VALID[name].tile_diag(data)
+    np.testing.assert_allclose(found.diagonal(), expected, rtol=1e-6)
+
+
 def test_a_narrow_kernel_is_computed_by_differences(engine, rng):
     """Where ‖x‖² + ‖y‖² - 2x·y would lose the distance: rows near each other, a width to match."""
     data = 100.0 * rng.standard_normal((20, 3))
@@ -265,6 +274,18 @@ def test_squares_of_sections_on_the_device(engine, weights, squared_in, monkeypa
     np.testing.assert_allclose(
         found.moments.scatter, expected.moments.scatter, atol=10 * eps * scale
     )
+
+
+def test_rows_that_are_all_alike_have_no_scatter(engine):
+    """To the last bit: the rounding of a sum would pass for variance."""
+    alike = np.repeat(X[:1], 300, axis=0) * 1.1
+
+    def lengths(block):
+        return checked_lengths(RBF(0.3), block)
+
+    weights = WEIGHTS[:300]
+    step = SquareSections(RBF(0.3), X[:20], FLOAT64, FLOAT64, weights, lengths, engine)
+    assert not engine.fold(alike, step, width=20).moments.scatter.any()
 
 
 # ── memory ──────────────────────────────────────────────────────────────────

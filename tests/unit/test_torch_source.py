@@ -128,6 +128,7 @@ def in_numpys_hands(text, x, v, own, monkeypatch, *, precise, minus, cut):
     norms = np.sum(rows**2, axis=1) * scales.astype("f8") ** 2
     side = [padded(high, tall, d), padded(low, tall, d)]
     side += [padded(each.astype("f4"), tall) for each in (scales, norms, np.ones(n))]
+    side[3][n:] = np.nan  # what lies beyond the rows is multiplied by nothing
     v_high, v_low, v_scales = halves(v, 0)
     right = [padded(v_high, tall, 16), padded(v_low, tall, 16), padded(v_scales, 16)]
     out = np.zeros((3, tall, 16), dtype=np.float32)
@@ -144,14 +145,15 @@ SIZES = {"of one": 1.0, "raw": 1e5, "tiny": 1e-6}
 @pytest.mark.parametrize("size", sorted(SIZES))
 @pytest.mark.parametrize("precise", [False, True])
 def test_the_pass_is_a_product_with_the_matrix(precise, size, monkeypatch, rng):
-    """Not a multiple of any block, in parts; rows of any size fit into half floats."""
+    """Not a multiple of any block, in parts; rows of any size fit into half floats. The diagonal is given:
+    one that no distance of a row to itself would give."""
     x, v = rng.standard_normal((90, 20)), rng.standard_normal((90, 5))
     x[7] = x[3]
     kernel = RBF(0.02 / SIZES[size] ** 2)
     text = source(program_of(kernel), precise=precise)
     given = {"precise": precise, "minus": 0.25, "cut": Blocks(32, 16, 16)}
-    found = in_numpys_hands(text, SIZES[size] * x, v, np.ones(90), monkeypatch, **given)
-    exact = (RBF(0.02)(x) - 0.25) @ v
+    found = in_numpys_hands(text, SIZES[size] * x, v, np.full(90, 1.5), monkeypatch, **given)
+    exact = (RBF(0.02)(x) + 0.5 * np.eye(90) - 0.25) @ v
     # Rows, tiles and V are off by 2⁻¹² of their sizes each, or by 2⁻²³ and the rounding of float32 sums.
     unit = 2.0**-21 if precise else 2.0**-10
     assert np.all(np.abs(found - exact) <= unit * np.abs(v).sum(axis=0))

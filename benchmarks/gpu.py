@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu passes --rows 131072 --features 64 768
     python -m benchmarks.gpu passes --rows 131072 --features 768 --tune
-    python -m benchmarks.gpu fits --rows 131072 262144 1048576 --features 768
+    python -m benchmarks.gpu fits --rows 131072 262144 1048576 --features 768 [--fused]
 
 `--engine torch:cpu --rows 2000` is a trial without a device. Medians after a warm-up, compile time apart;
 errors are those of 256 rows against float64. A pass counts 2n²(d + columns) operations, symmetric or not.
@@ -16,7 +16,7 @@ import numpy as np
 
 from mercer import KernelPCA
 from mercer.engine.native.engine import program_of
-from mercer.engine.resolve import resolve_engine
+from mercer.engine.torch import TorchEngine
 from mercer.engine.torch.fused import Blocks, Halves, fused_columns
 from mercer.engine.torch.place import ieee_products
 from mercer.engine.torch.source import why_not_fused
@@ -133,9 +133,10 @@ def main():
     parser.add_argument("--kernels", nargs="+", default=["rbf"], choices=sorted(kernels(1)))
     parser.add_argument("--columns", type=int, default=32, help="of V in a pass")
     parser.add_argument("--components", type=int, default=20, help="of a fit")
+    parser.add_argument("--fused", action="store_true", help="fits by fused products")
     parser.add_argument("--tune", action="store_true", help="all shapes of blocks")
     given = parser.parse_args()
-    engine = resolve_engine(given.engine)
+    engine = TorchEngine(given.engine, fused=given.fused)
     gemm = gemm_rate(engine.place, 8192 if engine.place.kind == "cuda" else 1024)
     print(f"{engine.place.name}: torch's product runs at {gemm / 1e12:.3g} TFLOP/s", flush=True)
     for n, d, name in itertools.product(given.rows, given.features, given.kernels):

@@ -9,11 +9,14 @@ import torch
 
 from markets.kernels import INDEFINITE, VALID
 from markets.triton import in_place_of_triton
-from mercer.engine.base import FLOAT64
+from mercer.engine.base import FLOAT32, FLOAT64, TileStore
 from mercer.engine.native.engine import program_of
 from mercer.engine.torch import TorchEngine, fused
 from mercer.engine.torch.fused import Halves, fused_times, split
 from mercer.engine.torch.source import LOW, why_not_fused
+from mercer.model import Plan, gram_operator
+from mercer.planning.recipe import Proof, Tiles
+from mercer.solvers import BlockKrylov
 
 KERNELS = VALID | INDEFINITE
 FUSED = sorted(
@@ -81,3 +84,45 @@ def test_two_passes_give_the_same_bits(engine, rng):
     )
     np.testing.assert_array_equal(first, second)
     assert first.shape == v.shape
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly2", "matern-3/2", "laplacian"])
+def test_an_engine_that_fuses_agrees_with_one_that_does_not(engine, name, rng):
+    """Float32 products that keep nothing; all others, and kernels without such a form, have torch tiles."""
+    kernel, x, v = VALID[name], rng.standard_normal((200, 5)), rng.standard_normal((200, 3))
+    fusing = TorchEngine(engine.device, fused=True)
+    store = TileStore(minus=0.1)
+    for dtype in (FLOAT32, FLOAT64):
+        rows = [each.load(x, kernel, dtype, width=64, store=store) for each in (fusing, engine)]
+        found = fusing.gram_times(kernel, rows[0], v)
+        assert (rows[0].halves is None) == (dtype == FLOAT64 or name == "laplacian")
+        scale = np.abs(kernel(x)).max() * np.abs(v).sum(axis=0)
+        expected = engine.gram_times(kernel, rows[1], v)
+        assert np.all(np.abs(found - expected) <= 50 * np.finfo(dtype).eps * scale)
+
+
+def test_a_fit_by_fused_products(engine, rng):
+    """Rough ones are float32; what is told of the result is proved in float64."""
+    x = (rng.standard_normal((700, 4)) / [1.0, 2.0, 3.0, 4.0]).astype(np.float32)
+    fusing = TorchEngine(engine.device, fused=True)
+    plan = Plan("dual", BlockKrylov(tol=1e-6), Tiles(256, "float32", None, Proof(256)), 0)
+    operator = gram_operator(VALID["rbf"], x, plan, None, engine=fusing)
+    pairs = plan.solver(operator, 3, rng=np.random.default_rng(0))
+    h = np.eye(700) - 1.0 / 700
+    exact = np.linalg.eigvalsh(h @ VALID["rbf"](x.astype(np.float64)) @ h)[::-1][:3]
+    np.testing.assert_allclose(pairs.values, exact, rtol=1e-6)
+    assert operator.gram.rough.x.halves is not None
+
+
+def test_out_of_memory_leaves_it_to_tiles(engine, monkeypatch, rng):
+    kernel, x, v = VALID["rbf"], rng.standard_normal((200, 5)), rng.standard_normal((200, 3))
+
+    def starved(*_, **__):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(fused, "fused_times", starved)
+    fusing = TorchEngine(engine.device, fused=True)
+    rows = [each.load(x, kernel, FLOAT32, width=64) for each in (fusing, engine)]
+    found = fusing.gram_times(kernel, rows[0], v)
+    np.testing.assert_array_equal(found, engine.gram_times(kernel, rows[1], v))
+    assert rows[0].halves is None

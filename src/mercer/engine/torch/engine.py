@@ -24,6 +24,7 @@ from mercer.engine.squares import SquareSections
 from mercer.engine.threads import lanes, n_blas_threads
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.evaluate import values
+from mercer.engine.torch.fused import fused_gram_times
 from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.squares import squared
@@ -50,9 +51,13 @@ class TorchEngine(Engine[TorchRows]):
     ----------
     device : str, default="cuda"
         ``"cuda"``, ``"cuda:1"``, ``"mps"``, or ``"torch:cpu"`` for trials without a device.
+    fused : bool, default=False
+        Products with float32 tiles of k(X, X) that are not kept by one Triton kernel, where the formula has
+        such a form and the rows fit on the device: on trial, because it has not been measured.
     """
 
     device: str = "cuda"
+    fused: bool = False
 
     def __post_init__(self) -> None:
         _ = self.place  # raises where there is none
@@ -68,7 +73,10 @@ class TorchEngine(Engine[TorchRows]):
         return NumpyEngine() if compiled() is None else NativeEngine()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"device": self.device}  # the device itself is looked for where it is unpickled
+        return {
+            "device": self.device,
+            "fused": self.fused,
+        }  # the device itself is looked for where it is unpickled
 
     def facts(self) -> Facts:
         """The device's memory and tiles; its lanes are threads of the host, for passes over rows."""
@@ -146,11 +154,25 @@ class TorchEngine(Engine[TorchRows]):
     ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
         if x.here is None:
-            product = self._within_memory(x, lambda: symmetric_times(x, v, rough=rough))
+            whole = self.fused and not rough and x.part == WHOLE
+            product = self._fused_gram_times(x, v) if whole else None
+            if product is None:
+                product = self._within_memory(x, lambda: symmetric_times(x, v, rough=rough))
             # The host's tiles are others: where there are parts, all of them have to be the host's.
             if x.part != WHOLE or np.isfinite(product).all():
                 return product
         return self.here.gram_times(kernel, self._here(kernel, x), v, rough=rough)
+
+    def _fused_gram_times(self, x: TorchRows, v: Array) -> Array | None:
+        """None where torch tiles have to do, which take less memory."""
+        try:
+            return fused_gram_times(x, v)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+        x.halves = None
+        self.place.let_go()
+        return None
 
     def gram(self, kernel: TileKernel, x: TorchRows) -> Array:
         """k(X, X) as a new array."""

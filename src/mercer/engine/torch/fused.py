@@ -1,6 +1,6 @@
 """Fused passes on a GPU: halves of rows and vectors, and the pass of `source` over them.
 
-Not what the engine takes yet: `benchmarks/gpu.py` measures it beside torch tiles first.
+The engine takes them where it is asked to: `benchmarks/gpu.py` measures them beside torch tiles first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT32
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.rows import SENT_ROWS
-from mercer.engine.torch.source import LOW, is_shifted, source
+from mercer.engine.torch.source import LOW, is_shifted, source, why_not_fused
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.engine.native.program import Program
     from mercer.engine.torch.place import Place
-    from mercer.engine.torch.rows import Side
+    from mercer.engine.torch.rows import Side, TorchRows
 
 PAD = 128  # rows are padded to a multiple of it, that of every block
 COLUMNS = 128  # of V that are multiplied at a time
@@ -133,6 +133,20 @@ def compiled_pass(text: str) -> Any:
     space: dict[str, Any] = {"__name__": name}
     exec(compile(text, name, "exec"), space)
     return space["mercer_pass"]
+
+
+def fused_gram_times(x: TorchRows, v: Array) -> Array | None:  # (n, k) -> (n, k)
+    """K @ V, precisely; None where tiles are kept, or in float64, or where there is no such form."""
+    keeps = x.store.keep_bytes or x.store.rounding is not None
+    if keeps or x.dtype != FLOAT32 or why_not_fused(x.program, precise=True) is not None:
+        return None
+    whole = x.whole()
+    if whole is None:
+        return None
+    if x.halves is None:
+        x.halves = Halves.of(x.program, whole, precise=True)
+    minus = x.store.minus
+    return fused_times(x.program, x.halves, x.halves, v, x.place, precise=True, minus=minus)
 
 
 def fused_times(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mercer.engine.native.program import Leaf
     from mercer.engine.numpy import HostRows
     from mercer.engine.tiles import Part
+    from mercer.engine.torch.fused import Halves
     from mercer.engine.torch.place import Place
     from mercer.engine.torch.tiles import KeptTiles
 
@@ -127,6 +128,7 @@ class TorchRows:
         self.width, self.store, self.sliced, self.part = width, store, sliced, part
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
         self.kept: KeptTiles | None = None  # from the first product on
+        self.halves: Halves | None = None  # likewise, of fused ones
         self.here: HostRows | None = (
             None  # the same rows for the host, where values are out of range
         )
@@ -162,7 +164,7 @@ class TorchRows:
             return self
         other = copy(self)
         other.__dict__["origin"] = origin
-        other._whole, other._recent, other.kept = None, {}, None
+        other._whole, other._recent, other.kept, other.halves = None, {}, None, None
         return other
 
     @property
@@ -177,6 +179,11 @@ class TorchRows:
             room = self.place.free_bytes // ROWS_SHARE
             if self._whole is None and not self.sliced and self.device_bytes <= room:
                 self._whole = self._sent()
+
+    def whole(self) -> Side | None:
+        """All rows, where they stay on the device."""
+        self.settle()
+        return self._whole
 
     def _sent(self) -> Side:
         whole: dict[Leaf, tuple[Tensor, ...]] = {}

@@ -146,7 +146,24 @@ def test_values_out_of_range_are_the_hosts(engine, cloud):
             kernel, reference.load(data, kernel, data.dtype, width=16), v
         )
         np.testing.assert_allclose(engine.gram_times(kernel, loaded, v), expected, rtol=1e-5)
-        assert loaded.here is not None
+        assert loaded.on_host
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-20, 1e20])
+def test_rows_out_of_range_don_t_take_others_from_the_device(engine, size, cloud):
+    """A row of zeros among new ones, or a few that the host has to look at, change nothing for the next."""
+    model = KernelPCA(2, kernel=RBF(0.3), engine=engine, solver="krylov").fit(cloud)
+    expected = clone(model).set_params(engine="numpy").fit(cloud).transform(size * cloud[:3])
+    found = model.transform(size * cloud[:3])
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-7)
+    (points,) = model.fit_.projection.sections._loaded.values()
+    assert not points.on_host
+    data = np.vstack([cloud, np.zeros((3, 4))])
+    rows = engine.load(data, RBF(0.3), FLOAT64, width=16)
+    few = engine.load(rows.take(np.arange(60, 63)), RBF(0.3), FLOAT64)
+    engine.times(RBF(0.3), few, rows, np.ones((63, 1)))
+    assert not few.on_host
+    assert not rows.on_host
 
 
 def test_the_plan_says_where_the_host_stands_in(engine, cloud):

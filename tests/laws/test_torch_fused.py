@@ -1,5 +1,7 @@
 """Fused passes: by NumPy in place of Triton, and on the GPU where there is one."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import torch
 
 from markets.kernels import INDEFINITE, VALID
 from markets.triton import in_place_of_triton
+from mercer._core.errors import MercerError
 from mercer.engine.base import FLOAT32, FLOAT64, TileStore
 from mercer.engine.native.engine import program_of
 from mercer.engine.torch import TorchEngine, fused
@@ -126,3 +129,9 @@ def test_out_of_memory_leaves_it_to_tiles(engine, monkeypatch, rng):
     found = fusing.gram_times(kernel, rows[0], v)
     np.testing.assert_array_equal(found, engine.gram_times(kernel, rows[1], v))
     assert rows[0].halves is None
+
+
+def test_without_triton_the_command_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(MercerError, match=r'triton is needed .*pip install "mercer\[gpu\]"'):
+        TorchEngine("torch:cpu", fused=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.observer import SILENT
+from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.base import FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable
 from mercer.engine.native import NativeEngine, compiled
@@ -61,6 +62,8 @@ class TorchEngine(Engine[TorchRows]):
 
     def __post_init__(self) -> None:
         _ = self.place  # raises where there is none
+        if self.fused:
+            need("triton", extra="gpu")
 
     @cached_property
     def place(self) -> Place:
@@ -73,10 +76,8 @@ class TorchEngine(Engine[TorchRows]):
         return NumpyEngine() if compiled() is None else NativeEngine()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "device": self.device,
-            "fused": self.fused,
-        }  # the device itself is looked for where it is unpickled
+        # The device itself is looked for where it is unpickled.
+        return {"device": self.device, "fused": self.fused}
 
     def facts(self) -> Facts:
         """The device's memory and tiles; its lanes are threads of the host, for passes over rows."""
@@ -89,8 +90,8 @@ class TorchEngine(Engine[TorchRows]):
         """Why the host computes on these rows, in words; None where the device does."""
         program = program_of(kernel)
         numbers = getattr(x, "data", None) if hasattr(x, "nnz") else x
-        if isinstance(program, str) or not isinstance(numbers, np.ndarray) or not numbers.size:
-            return None
+        if isinstance(program, str) or not isinstance(numbers, np.ndarray) or not numbers.any():
+            return None  # not looked at, or nothing but zeros, which lose nothing
         return out_of_range(numbers, program, f"tiles of {self.place.name}")
 
     def load(
@@ -112,14 +113,13 @@ class TorchEngine(Engine[TorchRows]):
         own: dict[str, Any] = {"width": width, "store": store, "sliced": sliced, "part": part}
         rows = TorchRows(x, dtype, program, self.place, **own)
         beyond = rows.dtype == FLOAT64 and not self.place.has_double
-        if beyond or self.why_not_rows(kernel, x) is not None:
-            self._here(kernel, rows)
+        rows.on_host = beyond or self.why_not_rows(kernel, x) is not None
         return rows
 
     # ── products ────────────────────────────────────────────────────────────
     def times(self, kernel: TileKernel, x: TorchRows, z: TorchRows, v: Array) -> Array:
         """k(X, Z) @ V: slices of X meet all of Z, which stays on the device where it fits."""
-        if x.here is None and z.here is None and x.dtype == z.dtype:
+        if not (x.on_host or z.on_host) and x.dtype == z.dtype:
             product = self._within_memory(z, lambda: self._times(x, z, v))
             if np.isfinite(product).all():
                 return product
@@ -153,7 +153,7 @@ class TorchEngine(Engine[TorchRows]):
         self, kernel: TileKernel, x: TorchRows, v: Array, *, rough: bool = False
     ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
-        if x.here is None:
+        if not x.on_host:
             whole = self.fused and not rough and x.part == WHOLE
             product = self._fused_gram_times(x, v) if whole else None
             if product is None:
@@ -161,6 +161,7 @@ class TorchEngine(Engine[TorchRows]):
             # The host's tiles are others: where there are parts, all of them have to be the host's.
             if x.part != WHOLE or np.isfinite(product).all():
                 return product
+            self._give_up(x)
         return self.here.gram_times(kernel, self._here(kernel, x), v, rough=rough)
 
     def _fused_gram_times(self, x: TorchRows, v: Array) -> Array | None:
@@ -176,16 +177,17 @@ class TorchEngine(Engine[TorchRows]):
 
     def gram(self, kernel: TileKernel, x: TorchRows) -> Array:
         """k(X, X) as a new array."""
-        if x.here is None:
+        if not x.on_host:
             found = self._within_memory(x, lambda: matrix(x))
             if np.isfinite(found).all():
                 return found
+            self._give_up(x)
         return self.here.gram(kernel, self._here(kernel, x))
 
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
         """k(X, Z) of a block of rows on the host, as a new array."""
         rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
-        if rows.here is None and points.here is None:
+        if not (rows.on_host or points.on_host):
             with ieee_products():
                 both = points.side_of(x), points.side_of(z)
                 found = values(points.program, *both).cpu().numpy()
@@ -208,7 +210,7 @@ class TorchEngine(Engine[TorchRows]):
         rows = x.rows if isinstance(x, TorchRows) else x
         if isinstance(step, SquareSections):
             points = self.load(step.points.astype(step.dtype, copy=False), step.kernel, step.dtype)
-            if points.here is None and self.why_not_rows(step.kernel, rows) is None:
+            if not points.on_host and self.why_not_rows(step.kernel, rows) is None:
                 wide = self.place.width(FLOAT64, points.program.depth)
                 tall = max(LEAST, wide * wide // max(1, points.n))
                 with ieee_products():
@@ -233,10 +235,13 @@ class TorchEngine(Engine[TorchRows]):
         return self.here.map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
 
     # ── what the device can't do ────────────────────────────────────────────
+    def _give_up(self, x: TorchRows) -> None:
+        """Values are out of range: from now on products with k(X, X) are the host's."""
+        x.on_host, x.kept, x.halves = True, None, None
+
     def _here(self, kernel: TileKernel, x: TorchRows) -> HostRows:
-        """The rows on the host, where all that follows is done."""
+        """The rows on the host."""
         if x.here is None:
-            x.kept = None
             own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": x.store}
             x.here = self.here.load(x.rows, kernel, x.dtype, part=x.part, **own)
         return x.here

@@ -192,10 +192,12 @@ def fused_columns(
     right = [_padded(each, c - v.shape[1]) for each in (high, low)]
     right.append(torch.nn.functional.pad(scales / shrink, (0, c - v.shape[1])))
     out = torch.zeros((parts, len(x.scales), c), dtype=torch.float32, device=v.device)
-    compiled_pass(source(program, precise=precise))[(tall, parts)](
-        *x.tensors, *z.tensors, *right, x.own, out,
-        x.n, z.n, len(x.scales), part_rows, minus, shrink,
-        D=d, C=c, GRAM=x is z, BM=cut.bm, BN=cut.bn, BK=cut.bk,
-        num_warps=cut.num_warps, num_stages=cut.num_stages,
-    )  # fmt: skip
+    run = compiled_pass(source(program, precise=precise))[(tall, parts)]
+    with torch.cuda.device_of(v):  # Triton launches on the device in force
+        run(
+            *x.tensors, *z.tensors, *right, x.own, out,
+            x.n, z.n, len(x.scales), part_rows, minus, shrink,
+            D=d, C=c, GRAM=x is z, BM=cut.bm, BN=cut.bn, BK=cut.bk,
+            num_warps=cut.num_warps, num_stages=cut.num_stages,
+        )  # fmt: skip
     return out.double().sum(dim=0)[: x.n, : v.shape[1]]

@@ -8,7 +8,7 @@ import threading
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from mercer.data.frames import need
 from mercer.engine.base import FLOAT32, FLOAT64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torch import Tensor
 
@@ -199,7 +199,7 @@ class _IeeeProducts:
 
     def __init__(self) -> None:
         self._lock, self._holders = threading.Lock(), 0
-        self._before: list[tuple[Any, str, Any]] = []
+        self._before: list[Callable[[], object]] = []
 
     def take(self) -> None:
         """One more holder."""
@@ -210,20 +210,21 @@ class _IeeeProducts:
             self._holders += 1
             if self._holders > 1:
                 return
-            for owner in (backends.cuda.matmul, getattr(backends.mkldnn, "matmul", None)):
-                # Its name since torch 2.9, and before.
-                for name, wanted in (("fp32_precision", "ieee"), ("allow_tf32", False)):
-                    if hasattr(owner, name):
-                        self._before.append((owner, name, getattr(owner, name)))
-                        setattr(owner, name, wanted)
-                        break
+            if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
+                usual = torch.get_float32_matmul_precision()
+                self._before.append(partial(torch.set_float32_matmul_precision, usual))
+                torch.set_float32_matmul_precision("highest")
+                return
+            for owner in (backends.cuda.matmul, backends.mkldnn.matmul):
+                self._before.append(partial(setattr, owner, "fp32_precision", owner.fp32_precision))
+                owner.fp32_precision = "ieee"
 
     def release(self) -> None:
         """One holder less."""
         with self._lock:
             self._holders -= 1
             while not self._holders and self._before:
-                setattr(*self._before.pop())
+                self._before.pop()()
 
 
 _IEEE = _IeeeProducts()

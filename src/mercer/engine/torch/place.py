@@ -243,7 +243,7 @@ def ieee_products() -> Iterator[None]:
 def _why_no_cuda(torch: Any, index: int) -> str | None:
     version = getattr(torch, "version", None)
     if getattr(version, "cuda", None) is None and getattr(version, "hip", None) is None:
-        return f"torch {torch.__version__} is built without CUDA (https://pytorch.org has the other builds)"
+        return f"torch {torch.__version__} is built without CUDA, and its other builds have it"
     try:
         torch.cuda.init()
         count = torch.cuda.device_count()

@@ -42,7 +42,7 @@ from mercer.approximations.landmarks import checked_lengths
 from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.squares import SquareSections
-from mercer.engine.torch import TorchEngine, evaluate, rows, tiles
+from mercer.engine.torch import TorchEngine, evaluate, rows
 from mercer.engine.torch.place import Place
 from mercer.kernels import RBF, Custom, Laplacian, Linear, Matern, Polynomial, RationalQuadratic
 
@@ -351,8 +351,8 @@ def starved(monkeypatch, below):
             raise torch.OutOfMemoryError
         return make(program, left, right)
 
-    for module in (tiles, __import__("mercer.engine.torch.engine", fromlist=["values"])):
-        monkeypatch.setattr(module, "values", values)
+    for module in ("engine", "squares", "tiles"):
+        monkeypatch.setattr(f"mercer.engine.torch.{module}.values", values)
 
 
 def test_a_device_that_runs_out_of_memory_goes_on_with_narrower_tiles(engine, monkeypatch):
@@ -367,10 +367,29 @@ def test_a_device_that_runs_out_of_memory_goes_on_with_narrower_tiles(engine, mo
     assert np.all(np.abs(found - RBF(0.3)(X) @ v) <= room(RBF(0.3), X, v))
 
 
+def test_rows_that_could_not_be_sent_are_sent_in_slices(engine, monkeypatch):
+    def starved(_):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(rows.TorchRows, "_sent", starved)
+    v = np.random.default_rng(0).standard_normal((N, 3))
+    found = engine.gram_times(RBF(0.3), engine.load(X, RBF(0.3), FLOAT64, width=512), v)
+    assert np.all(np.abs(found - RBF(0.3)(X) @ v) <= room(RBF(0.3), X, v))
+
+
 def test_a_device_without_memory_ends_in_one_sentence(engine, monkeypatch):
     starved(monkeypatch, 1)
     with pytest.raises(MemoryBudgetError, match=f"{engine.place.name} ran out of memory at tiles"):
         KernelPCA(3, kernel=RBF(0.3), engine=engine, solver="krylov").fit(X)
+
+
+def test_tiles_and_squares_that_do_not_fit_are_the_hosts(engine, monkeypatch):
+    """Blocks of a pass over rows, whose heights the host has planned."""
+    expected = KernelPCA(3, kernel=RBF(0.3), approximation=Nystrom(40), random_state=0).fit(X)
+    starved(monkeypatch, 1)
+    found = clone(expected).set_params(engine=engine).fit(X)
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-10)
+    np.testing.assert_allclose(engine.tile(RBF(0.3), X[:9], X), RBF(0.3)(X[:9], X), atol=1e-14)
 
 
 def test_parts_of_the_tiles_add_up(engine, rng):

@@ -155,25 +155,15 @@ class TorchEngine(Engine[TorchRows]):
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
         if not x.on_host:
             whole = self.fused and not rough and x.part == WHOLE
-            product = self._fused_gram_times(x, v) if whole else None
-            if product is None:
+            product = self._tried(lambda: fused_gram_times(x, v)) if whole else None
+            if product is None or not np.isfinite(product).all():  # half floats have a short range
+                x.halves = None
                 product = self._within_memory(x, lambda: symmetric_times(x, v, rough=rough))
             # The host's tiles are others: where there are parts, all of them have to be the host's.
             if x.part != WHOLE or np.isfinite(product).all():
                 return product
             self._give_up(x)
         return self.here.gram_times(kernel, self._here(kernel, x), v, rough=rough)
-
-    def _fused_gram_times(self, x: TorchRows, v: Array) -> Array | None:
-        """None where torch tiles have to do, which take less memory."""
-        try:
-            return fused_gram_times(x, v)
-        except Exception as error:
-            if not out_of_memory(error):
-                raise
-        x.halves = None
-        self.place.let_go()
-        return None
 
     def gram(self, kernel: TileKernel, x: TorchRows) -> Array:
         """k(X, X) as a new array."""
@@ -188,10 +178,10 @@ class TorchEngine(Engine[TorchRows]):
         """k(X, Z) of a block of rows on the host, as a new array."""
         rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
         if not (rows.on_host or points.on_host):
-            with ieee_products():
-                both = points.side_of(x), points.side_of(z)
-                found = values(points.program, *both).cpu().numpy()
-            if np.isfinite(found).all():
+            found = self._tried(
+                lambda: values(points.program, points.side_of(x), points.side_of(z)).cpu().numpy()
+            )
+            if found is not None and np.isfinite(found).all():
                 return found
         return self.here.tile(kernel, x, z)
 
@@ -213,8 +203,7 @@ class TorchEngine(Engine[TorchRows]):
             if not points.on_host and self.why_not_rows(step.kernel, rows) is None:
                 wide = self.place.width(FLOAT64, points.program.depth)
                 tall = max(LEAST, wide * wide // max(1, points.n))
-                with ieee_products():
-                    found: Any = squared(step, rows, points, tall, observer)
+                found: Any = self._tried(lambda: squared(step, rows, points, tall, observer))
                 if found is not None:
                     return found
         advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
@@ -246,21 +235,26 @@ class TorchEngine(Engine[TorchRows]):
             x.here = self.here.load(x.rows, kernel, x.dtype, part=x.part, **own)
         return x.here
 
+    def _tried(self, work: Callable[[], T]) -> T | None:
+        """The result; None where the device has less memory than it said, and something else has to do."""
+        try:
+            with ieee_products():
+                return work()
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+        self.place.let_go()
+        return None
+
     def _within_memory(self, x: TorchRows, work: Callable[[], T]) -> T:
         """The result, with narrower tiles and nothing kept where the device has less memory than it said."""
-        while True:
-            try:
-                with ieee_products():
-                    return work()
-            except Exception as error:
-                if not out_of_memory(error):
-                    raise
+        while (found := self._tried(work)) is None:
             held = x.width if x.kept is None else x.kept.width
             usual = x.narrowed or held or self.place.width(x.dtype)
             if usual <= LEAST:
                 raise self.place.too_little(usual)
-            x.narrowed, x.kept = max(LEAST, usual // 2), None
-            self.place.let_go()
+            x.narrow(max(LEAST, usual // 2))
+        return found
 
 
 def _why_not(kernel: Any) -> str | None:

@@ -55,7 +55,7 @@ def device_of(name: str) -> tuple[str, int]:
     return found["kind"] or found["cpu"], int(found["index"] or 0)
 
 
-def tile_width(free_bytes: int, itemsize: int, *, depth: int, widest: int) -> int:
+def tile_width(n_bytes: int, itemsize: int, *, depth: int, widest: int) -> int:
     """The width of square tiles of which `depth` and what is beside them take a share of the memory.
 
     Examples
@@ -63,7 +63,7 @@ def tile_width(free_bytes: int, itemsize: int, *, depth: int, widest: int) -> in
     >>> tile_width(16 * 4 * 8 * 1000**2, 8, depth=1, widest=8192)
     1000
     """
-    entries = free_bytes // (TILE_SHARE * itemsize * (depth + BESIDE))
+    entries = n_bytes // (TILE_SHARE * itemsize * (depth + BESIDE))
     return max(LEAST, min(widest, math.isqrt(max(entries, 0))))
 
 
@@ -148,10 +148,22 @@ class Place:
             return int(max(most, 1))
         return lately_available_bytes()
 
+    @property
+    def total_bytes(self) -> int:
+        """All memory of the device; that of the processor is never short for a tile."""
+        import torch
+
+        if self.kind == "cuda":
+            return int(torch.cuda.mem_get_info(self.index)[1])
+        return int(torch.mps.recommended_max_memory()) if self.kind == "mps" else 2**63
+
     def width(self, dtype: np.dtype[Any], depth: int = 1) -> int:
-        """The width of a tile where nobody has planned one."""
+        """The width of a tile where nobody has planned one.
+
+        Of all memory, not of that which is free: no bit depends on what else runs there.
+        """
         widest = WIDEST[self.kind] * 8 // dtype.itemsize
-        return tile_width(self.free_bytes, dtype.itemsize, depth=depth, widest=widest)
+        return tile_width(self.total_bytes, dtype.itemsize, depth=depth, widest=widest)
 
     def tensor(self, array: Array, dtype: np.dtype[Any] | None = None) -> Tensor:
         """A copy on the device, at an address that torch likes: no bit depends on where an array lay."""

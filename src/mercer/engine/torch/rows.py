@@ -129,9 +129,8 @@ class TorchRows:
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
         self.kept: KeptTiles | None = None  # from the first product on
         self.halves: Halves | None = None  # likewise, of fused ones
-        self.here: HostRows | None = (
-            None  # the same rows for the host, where values are out of range
-        )
+        self.on_host = False  # whether the host computes on them: values are out of range
+        self.here: HostRows | None = None  # the rows as it has them, where it had to
         self.narrowed: int | None = None  # width of tiles for which there was memory
         self._whole: Side | None = None
         self._recent: dict[tuple[int, int], Side] = {}
@@ -184,6 +183,11 @@ class TorchRows:
         """All rows, where they stay on the device."""
         self.settle()
         return self._whole
+
+    def narrow(self, width: int) -> None:
+        """Do with less memory: narrower tiles, none kept yet, and slices of rows that could not be sent."""
+        self.narrowed, self.kept, self.halves = width, None, None
+        self.sliced = self.sliced or self._whole is None
 
     def _sent(self) -> Side:
         whole: dict[Leaf, tuple[Tensor, ...]] = {}

@@ -8,10 +8,10 @@ FLOORS := .venv-floors
 EXTRAS := cli,dask,hdf5,images,onnx,parquet,plot,skops,zarr
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test elsewhere floors sanitize bench scale lint fmt clean
+.PHONY: help demo test test-gpu elsewhere floors sanitize bench scale lint fmt clean
 
 help:  ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 $(STAMP): pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,13 @@ PYTEST := -m pytest -n 2 --dist worksteal
 
 test: lint  ## lint, then the whole test suite
 	$(ONE_BLAS_THREAD) $(BIN)/python $(PYTEST)
+
+# torch is no development dependency: its wheels with CUDA take gigabytes. GPU_PYTHON has it, and NumPy, SciPy,
+# scikit-learn, pytest and hypothesis; where it has not, the tests that need torch are skipped.
+GPU_PYTHON ?= $(PYTHON)
+
+test-gpu:  ## the torch engine on torch:cpu, and on the GPU where one is (GPU_PYTHON=python3)
+	PYTHONPATH=src $(GPU_PYTHON) -m pytest -q $(wildcard tests/*/test_torch*.py) $(ARGS)
 
 # What one processor's rounding let pass: laws, references and documents with other BLAS kernels, without
 # NumPy's widest vectors, and without compiled tiles.

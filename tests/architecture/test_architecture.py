@@ -49,6 +49,22 @@ def test_the_estimators_do_without_matplotlib():
     assert not loaded & {"matplotlib", "torch", "dask", "polars"}
 
 
+def test_torch_is_imported_by_its_engine_alone_and_when_it_runs():
+    """In the bodies of functions: every module can be read where torch is not installed."""
+    for path in ROOT.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        typing = [n for n in tree.body if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n)]
+        exempt = {id(inner) for node in typing for inner in ast.walk(node)}
+        at_once = {id(node) for node in tree.body}
+        imports = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+        for node in imports:
+            names = [getattr(node, "module", None), *(each.name for each in node.names)]
+            heavy = {str(name).partition(".")[0] for name in names} & {"torch", "triton"}
+            if heavy and id(node) not in exempt:
+                assert path.parent == ROOT / "engine" / "torch", path
+                assert id(node) not in at_once, path
+
+
 def exported():
     """Modules that say what they export; those with `__getattr__` export lazily."""
     loaded = {name: importlib.import_module(name) for name in ["mercer", *MODULES]}

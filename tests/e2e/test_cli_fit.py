@@ -481,7 +481,9 @@ def test_the_engine_is_an_option_of_every_model(model):
     good(*FIT, "--model", model, "--engine", "numpy")
     assert mercer.load("m.mercer").model.engine == "numpy"
     for verb in (FIT, ["plan", "data.npy"]):
-        refused = run(*verb, "--engine", "cuda")
+        refused = run(*verb, "--engine", "cuda:x")
         assert refused.exit_code == 2
-        assert "has no engine 'cuda'" in refused.stderr
-        assert "'auto', 'native', 'numpy' or 'dask'" in refused.stderr
+        assert "engine='cuda:x' names no device" in refused.stderr
+        refused = run(*verb, "--engine", "cluster")
+        assert refused.exit_code == 2
+        assert "'auto', 'native', 'numpy', 'dask', 'cuda', 'mps' or 'torch:cpu'" in refused.stderr

@@ -18,7 +18,7 @@ from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native import bindings as native
 from mercer.engine.native.engine import NativeRows
 from mercer.engine.numpy import NumpyEngine
-from mercer.kernels import RBF, Polynomial
+from mercer.kernels import RBF, Linear, Polynomial
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiler when mercer was installed")
 
@@ -153,6 +153,19 @@ def test_columns_are_those_that_were_named(columns, sliced, dtype, rng):
     found = engine.gram(kernel, engine.load(x, kernel, dtype, sliced=sliced))
     chosen = x[:, np.asarray(columns)], x[:, [0, 2]]
     exact = sum(np.exp(-0.5 * cdist(y, y, "sqeuclidean")) for y in chosen)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=100 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("columns", [[0, 2], [-1], [True, False, True]], ids=str)
+def test_lengths_of_sums_over_columns(columns, dtype, rng):
+    """k(x, x) of a normalised kernel whose parts look at columns of their own."""
+    x = rng.standard_normal((60, 3)).astype(dtype)
+    kernel = (RBF(0.5).on(columns) + Linear().on([1])).normalised()
+    engine, y, z = NativeEngine(1), x[:, np.asarray(columns)], x[:, 1].astype(np.float64)
+    plain = np.exp(-0.5 * cdist(y, y, "sqeuclidean")) + np.outer(z, z)
+    lengths = np.sqrt(plain.diagonal())
+    found = engine.gram(kernel, engine.load(x, kernel, dtype))
+    exact = plain / np.outer(lengths, lengths)
     np.testing.assert_allclose(found, exact, rtol=0, atol=100 * np.finfo(dtype).eps)
 
 

@@ -121,12 +121,6 @@ def test_threads_are_counted(n_threads):
         NumpyEngine(n_threads)
 
 
-@pytest.mark.parametrize("name", ["cuda", "torch:cpu", "torch"])
-def test_an_engine_that_is_not_installed_names_those_that_are(name):
-    with pytest.raises(InputError, match=f"has no engine '{name}'.*'auto'.*'numpy'"):
-        resolve_engine(name)
-
-
 @pytest.mark.parametrize("given", ["nunpy", "", None, 3, NumpyEngine, object()])
 def test_what_is_no_engine_is_refused_with_the_known_names(given):
     with pytest.raises(InputError, match=r"'auto'.*'numpy'"):
@@ -151,8 +145,8 @@ def test_clones_share_an_engine_and_what_it_holds(kind):
 
 @pytest.mark.parametrize("kind", sorted(ESTIMATORS))
 def test_every_estimator_refuses_an_engine_before_it_fits(kind):
-    model = clone(ESTIMATORS[kind]).set_params(engine="cuda")
-    with pytest.raises(InputError, match="has no engine 'cuda'"):
+    model = clone(ESTIMATORS[kind]).set_params(engine="cuda:none")
+    with pytest.raises(InputError, match="engine='cuda:none' names no device"):
         model.fit(X)
     assert not hasattr(model, "fit_")
 

@@ -12,7 +12,7 @@ from mercer._core.errors import InputError, ParameterError
 from mercer.approximations import APPROXIMATIONS
 from mercer.cli.ending import refuse
 from mercer.cli.options import Read
-from mercer.engine.resolve import AUTO, ENGINES, resolve_engine
+from mercer.engine.resolve import AUTO, DEVICES, ENGINES, resolve_engine
 from mercer.kernels import RBF, Kernel, Linear
 from mercer.kernels.text import parse_call, parse_kernel
 from mercer.monitoring.limits import Rule
@@ -78,7 +78,8 @@ SOLVING = (
     click.option(
         "--engine",
         metavar="NAME",
-        help=f"Where to compute: auto, {', '.join(ENGINES)}:tcp://host:8786 (a Dask scheduler).",
+        help=f"Where to compute: auto, {', '.join(ENGINES)}:tcp://host:8786 (a Dask scheduler), or a device "
+        f"({', '.join(DEVICES)}).",
     ),
 )
 

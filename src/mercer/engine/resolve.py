@@ -25,10 +25,10 @@ ENGINES: dict[str, Callable[[], Engine[Any]]] = {
     "numpy": NumpyEngine,
     DASK: lambda: _on_cluster(None),
 }
-# Names that have a meaning, but no engine in this version.
-ABSENT = ("torch", "cuda")
+# What names of devices begin with, and those that are shown: cuda:1 and so on are names too.
+DEVICE_KINDS, DEVICES = ("cuda", "mps", "torch"), ("cuda", "mps", "torch:cpu")
 AUTO = "auto"
-NAMES = (AUTO, *ENGINES)
+NAMES = (AUTO, *ENGINES, *DEVICES)
 NO_LIBRARY = (
     "mercer was installed without a C++ compiler, or MERCER_NATIVE is 'off'; "
     "`python -m mercer.engine.native.build` compiles tiles"
@@ -38,6 +38,8 @@ NO_LIBRARY = (
 def resolve_engine(engine: Any) -> Engine[Any]:
     """The engine behind a name, or the one that was given; "auto" is compiled tiles where they are there.
 
+    A device is computed on where it is asked for by its name.
+
     Examples
     --------
     >>> resolve_engine("numpy").facts().name
@@ -45,9 +47,8 @@ def resolve_engine(engine: Any) -> Engine[Any]:
     """
     if isinstance(engine, str):
         name = engine.strip().lower()
-        if name.partition(":")[0] in ABSENT:
-            msg = f"This version of mercer has no engine {engine!r}. Use {OneOf(NAMES).wanted}."
-            raise InputError(msg)
+        if name.partition(":")[0] in DEVICE_KINDS:
+            return _on_device(name)
         if name.startswith(f"{DASK}:"):
             return _on_cluster(engine.strip()[len(DASK) + 1 :])
         if name not in NAMES:
@@ -86,13 +87,20 @@ def _on_cluster(where: Any) -> Engine[Any]:
     return engine_of(where)
 
 
+def _on_device(name: str) -> Engine[Any]:
+    """The engine of a device; raises, in one sentence, where torch or the device is missing."""
+    from mercer.engine.torch import TorchEngine
+
+    return TorchEngine(name)
+
+
 def facts_for(
     engine: Any, facts: Facts, kernel: TileKernel, rows: Rows | None
 ) -> tuple[Facts, str | None]:
     """The facts of an engine for this kernel and these rows (None: an array that is yet to be read).
 
-    Where compiled tiles can't be used, the facts are NumPy's, and the second value says why. Raises if an
-    engine was asked for by name that can't run the kernel.
+    Where compiled tiles, or those of a device, can't be used, the facts are NumPy's, and the second value
+    says why. Raises if an engine was asked for by name that can't run the kernel.
     """
     auto = isinstance(engine, str) and engine.strip().lower() == AUTO
     found, why = resolve_engine(engine), facts.runs(kernel)
@@ -102,13 +110,15 @@ def facts_for(
             "runs every kernel."
         )
         raise InputError(msg)
-    if not isinstance(found, NativeEngine):
+    looks = getattr(found, "why_not_rows", None)
+    if looks is None:
         return facts, NO_LIBRARY if auto else None
     if why is None and rows is not None:
-        why = found.why_not_rows(kernel, rows)
+        why = looks(kernel, rows)
     if why is None:
         return facts, None
-    return Facts("numpy", facts.lanes, facts.free_bytes, facts.runs), why
+    free = facts.free_bytes if isinstance(found, NumpyEngine) else NumpyEngine().free_bytes
+    return Facts("numpy", facts.lanes, free, facts.runs), why
 
 
 def engine_facts(engine: Any) -> Facts:

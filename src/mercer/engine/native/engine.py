@@ -82,7 +82,7 @@ class NativeEngine(NumpyEngine):
                 f"{'sparse rows' if hasattr(x, 'nnz') else 'rows in a file'} have no compiled tiles"
             )
         program = program_of(kernel)
-        return program if isinstance(program, str) else _out_of_range(x, program)
+        return program if isinstance(program, str) else out_of_range(x, program)
 
     def load(
         self,
@@ -98,7 +98,7 @@ class NativeEngine(NumpyEngine):
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
         native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)
         plain = isinstance(x, np.ndarray) and x.ndim == 2
-        if native is None or isinstance(program, str) or not plain or _out_of_range(x, program):
+        if native is None or isinstance(program, str) or not plain or out_of_range(x, program):
             return super().load(
                 x, kernel, dtype, width=width, sliced=sliced, store=store, part=part
             )
@@ -217,14 +217,12 @@ def _why_not(kernel: Any) -> str | None:
     return program if isinstance(program, str) else None
 
 
-def _out_of_range(x: Array, program: Program) -> str | None:
+def out_of_range(x: Array, program: Program, tiles: str = "compiled tiles") -> str | None:
     """Why squares of these numbers, or distances over a width, would overflow or lose digits; or None."""
     low, high = RANGE
     most = float(max(x.max(initial=0.0), -x.min(initial=0.0)))
     if not low < most < high:
-        return (
-            f"compiled tiles take rows of {low:.0e} to {high:.0e} in size, and these are {most:.3g}"
-        )
+        return f"{tiles} take rows of {low:.0e} to {high:.0e} in size, and these are {most:.3g}"
     if not program.sharpest < 1.0 / low:
         return f"a kernel that multiplies squared distances by {program.sharpest:.3g} is too narrow"
     return None

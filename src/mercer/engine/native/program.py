@@ -189,6 +189,8 @@ def own_values(expr: f.Expr, x: Array) -> Array:  # noqa: PLR0911  (n, d) -> (n,
             return own_values(left, x) * own_values(right, x)
         case f.Unit(of):
             return (own_values(of, x) > 0).astype(np.float64)
+        case f.On(of):
+            return own_values(of, x[:, positions(expr.columns)])
         case f.Matern(of) if not np.any(own_values(of, x)):
             return np.ones(len(x))
     msg = f"lengths of {expr} have no compiled form"

@@ -1,0 +1,262 @@
+"""The engine of a device: rows are sent there once, tiles are made and multiplied there, vectors come back.
+
+Passes over rows whose steps are code of the host are the host's, but for squares of sections. So is what the
+device can't do: values beyond the range of its arithmetic, which NumPy knows how to reach or to refuse in
+words, and float64 where it has none. Kernels without a formula are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer._core.observer import SILENT
+from mercer.data.frames import need
+from mercer.data.rows import row_blocks, row_slices
+from mercer.engine.base import FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable
+from mercer.engine.native import NativeEngine, compiled
+from mercer.engine.native.engine import out_of_range, program_of
+from mercer.engine.numpy import NumpyEngine
+from mercer.engine.squares import SquareSections
+from mercer.engine.threads import lanes, n_blas_threads
+from mercer.engine.tiles import WHOLE
+from mercer.engine.torch.evaluate import values
+from mercer.engine.torch.fused import fused_gram_times
+from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory
+from mercer.engine.torch.rows import TorchRows
+from mercer.engine.torch.squares import squared
+from mercer.engine.torch.tiles import matrix, symmetric_times
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mercer._core.observer import Observer
+    from mercer._core.types import Array, Rows
+    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
+    from mercer.engine.numpy import HostRows
+    from mercer.engine.tiles import Part
+
+S = TypeVar("S", bound=Mergeable)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TorchEngine(Engine[TorchRows]):
+    """Tiles by torch, on one device.
+
+    Parameters
+    ----------
+    device : str, default="cuda"
+        ``"cuda"``, ``"cuda:1"``, ``"mps"``, or ``"torch:cpu"`` for trials without a device.
+    fused : bool, default=False
+        Products with float32 tiles of k(X, X) that are not kept by one Triton kernel, where the formula has
+        such a form and the rows fit on the device: on trial, because it has not been measured.
+    """
+
+    device: str = "cuda"
+    fused: bool = False
+
+    def __post_init__(self) -> None:
+        _ = self.place  # raises where there is none
+        if self.fused:
+            need("triton", extra="gpu")
+
+    @cached_property
+    def place(self) -> Place:
+        """The device."""
+        return Place.named(self.device)
+
+    @cached_property
+    def here(self) -> NumpyEngine:
+        """The engine of the host."""
+        return NumpyEngine() if compiled() is None else NativeEngine()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The device itself is looked for where it is unpickled.
+        return {"device": self.device, "fused": self.fused}
+
+    def facts(self) -> Facts:
+        """The device's memory and tiles; its lanes are threads of the host, for passes over rows."""
+        with lanes(0):  # not as wide as a forecast times: no tile is made on them
+            wide = n_blas_threads()
+        cache = WIDEST[self.place.kind] ** 2 * 8
+        return Facts(self.place.name, wide, self.place.free_bytes, _why_not, cache)
+
+    def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
+        """Why the host computes on these rows, in words; None where the device does."""
+        program = program_of(kernel)
+        numbers = getattr(x, "data", None) if hasattr(x, "nnz") else x
+        if isinstance(program, str) or not isinstance(numbers, np.ndarray) or not numbers.any():
+            return None  # not looked at, or nothing but zeros, which lose nothing
+        return out_of_range(numbers, program, f"tiles of {self.place.name}")
+
+    def load(
+        self,
+        x: Rows,
+        kernel: TileKernel,
+        dtype: Any,
+        *,
+        width: int | None = None,
+        sliced: bool = False,
+        store: TileStore = NOTHING_KEPT,
+        part: Part = WHOLE,
+    ) -> TorchRows:
+        """The rows; they are sent when a product needs them, once if there is room on the device."""
+        program = program_of(kernel)
+        if isinstance(program, str):
+            msg = f"engine={self.place.name!r} can't run {kernel!r}: {program}. Use engine='numpy'."
+            raise InputError(msg)
+        own: dict[str, Any] = {"width": width, "store": store, "sliced": sliced, "part": part}
+        rows = TorchRows(x, dtype, program, self.place, **own)
+        beyond = rows.dtype == FLOAT64 and not self.place.has_double
+        rows.on_host = beyond or self.why_not_rows(kernel, x) is not None
+        return rows
+
+    # ── products ────────────────────────────────────────────────────────────
+    def times(self, kernel: TileKernel, x: TorchRows, z: TorchRows, v: Array) -> Array:
+        """k(X, Z) @ V: slices of X meet all of Z, which stays on the device where it fits."""
+        if not (x.on_host or z.on_host) and x.dtype == z.dtype:
+            product = self._within_memory(z, lambda: self._times(x, z, v))
+            if np.isfinite(product).all():
+                return product
+        rows, points = self._here(kernel, x), self._here(kernel, z)
+        return self.here.times(kernel, rows, points, v)
+
+    def _times(self, x: TorchRows, z: TorchRows, v: Array) -> Array:
+        # Rows that stay have an origin of their own; those that meet them join.
+        stays = z.width is None and x.width is not None
+        z = z.about(x.origin) if stays else z
+        z.settle()
+        if stays:
+            x.settle()
+        width = z.narrowed or self.place.width(x.dtype, x.program.depth)
+        right = self.place.tensor(v, x.dtype)
+        product = np.empty((x.n, v.shape[1]), dtype=np.result_type(x.dtype, v))
+        if stays:
+            sides = ((i, x.side(i)) for i in row_slices(x.n, width))
+        else:
+            sides = ((i, z.side_of(rows)) for i, rows in row_blocks(x.rows, width))
+        for i, side in sides:
+            sums = self.place.zeros((side.n, v.shape[1]), self.place.sums)
+            for j in row_slices(z.n, width):
+                sums += values(x.program, side, z.side(j)) @ right[j]
+            product[i] = sums.cpu().numpy()
+        x.forget()
+        z.forget()
+        return product
+
+    def gram_times(
+        self, kernel: TileKernel, x: TorchRows, v: Array, *, rough: bool = False
+    ) -> Array:
+        """k(X, X) @ V, each tile used for both sides of the diagonal."""
+        if not x.on_host:
+            whole = self.fused and not rough and x.part == WHOLE
+            product = self._tried(lambda: fused_gram_times(x, v)) if whole else None
+            if product is None or not np.isfinite(product).all():  # half floats have a short range
+                x.halves = None
+                product = self._within_memory(x, lambda: symmetric_times(x, v, rough=rough))
+            # The host's tiles are others: where there are parts, all of them have to be the host's.
+            if x.part != WHOLE or np.isfinite(product).all():
+                return product
+            self._give_up(x)
+        return self.here.gram_times(kernel, self._here(kernel, x), v, rough=rough)
+
+    def gram(self, kernel: TileKernel, x: TorchRows) -> Array:
+        """k(X, X) as a new array."""
+        if not x.on_host:
+            found = self._within_memory(x, lambda: matrix(x))
+            if np.isfinite(found).all():
+                return found
+            self._give_up(x)
+        return self.here.gram(kernel, self._here(kernel, x))
+
+    def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
+        """k(X, Z) of a block of rows on the host, as a new array."""
+        rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
+        if not (rows.on_host or points.on_host):
+            found = self._tried(
+                lambda: values(points.program, points.side_of(x), points.side_of(z)).cpu().numpy()
+            )
+            if found is not None and np.isfinite(found).all():
+                return found
+        return self.here.tile(kernel, x, z)
+
+    # ── passes ──────────────────────────────────────────────────────────────
+    def fold(
+        self,
+        x: Rows | TorchRows,
+        step: Step[S],
+        *,
+        width: int | None = None,
+        height: int | None = None,
+        parallel: bool = True,
+        observer: Observer = SILENT,
+    ) -> S:
+        """Squares of sections on the device; all other steps are the host's."""
+        rows = x.rows if isinstance(x, TorchRows) else x
+        if isinstance(step, SquareSections):
+            points = self.load(step.points.astype(step.dtype, copy=False), step.kernel, step.dtype)
+            if not points.on_host and self.why_not_rows(step.kernel, rows) is None:
+                wide = self.place.width(FLOAT64, points.program.depth)
+                tall = max(LEAST, wide * wide // max(1, points.n))
+                found: Any = self._tried(lambda: squared(step, rows, points, tall, observer))
+                if found is not None:
+                    return found
+        advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
+        return self.here.fold(rows, step, observer=observer, **advice)
+
+    def map(
+        self,
+        x: Rows | TorchRows,
+        step: RowStep,
+        *beside: Array | None,
+        width: int = 1,
+        parallel: bool = True,
+        dtype: Any = None,
+    ) -> Array:
+        """By the host, whose code the step is."""
+        if isinstance(x, TorchRows):
+            x, dtype = x.rows, dtype or x.dtype
+        return self.here.map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
+
+    # ── what the device can't do ────────────────────────────────────────────
+    def _give_up(self, x: TorchRows) -> None:
+        """Values are out of range: from now on products with k(X, X) are the host's."""
+        x.on_host, x.kept, x.halves = True, None, None
+
+    def _here(self, kernel: TileKernel, x: TorchRows) -> HostRows:
+        """The rows on the host."""
+        if x.here is None:
+            own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": x.store}
+            x.here = self.here.load(x.rows, kernel, x.dtype, part=x.part, **own)
+        return x.here
+
+    def _tried(self, work: Callable[[], T]) -> T | None:
+        """The result; None where the device has less memory than it said, and something else has to do."""
+        try:
+            with ieee_products():
+                return work()
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+        self.place.let_go()
+        return None
+
+    def _within_memory(self, x: TorchRows, work: Callable[[], T]) -> T:
+        """The result, with narrower tiles and nothing kept where the device has less memory than it said."""
+        while (found := self._tried(work)) is None:
+            held = x.width if x.kept is None else x.kept.width
+            usual = x.narrowed or held or self.place.width(x.dtype)
+            if usual <= LEAST:
+                raise self.place.too_little(usual)
+            x.narrow(max(LEAST, usual // 2))
+        return found
+
+
+def _why_not(kernel: Any) -> str | None:
+    program = program_of(kernel)
+    return program if isinstance(program, str) else None

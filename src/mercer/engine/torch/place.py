@@ -1,0 +1,276 @@
+"""Devices: how they are named, whether one is there, what it can hold. torch is imported when it is asked."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError, MemoryBudgetError
+from mercer._core.memory import format_bytes, lately_available_bytes
+from mercer.data.frames import need
+from mercer.engine.base import FLOAT32, FLOAT64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torch import Tensor
+
+    from mercer._core.types import Array
+
+_NAME = re.compile(r"(?:torch:)?(?P<kind>cuda|mps)(?::(?P<index>\d{1,3}))?|torch:(?P<cpu>cpu)")
+FORMS = "'cuda', 'cuda:1', 'mps' or 'torch:cpu'"
+
+# Shares of a device's free memory. Rows that stay there leave room for the tiles of a pass; kept tiles come
+# last, and leave room for what torch's allocator wastes.
+ROWS_SHARE, TILE_SHARE, KEPT_SHARE = 2, 16, 2
+# Tiles side by side while a formula is computed: its stack, a mask or a copy, and what a product reads.
+BESIDE = 3
+# The widest float64 tile. A device starts an operation in some 10 µs, so each has much to do; the processor
+# has them in its shared cache.
+WIDEST = {"cuda": 8192, "mps": 4096, "cpu": 1024}
+LEAST = 64  # a tile is never narrower, however little memory there is
+REASON = 160  # characters that are told of an error of torch
+
+
+def device_of(name: str) -> tuple[str, int]:
+    """The kind of device and its number.
+
+    Examples
+    --------
+    >>> device_of("cuda"), device_of("CUDA:1"), device_of("torch:cpu")
+    (('cuda', 0), ('cuda', 1), ('cpu', 0))
+    """
+    found = _NAME.fullmatch(name.strip().lower())
+    if found is None:
+        msg = f"engine={name!r} names no device: use {FORMS}."
+        raise InputError(msg)
+    return found["kind"] or found["cpu"], int(found["index"] or 0)
+
+
+def tile_width(n_bytes: int, itemsize: int, *, depth: int, widest: int) -> int:
+    """The width of square tiles of which `depth` and what is beside them take a share of the memory.
+
+    Examples
+    --------
+    >>> tile_width(16 * 4 * 8 * 1000**2, 8, depth=1, widest=8192)
+    1000
+    """
+    entries = n_bytes // (TILE_SHARE * itemsize * (depth + BESIDE))
+    return max(LEAST, min(widest, math.isqrt(max(entries, 0))))
+
+
+def kept_tiles(n_tiles: int, tile_bytes: int, *, asked_bytes: int, free_bytes: int) -> int:
+    """How many tiles are kept: what was asked for, as far as the device has room.
+
+    Examples
+    --------
+    >>> [kept_tiles(100, 10, asked_bytes=500, free_bytes=free) for free in (2000, 400)]
+    [50, 20]
+    """
+    return max(0, min(n_tiles, min(asked_bytes, free_bytes // KEPT_SHARE) // tile_bytes))
+
+
+def reason_of(error: BaseException) -> str:
+    """What torch says of a device, shortened to its first sentence.
+
+    Examples
+    --------
+    >>> reason_of(RuntimeError("The driver is too old (found version 11040). Please update it: see …"))
+    'the driver is too old (found version 11040)'
+    """
+    first = re.split(r"(?<=[.!])\s|\n", f"{error}".strip(), maxsplit=1)[0].rstrip(".!")
+    first = first if len(first) <= REASON else f"{first[:REASON]}…"
+    return first[:1].lower() + first[1:] or type(error).__name__
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device that is there: `Place.named` looks."""
+
+    kind: str
+    index: int = 0
+
+    @classmethod
+    def named(cls, name: str) -> Place:
+        """The device of a name; raises, in one sentence, where there is none."""
+        place, torch = cls(*device_of(name)), need("torch", extra="gpu")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what torch warns of is told below
+            why = {"cuda": _why_no_cuda, "mps": _why_no_mps, "cpu": lambda *_: None}[place.kind](
+                torch, place.index
+            )
+        if why is not None:
+            msg = f"engine={name!r} has no device: {why}. engine='auto' computes on the processor."
+            raise InputError(msg)
+        return place
+
+    @property
+    def name(self) -> str:
+        """As the plan shows it."""
+        return {"cuda": f"cuda:{self.index}", "mps": "mps", "cpu": "torch:cpu"}[self.kind]
+
+    @cached_property
+    def device(self) -> Any:
+        """As torch has it."""
+        import torch
+
+        return torch.device(f"cuda:{self.index}" if self.kind == "cuda" else self.kind)
+
+    @property
+    def has_double(self) -> bool:
+        """Whether it computes in float64."""
+        return self.kind != "mps"
+
+    @property
+    def sums(self) -> np.dtype[Any]:
+        """The precision of sums over tiles."""
+        return FLOAT64 if self.has_double else FLOAT32
+
+    @property
+    def free_bytes(self) -> int:
+        """Memory that can be taken on the device now, that which torch holds ready included."""
+        import torch
+
+        if self.kind == "cuda":
+            free, _ = torch.cuda.mem_get_info(self.index)
+            cuda = torch.cuda
+            return int(free + cuda.memory_reserved(self.index) - cuda.memory_allocated(self.index))
+        if self.kind == "mps":
+            most = torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
+            return int(max(most, 1))
+        return lately_available_bytes()
+
+    @property
+    def total_bytes(self) -> int:
+        """All memory of the device; that of the processor is never short for a tile."""
+        import torch
+
+        if self.kind == "cuda":
+            return int(torch.cuda.mem_get_info(self.index)[1])
+        return int(torch.mps.recommended_max_memory()) if self.kind == "mps" else 2**63
+
+    def width(self, dtype: np.dtype[Any], depth: int = 1) -> int:
+        """The width of a tile where nobody has planned one.
+
+        Of all memory, not of that which is free: no bit depends on what else runs there.
+        """
+        widest = WIDEST[self.kind] * 8 // dtype.itemsize
+        return tile_width(self.total_bytes, dtype.itemsize, depth=depth, widest=widest)
+
+    def tensor(self, array: Array, dtype: np.dtype[Any] | None = None) -> Tensor:
+        """A copy on the device, at an address that torch likes: no bit depends on where an array lay."""
+        import torch
+
+        array = np.ascontiguousarray(array, dtype=dtype or array.dtype.newbyteorder("="))
+        return torch.tensor(array, device=self.device)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+        """Zeros on the device."""
+        import torch
+
+        return torch.zeros(shape, dtype=getattr(torch, dtype.name), device=self.device)
+
+    def let_go(self) -> None:
+        """Give back what torch's allocator holds ready."""
+        import torch
+
+        if self.kind == "cuda":
+            torch.cuda.empty_cache()
+        elif self.kind == "mps":
+            torch.mps.empty_cache()
+
+    def too_little(self, width: int) -> MemoryBudgetError:
+        """That not even tiles of this width fit."""
+        msg = (
+            f"{self.name} ran out of memory at tiles of {width} x {width} numbers; "
+            f"{format_bytes(self.free_bytes)} are free there. End what else runs on it, or use engine='auto'."
+        )
+        return MemoryBudgetError(msg)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether torch had no memory: its class has moved between versions, the processor's has none."""
+    return type(error).__name__ == "OutOfMemoryError" or (
+        isinstance(error, RuntimeError) and "not enough memory" in str(error)
+    )
+
+
+class _IeeeProducts:
+    """Counts who wants products of float32 in float32: the first sets it, the last puts back what was there.
+
+    It is the whole process's, and steps of a pass ask for tiles on many threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._holders = threading.Lock(), 0
+        self._before: list[Callable[[], object]] = []
+
+    def take(self) -> None:
+        """One more holder."""
+        import torch
+
+        backends = torch.backends
+        with self._lock:
+            self._holders += 1
+            if self._holders > 1:
+                return
+            if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
+                usual = torch.get_float32_matmul_precision()
+                self._before.append(partial(torch.set_float32_matmul_precision, usual))
+                torch.set_float32_matmul_precision("highest")
+                return
+            for owner in (backends.cuda.matmul, backends.mkldnn.matmul):
+                self._before.append(partial(setattr, owner, "fp32_precision", owner.fp32_precision))
+                owner.fp32_precision = "ieee"
+
+    def release(self) -> None:
+        """One holder less."""
+        with self._lock:
+            self._holders -= 1
+            while not self._holders and self._before:
+                self._before.pop()()
+
+
+_IEEE = _IeeeProducts()
+
+
+@contextmanager
+def ieee_products() -> Iterator[None]:
+    """Products of float32 in float32, whatever the caller allows elsewhere (TF32, bfloat16)."""
+    _IEEE.take()
+    try:
+        yield
+    finally:
+        _IEEE.release()
+
+
+def _why_no_cuda(torch: Any, index: int) -> str | None:
+    version = getattr(torch, "version", None)
+    if getattr(version, "cuda", None) is None and getattr(version, "hip", None) is None:
+        return f"torch {torch.__version__} is built without CUDA, and its other builds have it"
+    try:
+        torch.cuda.init()
+        count = torch.cuda.device_count()
+    except (RuntimeError, AssertionError) as error:  # no driver, one that is too old, no device
+        return reason_of(error)
+    if index >= count:
+        there = "none is" if not count else "only cuda:0 is" if count == 1 else f"{count} are"
+        return f"of the GPUs that torch sees, {there} there"
+    return None
+
+
+def _why_no_mps(torch: Any, index: int) -> str | None:
+    mps = getattr(torch.backends, "mps", None)
+    if mps is None or not mps.is_built():
+        return f"torch {torch.__version__} is built without Metal"
+    if index or not mps.is_available():
+        return "Metal has one device, 'mps', on Macs with macOS 12.3 or later"
+    return None

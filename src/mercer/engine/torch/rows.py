@@ -1,0 +1,228 @@
+"""Rows of the torch engine: on the device, all of them or a slice at a time as tiles are made."""
+
+from __future__ import annotations
+
+import math
+import threading
+from copy import copy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from mercer.data.rows import RowSource, row_blocks, take_rows
+from mercer.engine.base import FLOAT64
+from mercer.engine.native.program import Program
+from mercer.engine.pairwise import BLUR
+from mercer.engine.shifted import blur_of, centre_of
+from mercer.engine.tiles import BAND, WHOLE
+from mercer.engine.torch.evaluate import values
+from mercer.engine.torch.place import ROWS_SHARE
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.base import TileStore
+    from mercer.engine.native.program import Leaf
+    from mercer.engine.numpy import HostRows
+    from mercer.engine.tiles import Part
+    from mercer.engine.torch.fused import Halves
+    from mercer.engine.torch.place import Place
+    from mercer.engine.torch.tiles import KeptTiles
+
+RECENT = BAND + 2  # slices that stay on the device where all rows do not
+SENT_ROWS = 2**16  # rows that are sent at a time
+
+
+class Side:
+    """Some rows on the device, as each quantity of a formula takes them."""
+
+    def __init__(self, place: Place, rows: Array, origin: Array, dtype: np.dtype[Any]) -> None:
+        self.n, self.like = len(rows), place.zeros((), dtype)
+        # Shifted in the better precision, where the device has it: each float32 is a float64.
+        self._block: Tensor | None = place.tensor(rows, None if place.has_double else dtype)
+        self._origin = place.tensor(origin, place.sums)
+        self._packed: dict[Leaf, tuple[Tensor, ...]] = {}
+        self._most: dict[Leaf, float] = {}
+
+    @classmethod
+    def of(cls, packed: dict[Leaf, tuple[Tensor, ...]], n: int, like: Tensor) -> Side:
+        """Rows of which all quantities are there."""
+        side = cls.__new__(cls)
+        side.n, side.like, side._packed = n, like, packed
+        side._block, side._most = None, {}
+        return side
+
+    def __getitem__(self, i: slice) -> Side:
+        """A view of some of them."""
+        some = {leaf: tuple(each[i] for each in own) for leaf, own in self._packed.items()}
+        return Side.of(some, i.stop - i.start, self.like)
+
+    def all(self, program: Program) -> dict[Leaf, tuple[Tensor, ...]]:
+        """All quantities of a formula."""
+        for leaf in program.leaves:
+            self.packed(leaf)
+        for step in program.steps:
+            if step.lengths is not None:
+                self.inverse_lengths(step.lengths)
+        return self._packed
+
+    def packed(self, leaf: Leaf) -> tuple[Tensor, Tensor]:  # (n, d'), (n,)
+        """The rows of a quantity and their squared norms, counted from the origin for distances."""
+        if leaf not in self._packed:
+            x = self._columns(leaf)
+            if leaf.kind == "sqdist":
+                which = slice(None) if leaf.columns is None else list(leaf.columns)
+                x = x - self._origin[which]
+            if leaf.unit_rows:  # divided by their largest numbers first: no square is out of range
+                x = x.to(self._origin.dtype)
+                top = x.abs().amax(dim=1, keepdim=True)
+                x = x / top.where(top > 0, 1.0)
+                x = x / x.norm(dim=1, keepdim=True).where(top > 0, 1.0)
+            x = x.to(self.like.dtype)
+            self._packed[leaf] = x, x.square().sum(dim=1)
+        rows, norms = self._packed[leaf]
+        return rows, norms
+
+    def most(self, leaf: Leaf) -> float:
+        """The largest squared norm."""
+        if leaf not in self._most:
+            _, norms = self.packed(leaf)
+            self._most[leaf] = float(norms.max()) if self.n else 0.0
+        return self._most[leaf]
+
+    def inverse_lengths(self, leaf: Leaf) -> Tensor:  # (n,)
+        """1/√u(x, x) of each row, 0 where that is zero, and no number where it is negative."""
+        if leaf not in self._packed:
+            assert leaf.of is not None
+            assert self._block is not None  # whole rows have them all
+            inside = Side.of({}, self.n, self.like)
+            inside._block, inside._origin = self._columns(leaf), self._origin
+            own = values(Program.of(leaf.of), inside)
+            self._packed[leaf] = (own.rsqrt().where(own != 0, 0.0),)
+        return self._packed[leaf][0]
+
+    def _columns(self, leaf: Leaf) -> Tensor:
+        assert self._block is not None
+        return self._block if leaf.columns is None else self._block[:, list(leaf.columns)]
+
+
+class TorchRows:
+    """Rows here, of which the device has copies that are ready for tiles: of all, or of slices."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        dtype: Any,
+        program: Program,
+        place: Place,
+        *,
+        width: int | None,
+        store: TileStore,
+        sliced: bool = False,
+        part: Part = WHOLE,
+    ) -> None:
+        self.rows, self.dtype, self.program, self.place = rows, np.dtype(dtype), program, place
+        self.width, self.store, self.sliced, self.part = width, store, sliced, part
+        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
+        self.kept: KeptTiles | None = None  # from the first product on
+        self.halves: Halves | None = None  # likewise, of fused ones
+        self.on_host = False  # whether the host computes on them: values are out of range
+        self.here: HostRows | None = None  # the rows as it has them, where it had to
+        self.narrowed: int | None = None  # width of tiles for which there was memory
+        self._whole: Side | None = None
+        self._recent: dict[tuple[int, int], Side] = {}
+        self._lock = threading.RLock()  # a model may transform on several threads
+
+    def take(self, indices: Indices) -> Rows:
+        """A few rows."""
+        return take_rows(self.rows, indices).astype(self.dtype, copy=False)
+
+    @cached_property
+    def origin(self) -> Array:  # (d,)
+        """The middle: a shift saves the digits of distances, unless it moves rows by more than that."""
+        if sparse.issparse(self.rows) or not self.n:
+            return np.zeros(self.d)
+        centre = centre_of(self.rows)
+        eps = float(np.finfo(np.result_type(self.rows.dtype, self.dtype)).eps)
+        if self._blurred(eps * math.sqrt(centre @ centre)):
+            if isinstance(self.rows, RowSource):
+                return np.zeros(self.d)
+            blur, _ = blur_of(self.rows, centre, self.dtype)
+            return np.zeros(self.d) if self._blurred(blur) else centre
+        return centre
+
+    def _blurred(self, blur: float) -> bool:
+        return not math.sqrt(self.program.sharpest) * 2.0 * blur <= BLUR[self.dtype]
+
+    def about(self, origin: Array) -> TorchRows:
+        """The same rows, counted from the origin of others; nothing of them is on the device yet."""
+        if origin is self.origin:
+            return self
+        other = copy(self)
+        other.__dict__["origin"] = origin
+        other._whole, other._recent, other.kept, other.halves = None, {}, None, None
+        return other
+
+    @property
+    def device_bytes(self) -> int:
+        """What a copy of all rows takes on the device."""
+        columns = (self.d if c is None else len(c) for c in self.program.packs)
+        return self.n * self.dtype.itemsize * sum(each + 1 for each in columns)
+
+    def settle(self) -> None:
+        """Send all rows to the device, if they are to stay there and there is room."""
+        with self._lock:
+            room = self.place.free_bytes // ROWS_SHARE
+            if self._whole is None and not self.sliced and self.device_bytes <= room:
+                self._whole = self._sent()
+
+    def whole(self) -> Side | None:
+        """All rows, where they stay on the device."""
+        self.settle()
+        return self._whole
+
+    def narrow(self, width: int) -> None:
+        """Do with less memory: narrower tiles, none kept yet, and slices of rows that could not be sent."""
+        self.narrowed, self.kept, self.halves = width, None, None
+        self.sliced = self.sliced or self._whole is None
+
+    def _sent(self) -> Side:
+        whole: dict[Leaf, tuple[Tensor, ...]] = {}
+        for i, rows in row_blocks(self.rows, SENT_ROWS):
+            side = self.side_of(rows)
+            for leaf, tensors in side.all(self.program).items():
+                if side.n == self.n:
+                    whole[leaf] = tensors
+                    continue
+                if leaf not in whole:
+                    whole[leaf] = tuple(t.new_empty((self.n, *t.shape[1:])) for t in tensors)
+                for to, each in zip(whole[leaf], tensors, strict=True):
+                    to[i] = each
+        return Side.of(whole, self.n, self.place.zeros((), self.dtype))
+
+    def side(self, i: slice) -> Side:
+        """Some rows on the device."""
+        key = i.start, i.stop
+        with self._lock:
+            side = self._recent.pop(key, None)
+            if side is None:
+                side = self.side_of(self.rows[i]) if self._whole is None else self._whole[i]
+            self._recent[key] = side
+            # Views of rows that stay take no memory, and know their largest norms.
+            while self._whole is None and len(self._recent) > RECENT:
+                del self._recent[next(iter(self._recent))]
+        return side
+
+    def side_of(self, rows: Rows) -> Side:
+        """Rows that are new to the device, counted from the same origin."""
+        dense = rows.toarray() if sparse.issparse(rows) else rows
+        return Side(self.place, dense, self.origin.astype(FLOAT64), self.dtype)
+
+    def forget(self) -> None:
+        """Slices of rows are of use within a pass; where all rows stay, from pass to pass."""
+        with self._lock:
+            if self._whole is None:
+                self._recent.clear()

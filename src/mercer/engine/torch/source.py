@@ -1,0 +1,197 @@
+"""The text of a fused pass, K @ V without K, written from the operations of a kernel: Triton reads it.
+
+A program of the device has BM rows of X and a share of those of Z. For each BN of these: products of the
+rows on tensor cores, the formula in registers, and its product with V on tensor cores again.
+
+Tensor cores truncate what they add to their accumulator: over many tiles that is a bias, not noise. So a
+product with V has an accumulator of its own for each tile, and is added to the sums by ordinary float32
+arithmetic: times the scales of V, without which Triton would move the addition back into the tensor core.
+
+Rows are half floats times a power of two of their own, so that numbers of any size fit. `precise`: halves of
+more, high + low · 2⁻¹¹, and of each product the three parts that matter. What is said of rows holds for V,
+column by column, and for tiles, which are multiplied by one power of two.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from mercer.engine.native import bindings as op
+from mercer.engine.torch.evaluate import FAR, is_kinked
+
+if TYPE_CHECKING:
+    from mercer.engine.native.program import Leaf, Program, Step
+
+LOW = 2.0**-11  # of a low part: a half float has eleven bits
+LOG2E = math.log2(math.e)
+FUSED = ("dot", "sqdist")  # products of rows, which tensor cores make
+
+
+def why_not_fused(program: Program, *, precise: bool = False) -> str | None:
+    """Why a pass of this kernel is made of torch tiles, in words; None where it is fused."""
+    kinds = {leaf.kind for leaf in program.leaves}
+    if not kinds or not kinds <= set(FUSED):
+        return "it is no function of products or squared distances of rows"
+    if len({(leaf.columns, leaf.unit_rows) for leaf in program.leaves}) > 1:
+        return "its parts look at different columns"
+    pairs = [i for i, step in enumerate(program.steps) if step.code == op.PAIR]
+    if len({step.lengths for step in program.steps if step.lengths is not None}) > 1:
+        return "it is divided by lengths of more than one kind"
+    if precise and any(is_kinked(program, i) for i in pairs):
+        return "a root shows what products of rows lose of the distances of near points"
+    return None
+
+
+def is_shifted(program: Program) -> bool:
+    """Whether rows are counted from their middle: where nothing but distances is taken of them."""
+    return all(leaf.kind == "sqdist" for leaf in program.leaves)
+
+
+def source(program: Program, *, precise: bool = False) -> str:
+    """The module: `mercer_formula`, on registers, and `mercer_pass`, the loop around it."""
+    return "\n".join([_HEAD, *formula(program), "", "", *_loop(precise=precise), ""])
+
+
+# ── the formula ─────────────────────────────────────────────────────────────
+def formula(program: Program) -> list[str]:
+    """A function of x·z, squared norms and inverse lengths, on whatever shape these have together."""
+    lines = ["@triton.jit", "def mercer_formula(dot, x_norms, z_norms, x_lengths, z_lengths):"]
+    top = -1  # of the stack
+    for step in program.steps:
+        if step.code in (op.PAIR, op.CONSTANT):
+            top += 1
+        elif step.code in (op.ADD, op.MULTIPLY):
+            top -= 1
+        leaf = program.leaves[step.number] if step.code == op.PAIR else None
+        lines += [f"    {line}" for line in _written(step, leaf, f"t{top}", f"t{top + 1}")]
+    return [*lines, "    return t0"]
+
+
+def _written(step: Step, leaf: Leaf | None, t: str, above: str) -> list[str]:  # noqa: PLR0911, PLR0912
+    """The lines of an operation on the register t, or on it and the one above."""
+    a, b = step.a, step.b
+    match step.code:
+        case op.PAIR:
+            assert leaf is not None
+            if leaf.kind == "dot":
+                return [f"{t} = dot"]
+            return [f"{t} = tl.maximum(x_norms + z_norms - 2.0 * dot, 0.0)"]
+        case op.CONSTANT:
+            return [f"{t} = tl.zeros_like(dot) + {a!r}"]
+        case op.AFFINE:
+            return [f"{t} = {t} * {a!r} + {b!r}" if b else f"{t} = {t} * {a!r}"]
+        case op.EXP:
+            return [f"{t} = tl.exp2({t} * {a * LOG2E!r})"]
+        case op.TANH:  # 1 - 2/(1 + e^2u), whose exponential may overflow to infinity
+            return [f"{t} = 1.0 - 2.0 / (1.0 + tl.exp2({t} * {2.0 * LOG2E!r}))"]
+        case op.ROOT:
+            return [f"{t} = tl.sqrt({t})"]
+        case op.WHOLE_POWER:
+            return _whole_power(t, step.number)
+        case op.POWER:
+            return [f"{t} = tl.exp2(tl.log2({t}) * {a!r})"]
+        case op.POLY_EXP:
+            return _poly_exp(t, step)
+        case op.ADD:
+            return [f"{t} = {t} + {above}"]
+        case op.MULTIPLY:
+            return [f"{t} = {t} * {above}"]
+        case op.OUTER:
+            return [f"{t} = {t} * (x_lengths * z_lengths)"]
+    raise ValueError(step.code)
+
+
+def _whole_power(t: str, n: int) -> list[str]:
+    """t^n by squares: bits of n from the top."""
+    if n == 0:
+        return [f"{t} = tl.zeros_like({t}) + 1.0"]
+    lines = [f"u = {t}"] if n > 1 else []
+    for bit in f"{n:b}"[1:]:
+        lines.append(f"{t} = {t} * {t}")
+        if bit == "1":
+            lines.append(f"{t} = {t} * u")
+    return lines
+
+
+def _poly_exp(t: str, step: Step) -> list[str]:
+    assert step.coefficients is not None
+    *lower, total = (repr(float(c)) for c in step.coefficients)
+    for c in reversed(lower):
+        total = f"({total} * {t} + {c})"
+    return [f"{t} = tl.minimum({t}, {FAR!r})", f"{t} = {total} * tl.exp2({t} * {-LOG2E!r})"]
+
+
+# ── the loop ────────────────────────────────────────────────────────────────
+_HEAD = """import triton
+import triton.language as tl
+
+"""
+
+
+def _loop(*, precise: bool) -> list[str]:
+    """The pass, with lines that begin with `+` for precise products alone, with `-` for rough ones alone."""
+    lines = []
+    for line in _PASS.splitlines():
+        if line.startswith("+" if precise else "-"):
+            lines.append(f" {line[1:]}")
+        elif not line.startswith(("+", "-")):
+            lines.append(line)
+    return lines
+
+
+# Shapes: rows (n, D) and V (m, C), padded with zeros, D to a multiple of BK; norms, scales, lengths (n,).
+# `out` is (parts, n, C): sums over parts are float64, and nobody's turn decides their order.
+_PASS = f"""@triton.jit
+def mercer_pass(
+    x_high, x_low, x_scales, x_norms, x_lengths,
+    z_high, z_low, z_scales, z_norms, z_lengths,
+    v_high, v_low, v_scales, own, out,
+    n, m, n_padded, part_rows, minus, shrink,
+    D: tl.constexpr, C: tl.constexpr, GRAM: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):
+    start = tl.program_id(0) * BM
+    part = tl.program_id(1)
+    rows = start + tl.arange(0, BM)
+    along, columns = tl.arange(0, BK), tl.arange(0, C)
+    # Many rows have more numbers than 32 bits count: where a block of them begins is counted in 64.
+    x_at = start.to(tl.int64) * D + (tl.arange(0, BM)[:, None] * D + along[None, :])
+    z_at = (part * part_rows).to(tl.int64) * D + (tl.arange(0, BN)[None, :] * D + along[:, None])
+    norms, lengths = tl.load(x_norms + rows), tl.load(x_lengths + rows)
+    scales, v_scale = tl.load(x_scales + rows), tl.load(v_scales + columns)
+    sums = tl.zeros((BM, C), dtype=tl.float32)
+    for first in range(part * part_rows, tl.minimum((part + 1) * part_rows, m), BN):
+        others = first + tl.arange(0, BN)
+        dot = tl.zeros((BM, BN), dtype=tl.float32)
++       cross = tl.zeros((BM, BN), dtype=tl.float32)
+        for k in range(0, D, BK):
+            x = tl.load(x_high + x_at + k)
+            z = tl.load(z_high + z_at + k)
+            dot = tl.dot(x, z, dot)
++           cross = tl.dot(x, tl.load(z_low + z_at + k), cross)
++           cross = tl.dot(tl.load(x_low + x_at + k), z, cross)
++       dot += cross * {LOW!r}
+        dot *= scales[:, None] * tl.load(z_scales + others)[None, :]
+        other_norms, other_lengths = tl.load(z_norms + others), tl.load(z_lengths + others)
+        tile = mercer_formula(
+            dot, norms[:, None], other_norms[None, :], lengths[:, None], other_lengths[None, :]
+        )
+        if GRAM:
+            if first < start + BM and start < first + BN:
+                tile = tl.where(rows[:, None] == others[None, :], tl.load(own + rows)[:, None], tile)
+        tile = (tile - minus) * shrink
+        if first + BN > m:
+            tile = tl.where(others[None, :] < m, tile, 0.0)
+        v_at = others[:, None] * C + columns[None, :]
+        v = tl.load(v_high + v_at)
+        high = tile.to(tl.float16)
+        product = tl.dot(high, v)
++       low = ((tile - high.to(tl.float32)) * {1.0 / LOW!r}).to(tl.float16)
++       extra = tl.dot(high, tl.load(v_low + v_at))
++       extra = tl.dot(low, v, extra)
++       product += extra * {LOW!r}
+        sums += product * v_scale[None, :]
+        z_at += BN * D
+    out_at = (part.to(tl.int64) * n_padded + rows[:, None]) * C + columns[None, :]
+    tl.store(out + out_at, sums, mask=rows[:, None] < n)"""

@@ -1,0 +1,137 @@
+"""Fused passes: by NumPy in place of Triton, and on the GPU where there is one."""
+
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: pip install 'mercer[gpu]'")
+
+import torch
+
+from markets.kernels import INDEFINITE, VALID
+from markets.triton import in_place_of_triton
+from mercer._core.errors import MercerError
+from mercer.engine.base import FLOAT32, FLOAT64, TileStore
+from mercer.engine.native.engine import program_of
+from mercer.engine.torch import TorchEngine, fused
+from mercer.engine.torch.fused import Halves, fused_times, split
+from mercer.engine.torch.source import LOW, why_not_fused
+from mercer.model import Plan, gram_operator
+from mercer.planning.recipe import Proof, Tiles
+from mercer.solvers import BlockKrylov
+
+KERNELS = VALID | INDEFINITE
+FUSED = sorted(
+    name
+    for name, kernel in KERNELS.items()
+    if not isinstance(program := program_of(kernel), str) and why_not_fused(program) is None
+)
+NAMES = ["torch:cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+@pytest.fixture(params=NAMES)
+def engine(request, monkeypatch):
+    fused.compiled_pass.cache_clear()
+    if request.param == "torch:cpu":
+        in_place_of_triton(monkeypatch)
+    yield TorchEngine(request.param)
+    fused.compiled_pass.cache_clear()
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-6, 1.0, 1e5, 1e30])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_halves_keep_22_bits_of_the_largest(size, dim, rng):
+    x = size * rng.standard_normal((40, 7))
+    high, low, scales = split(torch.tensor(x), dim)
+    scales = scales.double().unsqueeze(dim)
+    found = (high.double() + LOW * low.double()) * scales
+    assert torch.isfinite(found).all()
+    off = (found - torch.tensor(x)).abs() / scales
+    assert float(off.max()) <= 2.0**-23
+    assert float((high.double() * scales - torch.tensor(x)).abs().div(scales).max()) <= 2.0**-12
+
+
+def test_rows_of_zeros_stay_zeros():
+    high, low, scales = split(torch.zeros(3, 4), 1)
+    assert not high.any()
+    assert not low.any()
+    assert torch.isfinite(scales).all()
+
+
+@pytest.mark.parametrize("precise", [False, True])
+@pytest.mark.parametrize("name", FUSED)
+def test_a_fused_pass_is_a_product_with_the_matrix(engine, name, precise, rng):
+    kernel, x, v = KERNELS[name], rng.standard_normal((200, 5)), rng.standard_normal((200, 3))
+    program = program_of(kernel)
+    if why_not_fused(program, precise=precise) is not None:
+        pytest.skip("roughly alone")
+    rows = engine.load(x, kernel, FLOAT64, width=64)
+    whole = Halves.of(program, rows.side(slice(0, 200)), precise=precise)
+    few = Halves.of(program, rows.side_of(x[:9] + 0.1), precise=precise)
+    exact, scale = kernel(x) - 0.1, np.abs(kernel(x)).max() * np.abs(v).sum(axis=0)
+    # Entries are off by some roundings of half floats, or of float32, times the slope of the formula.
+    unit = 3e-6 if precise else 6e-3
+    found = fused_times(program, whole, whole, v, engine.place, precise=precise, minus=0.1)
+    assert np.all(np.abs(found - exact @ v) <= unit * scale)
+    found = fused_times(program, few, whole, v, engine.place, precise=precise)
+    assert np.all(np.abs(found - kernel(x[:9] + 0.1, x) @ v) <= unit * scale)
+
+
+def test_two_passes_give_the_same_bits(engine, rng):
+    kernel, x, v = VALID["rbf"], rng.standard_normal((300, 5)), rng.standard_normal((300, 130))
+    program, rows = program_of(kernel), engine.load(x, kernel, FLOAT64, width=64)
+    whole = Halves.of(program, rows.side(slice(0, 300)), precise=False)
+    first, second = (
+        fused_times(program, whole, whole, v, engine.place, precise=False) for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert first.shape == v.shape
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly2", "matern-3/2", "laplacian"])
+def test_an_engine_that_fuses_agrees_with_one_that_does_not(engine, name, rng):
+    """Float32 products that keep nothing; all others, and kernels without such a form, have torch tiles."""
+    kernel, x, v = VALID[name], rng.standard_normal((200, 5)), rng.standard_normal((200, 3))
+    fusing = TorchEngine(engine.device, fused=True)
+    store = TileStore(minus=0.1)
+    for dtype in (FLOAT32, FLOAT64):
+        rows = [each.load(x, kernel, dtype, width=64, store=store) for each in (fusing, engine)]
+        found = fusing.gram_times(kernel, rows[0], v)
+        assert (rows[0].halves is None) == (dtype == FLOAT64 or name == "laplacian")
+        scale = np.abs(kernel(x)).max() * np.abs(v).sum(axis=0)
+        expected = engine.gram_times(kernel, rows[1], v)
+        assert np.all(np.abs(found - expected) <= 50 * np.finfo(dtype).eps * scale)
+
+
+def test_a_fit_by_fused_products(engine, rng):
+    """Rough ones are float32; what is told of the result is proved in float64."""
+    x = (rng.standard_normal((700, 4)) / [1.0, 2.0, 3.0, 4.0]).astype(np.float32)
+    fusing = TorchEngine(engine.device, fused=True)
+    plan = Plan("dual", BlockKrylov(tol=1e-6), Tiles(256, "float32", None, Proof(256)), 0)
+    operator = gram_operator(VALID["rbf"], x, plan, None, engine=fusing)
+    pairs = plan.solver(operator, 3, rng=np.random.default_rng(0))
+    h = np.eye(700) - 1.0 / 700
+    exact = np.linalg.eigvalsh(h @ VALID["rbf"](x.astype(np.float64)) @ h)[::-1][:3]
+    np.testing.assert_allclose(pairs.values, exact, rtol=1e-6)
+    assert operator.gram.rough.x.halves is not None
+
+
+def test_out_of_memory_leaves_it_to_tiles(engine, monkeypatch, rng):
+    kernel, x, v = VALID["rbf"], rng.standard_normal((200, 5)), rng.standard_normal((200, 3))
+
+    def starved(*_, **__):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(fused, "fused_times", starved)
+    fusing = TorchEngine(engine.device, fused=True)
+    rows = [each.load(x, kernel, FLOAT32, width=64) for each in (fusing, engine)]
+    found = fusing.gram_times(kernel, rows[0], v)
+    np.testing.assert_array_equal(found, engine.gram_times(kernel, rows[1], v))
+    assert rows[0].halves is None
+
+
+def test_without_triton_the_command_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(MercerError, match=r'triton is needed .*pip install "mercer\[gpu\]"'):
+        TorchEngine("torch:cpu", fused=True)

@@ -4,7 +4,6 @@ import copy
 import gc
 import os
 import pickle
-import signal
 import threading
 import time
 import tracemalloc
@@ -347,19 +346,6 @@ def test_transform_of_a_collection_is_lazy(client, name, on_cluster):
     both = clone(model).fit_transform(rows)
     assert isinstance(both, da.Array)
     np.testing.assert_allclose(both.compute(), lazy.compute(), atol=1e-8)
-
-
-def test_scores_of_a_large_model_are_lost_with_no_worker(client):
-    """Nor are they bound to a cluster: any scheduler of dask's computes them."""
-    wide = np.random.default_rng(2).standard_normal((1500, 100))  # 1.2 MB
-    model = KernelPCA(3, kernel=RBF(0.01)).fit(wide)
-    scores = model.transform(da.from_array(wide[:300], (100, 100)))
-    expected = scores.compute(scheduler="sync")
-    future = client.compute(scores)
-    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-    np.testing.assert_allclose(future.result(timeout=60), expected, atol=1e-12)
-    client.wait_for_workers(2, timeout=60)
-    np.testing.assert_allclose(scores.compute(), expected, atol=1e-12)
 
 
 def test_columns_of_parquet_files_are_rows(client, tmp_path):

@@ -186,6 +186,11 @@ def test_a_worker_that_has_just_been_lost_is_left_out(client, monkeypatch):
     monkeypatch.setattr(client, "run", lambda *a, **k: asked(*a, **k | {"workers": there}) | gone)
     monkeypatch.setattr(cluster_, "addresses", lambda: [*there, *gone])
     assert list(cluster_.workers()) == sorted(there)
+    monkeypatch.setattr(cluster_, "patience", 0.0)
+    monkeypatch.setattr(cluster_, "_known", {})
+    monkeypatch.setattr(client, "run", lambda *_, **__: gone)
+    with pytest.raises(ClusterError, match=r"No worker of the Dask cluster .* has answered"):
+        cluster_.workers()
 
 
 def test_a_cluster_that_adapts_starts_workers_for_a_fit():

@@ -29,7 +29,7 @@ class Explained:
     energies: Array  # (a,) Σw f²
 
     def merged(self, other: Explained) -> Explained:
-        """Of these rows and of those behind them."""
+        """The sums over these rows and the ones that follow them."""
         return Explained(self.rows + other.rows, self.energies + other.energies)
 
 

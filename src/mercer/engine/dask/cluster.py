@@ -64,15 +64,25 @@ class Cluster:
 
         One that has just been lost, and does not answer, is left out.
         """
+        started = time.monotonic()
+        while not (found := self._answering()):
+            if time.monotonic() - started > self.patience:
+                msg = (
+                    f"No worker of the Dask cluster at {self.address} has answered within "
+                    f"{self.patience:g} s. Look at their logs, and at the network between them and here."
+                )
+                raise ClusterError(msg)
+        return found
+
+    def _answering(self) -> dict[str, WorkerFacts]:
         self.require_open()
         there = self.addresses()
         if fresh := [address for address in there if address not in self._known]:
             self._require_versions(fresh)
             self._ask(fresh)
-        found = {
+        return {
             address: self._known[address] for address in sorted(there) if address in self._known
         }
-        return found or self.workers()
 
     def memory(self) -> dict[str, WorkerFacts]:
         """The same with the memory that is free now."""
@@ -104,7 +114,7 @@ class Cluster:
             raise ClusterError(msg)
 
     def addresses(self) -> Sequence[str]:
-        """Those of the workers that take tasks; a cluster that has just started gets some time.
+        """The workers that take tasks; waits a while for a cluster that has just started.
 
         One that is paused for memory may take tasks again. That is waited for, but not for ever, as by Dask.
         """

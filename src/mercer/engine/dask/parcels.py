@@ -59,5 +59,5 @@ def run(function: Callable[..., Any], *args: Any) -> Parcel:
 
 
 def opened(arg: Any) -> Any:
-    """What is in a parcel; what came without one is aligned."""
+    """The content of a parcel; anything else is aligned first."""
     return arg.thing if isinstance(arg, Parcel) else aligned(arg)

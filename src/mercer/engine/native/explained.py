@@ -33,7 +33,7 @@ MOST_ROWS = 2**15
 def explained(
     engine: NumpyEngine, step: ExplainSections, x: Rows, *, n_threads: int, observer: Observer
 ) -> Explained | None:
-    """Of all rows; None where rows, kernel or values are not for compiled tiles."""
+    """The step over all rows; None where the rows, the kernel or its values have no compiled form."""
     kernel, n = step.kernel, int(x.shape[0])
     points = engine.load(step.points, kernel, x.dtype)
     if not isinstance(points, NativeRows) or step.fresh.dtype != points.dtype:

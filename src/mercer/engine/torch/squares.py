@@ -55,12 +55,11 @@ def _moments(
     sections.sub_(first)
     if weights is None:
         shift = sections.mean(dim=0, dtype=place.zeros((), wide).dtype)
+        sections.sub_(shift)
     else:
         w = place.tensor(weights, wide)
         shift = w @ sections.to(w.dtype) / weight
         sections.sub_(shift).mul_(w.sqrt().to(sections.dtype)[:, None])
-    if weights is None:
-        sections.sub_(shift)
     scatter = _host(sections.T @ sections)
     if not np.isfinite(np.diagonal(scatter)).all():
         return None

@@ -1,7 +1,8 @@
-"""``python -m benchmarks.cluster``: fits on 1, 2 and 4 local workers beside the simulation; its tables."""
+"""``python -m benchmarks.cluster --help``: fits on local workers beside the simulation, and its tables."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 from dataclasses import replace
@@ -18,7 +19,7 @@ from mercer.engine.native import NativeEngine
 from mercer.engine.threads import single_threaded_blas
 from mercer.kernels import RBF
 
-N, D, MANY, LANDMARKS = 15_000, 50, 150_000, 300
+D, LANDMARKS, TURNS = 50, 300, 5
 LOOPBACK = Network(bandwidth=1e9, latency=5e-3, task=5e-3)  # of two processes of one machine
 
 
@@ -53,31 +54,34 @@ def _seconds(work: partial[object]) -> float:
     return time.perf_counter() - started
 
 
-def measured(machine: Machine) -> None:
+def measured(machine: Machine, counts: list[int], n: int, n_many: int) -> None:
     """Local workers of one thread each; more of them than cores share these."""
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((N, D)).astype(np.float32)
-    many = rng.standard_normal((MANY, D)).astype(np.float32)
+    x = rng.standard_normal((n, D)).astype(np.float32)
+    many = rng.standard_normal((n_many, D)).astype(np.float32)
     fits = {
-        f"exact, {N} x {D}": (KernelPCA(20, kernel=RBF(1.0 / D)), x),
-        f"{LANDMARKS} landmarks, {MANY} x {D}": (
+        f"exact, {n} x {D}": (KernelPCA(20, kernel=RBF(1.0 / D)), x),
+        f"{LANDMARKS} landmarks, {n_many} x {D}": (
             KernelPCA(20, kernel=RBF(1.0 / D), approximation=RPCholesky(LANDMARKS)),
             many,
         ),
     }
     print("| fit | workers | measured | simulated | one process, as many threads |")
     print("| :-- | --: | --: | --: | --: |")
-    for workers in (1, 2, 4):
+    for workers in counts:
         lanes = min(workers, os.cpu_count() or 1)
         cluster = Cluster(workers, lanes / workers, 4e9, LOOPBACK, machine)
-        simulated = [cluster.exact(N, D), cluster.low_rank(MANY, D, LANDMARKS)]
+        simulated = [cluster.exact(n, D), cluster.low_rank(n_many, D, LANDMARKS)]
         local = LocalCluster(workers, threads_per_worker=1, dashboard_address=":0")
         with local, Client(local) as client:
             for (name, (model, rows)), expected in zip(fits.items(), simulated, strict=True):
                 engines = (client, NativeEngine(lanes))
-                pairs = [_in_turn(model, rows, engines) for _ in range(5)]
+                pairs = [_in_turn(model, rows, engines) for _ in range(TURNS)]
                 there, here = (min(times) for times in zip(*pairs, strict=True))
-                print(f"| {name} | {workers} | {there:.2f} s | {expected:.2f} s | {here:.2f} s |")
+                print(
+                    f"| {name} | {workers} | {there:.2f} s | {expected:.2f} s | {here:.2f} s |",
+                    flush=True,
+                )
 
 
 def _in_turn(model: KernelPCA, rows: np.ndarray, engines: tuple[object, ...]) -> list[float]:
@@ -99,8 +103,17 @@ def tables(machine: Machine) -> None:
         )
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fits on local workers, and a simulation of many.")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--rows", type=int, default=15_000, help="of the exact fit")
+    parser.add_argument("--many", type=int, default=150_000, help="rows of the low-rank fit")
+    given = parser.parse_args()
+    machine = calibrated()
+    print(machine)
+    measured(machine, given.workers, given.rows, given.many)
+    tables(machine)
+
+
 if __name__ == "__main__":
-    found = calibrated()
-    print(found)
-    measured(found)
-    tables(found)
+    main()

@@ -1,0 +1,259 @@
+"""All cores of a machine, against scikit-learn on the same ones: ``python -m benchmarks.cores --help``.
+
+    python -m benchmarks.cores fits lowrank kernels      # in turns in one process: medians and ratios
+    python -m benchmarks.cores threads                   # the same fit on 1, 2, 4, … of the cores
+    python -m benchmarks.cores past                      # 100 000 rows within 1 GB
+
+RBF of the median width, d = 50, k = 20, float64, standard normal rows, unless a line says otherwise.
+Residuals are those of `accuracy.py`, mercer's and then scikit-learn's; of other kernels than RBF, and past
+memory, what mercer itself tells.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from benchmarks.accuracy import eigen_accuracy, rbf_tile
+from benchmarks.case import Case
+from benchmarks.competitors import KERNEL_PCA, MERCER
+from benchmarks.data import SEED, gaussian, kernel_gamma, load
+from benchmarks.machine import core_count, facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ARPACK = "sklearn arpack"
+ROWS = (2000, 3000, 5000, 10_000, 20_000)
+LEAST, MOST = 3, 15  # turns of a line
+LONG = 3.0  # times its seconds: what is that slow has fewer turns than the least
+
+
+def in_turns(
+    jobs: dict[str, Callable[[], Any]], seconds: float
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Medians of each side, run by run, and the first answers."""
+    answers = {who: job() for who, job in jobs.items()}  # and its code is loaded
+    times: dict[str, list[float]] = {who: [] for who in jobs}
+    began, order = time.perf_counter(), list(jobs)
+    while True:
+        for who in order:
+            started = time.perf_counter()
+            jobs[who]()
+            times[who].append(time.perf_counter() - started)
+        order, turns = order[1:] + order[:1], len(times[order[0]])
+        spent_in_all = time.perf_counter() - began
+        if (
+            turns >= MOST
+            or (turns >= LEAST and spent_in_all > seconds)
+            or (spent_in_all > LONG * seconds)
+        ):
+            return {who: statistics.median(spent) for who, spent in times.items()}, answers
+
+
+def row(name: str, medians: dict[str, float], remark: str) -> None:
+    own = medians[MERCER]
+    fastest = min((who for who in medians if who != MERCER), key=medians.__getitem__, default=None)
+    theirs = (
+        "- | - | -"
+        if fastest is None
+        else (f"{medians[fastest]:.3f} | {fastest} | {medians[fastest] / own:.2f}")
+    )
+    click.echo(f"| {name} | {own:.3f} | {theirs} | {remark} |")
+
+
+def _fit(make: Callable[[], Any], x: Any) -> Any:
+    return make().fit(x)
+
+
+# ── one process, in turns ───────────────────────────────────────────────────
+def fits(seconds: float) -> None:
+    """Exact fits; ARPACK is scikit-learn's fastest solver that is right, but where k = 100."""
+    cases = [Case("rbf", "gaussian", n, 50, 20) for n in ROWS]
+    cases += [Case("rbf", "decaying", n, 50, 20) for n in (5000, 10_000)]
+    cases += [Case("rbf", "gaussian", 5000, 50, 100), Case("rbf", "gaussian", 5000, 784, 20)]
+    for case in cases:
+        x = load(case)
+        gamma = kernel_gamma(case, x)
+        sides = (MERCER, ARPACK, "sklearn dense") if case.k == 100 else (MERCER, ARPACK)
+        jobs = {who: partial(_fit, partial(KERNEL_PCA[who], case, gamma), x) for who in sides}
+        medians, answers = in_turns(jobs, seconds)
+        told = [
+            eigen_accuracy(rbf_tile(gamma), x, model.eigenvalues_, model.eigenvectors_).residual
+            for model in answers.values()
+        ]
+        row(case.name, medians, ", ".join(f"{each:.0e}" for each in told))
+
+
+def lowrank(seconds: float) -> None:
+    """500 landmarks, beside what a user of scikit-learn would write."""
+    from sklearn.decomposition import PCA
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.pipeline import make_pipeline
+
+    from mercer import KernelPCA
+    from mercer.approximations import Nystrom, RPCholesky
+    from mercer.kernels import RBF
+
+    for n, dtype in ((50_000, np.float64), (300_000, np.float32)):
+        x = gaussian(n, 20, np.random.default_rng(SEED)).astype(dtype)
+        gamma = 1.0 / 40.0  # of the median width: squared distances are about 2d
+
+        def theirs(gamma: float = gamma) -> Any:
+            return make_pipeline(Nystroem(gamma=gamma, n_components=500, random_state=0), PCA(20))
+
+        for method in (Nystrom, RPCholesky):
+            own = partial(
+                KernelPCA, 20, kernel=RBF(gamma), approximation=method(500), random_state=0
+            )
+            jobs = {MERCER: partial(_fit, own, x), "Nystroem, PCA": partial(_fit, theirs, x)}
+            medians, answers = in_turns(jobs, seconds)
+            left = answers[MERCER].fit_.certificate
+            row(f"{method.__name__}(500), {n} x 20 {np.dtype(dtype).name}", medians, str(left))
+
+
+def kernels(seconds: float) -> None:
+    """Other kernels than RBF; scikit-learn gets the matrices of those its KernelPCA does not know."""
+    from sklearn.decomposition import KernelPCA as Theirs
+    from sklearn.gaussian_process import kernels as gp
+    from sklearn.metrics.pairwise import laplacian_kernel
+
+    from mercer import KernelPCA
+    from mercer.kernels import RBF, Laplacian, Matern, Polynomial
+
+    n, d = 5000, 50
+    x = load(Case("rbf", "gaussian", n, d, 20))
+    width = float(np.sqrt(2.0 * d))
+    arpack = partial(Theirs, 20, eigen_solver="arpack", random_state=0)
+
+    def made_first(kernel: Any) -> Any:
+        return arpack(kernel="precomputed").fit(kernel(x))
+
+    sides = {
+        "polynomial of degree 3": (
+            Polynomial(3, gamma=1.0 / d, coef0=1.0),
+            partial(_fit, partial(arpack, kernel="poly", gamma=1.0 / d, coef0=1.0), x),
+        ),
+        "Laplacian": (
+            Laplacian(0.5 / d),
+            partial(made_first, partial(laplacian_kernel, gamma=0.5 / d)),
+        ),
+        "Matern(1.5)": (Matern(1.5, width), partial(made_first, gp.Matern(width, nu=1.5))),
+        "sum of two RBF": (
+            RBF(0.5 / width**2) + RBF(2.0 / width**2),
+            partial(made_first, gp.RBF(width) + gp.RBF(width / 2.0)),
+        ),
+    }
+    for name, (kernel, theirs) in sides.items():
+        own = partial(_fit, partial(KernelPCA, 20, kernel=kernel, random_state=0), x)
+        medians, answers = in_turns({MERCER: own, ARPACK: theirs}, seconds)
+        gap = np.max(np.abs(answers[MERCER].eigenvalues_ / answers[ARPACK].eigenvalues_ - 1.0))
+        told = np.max(answers[MERCER].fit_.pairs.residuals)
+        row(f"{name}, {n} x {d}", medians, f"{told:.0e} told, eigenvalues apart by {gap:.0e}")
+
+
+def past(seconds: float) -> None:
+    """A matrix of 40 GB within 1 GB."""
+    from mercer import KernelPCA
+    from mercer.kernels import RBF
+
+    x = gaussian(100_000, 50, np.random.default_rng(SEED)).astype(np.float32)
+    jobs = {
+        MERCER: partial(
+            _fit, partial(KernelPCA, 20, kernel=RBF(0.01), memory="1GB", random_state=0), x
+        )
+    }
+    medians, answers = in_turns(jobs, seconds)
+    pairs, plan = answers[MERCER].fit_.pairs, answers[MERCER].plan_
+    row(
+        "100000 x 50 float32, 1 GB",
+        medians,
+        f"{np.max(pairs.residuals):.0e} told, {pairs.n_products} products, plan {plan.n_bytes / 1e9:.2f} GB",
+    )
+
+
+# ── a process for each number of cores ──────────────────────────────────────
+def threads(_seconds: float) -> None:
+    """The same fit on 1, 2, 4, … cores, one thread of each physical core first; best of five."""
+    counts = [2**i for i in range(10) if 2**i <= core_count()]
+    for n in (2000, 5000, 10_000, 20_000):
+        took = []
+        for count in counts:
+            pinned = partial(os.sched_setaffinity, 0, _cpus()[:count])
+            command = [sys.executable, "-m", "benchmarks.cores", "one", "--rows", str(n)]
+            done = (
+                subprocess.run(  # BLAS counts the cores when it is loaded: a process for each count
+                    command, preexec_fn=pinned, capture_output=True, text=True, check=True
+                )
+            )
+            took.append(json.loads(done.stdout))
+        click.echo(
+            f"| {n} rows on {', '.join(map(str, counts))} cores | {' | '.join(f'{t:.3f}' for t in took)} |"
+        )
+
+
+def _cpus() -> list[int]:
+    """Those of this process, the first thread of each physical core before the second ones."""
+
+    def key(cpu: int) -> tuple[int, int]:
+        told = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        try:
+            siblings = told.read_text().strip().replace("-", ",").split(",")
+        except OSError:
+            return 0, cpu
+        return int(int(siblings[0]) != cpu), cpu
+
+    return sorted(os.sched_getaffinity(0), key=key)
+
+
+def one(n: int) -> None:
+    case = Case("rbf", "gaussian", n, 50, 20)
+    x = load(case)
+    make = partial(KERNEL_PCA[MERCER], case, kernel_gamma(case, x))
+    make().fit(x)
+    took = []
+    for _ in range(5):
+        started = time.perf_counter()
+        make().fit(x)
+        took.append(time.perf_counter() - started)
+    click.echo(json.dumps(min(took)))
+
+
+PARTS = {"fits": fits, "lowrank": lowrank, "kernels": kernels, "past": past, "threads": threads}
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("parts", nargs=-1, required=True, type=click.Choice([*PARTS, "one"]))
+@click.option("--seconds", default=8.0, show_default=True, help="For each line.")
+@click.option("--rows", default=5000, hidden=True)
+def main(*, parts: tuple[str, ...], seconds: float, rows: int) -> None:
+    """Seconds of mercer and scikit-learn; a ratio above 1 says that mercer is faster."""
+    warnings.simplefilter("ignore")
+    if parts == ("one",):
+        one(rows)
+        return
+    machine = facts(Path(__file__).parents[1])
+    click.echo(
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['commit']}; {'; '.join(machine['blas'])}"
+    )
+    for part in parts:
+        click.echo(
+            f"\n| {part} | mercer s | scikit-learn s | which | ratio | residuals |"
+            "\n| :-- | --: | --: | :-- | --: | :-- |"
+        )
+        PARTS[part](seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,13 +12,13 @@ import torch
 from markets.kernels import INDEFINITE, VALID
 from markets.triton import in_place_of_triton
 from mercer._core.errors import MercerError
-from mercer.engine.base import FLOAT32, FLOAT64, TileStore
+from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.native.engine import program_of
 from mercer.engine.torch import TorchEngine, fused
 from mercer.engine.torch.fused import Halves, fused_times, split
 from mercer.engine.torch.source import LOW, why_not_fused
 from mercer.model import Plan, gram_operator
-from mercer.planning.recipe import Proof, Tiles
+from mercer.planning.recipe import Halved
 from mercer.solvers import BlockKrylov
 
 KERNELS = VALID | INDEFINITE
@@ -67,8 +67,8 @@ def test_a_fused_pass_is_a_product_with_the_matrix(engine, name, precise, rng):
     if why_not_fused(program, precise=precise) is not None:
         pytest.skip("roughly alone")
     rows = engine.load(x, kernel, FLOAT64, width=64)
-    whole = Halves.of(program, rows.side(slice(0, 200)), precise=precise)
-    few = Halves.of(program, rows.side_of(x[:9] + 0.1), precise=precise)
+    whole = Halves.of(program, [rows.side(slice(0, 200))], precise=precise)
+    few = Halves.of(program, [rows.side_of(x[:9] + 0.1)], precise=precise)
     exact, scale = kernel(x) - 0.1, np.abs(kernel(x)).max() * np.abs(v).sum(axis=0)
     # Entries are off by some roundings of half floats, or of float32, times the slope of the formula.
     unit = 3e-6 if precise else 6e-3
@@ -81,7 +81,7 @@ def test_a_fused_pass_is_a_product_with_the_matrix(engine, name, precise, rng):
 def test_two_passes_give_the_same_bits(engine, rng):
     kernel, x, v = VALID["rbf"], rng.standard_normal((300, 5)), rng.standard_normal((300, 130))
     program, rows = program_of(kernel), engine.load(x, kernel, FLOAT64, width=64)
-    whole = Halves.of(program, rows.side(slice(0, 300)), precise=False)
+    whole = Halves.of(program, [rows.side(slice(0, 300))], precise=False)
     first, second = (
         fused_times(program, whole, whole, v, engine.place, precise=False) for _ in range(2)
     )
@@ -89,32 +89,59 @@ def test_two_passes_give_the_same_bits(engine, rng):
     assert first.shape == v.shape
 
 
-@pytest.mark.parametrize("name", ["rbf", "poly2", "matern-3/2", "laplacian"])
-def test_an_engine_that_fuses_agrees_with_one_that_does_not(engine, name, rng):
-    """Float32 products that keep nothing; all others, and kernels without such a form, have torch tiles."""
+@pytest.mark.parametrize("spread", [1.0, 1e6])
+@pytest.mark.parametrize("precise", [False, True])
+def test_rows_of_sizes_far_apart_have_scales_of_their_own(engine, precise, spread, rng):
+    kernel, v = VALID["rbf"], rng.standard_normal((200, 3))
+    x = rng.standard_normal((200, 5))
+    x[0] *= spread
+    program, rows = program_of(kernel), engine.load(x, kernel, FLOAT64, width=64)
+    whole = Halves.of(
+        program, [rows.side(slice(0, 90)), rows.side(slice(90, 200))], precise=precise
+    )
+    assert (whole.scale is None) == (spread > 1.0)
+    found = fused_times(program, whole, whole, v, engine.place, precise=precise)
+    unit = 3e-6 if precise else 6e-3
+    assert np.all(np.abs(found - kernel(x) @ v)[1:] <= unit * np.abs(v).sum(axis=0))
+
+
+def halved(parts):
+    return TileStore(minus=0.1, rounding=Rounding(halves=parts))
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly2", "matern-3/2", "matern-1/2", "laplacian"])
+def test_halves_agree_with_tiles(engine, name, rng):
+    """Rough products, and precise ones where they are asked for; kernels without such a form have torch tiles."""
     kernel, x, v = VALID[name], rng.standard_normal((200, 5)), rng.standard_normal((200, 3))
     fusing = TorchEngine(engine.device, fused=True)
-    store = TileStore(minus=0.1)
-    for dtype in (FLOAT32, FLOAT64):
-        rows = [each.load(x, kernel, dtype, width=64, store=store) for each in (fusing, engine)]
-        found = fusing.gram_times(kernel, rows[0], v)
-        assert (rows[0].halves is None) == (dtype == FLOAT64 or name == "laplacian")
-        scale = np.abs(kernel(x)).max() * np.abs(v).sum(axis=0)
-        expected = engine.gram_times(kernel, rows[1], v)
-        assert np.all(np.abs(found - expected) <= 50 * np.finfo(dtype).eps * scale)
+    most = fusing.facts().halves(kernel)
+    assert most == {"laplacian": 0, "matern-1/2": 1}.get(name, 2)
+    plain = engine.load(x, kernel, FLOAT64, width=64, store=TileStore(minus=0.1))
+    expected = engine.gram_times(kernel, plain, v)
+    scale = np.abs(kernel(x)).max() * np.abs(v).sum(axis=0)
+    for parts in (1, 2):
+        rows = fusing.load(x, kernel, FLOAT64, width=64, store=halved(parts))
+        for rough, unit in ((True, 6e-3), (False, 3e-6 if min(parts, most) > 1 else 1e-14)):
+            found = fusing.gram_times(kernel, rows, v, rough=rough)
+            assert np.all(np.abs(found - expected) <= unit * scale)
+        assert rows.kept is None or not rows.kept.n_rounded
 
 
-def test_a_fit_by_fused_products(engine, rng):
-    """Rough ones are float32; what is told of the result is proved in float64."""
-    x = (rng.standard_normal((700, 4)) / [1.0, 2.0, 3.0, 4.0]).astype(np.float32)
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64])
+def test_a_fit_by_halves(engine, dtype, rng):
+    """What is told of the result is true."""
+    x = (rng.standard_normal((700, 4)) / [1.0, 2.0, 3.0, 4.0]).astype(dtype)
     fusing = TorchEngine(engine.device, fused=True)
-    plan = Plan("dual", BlockKrylov(tol=1e-6), Tiles(256, "float32", None, Proof(256)), 0)
+    plan = Plan("dual", BlockKrylov(tol=1e-6), Halved(256, 2), 0)
     operator = gram_operator(VALID["rbf"], x, plan, None, engine=fusing)
     pairs = plan.solver(operator, 3, rng=np.random.default_rng(0))
     h = np.eye(700) - 1.0 / 700
-    exact = np.linalg.eigvalsh(h @ VALID["rbf"](x.astype(np.float64)) @ h)[::-1][:3]
-    np.testing.assert_allclose(pairs.values, exact, rtol=1e-6)
-    assert operator.gram.rough.x.halves is not None
+    matrix = h @ VALID["rbf"](x.astype(np.float64)) @ h
+    np.testing.assert_allclose(pairs.values, np.linalg.eigvalsh(matrix)[::-1][:3], rtol=1e-6)
+    true = np.linalg.norm(matrix @ pairs.vectors - pairs.vectors * pairs.values, axis=0)
+    assert np.all(true / pairs.values[0] <= pairs.residuals)
+    assert operator.gram.x.halves is not None
+    assert operator.gram.exact.x.kept is None  # no float64 tile of it was made
 
 
 def test_out_of_memory_leaves_it_to_tiles(engine, monkeypatch, rng):
@@ -125,10 +152,29 @@ def test_out_of_memory_leaves_it_to_tiles(engine, monkeypatch, rng):
 
     monkeypatch.setattr(fused, "fused_times", starved)
     fusing = TorchEngine(engine.device, fused=True)
-    rows = [each.load(x, kernel, FLOAT32, width=64) for each in (fusing, engine)]
+    stores = halved(2), TileStore(minus=0.1)
+    rows = [fusing.load(x, kernel, FLOAT64, width=64, store=each) for each in stores]
     found = fusing.gram_times(kernel, rows[0], v)
     np.testing.assert_array_equal(found, engine.gram_times(kernel, rows[1], v))
     assert rows[0].halves is None
+
+
+def test_values_out_of_range_leave_it_to_tiles(engine, monkeypatch, rng):
+    """What is no number in half floats is not tried again."""
+    kernel, x, v = VALID["rbf"], rng.standard_normal((200, 5)), rng.standard_normal((200, 3))
+    calls = []
+
+    def nothing(*_, **__):
+        calls.append(1)
+        return np.full((200, 3), np.nan)
+
+    monkeypatch.setattr(fused, "fused_times", nothing)
+    fusing = TorchEngine(engine.device, fused=True)
+    rows = fusing.load(x, kernel, FLOAT64, width=64, store=halved(2))
+    for rough in (True, False):
+        found = fusing.gram_times(kernel, rows, v, rough=rough)
+        np.testing.assert_allclose(found, (kernel(x) - 0.1) @ v, atol=1e-12)
+    assert len(calls) == 1
 
 
 def test_without_triton_the_command_is_named(monkeypatch):

@@ -119,11 +119,15 @@ def padded(x, n, d=None):
     return out
 
 
-def in_numpys_hands(text, x, v, own, monkeypatch, *, precise, minus, cut):
+def in_numpys_hands(text, x, v, own, monkeypatch, *, precise, alike, minus, cut):
     """The pass over k(X, X), its sums over parts in float64."""
     n, d = len(x), 32
     tall = -(-n // 64) * 64
     high, low, scales = halves(x, 1)
+    scale = float(scales.max())
+    if alike:
+        shares = (scales / scale).astype(np.float16)[:, None]
+        high, low, scales = high * shares, low * shares, np.full_like(scales, scale)
     rows = high + (LOW * low.astype("f8") if precise else 0.0)
     norms = np.sum(rows**2, axis=1) * scales.astype("f8") ** 2
     side = [padded(high, tall, d), padded(low, tall, d)]
@@ -133,8 +137,8 @@ def in_numpys_hands(text, x, v, own, monkeypatch, *, precise, minus, cut):
     right = [padded(v_high, tall, 16), padded(v_low, tall, 16), padded(v_scales, 16)]
     out = np.zeros((3, tall, 16), dtype=np.float32)
     run(text, monkeypatch)["mercer_pass"][(tall // cut.bm, 3)](
-        *side, *side, *right, padded(own.astype("f4"), tall), out, n, n, tall, 32, minus, 0.5,
-        D=d, C=16, GRAM=True, BM=cut.bm, BN=cut.bn, BK=cut.bk, num_warps=8, num_stages=3,
+        *side, *side, *right, padded(own.astype("f4"), tall), out, n, n, tall, 32, scale, scale,
+        -0.5 * minus, 0.5, D=d, C=16, GRAM=True, ALIKE=alike, BM=cut.bm, BN=cut.bn, BK=cut.bk, num_warps=8, num_stages=3,
     )  # fmt: skip
     return out.astype("f8").sum(axis=0)[:n, : v.shape[1]] / 0.5
 
@@ -143,15 +147,16 @@ SIZES = {"of one": 1.0, "raw": 1e5, "tiny": 1e-6}
 
 
 @pytest.mark.parametrize("size", sorted(SIZES))
+@pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("precise", [False, True])
-def test_the_pass_is_a_product_with_the_matrix(precise, size, monkeypatch, rng):
+def test_the_pass_is_a_product_with_the_matrix(precise, alike, size, monkeypatch, rng):
     """Not a multiple of any block, in parts; rows of any size fit into half floats. The diagonal is given:
     one that no distance of a row to itself would give."""
     x, v = rng.standard_normal((90, 20)), rng.standard_normal((90, 5))
     x[7] = x[3]
     kernel = RBF(0.02 / SIZES[size] ** 2)
     text = source(program_of(kernel), precise=precise)
-    given = {"precise": precise, "minus": 0.25, "cut": Blocks(32, 16, 16)}
+    given = {"precise": precise, "alike": alike, "minus": 0.25, "cut": Blocks(32, 16, 16)}
     found = in_numpys_hands(text, SIZES[size] * x, v, np.full(90, 1.5), monkeypatch, **given)
     exact = (RBF(0.02)(x) + 0.5 * np.eye(90) - 0.25) @ v
     # Rows, tiles and V are off by 2⁻¹² of their sizes each, or by 2⁻²³ and the rounding of float32 sums.

@@ -36,7 +36,7 @@ from mercer.planning.forecast import forecast
 from mercer.planning.krylov import SHARE_COMPONENTS
 from mercer.planning.plan import plan
 from mercer.planning.problem import Ownership
-from mercer.planning.recipe import Tiles
+from mercer.planning.recipe import Halved, Tiles
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:
@@ -195,5 +195,5 @@ def _tiles_text(chosen: Plan) -> str:
     """How tiles are cut and rounded, on which sums depend; not how many of them are kept."""
     recipe = chosen.recipe
     assert recipe is not None  # a Krylov iteration has an operator
-    kind = "tiles" if isinstance(recipe, Tiles) else "full"
+    kind = {Tiles: "tiles", Halved: f"{recipe.dtype} products"}.get(type(recipe), "full")
     return f"{kind}, {recipe.width} wide, sketch {recipe.proof is not None}"

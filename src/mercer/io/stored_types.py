@@ -147,7 +147,7 @@ FAMILIES = {
 }
 UNIONS = {
     "Back": "RidgeBack|ExactBack|SearchBack|DistancesBack",
-    "Recipe": "Given|Whole|Tiles",
+    "Recipe": "Given|Whole|Tiles|Halved",
     "Sections": "KernelSections|FeatureSections|GivenSections|FourierSections",
 }
 
@@ -169,7 +169,7 @@ _CLASSES = {
     "monitoring.limits": "Limits Rule",
     "monitoring.statistics": "Gauge",
     "operators.sections": "FeatureSections GivenSections KernelSections",
-    "planning.recipe": "Given Plan Proof TileCache Tiles Whole",
+    "planning.recipe": "Given Halved Plan Proof TileCache Tiles Whole",
     "preimage.base": "FittedPreimage Quality",
     "preimage.distances": "DistancesBack",
     "preimage.exact": "ExactBack",

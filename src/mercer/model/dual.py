@@ -53,7 +53,8 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     """The fitted value of eigenpairs of the centred kernel matrix: A = S U Λ^(-1/2), Z = X."""
     kernel, x, asked, engine = task.kernel, task.x, task.asked, task.engine
     total = operator.trace()
-    rounding = MatrixRounding.of(operator, kernel, x)
+    # Where rows have shown what is missing in the products, entries are as good as those of rows.
+    rounding = MatrixRounding.of(operator.exact or operator, kernel, x)
     largest, top = rounding.largest, float(pairs.values.max(initial=0.0))
     cut = rounding_cut(pairs.values, rounding, operator.eps)
     spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum

@@ -23,6 +23,9 @@ class SymmetricOperator(Protocol):
     # Whether a product with this operator prepares `rough` at no cost: the two then differ by the rounding of
     # entries alone, and a solver begins with an exact product.
     fills_rough: bool = False
+    # The operator whose products are as good as `rows`, where those of this one are not: what is missing in
+    # them is seen from rows.
+    exact: SymmetricOperator | None = None
 
     @property
     def size(self) -> float:

@@ -41,6 +41,8 @@ class Gram(SymmetricOperator):
         Make rows ready slice by slice, in each product again, instead of holding a ready copy.
     rough : SymmetricOperator, optional
         A cheaper operator of its own, where the store does not round.
+    exact : SymmetricOperator, optional
+        The same in full precision, where the store asks for products of two half floats a number.
     """
 
     is_rough = False  # whether products come from the rounded tiles of the store
@@ -56,20 +58,24 @@ class Gram(SymmetricOperator):
         width: int | None = None,
         sliced: bool = False,
         rough: SymmetricOperator | None = None,
+        exact: SymmetricOperator | None = None,
     ) -> None:
         self.engine, self.kernel = engine, kernel
         self.dtype: np.dtype[Any] = np.dtype(x.dtype if dtype is None else dtype)
         self.x = engine.load(x, kernel, self.dtype, width=width, sliced=sliced, store=store)
         self.n, self.eps = self.x.n, float(np.finfo(self.dtype).eps)
-        self.store, self.minus, self.rough = store, store.minus, rough
+        self.store, self.minus, self.rough, self.exact = store, store.minus, rough, exact
         self._diag: Array | None = None
+        if exact is not None:
+            self.eps = float(np.finfo(FLOAT32).eps)
         if store.rounding is not None:
             # The same matrix, multiplied from the rounded tiles of the store: a view, which holds nothing
             # itself. A tile that is not there yet is made in full precision, and nothing else is rounded.
-            view = copy(self)
-            view.is_rough, view.eps = True, float(np.finfo(FLOAT32).eps)
+            view, of_halves = copy(self), store.rounding.halves > 0
+            view.is_rough, view.exact = True, None
+            view.eps = float(np.finfo(np.float16 if of_halves else FLOAT32).eps)
             view.minus += store.rounding.minus
-            self.rough, self.fills_rough = view, True
+            self.rough, self.fills_rough = view, not of_halves
 
     def matmat(self, v: Array) -> Array:
         """(K - c) v."""

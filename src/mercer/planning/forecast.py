@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from mercer.data.rows import take_rows
 from mercer.engine.base import NOTHING_KEPT, TileStore
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import cached_width
+from mercer.planning.problem import spread_over
+from mercer.planning.recipe import Halved
 from mercer.solvers import BlockKrylov, Lanczos
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 SPENT = 0.25
 PASSES = 4  # over the rows, to choose landmarks in a few rounds and to take the moments
 SLOW_ROWS = 24  # of a user's function, which may take a millisecond for a pair
+HALVED_ROWS = 2**14  # enough to keep a device busy
 PROOFS = 1  # products with the operator itself after rough ones
 
 
@@ -62,6 +66,9 @@ def _krylov(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) ->
         return n_products, n_products * 2.0 * n * n * columns * _second_a_flop(x.dtype)
     recipe = plan.recipe
     assert recipe is not None  # of a dual problem
+    if isinstance(recipe, Halved):
+        rough, proof = _halved_seconds(recipe, kernel, x, columns, engine)
+        return n_products + PROOFS, float(n) ** 2 * (n_products * rough + PROOFS * proof)
     proved = recipe.proof is not None
     made, used = _tile_seconds(kernel, x, recipe.dtype, columns, engine)
     first = made + used
@@ -96,6 +103,18 @@ def _tile_seconds(
     used = least_seconds(lambda: engine.gram_times(kernel, kept, v))
     both = least_seconds(lambda: engine.gram_times(kernel, rows, v))
     return max(both - used, 0.0) / (3 * width**2), used / (2 * width**2)
+
+
+def _halved_seconds(
+    recipe: Halved, kernel: Kernel, x: Rows, columns: int, engine: Engine[Any]
+) -> tuple[float, float]:
+    """Seconds an entry of products of half floats: rough ones, and those that prove."""
+    some = spread_over(int(x.shape[0]), HALVED_ROWS)
+    gram = recipe.gram(engine, kernel, take_rows(x, some), 1)
+    v = np.ones((gram.n, columns))
+    assert gram.rough is not None
+    rough, proof = (least_seconds(partial(each.matmat, v)) for each in (gram.rough, gram))
+    return rough / gram.n**2, proof / gram.n**2
 
 
 def _second_a_flop(dtype: np.dtype[np.generic]) -> float:

@@ -10,6 +10,7 @@ from mercer.planning.bytes import (
     FLOAT,
     SINGLE,
     fastest_width,
+    halves_bytes,
     krylov_bytes,
     lapack_bytes,
     live_tiles_bytes,
@@ -18,7 +19,7 @@ from mercer.planning.bytes import (
     tile_width,
 )
 from mercer.planning.problem import SMALL_ROWS, lapack_share
-from mercer.planning.recipe import Given, Plan, Proof, Recipe, TileCache, Tiles, Whole
+from mercer.planning.recipe import Given, Halved, Plan, Proof, Recipe, TileCache, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ ONCE = (
     "each tile is made once, in float64, and held rounded, which halves the memory traffic of a product; "
     "rows in float64 show what the rounding adds to residuals"
 )
+OF_ONE = "tensor cores multiply half floats; residuals are proved in float64"
+OF_TWO = (
+    "tensor cores multiply half floats: one a number to iterate, two to prove; rows in float64 show what "
+    "these leave of residuals"
+)
+# Landmarks to start from, one of so many rows: a product grows with n², their eigenproblem with m³.
+LANDMARK_ROWS, MOST_LANDMARKS = 1000, 1500
 TWICE = "float32 halves the time of making a tile; residuals are proved in float64"
 
 
@@ -68,6 +76,8 @@ def krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = T
 def _on_threads(problem: Problem, solver: Solver, reason: str, *, hold: bool) -> Plan:
     """The same on a given number of threads."""
     n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.is_share else problem.n)
+    if hold and (halved := _of_halves(problem, solver, reason, k)) is not None:
+        return halved
     rough = hold and _uses_rough(problem, solver)
     # K may fit whole or not, but residuals are to be true; those of exact passes too, which hold nothing.
     if problem.is_double or not hold:
@@ -95,6 +105,28 @@ def _on_threads(problem: Problem, solver: Solver, reason: str, *, hold: bool) ->
     n_bytes, told = fixed + held + basis, (reason, *reasons)
     found = Plan("dual", solver, recipe, n_bytes, told, problem.n_threads, problem.engine)
     return _grown(found, problem, fixed, held) if problem.is_share else found
+
+
+def _of_halves(problem: Problem, solver: Solver, reason: str, k: int) -> Plan | None:
+    """Products of half floats, where the engine makes them and they fit; None where they don't."""
+    if not problem.halves or not _uses_rough(replace(problem, shift_invariant=True), solver):
+        return None
+    assert isinstance(solver, BlockKrylov)
+    parts = problem.halves if solver.tol >= HALF_TOL else 1
+    wide = replace(problem.wide, halves=parts)
+    if solver.landmarks == BlockKrylov.landmarks:
+        more = max(solver.landmarks, min(MOST_LANDMARKS, problem.n // LANDMARK_ROWS))
+        solver = replace(solver, landmarks=more)
+    fixed = rows_bytes(wide) + live_tiles_bytes(wide)
+    fixed += halves_bytes(wide, max(solver.width(k, problem.n), k) + 1)
+    short, basis, reasons = fit_basis(wide, solver, k, fixed)
+    n_bytes = fixed + basis
+    if n_bytes > problem.budget_bytes:
+        return None
+    recipe = Halved(tile_width(wide, FLOAT), parts)
+    told = (reason, *reasons, OF_TWO if parts > 1 else OF_ONE)
+    found = Plan("dual", short, recipe, n_bytes, told, problem.n_threads, problem.engine)
+    return _grown(found, wide, fixed, 0) if problem.is_share else found
 
 
 def _most_held(problem: Problem) -> int:

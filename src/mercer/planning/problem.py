@@ -112,6 +112,7 @@ class Problem:
     cache_bytes: int = CACHE_BYTES  # a tile of this size is made fastest
     locked: bool = True  # threads that make tiles wait for the interpreter's lock
     panel: int = 1  # tiles are so many rows wide, or some times that
+    halves: int = 0  # half floats a number of which the engine makes products: none, one or two
     engine: str = "numpy"
     workers: int = 0  # that make tiles and read rows, where this process does not
     least: int = 0  # numbers from which they do
@@ -156,6 +157,7 @@ class Problem:
             cache_bytes=facts.cache_bytes,
             locked=facts.locked,
             panel=facts.panel,
+            halves=facts.halves(kernel) if forms_k and not data.is_sparse else 0,
             engine=facts.name,
             workers=workers.count,
             least=workers.least,

@@ -173,7 +173,41 @@ class Tiles:
         return f"K in {where}, none stored"
 
 
-Recipe: TypeAlias = Given | Whole | Tiles
+@dataclass(frozen=True)
+class Halved:
+    """K is never formed, nor is a tile of it: a device multiplies by it in half floats.
+
+    Rough products have one half float a number, and iterate. With two, `parts`, products are about as good as
+    those of float32: they prove what was found, and rows in float64 show what is missing in them. Where a
+    kernel has no such form, float64 tiles prove it.
+    """
+
+    width: int  # of float64 tiles
+    parts: int
+
+    dtype, share, packed = "float16", 0.0, False
+
+    @property
+    def proof(self) -> Proof:
+        """The tiles that have the last word."""
+        return Proof(self.width)
+
+    def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> Gram:  # noqa: ARG002
+        """The operator K, less what its entries have in common, with a rough one of half floats."""
+        few = probe_rows(x)
+        minus = float(kernel.tile(few, few).mean())  # which centring removes, and rounding likes
+        own: dict[str, Any] = {"dtype": "float64", "width": self.width}
+        exact = Gram(engine, kernel, x, TileStore(minus), **own) if self.parts > 1 else None
+        store = TileStore(minus, rounding=Rounding(halves=self.parts))
+        return Gram(engine, kernel, x, store, exact=exact, **own)
+
+    def told(self, _n_threads: int, *, compiled: bool) -> str:  # noqa: ARG002
+        """For the line of a plan."""
+        how = "checked by rows" if self.parts > 1 else f"proved by tiles ({self.width} wide)"
+        return f"K in products of half floats, {how} in float64, none stored"
+
+
+Recipe: TypeAlias = Given | Whole | Tiles | Halved
 
 
 def _constant(kernel: Kernel, x: Rows) -> float:
@@ -246,7 +280,7 @@ class Plan:
             return "explicit map"
         if self.recipe is None:
             return "K never formed"
-        if not isinstance(self.recipe, Tiles):
+        if not isinstance(self.recipe, Tiles | Halved):
             return "K as given" if isinstance(self.recipe, Given) else "K stored"
         if isinstance(self.solver, Lapack):
             return "K formed once"

@@ -15,7 +15,7 @@ from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, Status
 from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis, KrylovRun
 from mercer.solvers.dense import Lapack
-from mercer.solvers.refine import MAX_REFINEMENTS, refine, spot_checked
+from mercer.solvers.refine import MAX_REFINEMENTS, compared, refine, spot_checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 # Iterating on a rough operator further than this would only sharpen its own rounding.
 ROUGH_TOL = 3e-7
+# Of rows in half floats, in units of their rounding: what that leaves is told by a better product and mended
+# by a correction, and is the same for large and small components.
+HALF_TOL = 0.5
 # Wider blocks gain little speed in the product, and the small problems grow with the basis.
 MAX_BLOCK = 48
 # Enough for a random block to turn towards a large eigenvalue that was missed.
@@ -131,8 +134,8 @@ class BlockKrylov(Solver):
             if pairs.status in (Status.CONVERGED, Status.STOPPED):
                 return pairs
             # It is too rough for this tolerance: go on with the operator, from where we are.
-            rest = Stage(observer, pairs.n_products)
-            again = self._proved(operator, operator, k, rng=rng, start=pairs.vectors, observer=rest)
+            rest, exact = Stage(observer, pairs.n_products), operator.exact or operator
+            again = self._proved(exact, exact, k, rng=rng, start=pairs.vectors, observer=rest)
             return replace(again, n_products=pairs.n_products + again.n_products)
 
     def _proved(
@@ -152,7 +155,7 @@ class BlockKrylov(Solver):
         """
         rough = None if work is operator else work
         filled = rough is not None and operator.fills_rough
-        tol = self.tol if rough is None else max(self.tol, ROUGH_TOL)
+        tol = self.tol if rough is None else max(self.tol, ROUGH_TOL, HALF_TOL * rough.eps)
         tol = max(0.5 * tol, ROUGH_TOL) if filled else tol  # the rest is room for rounding
         state = observer.resume()
         if state is None:
@@ -179,6 +182,8 @@ class BlockKrylov(Solver):
         pairs = refine(
             operator, run.basis, k, tol=self.tol, rough=rough, observer=observer, most=most
         )
+        if operator.exact is not None:
+            pairs = compared(operator, pairs, tol=self.tol, rng=rng)
         return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
     def _begun(
@@ -215,7 +220,9 @@ class BlockKrylov(Solver):
     ) -> Status:
         """Product after product, until every residual is within the tolerance."""
         basis, block = run.basis, self.width(k, operator.n)
-        floor = NOISE * work.eps
+        floor = (
+            NOISE * work.eps if run.schedule.tol <= max(self.tol, ROUGH_TOL) else run.schedule.tol
+        )
         while True:
             observer.keep(lambda: _state(run, operator, work, rng))
             if basis.n_products >= self.max_products:

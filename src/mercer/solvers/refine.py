@@ -26,6 +26,8 @@ MOST_FLOOR = 1e-4
 # Of what a residual may be, what the rounding of a rough operator may add to it unseen. A residual may be a
 # thousandth of its eigenvalue at most, so scores, products over √λ, are off by a millionth at most.
 SLACK = 1e-3
+# The same where rows show afterwards what is missing.
+SEEN_SLACK = 0.25
 
 
 def refine(
@@ -49,6 +51,7 @@ def refine(
     by εδ. How much it errs is seen from the first product; where εδ is not far below what the pair's residual
     may be, the operator itself multiplies corrections from there on.
     """
+    slack = SLACK if operator.exact is None else SEEN_SLACK
     _, coordinates = basis.ritz(k)
     u: Array = basis.q @ coordinates  # (n, k)
     product = operator.matmat(u)
@@ -70,7 +73,7 @@ def refine(
             found, lengths = _corrected(u, p, fresh, rough.matmat(fresh), k)
             n_products += 1
             allowed = allowed_residuals(found[0], tol) * abs(float(found[0][0]))
-            if np.any(error * lengths > SLACK * allowed):
+            if np.any(error * lengths > slack * allowed):
                 found = rough = None
         if found is None:
             found, _ = _corrected(u, p, fresh, operator.matmat(fresh), k)
@@ -225,6 +228,21 @@ def spot_checked(
     if np.all(pairs.residuals <= allowed) and np.all(unseen <= SCORES * values):
         return pairs
     return replace(pairs, status=Status.STAGNATED)
+
+
+def compared(
+    operator: SymmetricOperator, pairs: EigenPairs, *, tol: float, rng: np.random.Generator
+) -> EigenPairs:
+    """Pairs that were proved by products which are less exact than rows, with what rows show of these.
+
+    Status.STAGNATED means that they are too far apart.
+    """
+    unseen = _unseen(operator, pairs.vectors, pairs.products, rng=rng)
+    pairs = replace(pairs, unseen=unseen)
+    allowed = allowed_residuals(pairs.values, tol, rounding_floor(operator, pairs.values))
+    if pairs.status.ok and not np.all(pairs.residuals <= allowed):
+        return replace(pairs, status=Status.STAGNATED)
+    return pairs
 
 
 def _unseen(

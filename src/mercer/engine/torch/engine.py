@@ -17,7 +17,7 @@ from mercer._core.errors import InputError
 from mercer._core.observer import SILENT
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
-from mercer.engine.base import FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable
+from mercer.engine.base import FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable, TileStore
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native.engine import out_of_range, program_of
 from mercer.engine.numpy import NumpyEngine
@@ -28,6 +28,7 @@ from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.fused import fused_gram_times
 from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory
 from mercer.engine.torch.rows import TorchRows
+from mercer.engine.torch.source import why_not_fused
 from mercer.engine.torch.squares import squared
 from mercer.engine.torch.tiles import matrix, symmetric_times
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
+    from mercer.engine.base import RowStep, Step, TileKernel
     from mercer.engine.numpy import HostRows
     from mercer.engine.tiles import Part
 
@@ -52,13 +53,13 @@ class TorchEngine(Engine[TorchRows]):
     ----------
     device : str, default="cuda"
         ``"cuda"``, ``"cuda:1"``, ``"mps"``, or ``"torch:cpu"`` for trials without a device.
-    fused : bool, default=False
-        Products with float32 tiles of k(X, X) that are not kept by one Triton kernel, where the formula has
-        such a form and the rows fit on the device: on trial, because it has not been measured.
+    fused : bool, optional
+        Whether iterations are made of products of half floats, K @ V without K in one Triton kernel, for
+        kernels that have such a form; by default on NVIDIA GPUs, if Triton is installed.
     """
 
     device: str = "cuda"
-    fused: bool = False
+    fused: bool | None = None
 
     def __post_init__(self) -> None:
         _ = self.place  # raises where there is none
@@ -84,7 +85,16 @@ class TorchEngine(Engine[TorchRows]):
         with lanes(0):  # not as wide as a forecast times: no tile is made on them
             wide = n_blas_threads()
         cache = WIDEST[self.place.kind] ** 2 * 8
-        return Facts(self.place.name, wide, self.place.free_bytes, _why_not, cache)
+        own = self.place.name, wide, self.place.free_bytes, _why_not, cache
+        return Facts(*own, halves=self._halves)
+
+    def _halves(self, kernel: TileKernel) -> int:
+        """Half floats a number of which products are made: 0, 1 or 2."""
+        fuses = self.place.has_tensor_cores if self.fused is None else self.fused
+        program = program_of(kernel)
+        if not fuses or isinstance(program, str):
+            return 0
+        return sum(why_not_fused(program, precise=precise) is None for precise in (False, True))
 
     def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
         """Why the host computes on these rows, in words; None where the device does."""
@@ -154,16 +164,19 @@ class TorchEngine(Engine[TorchRows]):
     ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
         if not x.on_host:
-            whole = self.fused and not rough and x.part == WHOLE
-            product = self._tried(lambda: fused_gram_times(x, v)) if whole else None
+            product = None
+            if x.part == WHOLE and not x.plain:
+                product = self._tried(lambda: fused_gram_times(x, v, precise=not rough))
             if product is None or not np.isfinite(product).all():  # half floats have a short range
-                x.halves = None
-                product = self._within_memory(x, lambda: symmetric_times(x, v, rough=rough))
+                x.plain, x.halves = product is not None or x.plain, None
+                own_tiles = rough and not x.of_halves
+                product = self._within_memory(x, lambda: symmetric_times(x, v, rough=own_tiles))
             # The host's tiles are others: where there are parts, all of them have to be the host's.
             if x.part != WHOLE or np.isfinite(product).all():
                 return product
             self._give_up(x)
-        return self.here.gram_times(kernel, self._here(kernel, x), v, rough=rough)
+        here = self._here(kernel, x)
+        return self.here.gram_times(kernel, here, v, rough=rough and not x.of_halves)
 
     def gram(self, kernel: TileKernel, x: TorchRows) -> Array:
         """k(X, X) as a new array."""
@@ -231,7 +244,8 @@ class TorchEngine(Engine[TorchRows]):
     def _here(self, kernel: TileKernel, x: TorchRows) -> HostRows:
         """The rows on the host."""
         if x.here is None:
-            own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": x.store}
+            store = TileStore(x.store.minus) if x.of_halves else x.store
+            own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": store}
             x.here = self.here.load(x.rows, kernel, x.dtype, part=x.part, **own)
         return x.here
 

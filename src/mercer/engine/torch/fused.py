@@ -1,6 +1,6 @@
 """Fused passes on a GPU: halves of rows and vectors, and the pass of `source` over them.
 
-The engine takes them where it is asked to: `benchmarks/gpu.py` measures them beside torch tiles first.
+They make the rough products of a `TileStore` that rounds to half floats, and those of two a number.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from mercer.engine.torch.rows import SENT_ROWS
 from mercer.engine.torch.source import LOW, is_shifted, source, why_not_fused
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torch import Tensor
 
     from mercer._core.types import Array
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
     from mercer.engine.torch.place import Place
     from mercer.engine.torch.rows import Side, TorchRows
 
-PAD = 128  # rows are padded to a multiple of it, that of every block
+ALIKE = (
+    2.0**8
+)  # half floats have fifteen bits of sizes: eleven digits are left beside so many times as much
+PAD = 256  # rows are padded to a multiple of it, that of every block
 COLUMNS = 128  # of V that are multiplied at a time
 PART_ROWS = 2**16  # of Z whose products are summed in float32
 PROGRAMS = 2**10  # that a device is given at least, where there are enough rows
@@ -56,36 +61,68 @@ class Halves:
 
     n: int
     high: Tensor  # (padded, D) float16
-    low: Tensor
+    low: Tensor | None  # of precise products
     scales: Tensor  # (padded,) float32
-    norms: Tensor  # of the rows as they are here: equal ones are no distance apart
+    scale: float | None  # that of all rows, where they have one
+    norms: tuple[
+        Tensor, Tensor
+    ]  # of high, and of both: equal rows are no distance apart in either product
     lengths: Tensor  # 1/√u(x, x) where the formula divides by it
     own: Tensor  # k(x, x)
 
-    @property
-    def tensors(self) -> tuple[Tensor, ...]:
+    def tensors(self, *, precise: bool) -> tuple[Tensor, ...]:
         """As the pass takes them."""
-        return self.high, self.low, self.scales, self.norms, self.lengths
+        low = self.high if self.low is None else self.low
+        return self.high, low, self.scales, self.norms[precise], self.lengths
 
     @classmethod
-    def of(cls, program: Program, side: Side, *, precise: bool) -> Halves:
-        """The rows of a side; about their origin where nothing but distances is taken of them."""
+    def of(cls, program: Program, sides: Iterable[Side], *, precise: bool) -> Halves:
+        """The rows of some sides; about their origin where nothing but distances is taken of them."""
+        import torch
+
         kind = "sqdist" if is_shifted(program) else "dot"
-        x, _ = side.packed(next(leaf for leaf in program.leaves if leaf.kind == kind))
-        n, d = x.shape
-        wide = d + -d % Blocks.usual(d, precise=precise).bk
-        high, low = (x.new_zeros(n + -n % PAD, wide).half() for _ in range(2))
-        scales, norms = x.new_ones(len(high)).float(), x.new_zeros(len(high)).float()
-        for i in row_slices(n, SENT_ROWS):  # what is in float64 on the way is large
-            high[i, :d], low[i, :d], scales[i] = split(x[i], dim=1)
-            kept = high[i].double() + (low[i].double() * LOW if precise else 0.0)
-            norms[i] = (kept.square().sum(dim=1) * scales[i].double().square()).float()
-        lengths = x.new_ones(n)
-        for step in program.steps:
-            if step.lengths is not None:
-                lengths = side.inverse_lengths(step.lengths)
-        own = values(program, side)
-        return cls(n, high, low, scales, norms, *(_padded(each.float()) for each in (lengths, own)))
+        leaf = next(leaf for leaf in program.leaves if leaf.kind == kind)
+        lengths_of = next(
+            (each.lengths for each in program.steps if each.lengths is not None), None
+        )
+        found: list[list[Tensor]] = []
+        for side in sides:
+            x, _ = side.packed(leaf)
+            high, low, scales = split(x, dim=1)
+            lengths = scales if lengths_of is None else side.inverse_lengths(lengths_of).float()
+            own = values(program, side).float()
+            found.append([high, *([low] if precise else []), scales, lengths, own])
+        joined = [torch.cat(each) for each in zip(*found, strict=True)]
+        high, *rest, scales, lengths, own = joined
+        scale = _common(scales)
+        if scale is not None:  # powers of two: nothing is rounded but what is far below the others
+            shares = (scales / scale).half()[:, None]
+            high, rest = high * shares, [each * shares for each in rest]
+            scales = torch.full_like(scales, scale)
+        low = rest[0] if rest else None
+        norms = _norms(high, None, scales), _norms(high, low, scales)
+        n, wide = len(high), -high.shape[1] % Blocks.usual(high.shape[1], precise=precise).bk
+        high, low = (each if each is None else _padded(each, wide) for each in (high, low))
+        assert high is not None
+        beside = [_padded(each) for each in (lengths, own, *norms)]
+        return cls(n, high, low, _padded(scales), scale, (beside[2], beside[3]), *beside[:2])
+
+
+def _common(scales: Tensor) -> float | None:
+    """One power of two for all rows; None where theirs are too far apart for half floats."""
+    least, most = float(scales.min()), float(scales.max())
+    return most if most <= ALIKE * least else None
+
+
+def _norms(high: Tensor, low: Tensor | None, scales: Tensor) -> Tensor:  # (n,)
+    """Squared norms of the rows as they are here; what is in float64 on the way is large."""
+    norms = scales.clone()
+    for i in row_slices(len(high), SENT_ROWS):
+        kept = high[i].double()
+        if low is not None:
+            kept += low[i].double() * LOW
+        norms[i] = (kept.square_().sum(dim=1) * scales[i].double().square()).float()
+    return norms
 
 
 def split(x: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -135,18 +172,15 @@ def compiled_pass(text: str) -> Any:
     return space["mercer_pass"]
 
 
-def fused_gram_times(x: TorchRows, v: Array) -> Array | None:  # (n, k) -> (n, k)
-    """K @ V, precisely; None where tiles are kept, or in float64, or where there is no such form."""
-    keeps = x.store.keep_bytes or x.store.rounding is not None
-    if keeps or x.dtype != FLOAT32 or why_not_fused(x.program, precise=True) is not None:
-        return None
-    whole = x.whole()
-    if whole is None:
+def fused_gram_times(x: TorchRows, v: Array, *, precise: bool) -> Array | None:  # (n, k) -> (n, k)
+    """(K - c) @ V by half floats; None where tiles have to do."""
+    parts = 0 if x.store.rounding is None else x.store.rounding.halves
+    if parts < 1 + precise or why_not_fused(x.program, precise=precise) is not None:
         return None
     if x.halves is None:
-        x.halves = Halves.of(x.program, whole, precise=True)
+        x.halves = Halves.of(x.program, x.sides(SENT_ROWS), precise=parts > 1)
     minus = x.store.minus
-    return fused_times(x.program, x.halves, x.halves, v, x.place, precise=True, minus=minus)
+    return fused_times(x.program, x.halves, x.halves, v, x.place, precise=precise, minus=minus)
 
 
 def fused_times(
@@ -193,11 +227,13 @@ def fused_columns(
     right.append(torch.nn.functional.pad(scales / shrink, (0, c - v.shape[1])))
     out = torch.zeros((parts, len(x.scales), c), dtype=torch.float32, device=v.device)
     run = compiled_pass(source(program, precise=precise))[(tall, parts)]
+    alike = x.scale is not None and z.scale is not None
+    sides = *x.tensors(precise=precise), *z.tensors(precise=precise)
     with torch.cuda.device_of(v):  # Triton launches on the device in force
         run(
-            *x.tensors, *z.tensors, *right, x.own, out,
-            x.n, z.n, len(x.scales), part_rows, minus, shrink,
-            D=d, C=c, GRAM=x is z, BM=cut.bm, BN=cut.bn, BK=cut.bk,
+            *sides, *right, x.own, out,
+            x.n, z.n, len(x.scales), part_rows, x.scale or 1.0, z.scale or 1.0, -minus * shrink, shrink,
+            D=d, C=c, GRAM=x is z, ALIKE=alike, BM=cut.bm, BN=cut.bn, BK=cut.bk,
             num_warps=cut.num_warps, num_stages=cut.num_stages,
         )  # fmt: skip
     return out.double().sum(dim=0)[: x.n, : v.shape[1]]

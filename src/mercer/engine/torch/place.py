@@ -9,6 +9,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,7 @@ BESIDE = 3
 # The widest float64 tile. A device starts an operation in some 10 µs, so each has much to do; the processor
 # has them in its shared cache.
 WIDEST = {"cuda": 8192, "mps": 4096, "cpu": 1024}
+AMPERE = 8, 0  # compute capability
 LEAST = 64  # a tile is never narrower, however little memory there is
 REASON = 160  # characters that are told of an error of torch
 
@@ -128,6 +130,15 @@ class Place:
     def has_double(self) -> bool:
         """Whether it computes in float64."""
         return self.kind != "mps"
+
+    @property
+    def has_tensor_cores(self) -> bool:
+        """Whether half floats are multiplied there far faster than others, and Triton is there to say so."""
+        if self.kind != "cuda" or find_spec("triton") is None:
+            return False
+        import torch
+
+        return torch.version.hip is None and torch.cuda.get_device_capability(self.index) >= AMPERE
 
     @property
     def sums(self) -> np.dtype[Any]:

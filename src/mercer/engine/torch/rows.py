@@ -21,6 +21,8 @@ from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.place import ROWS_SHARE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from mercer._core.types import Array, Indices, Rows
@@ -129,6 +131,7 @@ class TorchRows:
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
         self.kept: KeptTiles | None = None  # from the first product on
         self.halves: Halves | None = None  # likewise, of fused ones
+        self.plain = False  # whether products of half floats gave no numbers: tiles have to do
         self.on_host = False  # whether the host computes on them: values are out of range
         self.here: HostRows | None = None  # the rows as it has them, where it had to
         self.narrowed: int | None = None  # width of tiles for which there was memory
@@ -167,6 +170,11 @@ class TorchRows:
         return other
 
     @property
+    def of_halves(self) -> bool:
+        """Whether rough products are to be made of half floats."""
+        return self.store.rounding is not None and self.store.rounding.halves > 0
+
+    @property
     def device_bytes(self) -> int:
         """What a copy of all rows takes on the device."""
         columns = (self.d if c is None else len(c) for c in self.program.packs)
@@ -179,10 +187,10 @@ class TorchRows:
             if self._whole is None and not self.sliced and self.device_bytes <= room:
                 self._whole = self._sent()
 
-    def whole(self) -> Side | None:
-        """All rows, where they stay on the device."""
-        self.settle()
-        return self._whole
+    def sides(self, width: int) -> Iterator[Side]:
+        """All rows, so many at a time; those that are not on the device leave it again."""
+        for i, rows in row_blocks(self.rows, width):
+            yield self.side_of(rows) if self._whole is None else self._whole[i]
 
     def narrow(self, width: int) -> None:
         """Do with less memory: narrower tiles, none kept yet, and slices of rows that could not be sent."""

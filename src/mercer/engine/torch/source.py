@@ -7,8 +7,9 @@ Tensor cores truncate what they add to their accumulator: over many tiles that i
 product with V has an accumulator of its own for each tile, and is added to the sums by ordinary float32
 arithmetic: times the scales of V, without which Triton would move the addition back into the tensor core.
 
-Rows are half floats times a power of two of their own, so that numbers of any size fit. `precise`: halves of
-more, high + low · 2⁻¹¹, and of each product the three parts that matter. What is said of rows holds for V,
+Rows are half floats times a power of two, one for all or, where their sizes are far apart, each its own, so
+that numbers of any size fit. `precise`: halves of more, high + low · 2⁻¹¹, and of each product the three
+parts that matter. What is said of rows holds for V,
 column by column, and for tiles, which are multiplied by one power of two.
 """
 
@@ -147,8 +148,8 @@ def mercer_pass(
     x_high, x_low, x_scales, x_norms, x_lengths,
     z_high, z_low, z_scales, z_norms, z_lengths,
     v_high, v_low, v_scales, own, out,
-    n, m, n_padded, part_rows, minus, shrink,
-    D: tl.constexpr, C: tl.constexpr, GRAM: tl.constexpr,
+    n, m, n_padded, part_rows, x_scale, z_scale, offset, shrink,
+    D: tl.constexpr, C: tl.constexpr, GRAM: tl.constexpr, ALIKE: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):
     start = tl.program_id(0) * BM
@@ -172,7 +173,10 @@ def mercer_pass(
 +           cross = tl.dot(x, tl.load(z_low + z_at + k), cross)
 +           cross = tl.dot(tl.load(x_low + x_at + k), z, cross)
 +       dot += cross * {LOW!r}
-        dot *= scales[:, None] * tl.load(z_scales + others)[None, :]
+        if ALIKE:
+            dot *= x_scale * z_scale
+        else:
+            dot *= scales[:, None] * tl.load(z_scales + others)[None, :]
         other_norms, other_lengths = tl.load(z_norms + others), tl.load(z_lengths + others)
         tile = mercer_formula(
             dot, norms[:, None], other_norms[None, :], lengths[:, None], other_lengths[None, :]
@@ -180,7 +184,7 @@ def mercer_pass(
         if GRAM:
             if first < start + BM and start < first + BN:
                 tile = tl.where(rows[:, None] == others[None, :], tl.load(own + rows)[:, None], tile)
-        tile = (tile - minus) * shrink
+        tile = tile * shrink + offset
         if first + BN > m:
             tile = tl.where(others[None, :] < m, tile, 0.0)
         v_at = others[:, None] * C + columns[None, :]

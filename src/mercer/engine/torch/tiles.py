@@ -37,7 +37,7 @@ class KeptTiles:
         size = width**2 * x.dtype.itemsize
         self.n_exact = kept_tiles(n_tiles, size, asked_bytes=store.keep_bytes, free_bytes=free)
         self.n_rounded = 0
-        if store.rounding is not None:
+        if store.rounding is not None and not store.rounding.halves:
             each = width**2 * (PACKED if store.rounding.packed else FLOAT32.itemsize)
             left = free - 2 * self.n_exact * size
             self.n_rounded = kept_tiles(n_tiles, each, asked_bytes=n_tiles * each, free_bytes=left)

@@ -1,0 +1,129 @@
+"""Fits by products of half floats: what a device does, by an engine of NumPy's that rounds as one would."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy.linalg import eigh
+from sklearn.metrics.pairwise import rbf_kernel
+
+from mercer import KernelPCA
+from mercer.engine.numpy import NumpyEngine
+from mercer import load
+from mercer.kernels import RBF
+from mercer.planning.plan import plan
+from mercer.planning.problem import Problem
+from mercer.planning.recipe import Halved, Tiles
+from mercer.solvers import BlockKrylov
+
+N, GAMMA = 3200, 0.1
+
+
+@dataclass(frozen=True)
+class HalfEngine(NumpyEngine):
+    """Rows as half floats for rough products, and as float32 (or worse, by `error`) for the others."""
+
+    parts: int = 2
+    error: float = 0.0
+
+    def facts(self):
+        return replace(super().facts(), halves=lambda _kernel: self.parts)
+
+    def load(self, x, kernel, dtype, **advice):
+        rows = super().load(x, kernel, dtype, **advice)
+        rows.given = x
+        return rows
+
+    def gram_times(self, kernel, x, v, *, rough=False):
+        rounding, rows = x.store.rounding, x.given
+        if rounding is None:
+            return super().gram_times(kernel, x, v)
+        if not rough and rounding.halves < 2:
+            plain = self.load(rows, kernel, x.dtype, width=x.width)
+            return super().gram_times(kernel, plain, v) - x.store.minus * v.sum(axis=0)
+        rows = rows.astype(np.float16 if rough else np.float32).astype(np.float64)
+        rows = self.load(rows, kernel, np.dtype("f8"), width=x.width)
+        product = super().gram_times(kernel, rows, v) - x.store.minus * v.sum(axis=0)
+        off = 0.0 if rough else self.error * np.cos(np.arange(x.n))[:, None]
+        return product + off * np.linalg.norm(product, axis=0) / np.sqrt(x.n)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return (rng.standard_normal((N, 12)) / np.sqrt(1.0 + np.arange(12))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def exact(rows):
+    """The centred matrix and its largest eigenvalues, by scikit-learn and LAPACK."""
+    k = rbf_kernel(rows.astype(np.float64), gamma=GAMMA)
+    k -= k.mean(axis=0)
+    k -= k.mean(axis=1)[:, None]
+    return k, eigh(k, eigvals_only=True, subset_by_index=[N - 8, N - 1])[::-1]
+
+
+def true_residuals(model, matrix):
+    u, values = np.asarray(model.eigenvectors_, dtype=np.float64), model.eigenvalues_
+    return np.linalg.norm(matrix @ u - u * values, axis=0) / values[0]
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_told_holds(rows, exact, parts, dtype):
+    matrix, expected = exact
+    model = KernelPCA(8, kernel=RBF(GAMMA), engine=HalfEngine(2, parts), random_state=0)
+    model.fit(rows.astype(dtype))
+    assert isinstance(model.plan_.recipe, Halved)
+    assert model.plan_.recipe.parts == parts
+    told = model.fit_.pairs.residuals
+    assert np.all(told <= 4e-6)  # the tolerance, or what float32 leaves of it
+    assert np.all(true_residuals(model, matrix) <= told)
+    np.testing.assert_allclose(model.eigenvalues_, expected, atol=2e-6 * expected[0])
+
+
+def test_products_that_are_worse_than_they_should_be_are_found_out(rows, exact):
+    """Rows in float64 show it, and float64 tiles take their place."""
+    matrix, expected = exact
+    fit = KernelPCA(8, kernel=RBF(GAMMA), engine=HalfEngine(2, 2, 1e-3), random_state=0).fit
+    model = fit(rows.astype(np.float64))
+    assert np.all(true_residuals(model, matrix) <= model.fit_.pairs.residuals)
+    assert np.all(model.fit_.pairs.residuals <= 1.1e-6)
+    np.testing.assert_allclose(model.eigenvalues_, expected, rtol=1e-9)
+
+
+def test_a_tight_tolerance_is_left_to_tiles(rows, exact):
+    matrix, expected = exact
+    solver = BlockKrylov(tol=1e-9)
+    model = KernelPCA(8, kernel=RBF(GAMMA), solver=solver, engine=HalfEngine(), random_state=0)
+    model.fit(rows.astype(np.float64))
+    assert isinstance(model.plan_.recipe, Tiles)
+    assert np.all(true_residuals(model, matrix) <= 1e-9)
+    np.testing.assert_allclose(model.eigenvalues_, expected, rtol=1e-12)
+
+
+def test_a_file_of_such_a_model_loads(rows, tmp_path):
+    model = KernelPCA(2, kernel=RBF(GAMMA), engine=HalfEngine(), random_state=0).fit(rows)
+    model.save(tmp_path / "m.mercer")
+    again = load(tmp_path / "m.mercer")
+    assert str(again.plan_) == str(model.plan_)
+    np.testing.assert_allclose(again.transform(rows[:5]), model.transform(rows[:5]), atol=1e-6)
+
+
+def test_the_plan_says_so():
+    problem = Problem(200_000, 50, 20, itemsize=4, shift_invariant=True, halves=2, engine="cuda:0")
+    text = str(plan(problem))
+    assert "K in products of half floats, checked by rows in float64, none stored by cuda:0" in text
+    assert "two to prove" in text
+    one = str(plan(replace(problem, halves=1)))
+    assert "proved by tiles" in one
+    few = plan(
+        replace(problem, budget_bytes=10**9)
+    )  # rows in half floats, their sums: more than a budget
+    assert not isinstance(few.recipe, Halved)
+    assert few.n_bytes <= 10**9
+
+
+@pytest.mark.parametrize("n", [100, 2000])
+def test_few_rows_need_none(n):
+    assert not isinstance(plan(Problem(n, 5, 2, shift_invariant=True, halves=2)).recipe, Halved)

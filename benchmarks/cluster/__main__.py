@@ -72,7 +72,7 @@ def measured(machine: Machine, counts: list[int], n: int, n_many: int) -> None:
         lanes = min(workers, os.cpu_count() or 1)
         cluster = Cluster(workers, lanes / workers, 4e9, LOOPBACK, machine)
         simulated = [cluster.exact(n, D), cluster.low_rank(n_many, D, LANDMARKS)]
-        local = LocalCluster(workers, threads_per_worker=1, dashboard_address=":0")
+        local = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
         with local, Client(local) as client:
             for (name, (model, rows)), expected in zip(fits.items(), simulated, strict=True):
                 engines = (client, NativeEngine(lanes))

@@ -7,9 +7,8 @@ import pytest
 from scipy.linalg import eigh
 from sklearn.metrics.pairwise import rbf_kernel
 
-from mercer import KernelPCA
+from mercer import KernelPCA, load
 from mercer.engine.numpy import NumpyEngine
-from mercer import load
 from mercer.kernels import RBF
 from mercer.planning.plan import plan
 from mercer.planning.problem import Problem

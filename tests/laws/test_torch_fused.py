@@ -111,7 +111,7 @@ def halved(parts):
 
 @pytest.mark.parametrize("name", ["rbf", "poly2", "matern-3/2", "matern-1/2", "laplacian"])
 def test_halves_agree_with_tiles(engine, name, rng):
-    """Rough products, and precise ones where they are asked for; kernels without such a form have torch tiles."""
+    """Rough products, and precise ones where they are asked for; without such a form, torch tiles."""
     kernel, x, v = VALID[name], rng.standard_normal((200, 5)), rng.standard_normal((200, 3))
     fusing = TorchEngine(engine.device, fused=True)
     most = fusing.facts().halves(kernel)

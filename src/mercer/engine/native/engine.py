@@ -20,10 +20,11 @@ from mercer.engine.native.rows import NativeRows
 from mercer.engine.native.squares import squared
 from mercer.engine.numpy import HostRows, NumpyEngine
 from mercer.engine.squares import SquareSections
+from mercer.engine.threads import n_blas_threads, parallel_map
 from mercer.engine.tiles import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
@@ -34,6 +35,7 @@ S = TypeVar("S", bound=Mergeable)
 
 # Squares, and sums of them, neither overflow nor lose digits, in either precision of tiles.
 RANGE = 2.0**-30, 2.0**40
+LOOKED_AT = 2**26  # bytes that one thread looks through in some milliseconds
 FEW_ROWS = 240
 PART_ROWS = 2**15  # rows whose products are summed, and that are packed, at a time
 # Steps of `fold` that are compiled, by their kind.
@@ -217,10 +219,23 @@ def _why_not(kernel: Any) -> str | None:
     return program if isinstance(program, str) else None
 
 
+def _largest(x: Array) -> float:
+    """The size of the largest number; what is large is looked at on all threads."""
+    n_threads = n_blas_threads() if x.nbytes > LOOKED_AT else 1
+
+    def part(own: Iterable[slice]) -> float:
+        return max(
+            (float(max(x[i].max(initial=0.0), -x[i].min(initial=0.0))) for i in own), default=0.0
+        )
+
+    slices = row_slices(len(x), max(1, -(-len(x) // (4 * n_threads))))
+    return max(parallel_map(part, slices, n_threads=n_threads), default=0.0)
+
+
 def out_of_range(x: Array, program: Program, tiles: str = "compiled tiles") -> str | None:
     """Why squares of these numbers, or distances over a width, would overflow or lose digits; or None."""
     low, high = RANGE
-    most = float(max(x.max(initial=0.0), -x.min(initial=0.0)))
+    most = _largest(x)
     if not low < most < high:
         return f"{tiles} take rows of {low:.0e} to {high:.0e} in size, and these are {most:.3g}"
     if not program.sharpest < 1.0 / low:

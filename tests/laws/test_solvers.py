@@ -13,7 +13,7 @@ from mercer.operators import Centred, StoredGram
 from mercer.planning.plan import LAPACK_PRODUCTS, Problem, plan
 from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lanczos, Lapack, Solver, krylov
 from mercer.solvers.base import Status, fixed_signs
-from mercer.solvers.basis import ConvergenceSchedule, _orthonormal
+from mercer.solvers.basis import ConvergenceSchedule, orthonormal
 from mercer.solvers.negative_part import NegativePart, negative_part
 from mercer.solvers.refine import _orthogonal_to
 
@@ -425,7 +425,7 @@ def test_a_graded_block_is_orthonormalised_whether_or_not_lapack_converges(
         monkeypatch.setattr(np.linalg, "svd", failing)
     block = rng.standard_normal((120, 20)) * 10.0 ** np.linspace(0, -15, 20)
     block = block @ np.linalg.qr(rng.standard_normal((20, 20)))[0]
-    w, upper = _orthonormal(block, drop=drop)
+    w, upper = orthonormal(block, drop=drop)
     np.testing.assert_allclose(w.T @ w, np.eye(w.shape[1]), atol=1e-13)
     # Each direction that is left out is shorter than that.
     assert np.linalg.norm(w @ upper - block) <= np.sqrt(20) * drop + 1e-13

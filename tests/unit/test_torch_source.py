@@ -138,7 +138,7 @@ def in_numpys_hands(text, x, v, own, monkeypatch, *, precise, alike, minus, cut)
     out = np.zeros((3, tall, 16), dtype=np.float32)
     run(text, monkeypatch)["mercer_pass"][(tall // cut.bm, 3)](
         *side, *side, *right, padded(own.astype("f4"), tall), out, n, n, tall, 32, scale, scale,
-        -0.5 * minus, 0.5, D=d, C=16, GRAM=True, ALIKE=alike,
+        -0.5 * minus, 0.5, 1.0, D=d, C=16, GRAM=True, ALIKE=alike,
         BM=cut.bm, BN=cut.bn, BK=cut.bk, num_warps=8, num_stages=3,
     )  # fmt: skip
     return out.astype("f8").sum(axis=0)[:n, : v.shape[1]] / 0.5

@@ -89,10 +89,10 @@ class KrylovBasis:
 
     def append(self, block: Array, *, rng: np.random.Generator) -> None:
         """Orthonormalise a first block and make it the one to multiply next."""
-        self._next, _ = _orthonormal(block, drop=1e-10 * _size(block))
+        self._next, _ = orthonormal(block, drop=1e-10 * _size(block))
         if self.next_width == 0:
-            self._next, _ = _orthonormal(rng.standard_normal(block.shape), drop=0.0)
-        self._next, _ = _orthonormal(self._next, drop=0.05)
+            self._next, _ = orthonormal(rng.standard_normal(block.shape), drop=0.0)
+        self._next, _ = orthonormal(self._next, drop=0.05)
         self.extend()
 
     def extend(self) -> None:
@@ -109,10 +109,10 @@ class KrylovBasis:
         """Open a random block outside of the basis: what the Krylov space does not contain."""
         n, room = self.vectors.shape
         fresh: Array = rng.standard_normal((n, max(0, min(width, n - self.size, room - self.size))))
-        fresh, _ = _orthonormal(fresh, drop=0.0)
+        fresh, _ = orthonormal(fresh, drop=0.0)
         for drop in (1e-8, 0.05):
             subtract(fresh, self.q, inner(self.q, fresh))
-            fresh, _ = _orthonormal(fresh, drop=drop)
+            fresh, _ = orthonormal(fresh, drop=drop)
         # No product has led there: A Q = Q T but for what the old block showed, which is forgotten.
         self._next, self._coupling = fresh, np.zeros((fresh.shape[1], self._coupling.shape[1]))
 
@@ -136,11 +136,11 @@ class KrylovBasis:
         inside[: self.n_exact] = self.projected[: self.n_exact, last]
         self.projected[: self.size, last] = inside
         self.projected[last, : self.size] = inside.T
-        block, coupling = _orthonormal(product, drop=10.0 * EPS * self._scale)
+        block, coupling = orthonormal(product, drop=10.0 * EPS * self._scale)
         if block.shape[1]:
             # Once is not enough (Kahan): what is left of Q grew when the block was normalised.
             subtract(block, self.q, inner(self.q, block))
-            block, again = _orthonormal(block, drop=0.05)
+            block, again = orthonormal(block, drop=0.05)
             coupling = again @ coupling
         self._next, self._coupling = block, coupling
 
@@ -182,7 +182,7 @@ class KrylovBasis:
         self._ritz = values[::-1], np.eye(keep)[:, ::-1]
 
 
-def _orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
+def orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
     """W, R with W R = block and WᵀW = I; directions shorter than `drop` are left out."""
     size = _size(block)
     if size * np.sqrt(len(block)) <= drop:

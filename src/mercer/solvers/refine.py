@@ -13,7 +13,7 @@ import numpy as np
 from mercer._core.observer import SILENT
 from mercer.engine.thin import inner, subtract, times
 from mercer.solvers.base import EigenPairs, Status, allowed_residuals, relative_residuals
-from mercer.solvers.basis import KrylovBasis
+from mercer.solvers.basis import KrylovBasis, orthonormal
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
@@ -167,9 +167,7 @@ def _orthogonal_to(u: Array, block: Array) -> Array:
         block = block.copy()
         subtract(block, u, inner(u, block))
         norms = np.linalg.norm(block, axis=0)
-        block = block[:, norms > least] / norms[norms > least]
-        block, upper = np.linalg.qr(block)
-        block = block[:, np.abs(np.diagonal(upper)) > 1e-12]
+        block, _ = orthonormal(block[:, norms > least] / norms[norms > least], drop=1e-12)
     return block
 
 

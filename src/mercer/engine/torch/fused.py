@@ -58,7 +58,7 @@ class Blocks:
         bk = max(16, min(64, 1 << (d - 1).bit_length()))
         if d < LONG_ROWS:
             return cls(bn=64, bk=bk) if precise else cls(bk=bk)
-        return cls(bk=32, num_stages=4) if precise else cls(bn=256)
+        return cls() if precise else cls(bn=256)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -238,7 +238,8 @@ def fused_columns(
     with torch.cuda.device_of(v):  # Triton launches on the device in force
         run(
             *sides, *right, x.own, out,
-            x.n, z.n, len(x.scales), part_rows, x.scale or 1.0, z.scale or 1.0, -minus * shrink, shrink,
+            x.n, z.n, len(x.scales), part_rows, x.scale or 1.0, z.scale or 1.0,
+            -minus * shrink, shrink, 1.0,
             D=d, C=c, GRAM=x is z, ALIKE=alike, BM=cut.bm, BN=cut.bn, BK=cut.bk,
             num_warps=cut.num_warps, num_stages=cut.num_stages,
         )  # fmt: skip

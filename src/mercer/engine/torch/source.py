@@ -6,6 +6,7 @@ rows on tensor cores, the formula in registers, and its product with V on tensor
 Tensor cores truncate what they add to their accumulator: over many tiles that is a bias, not noise. So a
 product with V has an accumulator of its own for each tile, and is added to the sums by ordinary float32
 arithmetic: times the scales of V, without which Triton would move the addition back into the tensor core.
+So has a precise product of rows for each BK columns, times a one that Triton does not know.
 
 Rows are half floats times a power of two, one for all or, where their sizes are far apart, each its own, so
 that numbers of any size fit. `precise`: halves of more, high + low · 2⁻¹¹, and of each product the three
@@ -148,7 +149,7 @@ def mercer_pass(
     x_high, x_low, x_scales, x_norms, x_lengths,
     z_high, z_low, z_scales, z_norms, z_lengths,
     v_high, v_low, v_scales, own, out,
-    n, m, n_padded, part_rows, x_scale, z_scale, offset, shrink,
+    n, m, n_padded, part_rows, x_scale, z_scale, offset, shrink, one,
     D: tl.constexpr, C: tl.constexpr, GRAM: tl.constexpr, ALIKE: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):
@@ -169,7 +170,8 @@ def mercer_pass(
         for k in range(0, D, BK):
             x = tl.load(x_high + x_at + k)
             z = tl.load(z_high + z_at + k)
-            dot = tl.dot(x, z, dot)
+-           dot = tl.dot(x, z, dot)
++           dot += tl.dot(x, z) * one
 +           cross = tl.dot(x, tl.load(z_low + z_at + k), cross)
 +           cross = tl.dot(tl.load(x_low + x_at + k), z, cross)
 +       dot += cross * {LOW!r}

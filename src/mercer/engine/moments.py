@@ -14,13 +14,14 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dger
 
-from mercer.data.rows import row_blocks
+from mercer.data.rows import row_blocks, take_rows
 from mercer.engine.passes import fold
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Any, Self
 
     from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer.engine.base import Engine
 
 # Rows whose sum is taken at a time: of float32 rows only these are held in float64.
 BLOCK_ROWS = 4096
@@ -164,6 +165,20 @@ class ColumnMoments:
         return self.spread() <= 4.0 * np.finfo(np.float64).eps * np.abs(self.mean)
 
 
+def column_moments(
+    engine: Engine[Any], x: Rows, weights: Array | None = None
+) -> ColumnMoments:  # (n, d), (n,)
+    """Of all rows, wherever they are, about the first."""
+    shift = take_rows(x, np.zeros(1, dtype=np.intp))[0].astype(np.float64)
+    return engine.fold(x, partial(_column_moments, shift, weights), height=BLOCK_ROWS)
+
+
+def _column_moments(
+    shift: Array, weights: Array | None, rows: Array, place: slice
+) -> ColumnMoments:
+    return ColumnMoments.of(rows, None, shift, None if weights is None else weights[place])
+
+
 def _divisor(count: Array) -> Array:
     """The count, or one where it is zero."""
     return np.where(count > 0.0, count, 1.0)
@@ -258,12 +273,31 @@ class Scale:
             mean = np.average(x, axis=0, weights=weights)
             squares = weights @ (x - mean) ** 2
             spread = np.sqrt(squares / (total - 1.0 if total > 1.0 else total))
-        still = spread <= 8.0 * float(np.finfo(x.dtype).eps) * np.abs(mean)
+        return cls._settled(mean, spread, x.dtype, usual)
+
+    @classmethod
+    def over(
+        cls,
+        engine: Engine[Any],
+        x: Rows,
+        usual: Scale | None = None,
+        weights: Array | None = None,
+    ) -> Self:
+        """The same in one pass by an engine over rows that are elsewhere."""
+        seen = column_moments(engine, x, weights)
+        degrees = np.where(seen.count > 1.0, seen.count - 1.0, seen.count)
+        return cls._settled(seen.mean, np.sqrt(seen.squares / degrees), x.dtype, usual)
+
+    @classmethod
+    def _settled(
+        cls, mean: Array, spread: Array, dtype: np.dtype[Any], usual: Scale | None
+    ) -> Self:
+        still = spread <= 8.0 * float(np.finfo(dtype).eps) * np.abs(mean)
         spread = np.where(still, 0.0 if usual is None else usual.spread, spread)
         return cls(mean, spread)
 
     @classmethod
-    def none(cls, x: Array) -> Self:
+    def none(cls, x: Rows) -> Self:
         """Rows as they are, neither centred nor scaled."""
         return cls(np.zeros(x.shape[1]), np.ones(x.shape[1]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property, partial
 from inspect import signature
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -21,13 +22,14 @@ from mercer._core.errors import (
     users_level,
 )
 from mercer._core.params import Whole, require
-from mercer.engine.moments import Scale
 from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.preimages import named_approximation
 from mercer.kernels import RBF, Linear
 from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
+from mercer.monitoring.rows import chosen, made, moves, scale_of
+from mercer.monitoring.set_aside import listed
 from mercer.monitoring.slowness import (
     HeldOut,
     Slowness,
@@ -37,12 +39,13 @@ from mercer.monitoring.slowness import (
     warn_stray_runs,
 )
 from mercer.monitoring.statistics import Gauge, Statistics
-from mercer.monitoring.wild_readings import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer._core.types import Array, Flags, Indices
+    from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer.engine.base import Engine
+    from mercer.engine.moments import Scale
     from mercer.kernels import Kernel
     from mercer.monitoring.limits import Rule
 
@@ -56,7 +59,7 @@ HELD_OUT_ROWS, APPROXIMATE_ROWS = 3, 5
 
 
 # ── the model ───────────────────────────────────────────────────────────────
-def chosen_model(detector: Any, x: Array, weights: Array | None = None) -> Projector:
+def chosen_model(detector: Any, x: Rows, weights: Array | None = None) -> Projector:
     """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs."""
     given = detector.model
     if given is not None:
@@ -103,7 +106,7 @@ def _refuse_both(detector: Any) -> None:
             raise InputError(msg)
 
 
-def _kernel(detector: Any, x: Array, weights: Array | None) -> Kernel | Any:
+def _kernel(detector: Any, x: Rows, weights: Array | None) -> Kernel | Any:
     if not (isinstance(detector.kernel, str) and detector.kernel == "auto"):
         return clone(detector.kernel, safe=False)
     median = RBF().resolve(x, rng=as_generator(detector.random_state), weights=weights)
@@ -127,32 +130,34 @@ def part_model(model: Projector, n: int) -> Projector:
 class Normal:
     """The rows that limits come from: those of the fit, with their weights, names and scale."""
 
-    rows: Array  # (n, d), unscaled
+    rows: Rows  # (n, d), unscaled, in memory or on workers
     weights: Array | None  # (n,)
     scale: Scale
     rescale: bool  # whether a part of the rows has a scale of its own
     names: Any
+    scaled: Rows  # all rows, as the model of all rows takes them
+    engine: Engine[Any]  # that passes over rows
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return int(self.rows.shape[0])
 
-    @property
-    def scaled(self) -> Array:
-        """All rows, as the model of all rows takes them."""
-        return self.scale(self.rows)
-
-    @property
+    @cached_property
     def moments(self) -> Indices:  # (n,)
         """Which moment each row is of: a row that repeats the one before is weight, not time."""
-        moved = np.any(self.rows[1:] != self.rows[:-1], axis=1)
-        return np.concatenate([[0], np.cumsum(moved)])
+        return np.cumsum(moves(self.engine, self.rows)) - 1
 
-    def part(self, train: Indices) -> tuple[Scale, Array | None]:
-        """Scale and weights of some of the rows."""
-        weights = None if self.weights is None else self.weights[train]
-        return (
-            Scale.of(self.rows[train], self.scale, weights) if self.rescale else self.scale
-        ), weights
+    @cached_property
+    def moving(self) -> Flags:  # (d,)
+        """Columns that don't stand still."""
+        return np.asarray(scale_of(self.engine, self.rows).spread > 0.0)
+
+    def part(self, train: Indices) -> tuple[Scale, Rows, Array | None]:
+        """Scale of some of the rows, these rows by that scale, and their weights."""
+        weights, own = None if self.weights is None else self.weights[train], self.scale
+        if self.rescale:
+            some = chosen(self.rows, train)
+            own = scale_of(self.engine, some, self.scale, weights)
+        return own, made(self.rows, own, train), weights
 
 
 def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Limits:
@@ -174,11 +179,13 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
             _check_once(rule, model, normal, folds, limits)
         return limits
     pace, splits = _parts(rule, k, normal, folds)
-    found = [_held_out(model, normal, train, test, pace) for train, test in splits]
-    _warn_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
-    lost = _warn_lost(
-        model, normal, [train for train, _ in splits], [one.sizes[-1] for one in found]
-    )
+    found, rows_left, stopped = [], len(normal), np.zeros(int(normal.rows.shape[1]), dtype=bool)
+    for train, test in splits:  # one at a time: positions are as many as the rows
+        found.append(_held_out(model, normal, train, test, pace))
+        rows_left = min(rows_left, len(train))
+        stopped |= _stopped(normal, train)
+    _warn_many(k, rows_left, HELD_OUT_ROWS)
+    lost = _warn_lost(model, normal, stopped, [one.sizes[-1] for one in found])
     held = Statistics.joined([one.stretched[-1] for one in found])
     limits = held_out_limits(held, rule.rate, rounding=rounding)
     if pace.any and not lost:
@@ -189,14 +196,15 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
 
 def _parts(
     rule: Rule, k: int, normal: Normal, folds: Any
-) -> tuple[Slowness, list[tuple[Indices, Indices]]]:
+) -> tuple[Slowness, Iterator[tuple[Indices, Indices]]]:
     """How slow the rows are, and the folds that this asks for."""
     scaled, n = normal.scaled, int(normal.moments[-1]) + 1
     in_time = isinstance(folds, Integral)  # a splitter is for rows in no order
-    pace = Slowness.of(scaled, rule.rate) if in_time else Slowness.none(scaled.shape[1])
+    none = Slowness.none(int(scaled.shape[1]))
+    pace = Slowness.of(scaled, rule.rate, normal.engine) if in_time else none
     # The gaps never take rows away that the components need: with so many of them, neighbours stay in.
     room = n - -(-n // int(folds)) - max(k + SPARE, HELD_OUT_ROWS * k) if in_time else 0
-    return pace, list(_splits(folds, normal, min(pace.gap, max(room, 0) // 2)))
+    return pace, _splits(folds, normal, min(pace.gap, max(room, 0) // 2))
 
 
 def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits: Limits) -> None:
@@ -206,8 +214,9 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
     """
     try:
         pace, splits = _parts(rule, model.n_components_, normal, folds)
-        train, test = splits[len(splits) // 2]
-        if np.any(_stopped(normal.rows, [train])):
+        every = list(splits)
+        train, test = every[len(every) // 2]
+        if np.any(_stopped(normal, train)):
             return
         held = _held_out(model, normal, train, test, pace)
     except MercerError:
@@ -223,24 +232,28 @@ def _held_out(
     k = model.n_components_
     if len(train) < k + SPARE:
         raise InputError(_too_few(k, len(train), "a model without one fold"))
-    own, weights = normal.part(train)
+    own, rows, weights = normal.part(train)
     with warnings.catch_warnings():  # the fit to all rows has told already
         warnings.simplefilter("ignore", MercerWarning)
-        part = part_model(model, len(train)).fit(own(normal.rows[train]), sample_weight=weights)
-    gauge, rows = Gauge.of(part.fit_), normal.rows[test]
-    counts = None if normal.weights is None else normal.weights[test]
-    plain = gauge(own(rows), counts)
+        part = part_model(model, len(train)).fit(rows, sample_weight=weights)
+    gauge, counts = Gauge.of(part.fit_), None if normal.weights is None else normal.weights[test]
+    plain = gauge(made(normal.rows, own, test), counts)
     if not pace.any:
         return HeldOut([part.n_components_], [plain], [])
     sizes = smaller_sizes(part.n_components_)
-    z = normal.scale(rows)
     stretched, strayed = (
-        gauge.nested(own(normal.scale.back(pace.moved(z, factors))), sizes, counts)
+        gauge.nested(made(normal.rows, farther, test), sizes, counts)
         for factors in (pace.stretch, pace.stray)
+        for farther in [partial(_second_run, normal.scale, own, pace, factors)]
     )
     # Some kernels have no value there, as that of counts for a negative one: then rows count as they are.
     stretched[-1] = stretched[-1].or_else(plain)
     return HeldOut(sizes, stretched, strayed)
+
+
+def _second_run(usual: Scale, own: Scale, pace: Slowness, factors: Array, rows: Array) -> Array:
+    """Rows as far out as those of a second run, on the scale of a model that has not seen them."""
+    return own(usual.back(pace.moved(usual(rows), factors)))
 
 
 # ── folds ───────────────────────────────────────────────────────────────────
@@ -264,7 +277,9 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
         yield from held_out_stretches(int(folds), normal.moments, normal.weights, gap)
         return
     try:
-        yield from check_cv(folds).split(np.empty((n, 1)))
+        # In the order of rows, as those on workers are taken: what a fit draws depends on it.
+        for train, test in check_cv(folds).split(np.empty((n, 1))):
+            yield np.sort(train), np.sort(test)
     except (TypeError, ValueError) as error:
         msg = (
             f"folds={folds!r} does not split {n} rows without labels or groups: {error} Use folds=5, or "
@@ -294,9 +309,9 @@ def _warn_many(k: int, n: int, rows_each: int) -> bool:
     return True
 
 
-def _warn_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: list[int]) -> bool:
+def _warn_lost(model: Projector, normal: Normal, stopped: Flags, sizes: list[int]) -> bool:
     """Warn of what a fold takes away, and say whether it has: its rows look far out, limits are too high."""
-    columns = np.flatnonzero(_stopped(normal.rows, trains))
+    columns = np.flatnonzero(stopped)
     if len(columns):
         msg = (
             f"{len(columns)} column(s) change in one stretch of the rows only: "
@@ -316,10 +331,7 @@ def _warn_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: l
     return True
 
 
-def _stopped(x: Array, trains: list[Indices]) -> Flags:  # (d,)
-    """Columns that stand still without one of the folds, but not with it."""
-    moving = Scale.of(x).spread > 0.0
-    stopped = np.zeros(x.shape[1], dtype=bool)
-    for train in trains:
-        stopped |= moving & (Scale.of(x[train]).spread == 0.0)
-    return stopped
+def _stopped(normal: Normal, train: Indices) -> Flags:  # (d,)
+    """Columns that stand still without a fold, but not with it."""
+    left = scale_of(normal.engine, chosen(normal.rows, train))
+    return np.asarray(normal.moving & (left.spread == 0.0))

@@ -16,12 +16,15 @@ from sklearn.model_selection import check_cv
 from mercer._core.errors import (
     DetectorWarning,
     InputError,
+    MemoryBudgetError,
     MercerError,
     MercerWarning,
     ParameterError,
     users_level,
 )
+from mercer._core.memory import available_bytes, format_bytes
 from mercer._core.params import Whole, require
+from mercer.data.dask import DaskRows
 from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator
 from mercer.estimators.kernel_pca import KernelPCA
@@ -56,6 +59,10 @@ WIDE = 16.0
 SPARE = 3
 # Rows for each component below which limits are not to be relied on.
 HELD_OUT_ROWS, APPROXIMATE_ROWS = 3, 5
+
+# What this process holds of a row on workers: T² and Q, once more while limits are made of them, and where
+# the row is. Of a slow process T² and Q are looked at for several numbers of components, in two ways.
+CLIENT_BYTES, SIZE_BYTES = 64, 40
 
 
 # ── the model ───────────────────────────────────────────────────────────────
@@ -179,6 +186,8 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
             _check_once(rule, model, normal, folds, limits)
         return limits
     pace, splits = _parts(rule, k, normal, folds)
+    if isinstance(normal.rows, DaskRows):
+        require_room(len(normal), len(smaller_sizes(k)) if pace.any else 0)
     found, rows_left, stopped = [], len(normal), np.zeros(int(normal.rows.shape[1]), dtype=bool)
     for train, test in splits:  # one at a time: positions are as many as the rows
         found.append(_held_out(model, normal, train, test, pace))
@@ -187,11 +196,25 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
     _warn_many(k, rows_left, HELD_OUT_ROWS)
     lost = _warn_lost(model, normal, stopped, [one.sizes[-1] for one in found])
     held = Statistics.joined([one.stretched[-1] for one in found])
+    if not pace.any:
+        found.clear()
     limits = held_out_limits(held, rule.rate, rounding=rounding)
     if pace.any and not lost:
         linear = isinstance(getattr(model, "kernel_", None), (Linear, type(None)))
         warn_stray_runs(rule, pace, found, limits, rounding=rounding, linear=linear)
     return limits
+
+
+def require_room(n: int, n_sizes: int = 0) -> None:
+    """Raise where the statistics of rows on workers, which limits are ranks of, don't fit in this process."""
+    free, each = available_bytes(), CLIENT_BYTES + SIZE_BYTES * n_sizes
+    if n * each > free:
+        msg = (
+            f"Limits of {n} rows take {format_bytes(n * each)} in this process, {each} bytes a row (T², Q "
+            f"and where the row is), and {format_bytes(free)} are free. Fit to fewer rows, every tenth say, "
+            "or on a machine with more memory."
+        )
+        raise MemoryBudgetError(msg)
 
 
 def _parts(

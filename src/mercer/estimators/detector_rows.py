@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, MemoryBudgetError
-from mercer._core.memory import available_bytes, format_bytes
+from mercer._core.errors import InputError
 from mercer.data.dask import DaskRows
 from mercer.engine.resolve import resolve_engine
+from mercer.estimators.detector_fit import require_room
 from mercer.estimators.input import cast, check_kernel_rows, loaded, training_rows
 from mercer.estimators.lazy import lazy_answers
 
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from mercer.model.projection import Projection
     from mercer.monitoring.limits import Limits, Rule
     from mercer.monitoring.statistics import Gauge, Statistics
-
-# What comes here of a row on workers: T² and Q, twice while limits are made of them, the index, the moment
-# that the row is of, and its position in a fold. Of a slow process they are looked at for up to eight numbers
-# of components, but of that there is only word once it is found.
-CLIENT_BYTES = 64
 
 
 def learnt_rows(
@@ -43,22 +38,10 @@ def learnt_rows(
     data = training_rows(detector, X, sample_weight, copy=False)
     if isinstance(data.rows, DaskRows):
         engine.settle(data.rows)  # a model may have an engine of its own
-        _require_room(data.n)
+        require_room(data.n)
     read = data if data.in_memory else loaded(data)
     refuse_sparse(read.rows)
     return data, read, engine
-
-
-def _require_room(n: int) -> None:
-    """Raise where the statistics of all rows, which limits are ranks of, don't fit in this process."""
-    free = available_bytes()
-    if n * CLIENT_BYTES > free:
-        msg = (
-            f"Limits of {n} rows take {format_bytes(n * CLIENT_BYTES)} in this process, {CLIENT_BYTES} bytes "
-            f"a row (T², Q and where the row is), and {format_bytes(free)} are free. Fit to fewer rows, "
-            "every tenth say, or on a machine with more memory."
-        )
-        raise MemoryBudgetError(msg)
 
 
 def refuse_sparse(rows: Rows) -> None:

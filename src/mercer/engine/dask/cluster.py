@@ -57,6 +57,8 @@ class Cluster:
     def __init__(self, client: Client) -> None:
         self.client = client
         self._known: dict[str, WorkerFacts] = {}
+        # Of the scheduler: once that is gone, the client does not know it any more.
+        self.address = str(getattr(client.scheduler, "address", "an unknown address"))
 
     # ── who is there ────────────────────────────────────────────────────────
     def workers(self) -> dict[str, WorkerFacts]:
@@ -144,11 +146,6 @@ class Cluster:
             f"{self.patience:g} s. Start some, dask worker {self.address}; for those that wait in a queue, "
             "call client.wait_for_workers(1) first."
         )
-
-    @property
-    def address(self) -> str:
-        """Of the scheduler."""
-        return str(getattr(self.client.scheduler, "address", "an unknown address"))
 
     def _require_versions(self, addresses: Sequence[str]) -> None:
         """Raise where a worker has another mercer or a NumPy of another major version; warn of a near one."""

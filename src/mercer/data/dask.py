@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from mercer._core.types import Indices, Rows
 
 FRAME, ARRAY = "dask data frame", "dask array"
-# Whole columns that a task holds, and into how many groups columns are cut at least, for as many workers.
-COLUMN_BYTES, COLUMN_GROUPS = 2**27, 8
+# Whole columns that a task holds, several times where it transforms them, and into how many groups columns
+# are cut at least, for as many workers.
+COLUMN_BYTES, COLUMN_GROUPS = 2**25, 8
 
 
 def dask_kind(x: Any) -> str | None:

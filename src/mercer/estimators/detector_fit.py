@@ -149,22 +149,42 @@ class Normal:
         return int(self.rows.shape[0])
 
     @cached_property
+    def moved(self) -> Flags:  # (n,)
+        """Which rows differ from the one before: one that repeats it is weight, not time."""
+        return moves(self.engine, self.rows)
+
+    @property
     def moments(self) -> Indices:  # (n,)
-        """Which moment each row is of: a row that repeats the one before is weight, not time."""
-        return np.cumsum(moves(self.engine, self.rows)) - 1
+        """Which moment each row is of."""
+        return np.cumsum(self.moved) - 1
 
     @cached_property
     def moving(self) -> Flags:  # (d,)
         """Columns that don't stand still."""
-        return np.asarray(scale_of(self.engine, self.rows).spread > 0.0)
+        found = self.scale if self.rescale else scale_of(self.engine, self.rows)
+        return np.asarray(found.spread > 0.0)
 
-    def part(self, train: Indices) -> tuple[Scale, Rows, Array | None]:
-        """Scale of some of the rows, these rows by that scale, and their weights."""
-        weights, own = None if self.weights is None else self.weights[train], self.scale
-        if self.rescale:
-            some = chosen(self.rows, train)
-            own = scale_of(self.engine, some, self.scale, weights)
-        return own, made(self.rows, own, train), weights
+    def part(self, train: Indices, k: int) -> Part:
+        """Some of the rows, enough of them for a model of k components."""
+        if len(train) < k + SPARE:
+            raise InputError(_too_few(k, len(train), "a model without one fold"))
+        weights = None if self.weights is None else self.weights[train]
+        found = scale_of(self.engine, chosen(self.rows, train), weights=weights)
+        scale = found.or_else(self.scale) if self.rescale else self.scale
+        return Part(train, scale, weights, self.moving & (found.spread == 0.0))
+
+
+@dataclass(frozen=True, repr=False)
+class Part:
+    """Some of the rows, for a model that sees no others."""
+
+    train: Indices  # (m,)
+    scale: Scale
+    weights: Array | None  # (m,)
+    stopped: Flags  # (d,), columns that stand still in it, but not in all rows
+
+    def __len__(self) -> int:
+        return len(self.train)
 
 
 def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Limits:
@@ -188,11 +208,11 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
     pace, splits = _parts(rule, k, normal, folds)
     if isinstance(normal.rows, DaskRows):
         require_room(len(normal), len(smaller_sizes(k)) if pace.any else 0)
-    found, rows_left, stopped = [], len(normal), np.zeros(int(normal.rows.shape[1]), dtype=bool)
+    found, rows_left, stopped = [], len(normal), np.zeros(len(normal.moving), dtype=bool)
     for train, test in splits:  # one at a time: positions are as many as the rows
-        found.append(_held_out(model, normal, train, test, pace))
-        rows_left = min(rows_left, len(train))
-        stopped |= _stopped(normal, train)
+        part = normal.part(train, k)
+        found.append(_held_out(model, normal, part, test, pace))
+        rows_left, stopped = min(rows_left, len(part)), stopped | part.stopped
     _warn_many(k, rows_left, HELD_OUT_ROWS)
     lost = _warn_lost(model, normal, stopped, [one.sizes[-1] for one in found])
     held = Statistics.joined([one.stretched[-1] for one in found])
@@ -221,10 +241,10 @@ def _parts(
     rule: Rule, k: int, normal: Normal, folds: Any
 ) -> tuple[Slowness, Iterator[tuple[Indices, Indices]]]:
     """How slow the rows are, and the folds that this asks for."""
-    scaled, n = normal.scaled, int(normal.moments[-1]) + 1
+    scaled, n = normal.scaled, int(np.count_nonzero(normal.moved))
     in_time = isinstance(folds, Integral)  # a splitter is for rows in no order
     none = Slowness.none(int(scaled.shape[1]))
-    pace = Slowness.of(scaled, rule.rate, normal.engine) if in_time else none
+    pace = Slowness.of(scaled, rule.rate, normal.engine, normal.moved) if in_time else none
     # The gaps never take rows away that the components need: with so many of them, neighbours stay in.
     room = n - -(-n // int(folds)) - max(k + SPARE, HELD_OUT_ROWS * k) if in_time else 0
     return pace, _splits(folds, normal, min(pace.gap, max(room, 0) // 2))
@@ -239,9 +259,10 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
         pace, splits = _parts(rule, model.n_components_, normal, folds)
         every = list(splits)
         train, test = every[len(every) // 2]
-        if np.any(_stopped(normal, train)):
+        part = normal.part(train, model.n_components_)
+        if np.any(part.stopped):
             return
-        held = _held_out(model, normal, train, test, pace)
+        held = _held_out(model, normal, part, test, pace)
     except MercerError:
         return
     if held.sizes[-1] == model.n_components_:
@@ -249,21 +270,18 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
 
 
 def _held_out(
-    model: Projector, normal: Normal, train: Indices, test: Indices, pace: Slowness
+    model: Projector, normal: Normal, part: Part, test: Indices, pace: Slowness
 ) -> HeldOut:
     """T² and Q of the rows of a fold, by a model (and a scale) that has not seen them."""
-    k = model.n_components_
-    if len(train) < k + SPARE:
-        raise InputError(_too_few(k, len(train), "a model without one fold"))
-    own, rows, weights = normal.part(train)
+    own, rows = part.scale, made(normal.rows, part.scale, part.train)
     with warnings.catch_warnings():  # the fit to all rows has told already
         warnings.simplefilter("ignore", MercerWarning)
-        part = part_model(model, len(train)).fit(rows, sample_weight=weights)
-    gauge, counts = Gauge.of(part.fit_), None if normal.weights is None else normal.weights[test]
+        fitted = part_model(model, len(part)).fit(rows, sample_weight=part.weights)
+    gauge, counts = Gauge.of(fitted.fit_), None if normal.weights is None else normal.weights[test]
     plain = gauge(made(normal.rows, own, test), counts)
     if not pace.any:
-        return HeldOut([part.n_components_], [plain], [])
-    sizes = smaller_sizes(part.n_components_)
+        return HeldOut([fitted.n_components_], [plain], [])
+    sizes = smaller_sizes(fitted.n_components_)
     stretched, strayed = (
         gauge.nested(made(normal.rows, farther, test), sizes, counts)
         for factors in (pace.stretch, pace.stray)
@@ -352,9 +370,3 @@ def _warn_lost(model: Projector, normal: Normal, stopped: Flags, sizes: list[int
         return False
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
     return True
-
-
-def _stopped(normal: Normal, train: Indices) -> Flags:  # (d,)
-    """Columns that stand still without a fold, but not with it."""
-    left = scale_of(normal.engine, chosen(normal.rows, train))
-    return np.asarray(normal.moving & (left.spread == 0.0))

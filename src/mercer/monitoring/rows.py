@@ -31,9 +31,11 @@ def made(rows: Rows, step: Callable[[Array], Array], at: Indices | None = None) 
 
 def chosen(rows: Rows, at: Indices | Flags) -> Rows:
     """The rows at these ascending positions, or those that are flagged."""
-    if isinstance(rows, DaskRows):
-        return rows.taken(np.flatnonzero(at) if at.dtype == bool else at)
-    return rows[at]
+    if not isinstance(rows, DaskRows):
+        return rows[at]
+    if at.dtype == bool:
+        return rows if at.all() else rows.taken(np.flatnonzero(at))
+    return rows.taken(at)
 
 
 def scale_of(

@@ -66,10 +66,15 @@ class Slowness:
     gap: int  # rows beside a held-out stretch, on either side, that know too much about it: half of a time
 
     @classmethod
-    def of(cls, z: Rows, rate: float, engine: Engine[Any] | None = None) -> Self:  # (n, d)
-        """Measured on rows in the order of time; a row that repeats the one before is weight, not time."""
+    def of(
+        cls, z: Rows, rate: float, engine: Engine[Any] | None = None, moved: Flags | None = None
+    ) -> Self:  # (n, d), (n,)
+        """Measured on rows in the order of time; a row that repeats the one before is weight, not time.
+
+        ``moved`` are the rows that don't, where that is known.
+        """
         engine = resolve_engine("auto") if engine is None else engine
-        z = chosen(z, moves(engine, z))
+        z = chosen(z, moves(engine, z) if moved is None else moved)
         n, d = int(z.shape[0]), int(z.shape[1])
         centre = mean_of(engine, z)
         axes = principal_axes(engine, z, centre) if min(n, d) <= WIDEST else np.empty((0, d))

@@ -67,7 +67,7 @@ class Cluster:
         One that has just been lost, and does not answer, is left out.
         """
         started = time.monotonic()
-        while not (found := self._answering()):
+        while not (found := self._reached()):
             if time.monotonic() - started > self.patience:
                 msg = (
                     f"No worker of the Dask cluster at {self.address} has answered within "
@@ -75,6 +75,20 @@ class Cluster:
                 )
                 raise ClusterError(msg)
         return found
+
+    def _reached(self) -> dict[str, WorkerFacts]:
+        try:
+            return self._answering()
+        except OSError as cause:  # the line is cut, and the client has not noticed yet
+            raise ClusterError(self.gone) from cause
+
+    @property
+    def gone(self) -> str:
+        """What is said of a scheduler that does not answer any more."""
+        return (
+            f"The Dask scheduler at {self.address} has gone away in the middle of the work. Start it again, "
+            "open a new client, and fit again."
+        )
 
     def _answering(self) -> dict[str, WorkerFacts]:
         self.require_open()

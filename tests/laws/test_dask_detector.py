@@ -16,10 +16,17 @@ import dask
 import dask.array as da
 import dask.dataframe as dd
 import pandas as pd
+from distributed import Client
 
 from markets.clusters import small_cluster
-from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
-from mercer._core.errors import DetectorWarning, InputError, MemoryBudgetError, MercerError
+from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, load
+from mercer._core.errors import (
+    DetectorWarning,
+    InputError,
+    MemoryBudgetError,
+    MercerError,
+    MercerWarning,
+)
 from mercer.approximations import Nystrom
 from mercer.data.dask import DaskRows
 from mercer.engine.dask import DaskEngine
@@ -210,6 +217,21 @@ def test_a_model_that_learns_batch_by_batch(client):
     found = KernelPCADetector(model=clone(model).set_params(engine=client), folds=2)
     found.fit(chunked(LOOSE))
     np.testing.assert_allclose(found.limits_.t2, expected.limits_.t2, rtol=1e-6)
+
+
+def test_an_array_is_sent_and_a_detector_outlives_its_client(client, engine, tmp_path):
+    """Of an array all rows are here; a file of the model has no client, nor needs one."""
+    expected = KernelPCADetector(2, folds=2).fit(LOOSE)
+    sent = KernelPCADetector(2, folds=2, engine=engine).fit(LOOSE)
+    np.testing.assert_allclose(sent.limits_.q, expected.limits_.q, rtol=1e-8)
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        found = KernelPCADetector(2, folds=2, engine=other).fit(chunked(LOOSE))
+    found.save(tmp_path / "detector.mercer")
+    again = load(tmp_path / "detector.mercer")
+    np.testing.assert_allclose(again.score_samples(X), expected.score_samples(X), rtol=1e-6)
+    with pytest.warns(MercerWarning, match="client .* is closed: it computes in this process"):
+        scores = found.score_samples(X)
+    np.testing.assert_allclose(scores, expected.score_samples(X), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["contributions", "monitor"])

@@ -169,7 +169,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         ----------
         X : array-like of shape (n, d), or a source of rows, which is read into memory
             Rows of normal operation, in the order of time where they have one. Those of a dask array or
-            data frame stay where they are.
+            data frame stay on their workers, of which ``engine`` has a client.
         y : ignored
         sample_weight : array-like of shape (n,), optional
             How often each row counts: a row of weight 2 is one that is there twice, in the scale, the model
@@ -216,6 +216,8 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         Returns
         -------
         labels : ndarray of shape (b,), of integers
+            Of a dask array or data frame a dask array, as from the next two methods: it is computed, chunk by
+            chunk and where the rows are, when it is asked for.
         """
         return self._asked("predict", X)
 
@@ -258,12 +260,14 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         Returns
         -------
         table : Table
-            Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits.
+            Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits. Of a dask array or data frame
+            a dask array of shape (b, 3), its columns in this order.
         """
-        found = self._asked("statistics", X)
-        if dask_kind(X) is not None:
-            return found
-        return Table(dict(zip(("T2", "Q", "index"), found.T, strict=True)))
+        found: Any = self._asked("statistics", X)
+        if dask_kind(X) is None:
+            found = Table(dict(zip(("T2", "Q", "index"), found.T, strict=True)))
+        table: Table = found
+        return table
 
     def contributions(self, X: Any, statistic: str | None = None) -> Array:
         """What each variable adds to a statistic: integrated gradients from a normal row to the row.

@@ -33,9 +33,9 @@ def chosen(rows: Rows, at: Indices | Flags) -> Rows:
     """The rows at these ascending positions, or those that are flagged."""
     if not isinstance(rows, DaskRows):
         return rows[at]
-    if at.dtype == bool:
-        return rows if at.all() else rows.taken(np.flatnonzero(at))
-    return rows.taken(at)
+    if at.dtype == bool and at.all():
+        return rows
+    return rows.taken(np.flatnonzero(at) if at.dtype == bool else np.asarray(at, dtype=np.intp))
 
 
 def scale_of(
@@ -114,7 +114,7 @@ class _Triangle:
     @classmethod
     def of(cls, centre: Array, rows: Array, place: slice) -> _Triangle:
         del place
-        return cls(np.linalg.qr(rows - centre, mode="r"))
+        return cls(np.asarray(np.linalg.qr(rows - centre, mode="r")))
 
     def merged(self, other: _Triangle) -> _Triangle:
-        return _Triangle(np.linalg.qr(np.concatenate([self.r, other.r]), mode="r"))
+        return _Triangle(np.asarray(np.linalg.qr(np.concatenate([self.r, other.r]), mode="r")))

@@ -84,7 +84,12 @@ def _far_columns(columns: Array, first: int) -> list[tuple[int, Indices, Array, 
     """Of each column with far cells its number, their rows and readings, and its median."""
     far = far_cells(columns)
     return [
-        (first + int(j), np.flatnonzero(far[:, j]), columns[far[:, j], j], np.median(columns[:, j]))
+        (
+            first + int(j),
+            np.flatnonzero(far[:, j]),
+            columns[far[:, j], j],
+            float(np.median(columns[:, j])),
+        )
         for j in np.flatnonzero(far.any(axis=0))
     ]
 

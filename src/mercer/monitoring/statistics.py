@@ -88,7 +88,8 @@ class Gauge:
     def nested(self, x: Rows, sizes: list[int], weights: Array | None = None) -> list[Statistics]:
         """T² and Q by the first k components alone, for each k; what they leave out is part of Q."""
         found = self._seen(x, partial(self._pairs, sizes))
-        return [Statistics(*found[:, i : i + 2].T, weights) for i in range(0, 2 * len(sizes), 2)]
+        at = range(0, 2 * len(sizes), 2)
+        return [Statistics(found[:, i], found[:, i + 1], weights) for i in at]
 
     def _seen(self, x: Rows, step: Callable[[Rows], Array]) -> Array:
         """A few numbers of each row. Of rows elsewhere they are all that comes here: no scores do.

@@ -41,7 +41,7 @@ from laws.test_engines import (  # noqa: F401
 )
 from markets.clusters import small_cluster
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
-from mercer import PCA, KernelPCA, KernelPCADetector, load
+from mercer import PCA, KernelPCA, load
 from mercer._core.errors import InputError, MercerError, MercerWarning
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.approximations.landmarks import checked_lengths
@@ -529,21 +529,6 @@ def test_little_work_is_planned_for_this_process(client):
 def test_an_engine_needs_a_client(client):
     with pytest.raises(InputError, match=r"client must be a client of Dask.*dask:tcp://host:8786"):
         DaskEngine(client)
-
-
-def test_a_detector_has_the_same_limits_and_gathers_no_rows(client):
-    with pytest.raises(InputError, match=r"a dask array. Use detector.fit\(X.compute\(\)\)"):
-        KernelPCADetector(engine=client).fit(ROWS)
-    few = {"folds": 2, "n_components": 2}
-    detector = KernelPCADetector(engine=DaskEngine(client, least=0), **few).fit(X[:200])
-    local = KernelPCADetector(**few).fit(X[:200])
-    for name in ("t2", "q", "index"):
-        expected = getattr(local.limits_, name)
-        np.testing.assert_allclose(getattr(detector.limits_, name), expected, rtol=1e-8)
-    with pytest.raises(InputError, match=r"a dask array. Use X.map_blocks\(detector.predict"):
-        detector.predict(ROWS)
-    found = ROWS.map_blocks(detector.predict, drop_axis=1, dtype=int)
-    np.testing.assert_array_equal(found.compute(), detector.predict(X))
 
 
 def _spoilt(place=(523, 2)):

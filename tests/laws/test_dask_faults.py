@@ -16,6 +16,7 @@ pytest.importorskip("distributed")
 
 import dask.array as da
 from distributed import Client, wait
+from distributed.comm import CommClosedError
 
 from markets.clusters import small_cluster
 from markets.commands import run
@@ -255,6 +256,19 @@ def test_a_scheduler_that_is_killed_is_told_soon(monkeypatch, tmp_path):
             program.kill()
             program.communicate()
         engine.client.close()
+
+
+def test_a_line_that_is_cut_as_a_fit_begins_is_told(client, monkeypatch):
+    """The client has not noticed yet that its scheduler is gone, and then knows no address of it."""
+    there, address = cluster.Cluster(client), client.scheduler.address
+
+    def cut():
+        monkeypatch.setattr(client, "scheduler", None)
+        raise CommClosedError
+
+    monkeypatch.setattr(there, "_running", cut)
+    with pytest.raises(ClusterError, match=f"scheduler at {address} has gone away"):
+        there.workers()
 
 
 def test_no_client_no_address_no_scheduler(monkeypatch):

@@ -15,6 +15,7 @@ from markets.kernels import VALID
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning, KernelError
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
+from mercer.engine.moments import Scale
 from mercer.kernels import RBF
 from mercer.monitoring.contributions import warn_incomplete
 from mercer.monitoring.limits import box_limit, f_limit
@@ -196,6 +197,20 @@ def test_a_constant_column_is_named_and_its_change_is_seen(x):
     rows = np.column_stack([x[:5], np.full(5, 30.0)])
     assert np.all(detector.predict(rows) == -1)
     np.testing.assert_array_equal(np.argmax(detector.contributions(rows, "Q"), axis=1), 6)
+
+
+@pytest.mark.parametrize("value", [0.1, 1.0 / 3.0, -7e5 / 3.0])
+@pytest.mark.parametrize("weights", [None, "uneven"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_the_rounding_of_a_long_sum_is_no_spread(value, weights, dtype):
+    """A million times 0.1 is 100 000.0000013; a column of it has the mean 0.1 all the same."""
+    rows = np.full((20_000, 2), value, dtype=dtype)
+    rows[:, 1] += np.arange(20_000) % 2  # one that moves
+    w = None if weights is None else np.random.default_rng(0).uniform(0.1, 3.0, len(rows))
+    found = Scale.of(rows, weights=w)
+    assert found.mean[0] == rows[0, 0]
+    assert found.spread[0] == 0.0
+    np.testing.assert_allclose(found.spread[1], 0.5, rtol=1e-2)
 
 
 # ── limits ──────────────────────────────────────────────────────────────────

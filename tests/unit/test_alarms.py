@@ -298,7 +298,7 @@ def test_the_gain_of_linear_pca_is_the_reconstruction_based_contribution():
     inside = np.abs(best) < 3.5
     expected = (z @ m) ** 2 / np.diag(m) / np.sum(z @ m * z, axis=1, keepdims=True)
     assert inside.sum() > 10
-    found = gains(lambda rows: detector._indices(detector._gauge(rows)), detector._baselines, z)
+    found = gains(lambda rows: detector._judge.index(detector._gauge(rows)), detector._baselines, z)
     np.testing.assert_allclose(found[inside], expected[inside], atol=1e-6)
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from mercer._core.types import Indices, Rows
 
 FRAME, ARRAY = "dask data frame", "dask array"
+# Whole columns that a task holds, several times where it transforms them, and into how many groups columns
+# are cut at least, for as many workers.
+COLUMN_BYTES, COLUMN_GROUPS = 2**25, 8
 
 
 def dask_kind(x: Any) -> str | None:
@@ -180,10 +183,17 @@ class DaskRows(Pieces):
 
         key = f"mercer-look-{uuid.uuid4().hex}"
         delayed = dask.delayed(function)
-        work = [
-            delayed(*each, dask_key_name=f"{key}-{i}")
-            for i, each in enumerate(zip(*args, strict=True))
-        ]
+        return self._values(
+            [
+                delayed(*each, dask_key_name=f"{key}-{i}")
+                for i, each in enumerate(zip(*args, strict=True))
+            ]
+        )
+
+    def _values(self, work: list[Any]) -> list[Any]:
+        """Of delayed objects."""
+        import dask
+
         return list(dask.compute(*work)) if self._placed is None else self._placed[1](work)
 
     # ── rows ────────────────────────────────────────────────────────────────
@@ -209,6 +219,39 @@ class DaskRows(Pieces):
         pieces = self.pieces()
         self._asked(_looked_at, [check] * len(pieces), pieces)
 
+    def taken(self, rows: Indices | None, step: Callable[[Rows], Rows] | None = None) -> DaskRows:
+        """The rows at these ascending positions (None: all), as a step makes them, where they are."""
+        return self if rows is None and step is None else TakenRows(self, rows, step)
+
+    def by_columns(
+        self, step: Callable[[Rows, int], Any], then: Callable[..., Any] | None = None
+    ) -> list[Any]:
+        """``step(columns, first)`` of whole columns, (n, w) from the `first` on, group by group.
+
+        What has to be seen in the order of all rows, a column at a time, is put together by a task: as many
+        columns as it has room for. ``then`` makes one value of what all groups give, where they are.
+        """
+        import dask
+
+        (n, d), pieces, key = self.shape, self.pieces(), f"mercer-columns-{uuid.uuid4().hex}"
+        w = max(1, min(COLUMN_BYTES // (n * self.dtype.itemsize), -(-d // COLUMN_GROUPS)))
+        sent, cut, group = _whole(step), dask.delayed(_columns), dask.delayed(_grouped)
+        found = [
+            group(
+                sent,
+                first,
+                *[
+                    cut(piece, first, first + w, dask_key_name=f"{key}-cut-{first}-{p}")
+                    for p, piece in enumerate(pieces)
+                ],
+                dask_key_name=f"{key}-{first}",
+            )
+            for first in range(0, d, w)
+        ]
+        if then is not None:
+            found = [dask.delayed(then)(*found, dask_key_name=f"{key}-all")]
+        return self._values(found)
+
     def resident_bytes(self, height: int) -> int:
         """The tallest chunk."""
         del height
@@ -216,6 +259,66 @@ class DaskRows(Pieces):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_placed": None}  # another process has another client
+
+
+class TakenRows(DaskRows):
+    """Some rows of a collection, as a step makes them of each chunk, where the chunk is."""
+
+    def __init__(
+        self, source: DaskRows, rows: Indices | None, step: Callable[[Rows], Rows] | None
+    ) -> None:
+        import dask
+
+        like = np.empty((0, source.shape[1]), dtype=source.dtype)
+        like = like if step is None else step(like)
+        self.name, self.dtype, self.columns = source.name, like.dtype, None
+        self._d, self._placed = int(like.shape[1]), None
+        starts = source.starts
+        edges = starts if rows is None else np.searchsorted(rows, starts)
+        self._heights = np.diff(edges).tolist()
+        key, sent, made = f"mercer-rows-{uuid.uuid4().hex}", _whole(step), dask.delayed(_made)
+        # Of chunks that are on a cluster already, which are known there by their names.
+        self._checked = [
+            made(
+                sent,
+                chunk,
+                None if rows is None else _place(rows[edges[p] : edges[p + 1]] - starts[p]),
+                dask_key_name=f"{key}-{p}",
+            )
+            for p, chunk in enumerate(source.anew())
+        ]
+        if source._placed is not None:
+            self.place(*source._placed[:2])
+
+
+def _whole(thing: Any) -> Any:
+    """A thing as one task, which all others refer to."""
+    import dask
+
+    name = f"mercer-step-{uuid.uuid4().hex}"
+    return dask.delayed(thing, name=name, pure=False, traverse=False)
+
+
+def _place(positions: Indices) -> slice | Indices:
+    """Neighbours as a slice: a stretch of rows is two numbers."""
+    if not len(positions):
+        return slice(0, 0)
+    first, last = int(positions[0]), int(positions[-1])
+    gapless = last - first + 1 == len(positions) and bool(np.all(np.diff(positions) == 1))
+    return slice(first, last + 1) if gapless else positions
+
+
+def _made(step: Callable[[Rows], Rows] | None, chunk: Rows, place: slice | Indices | None) -> Rows:
+    rows = aligned(chunk if place is None else chunk[place])
+    return rows if step is None else step(rows)
+
+
+def _columns(chunk: Rows, first: int, after: int) -> Rows:
+    return np.ascontiguousarray(chunk[:, first:after])
+
+
+def _grouped(step: Callable[[Rows, int], Any], first: int, *parts: Rows) -> Any:
+    return step(np.concatenate(parts), first)
 
 
 def counted(count: float) -> int | None:

@@ -6,7 +6,7 @@ cancels, however far from the origin the rows lie.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,10 @@ from mercer.data.rows import row_blocks
 from mercer.engine.passes import fold
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Any, Self
 
     from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer.engine.base import Engine
 
 # Rows whose sum is taken at a time: of float32 rows only these are held in float64.
 BLOCK_ROWS = 4096
@@ -134,10 +135,10 @@ class ColumnMoments:
         return cls(shift, count, offset, np.einsum("ij,ij->j", centred, centred))
 
     def merged(self, other: ColumnMoments) -> ColumnMoments:
-        """Moments of both sets of rows together; the shift is the same in both."""
+        """Moments of both sets of rows together, about our shift."""
         count = self.count + other.count
         share = other.count / _divisor(count)
-        gap = other.offset - self.offset
+        gap = (other.shift - self.shift) + (other.offset - self.offset)
         squares = self.squares + other.squares + self.count * share * gap**2
         return ColumnMoments(self.shift, count, self.offset + share * gap, squares)
 
@@ -162,6 +163,18 @@ class ColumnMoments:
         zero that moves by a thousand roundings does move.
         """
         return self.spread() <= 4.0 * np.finfo(np.float64).eps * np.abs(self.mean)
+
+
+def column_moments(
+    engine: Engine[Any], x: Rows, weights: Array | None = None
+) -> ColumnMoments:  # (n, d), (n,)
+    """Of all rows, wherever they are."""
+    return engine.fold(x, partial(_column_moments, weights), height=BLOCK_ROWS)
+
+
+def _column_moments(weights: Array | None, rows: Array, place: slice) -> ColumnMoments:
+    own = None if weights is None else weights[place]
+    return ColumnMoments.of(rows, None, rows[0].astype(np.float64), own)
 
 
 def _divisor(count: Array) -> Array:
@@ -249,21 +262,50 @@ class Scale:
 
     @classmethod
     def of(cls, x: Array, usual: Scale | None = None, weights: Array | None = None) -> Self:
-        """Mean and standard deviation of the rows; columns that don't move keep their `usual` spread."""
+        """Mean and standard deviation of the rows; columns that don't move keep their `usual` spread.
+
+        Of differences from the first row: those of a column that stands still are zero, where the rounding
+        of a long sum, of 0.1 say, would pass for a spread.
+        """
+        first = x[0].astype(np.float64)
+        z = x - first
         if weights is None:
-            mean = x.mean(axis=0, dtype=np.float64)
-            spread = x.std(axis=0, dtype=np.float64, ddof=1)
+            shift, spread = z.mean(axis=0), z.std(axis=0, ddof=1)
         else:
             total = float(weights.sum())
-            mean = np.average(x, axis=0, weights=weights)
-            squares = weights @ (x - mean) ** 2
+            shift = np.average(z, axis=0, weights=weights)
+            squares = weights @ (z - shift) ** 2
             spread = np.sqrt(squares / (total - 1.0 if total > 1.0 else total))
-        still = spread <= 8.0 * float(np.finfo(x.dtype).eps) * np.abs(mean)
-        spread = np.where(still, 0.0 if usual is None else usual.spread, spread)
-        return cls(mean, spread)
+        mean = first + shift
+        return cls._settled(mean, spread, x.dtype, usual)
 
     @classmethod
-    def none(cls, x: Array) -> Self:
+    def over(
+        cls,
+        engine: Engine[Any],
+        x: Rows,
+        usual: Scale | None = None,
+        weights: Array | None = None,
+    ) -> Self:
+        """The same in one pass by an engine over rows that are elsewhere."""
+        seen = column_moments(engine, x, weights)
+        degrees = np.where(seen.count > 1.0, seen.count - 1.0, seen.count)
+        return cls._settled(seen.mean, np.sqrt(seen.squares / degrees), x.dtype, usual)
+
+    @classmethod
+    def _settled(
+        cls, mean: Array, spread: Array, dtype: np.dtype[Any], usual: Scale | None
+    ) -> Self:
+        still = spread <= 8.0 * float(np.finfo(dtype).eps) * np.abs(mean)
+        found = cls(mean, np.where(still, 0.0, spread))
+        return found if usual is None else found.or_else(usual)
+
+    def or_else(self, usual: Scale) -> Self:
+        """The same with the spread that is `usual` for columns that don't move."""
+        return replace(self, spread=np.where(self.spread == 0.0, usual.spread, self.spread))
+
+    @classmethod
+    def none(cls, x: Rows) -> Self:
         """Rows as they are, neither centred nor scaled."""
         return cls(np.zeros(x.shape[1]), np.ones(x.shape[1]))
 

@@ -8,31 +8,34 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError
 from mercer._core.params import OneOf, require
 from mercer._core.table import Table
-from mercer.data.dask import refuse_dask
+from mercer.data.dask import dask_kind, refuse_dask
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Saving
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
+from mercer.estimators.detector_rows import Judge, lazy_verdicts, learnt_rows, refuse_sparse
 from mercer.estimators.form import DETECTOR, Form
-from mercer.estimators.input import check_kernel_rows, loaded, new_rows, remember, training_rows
+from mercer.estimators.input import new_rows, remember
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.contributions import Baselines, has_slopes, need_slopes, warn_incomplete
 from mercer.monitoring.limits import Rule, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
+from mercer.monitoring.rows import made, scale_of
+from mercer.monitoring.set_aside import listed, noted, warn_still, without_wild
 from mercer.monitoring.statistics import STATISTICS, Gauge
-from mercer.monitoring.wild_readings import listed, noted, warn_still, without_wild
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels import Kernel
-    from mercer.monitoring.statistics import Statistics
+
+# Rows that are explained are read one by one, by a person.
+LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 
 
 class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ignore[misc]
@@ -165,7 +168,8 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         Parameters
         ----------
         X : array-like of shape (n, d), or a source of rows, which is read into memory
-            Rows of normal operation, in the order of time where they have one.
+            Rows of normal operation, in the order of time where they have one. Those of a dask array or
+            data frame stay on their workers, of which ``engine`` has a client.
         y : ignored
         sample_weight : array-like of shape (n,), optional
             How often each row counts: a row of weight 2 is one that is there twice, in the scale, the model
@@ -176,18 +180,15 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         self
         """
         del y
-        refuse_dask(X, "detector.fit(X.compute())")
         rule = Rule.of(self)
         check_folds(self.folds)
-        data = training_rows(self, X, sample_weight, copy=False)
-        read = data if data.in_memory else loaded(data)
-        _refuse_sparse(read.rows)
+        data, read, engine = learnt_rows(self, X, sample_weight)
         names = getattr(data.rows, "columns", getattr(X, "columns", None))  # of a table, or a frame
         rows, weights, aside, stretched = without_wild(read, names, keep=self.wild == "keep")
-        scale = Scale.of(rows, weights=weights) if self.scale else Scale.none(rows)
-        scaled = scale(rows)
+        scale = scale_of(engine, rows, weights=weights) if self.scale else Scale.none(rows)
+        scaled = made(rows, scale)
         model = chosen_model(self, scaled, weights).fit(scaled, sample_weight=weights)
-        normal = Normal(rows, weights, scale, bool(self.scale), names)
+        normal = Normal(rows, weights, scale, bool(self.scale), names, scaled, engine)
         limits = noted(found_limits(rule, model, normal, self.folds), aside, read.n)
         warn_still(scale.still, names)
         gauge, kernel = Gauge.of(model.fit_), getattr(model, "kernel_", None)
@@ -215,8 +216,10 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         Returns
         -------
         labels : ndarray of shape (b,), of integers
+            Of a dask array or data frame a dask array, as from the next two methods: it is computed, chunk by
+            chunk and where the rows are, when it is asked for.
         """
-        return np.where(self._indices(self._measured(X)) <= -self.offset_, 1, -1)
+        return self._asked("predict", X)
 
     def score_samples(self, X: Any) -> Array:
         """How normal each row is: minus the index, so that more is more normal.
@@ -230,7 +233,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         scores : ndarray of shape (b,)
             At most 0; -∞ for a row so far out that its statistics can't be computed.
         """
-        return self._own(-self._indices(self._measured(X)))
+        return self._asked("score_samples", X)
 
     def decision_function(self, X: Any) -> Array:
         """Below zero for outliers.
@@ -244,7 +247,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         scores : ndarray of shape (b,)
             ``score_samples(X) - offset_``.
         """
-        return self._own(-self._indices(self._measured(X)) - self.offset_)
+        return self._asked("decision_function", X)
 
     # ── an engineer's questions ─────────────────────────────────────────────
     def statistics(self, X: Any) -> Table:
@@ -257,11 +260,14 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         Returns
         -------
         table : Table
-            Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits.
+            Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits. Of a dask array or data frame
+            a dask array of shape (b, 3), its columns in this order.
         """
-        found = self._measured(X)
-        columns = {"T2": found.t2, "Q": found.q, "index": self._indices(found)}
-        return Table({name: self._own(c) for name, c in columns.items()})
+        found: Any = self._asked("statistics", X)
+        if dask_kind(X) is None:
+            found = Table(dict(zip(("T2", "Q", "index"), found.T, strict=True)))
+        table: Table = found
+        return table
 
     def contributions(self, X: Any, statistic: str | None = None) -> Array:
         """What each variable adds to a statistic: integrated gradients from a normal row to the row.
@@ -288,7 +294,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         need_slopes(self._kernel)
         found, gap = self._baselines.explain(self._gauge, self.limits_, rows, which)
         warn_incomplete(gap)
-        return self._own(found)
+        return self._judge.own(found)
 
     def monitor(
         self, X: Any, time: Any = None, names: Any = None, top: int = 3, explain: str = "alarms"
@@ -321,10 +327,10 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         named = named_columns(names, getattr(self, "feature_names_in_", None), self.n_features_in_)
         every = self._read(X, gaps=True)  # (b, d)
         gaps = Gaps.of(every)
-        rows = self._scaled(gaps.complete(every, named))  # those that can be judged, (m, d)
+        rows = self._judge.scaled(gaps.complete(every, named))  # those that can be judged, (m, d)
         found = self._gauge(rows)
         wanted = check_top(top, explain, int(rows.shape[1]))
-        alarm = ~(self._indices(found) <= -self.offset_)  # what is no number is not normal
+        alarm = ~(self._judge.index(found) <= -self.offset_)  # what is no number is not normal
         asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))
         shares = None
         if wanted and has_slopes(self._kernel):
@@ -350,51 +356,39 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
     # ── how ─────────────────────────────────────────────────────────────────
     def _rows(self, X: Any) -> Array:
         """New rows: checked, in memory and scaled."""
-        return self._scaled(self._read(X))
+        return self._judge.scaled(self._read(X))
 
     def _read(self, X: Any, *, gaps: bool = False) -> Array:
         """New rows: checked, and in memory; with ``gaps``, missing cells may be among them."""
         check_is_fitted(self)
-        refuse_dask(X, "X.map_blocks(detector.predict, drop_axis=1) for an array")
+        refuse_dask(X, LOOK)
         if gaps and isinstance(X, np.memmap):
             X = np.asarray(X)  # a source would be read block by block, and refused at the first NaN
         # A reading that float32 can't hold is an alarm like others, and no reason to judge no row.
         rows: Rows = new_rows(self, X, self._dtype, clip=True, gaps=gaps)
         if isinstance(rows, RowSource):
             rows = in_memory(rows).astype(self._dtype, copy=False)
-        _refuse_sparse(rows)
+        refuse_sparse(rows)
         return rows
 
-    def _scaled(self, rows: Array) -> Array:
-        with np.errstate(over="ignore"):  # infinitely far out: an alarm
-            scaled = self._scale(rows)
-        if self._kernel is not None:
-            check_kernel_rows(self._kernel, scaled)
-        return scaled
+    def _asked(self, name: str, X: Any) -> Array:
+        """What the judge says of new rows: of a dask collection a dask array, which is lazy."""
+        check_is_fitted(self)
+        if dask_kind(X) is not None:
+            lazy: Array = lazy_verdicts(self, X, self._judge, name)
+            return lazy
+        found: Array = getattr(self._judge, name)(self._gauge(self._rows(X)))
+        return found
+
+    @property
+    def _judge(self) -> Judge:
+        told = self._rule, self.limits_, self._kernel, self.offset_, self._dtype
+        return Judge(self._gauge, self._scale, *told)
 
     @property
     def _kernel(self) -> Kernel | None:
         return getattr(self.model_, "kernel_", None)
 
     def _with_onsets(self, told: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
-        return with_onsets(told, self._baselines, lambda x: self._indices(self._gauge(x)), take)
-
-    def _measured(self, X: Any) -> Statistics:
-        rows = self._rows(X)  # which tells where nothing is fitted
-        return self._gauge(rows)
-
-    def _indices(self, found: Statistics) -> Array:
-        """What the detector goes by, in units of the limits."""
-        return self._rule.index(self.limits_, found)
-
-    def _own(self, values: Array) -> Array:
-        """In the precision of the training rows; what is too large for it is infinite."""
-        with np.errstate(over="ignore"):
-            return values.astype(self._dtype, copy=False)
-
-
-def _refuse_sparse(rows: Rows) -> None:
-    """Centring would fill a sparse matrix."""
-    if hasattr(rows, "indptr"):
-        msg = "Sparse rows came, but a detector scales its columns. Use X.toarray()."
-        raise InputError(msg)
+        index = self._judge.index
+        return with_onsets(told, self._baselines, lambda x: index(self._gauge(x)), take)

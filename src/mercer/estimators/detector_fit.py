@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property, partial
 from inspect import signature
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -15,19 +16,23 @@ from sklearn.model_selection import check_cv
 from mercer._core.errors import (
     DetectorWarning,
     InputError,
+    MemoryBudgetError,
     MercerError,
     MercerWarning,
     ParameterError,
     users_level,
 )
+from mercer._core.memory import available_bytes, format_bytes
 from mercer._core.params import Whole, require
-from mercer.engine.moments import Scale
+from mercer.data.dask import DaskRows
 from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.preimages import named_approximation
 from mercer.kernels import RBF, Linear
 from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
+from mercer.monitoring.rows import chosen, made, moves, scale_of
+from mercer.monitoring.set_aside import listed
 from mercer.monitoring.slowness import (
     HeldOut,
     Slowness,
@@ -37,12 +42,13 @@ from mercer.monitoring.slowness import (
     warn_stray_runs,
 )
 from mercer.monitoring.statistics import Gauge, Statistics
-from mercer.monitoring.wild_readings import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer._core.types import Array, Flags, Indices
+    from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer.engine.base import Engine
+    from mercer.engine.moments import Scale
     from mercer.kernels import Kernel
     from mercer.monitoring.limits import Rule
 
@@ -54,9 +60,13 @@ SPARE = 3
 # Rows for each component below which limits are not to be relied on.
 HELD_OUT_ROWS, APPROXIMATE_ROWS = 3, 5
 
+# What this process holds of a row on workers: T² and Q, once more while limits are made of them, and where
+# the row is. Of a slow process T² and Q are looked at for several numbers of components, in two ways.
+CLIENT_BYTES, SIZE_BYTES = 64, 40
+
 
 # ── the model ───────────────────────────────────────────────────────────────
-def chosen_model(detector: Any, x: Array, weights: Array | None = None) -> Projector:
+def chosen_model(detector: Any, x: Rows, weights: Array | None = None) -> Projector:
     """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs."""
     given = detector.model
     if given is not None:
@@ -103,7 +113,7 @@ def _refuse_both(detector: Any) -> None:
             raise InputError(msg)
 
 
-def _kernel(detector: Any, x: Array, weights: Array | None) -> Kernel | Any:
+def _kernel(detector: Any, x: Rows, weights: Array | None) -> Kernel | Any:
     if not (isinstance(detector.kernel, str) and detector.kernel == "auto"):
         return clone(detector.kernel, safe=False)
     median = RBF().resolve(x, rng=as_generator(detector.random_state), weights=weights)
@@ -127,32 +137,54 @@ def part_model(model: Projector, n: int) -> Projector:
 class Normal:
     """The rows that limits come from: those of the fit, with their weights, names and scale."""
 
-    rows: Array  # (n, d), unscaled
+    rows: Rows  # (n, d), unscaled, in memory or on workers
     weights: Array | None  # (n,)
     scale: Scale
     rescale: bool  # whether a part of the rows has a scale of its own
     names: Any
+    scaled: Rows  # all rows, as the model of all rows takes them
+    engine: Engine[Any]  # that passes over rows
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return int(self.rows.shape[0])
 
-    @property
-    def scaled(self) -> Array:
-        """All rows, as the model of all rows takes them."""
-        return self.scale(self.rows)
+    @cached_property
+    def moved(self) -> Flags:  # (n,)
+        """Which rows differ from the one before: one that repeats it is weight, not time."""
+        return moves(self.engine, self.rows)
 
     @property
     def moments(self) -> Indices:  # (n,)
-        """Which moment each row is of: a row that repeats the one before is weight, not time."""
-        moved = np.any(self.rows[1:] != self.rows[:-1], axis=1)
-        return np.concatenate([[0], np.cumsum(moved)])
+        """Which moment each row is of."""
+        return np.cumsum(self.moved) - 1
 
-    def part(self, train: Indices) -> tuple[Scale, Array | None]:
-        """Scale and weights of some of the rows."""
+    @cached_property
+    def moving(self) -> Flags:  # (d,)
+        """Columns that don't stand still."""
+        found = self.scale if self.rescale else scale_of(self.engine, self.rows)
+        return np.asarray(found.spread > 0.0)
+
+    def part(self, train: Indices, k: int) -> Part:
+        """Some of the rows, enough of them for a model of k components."""
+        if len(train) < k + SPARE:
+            raise InputError(_too_few(k, len(train), "a model without one fold"))
         weights = None if self.weights is None else self.weights[train]
-        return (
-            Scale.of(self.rows[train], self.scale, weights) if self.rescale else self.scale
-        ), weights
+        found = scale_of(self.engine, chosen(self.rows, train), weights=weights)
+        scale = found.or_else(self.scale) if self.rescale else self.scale
+        return Part(train, scale, weights, self.moving & (found.spread == 0.0))
+
+
+@dataclass(frozen=True, repr=False)
+class Part:
+    """Some of the rows, for a model that sees no others."""
+
+    train: Indices  # (m,)
+    scale: Scale
+    weights: Array | None  # (m,)
+    stopped: Flags  # (d,), columns that stand still in it, but not in all rows
+
+    def __len__(self) -> int:
+        return len(self.train)
 
 
 def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Limits:
@@ -174,12 +206,18 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
             _check_once(rule, model, normal, folds, limits)
         return limits
     pace, splits = _parts(rule, k, normal, folds)
-    found = [_held_out(model, normal, train, test, pace) for train, test in splits]
-    _warn_many(k, min(len(train) for train, _ in splits), HELD_OUT_ROWS)
-    lost = _warn_lost(
-        model, normal, [train for train, _ in splits], [one.sizes[-1] for one in found]
-    )
+    if isinstance(normal.rows, DaskRows):
+        require_room(len(normal), len(smaller_sizes(k)) if pace.any else 0)
+    found, rows_left, stopped = [], len(normal), np.zeros(len(normal.moving), dtype=bool)
+    for train, test in splits:  # one at a time: positions are as many as the rows
+        part = normal.part(train, k)
+        found.append(_held_out(model, normal, part, test, pace))
+        rows_left, stopped = min(rows_left, len(part)), stopped | part.stopped
+    _warn_many(k, rows_left, HELD_OUT_ROWS)
+    lost = _warn_lost(model, normal, stopped, [one.sizes[-1] for one in found])
     held = Statistics.joined([one.stretched[-1] for one in found])
+    if not pace.any:
+        found.clear()
     limits = held_out_limits(held, rule.rate, rounding=rounding)
     if pace.any and not lost:
         linear = isinstance(getattr(model, "kernel_", None), (Linear, type(None)))
@@ -187,16 +225,29 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
     return limits
 
 
+def require_room(n: int, n_sizes: int = 0) -> None:
+    """Raise where the statistics of rows on workers, which limits are ranks of, don't fit in this process."""
+    free, each = available_bytes(), CLIENT_BYTES + SIZE_BYTES * n_sizes
+    if n * each > free:
+        msg = (
+            f"Limits of {n} rows take {format_bytes(n * each)} in this process, {each} bytes a row (T², Q "
+            f"and where the row is), and {format_bytes(free)} are free. Fit to fewer rows, every tenth say, "
+            "or on a machine with more memory."
+        )
+        raise MemoryBudgetError(msg)
+
+
 def _parts(
     rule: Rule, k: int, normal: Normal, folds: Any
-) -> tuple[Slowness, list[tuple[Indices, Indices]]]:
+) -> tuple[Slowness, Iterator[tuple[Indices, Indices]]]:
     """How slow the rows are, and the folds that this asks for."""
-    scaled, n = normal.scaled, int(normal.moments[-1]) + 1
+    scaled, n = normal.scaled, int(np.count_nonzero(normal.moved))
     in_time = isinstance(folds, Integral)  # a splitter is for rows in no order
-    pace = Slowness.of(scaled, rule.rate) if in_time else Slowness.none(scaled.shape[1])
+    none = Slowness.none(int(scaled.shape[1]))
+    pace = Slowness.of(scaled, rule.rate, normal.engine, normal.moved) if in_time else none
     # The gaps never take rows away that the components need: with so many of them, neighbours stay in.
     room = n - -(-n // int(folds)) - max(k + SPARE, HELD_OUT_ROWS * k) if in_time else 0
-    return pace, list(_splits(folds, normal, min(pace.gap, max(room, 0) // 2)))
+    return pace, _splits(folds, normal, min(pace.gap, max(room, 0) // 2))
 
 
 def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits: Limits) -> None:
@@ -206,10 +257,12 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
     """
     try:
         pace, splits = _parts(rule, model.n_components_, normal, folds)
-        train, test = splits[len(splits) // 2]
-        if np.any(_stopped(normal.rows, [train])):
+        every = list(splits)
+        train, test = every[len(every) // 2]
+        part = normal.part(train, model.n_components_)
+        if np.any(part.stopped):
             return
-        held = _held_out(model, normal, train, test, pace)
+        held = _held_out(model, normal, part, test, pace)
     except MercerError:
         return
     if held.sizes[-1] == model.n_components_:
@@ -217,30 +270,31 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
 
 
 def _held_out(
-    model: Projector, normal: Normal, train: Indices, test: Indices, pace: Slowness
+    model: Projector, normal: Normal, part: Part, test: Indices, pace: Slowness
 ) -> HeldOut:
     """T² and Q of the rows of a fold, by a model (and a scale) that has not seen them."""
-    k = model.n_components_
-    if len(train) < k + SPARE:
-        raise InputError(_too_few(k, len(train), "a model without one fold"))
-    own, weights = normal.part(train)
+    own, rows = part.scale, made(normal.rows, part.scale, part.train)
     with warnings.catch_warnings():  # the fit to all rows has told already
         warnings.simplefilter("ignore", MercerWarning)
-        part = part_model(model, len(train)).fit(own(normal.rows[train]), sample_weight=weights)
-    gauge, rows = Gauge.of(part.fit_), normal.rows[test]
-    counts = None if normal.weights is None else normal.weights[test]
-    plain = gauge(own(rows), counts)
+        fitted = part_model(model, len(part)).fit(rows, sample_weight=part.weights)
+    gauge, counts = Gauge.of(fitted.fit_), None if normal.weights is None else normal.weights[test]
+    plain = gauge(made(normal.rows, own, test), counts)
     if not pace.any:
-        return HeldOut([part.n_components_], [plain], [])
-    sizes = smaller_sizes(part.n_components_)
-    z = normal.scale(rows)
+        return HeldOut([fitted.n_components_], [plain], [])
+    sizes = smaller_sizes(fitted.n_components_)
     stretched, strayed = (
-        gauge.nested(own(normal.scale.back(pace.moved(z, factors))), sizes, counts)
+        gauge.nested(made(normal.rows, farther, test), sizes, counts)
         for factors in (pace.stretch, pace.stray)
+        for farther in [partial(_second_run, normal.scale, own, pace, factors)]
     )
     # Some kernels have no value there, as that of counts for a negative one: then rows count as they are.
     stretched[-1] = stretched[-1].or_else(plain)
     return HeldOut(sizes, stretched, strayed)
+
+
+def _second_run(usual: Scale, own: Scale, pace: Slowness, factors: Array, rows: Array) -> Array:
+    """Rows as far out as those of a second run, on the scale of a model that has not seen them."""
+    return own(usual.back(pace.moved(usual(rows), factors)))
 
 
 # ── folds ───────────────────────────────────────────────────────────────────
@@ -264,7 +318,9 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
         yield from held_out_stretches(int(folds), normal.moments, normal.weights, gap)
         return
     try:
-        yield from check_cv(folds).split(np.empty((n, 1)))
+        # In the order of rows, as those on workers are taken: what a fit draws depends on it.
+        for train, test in check_cv(folds).split(np.empty((n, 1))):
+            yield np.sort(train), np.sort(test)
     except (TypeError, ValueError) as error:
         msg = (
             f"folds={folds!r} does not split {n} rows without labels or groups: {error} Use folds=5, or "
@@ -294,9 +350,9 @@ def _warn_many(k: int, n: int, rows_each: int) -> bool:
     return True
 
 
-def _warn_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: list[int]) -> bool:
+def _warn_lost(model: Projector, normal: Normal, stopped: Flags, sizes: list[int]) -> bool:
     """Warn of what a fold takes away, and say whether it has: its rows look far out, limits are too high."""
-    columns = np.flatnonzero(_stopped(normal.rows, trains))
+    columns = np.flatnonzero(stopped)
     if len(columns):
         msg = (
             f"{len(columns)} column(s) change in one stretch of the rows only: "
@@ -314,12 +370,3 @@ def _warn_lost(model: Projector, normal: Normal, trains: list[Indices], sizes: l
         return False
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())
     return True
-
-
-def _stopped(x: Array, trains: list[Indices]) -> Flags:  # (d,)
-    """Columns that stand still without one of the folds, but not with it."""
-    moving = Scale.of(x).spread > 0.0
-    stopped = np.zeros(x.shape[1], dtype=bool)
-    for train in trains:
-        stopped |= moving & (Scale.of(x[train]).spread == 0.0)
-    return stopped

@@ -57,7 +57,9 @@ def training_rows(
 
 
 def loaded(data: TrainingData) -> TrainingData:
-    """The rows of a source in memory, those of weight zero left out."""
+    """The rows of a source in memory, those of weight zero left out; chunks of dask's stay where they are."""
+    if isinstance(data.rows, DaskRows):
+        return _without_weightless(data, pairwise=False)
     return _without_weightless(TrainingData(in_memory(data.rows), data.weights), pairwise=False)
 
 
@@ -66,7 +68,10 @@ def _without_weightless(data: TrainingData, *, pairwise: bool) -> TrainingData:
     if data.weights is None or np.all(data.weights):
         return data
     kept = np.flatnonzero(data.weights)
-    rows = data.rows[np.ix_(kept, kept)] if pairwise else data.rows[kept]
+    if isinstance(data.rows, DaskRows):
+        rows: Rows = data.rows.taken(kept)
+    else:
+        rows = data.rows[np.ix_(kept, kept)] if pairwise else data.rows[kept]
     weights = data.weights[kept]
     return replace(data, rows=rows, weights=None if np.all(weights == 1.0) else weights, kept=kept)
 

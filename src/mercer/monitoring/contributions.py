@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import DetectorWarning, KernelError, users_level
-from mercer.data.rows import row_slices
+from mercer.data.rows import row_slices, take_rows
 from mercer.engine.pairwise import manhattan_distances
+from mercer.monitoring.rows import mean_and_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Rows
     from mercer.kernels import Kernel
     from mercer.monitoring.limits import Limits
     from mercer.monitoring.statistics import Gauge
@@ -133,10 +134,10 @@ class Baselines:
     unit: Array | None = None  # (d,), spreads of the scaled training rows; None is one everywhere
 
     @classmethod
-    def of(cls, gauge: Gauge, limits: Limits, x: Array, weights: Array | None = None) -> Baselines:
+    def of(cls, gauge: Gauge, limits: Limits, x: Rows, weights: Array | None = None) -> Baselines:
         """From the scaled training rows."""
-        mean = np.average(x, axis=0, weights=weights)[None, :]
-        spread = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
+        mean, spread = mean_and_spread(gauge.space.projection.sections.engine, x, weights)
+        mean = mean[None, :]  # (1, d)
         unit = np.where(spread > 0.0, spread, 1.0)
         if limits.indices(gauge(mean))[0] <= limits.index:
             return cls(mean, unit)
@@ -146,7 +147,7 @@ class Baselines:
             normal = np.array([np.argmin(index)])
         # Evenly from all of them: a process may have been elsewhere at another time.
         some = np.linspace(0, len(normal) - 1, min(len(normal), MOST_BASELINES)).round().astype(int)
-        return cls(x[normal[some]], unit)
+        return cls(take_rows(x, normal[some]), unit)
 
     def __call__(self, x: Array) -> Array:  # (b, d) -> (b, d)
         """The nearest for each row, by the sum of |differences|.

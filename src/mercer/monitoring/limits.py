@@ -55,7 +55,8 @@ class Limits:
 
     def indices(self, statistics: Statistics) -> Array:  # (b,)
         """max(T²/T²-limit, Q/Q-limit) of each row."""
-        return np.maximum(statistics.t2 / self.t2, statistics.q / self.q)
+        index = statistics.t2 / self.t2
+        return np.maximum(index, statistics.q / self.q, out=index)
 
     def __str__(self) -> str:
         whose = "the training" if self.method == OF_TRAINING_ROWS else "normal"
@@ -235,9 +236,11 @@ def half_way(values: Array, rank: float, weights: Array | None = None) -> float:
 
 def _ranked(values: Array, rank: float, weights: Array | None) -> tuple[Array, int]:
     """Values in order, and the position of the one of this rank, from 1 on, or of the last."""
+    near = rank * (1.0 - 1e-12)
+    if weights is None:  # of many rows the order itself would be as large as the values
+        return np.sort(values), min(max(ceil(near) - 1, 0), len(values) - 1)
     order = np.argsort(values, kind="stable")
-    counts = np.cumsum(np.ones(len(values)) if weights is None else weights[order])
-    at = int(np.searchsorted(counts, rank * (1.0 - 1e-12)))
+    at = int(np.searchsorted(np.cumsum(weights[order]), near))
     return values[order], min(at, len(values) - 1)
 
 

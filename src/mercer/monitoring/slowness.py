@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import fft, stats
 
 from mercer._core.errors import DetectorWarning, users_level
+from mercer.data.dask import DaskRows
+from mercer.engine.resolve import resolve_engine
 from mercer.monitoring.limits import held_out_limits
+from mercer.monitoring.rows import chosen, made, mean_of, moves, principal_axes
 from mercer.monitoring.statistics import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer._core.types import Array, Flags, Indices
+    from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer.engine.base import Engine
     from mercer.monitoring.limits import Limits, Rule
 
 # Lag-one correlations of independent rows stay below this many of their standard errors, 1/√n, in any of
@@ -61,18 +66,25 @@ class Slowness:
     gap: int  # rows beside a held-out stretch, on either side, that know too much about it: half of a time
 
     @classmethod
-    def of(cls, z: Array, rate: float) -> Self:  # (n, d)
-        """Measured on rows in the order of time; a row that repeats the one before is weight, not time."""
-        moved = np.concatenate([[True], np.any(z[1:] != z[:-1], axis=1)])
-        z = z[moved]
-        n = len(z)
-        centre = z.mean(axis=0)
-        axes = _principal_axes(z - centre) if min(z.shape) <= WIDEST else np.empty((0, z.shape[1]))
-        scores = (z - centre) @ axes.T  # (n, r)
-        correlations = _autocorrelations(scores)  # (n, r)
-        slow = _is_slow(scores, correlations)
-        found = [_times(c) for c in correlations[:, slow].T]
-        times, squares = np.array(found, dtype=np.float64).reshape(-1, 2).T
+    def of(
+        cls, z: Rows, rate: float, engine: Engine[Any] | None = None, moved: Flags | None = None
+    ) -> Self:  # (n, d), (n,)
+        """Measured on rows in the order of time; a row that repeats the one before is weight, not time.
+
+        ``moved`` are the rows that don't, where that is known.
+        """
+        engine = resolve_engine("auto") if engine is None else engine
+        z = chosen(z, moves(engine, z) if moved is None else moved)
+        n, d = int(z.shape[0]), int(z.shape[1])
+        centre = mean_of(engine, z)
+        axes = principal_axes(engine, z, centre) if min(n, d) <= WIDEST else np.empty((0, d))
+        scores = made(z, partial(_along, centre, axes))  # (n, r)
+        if isinstance(scores, DaskRows):  # each direction in the order of time, somewhere
+            found = np.concatenate(scores.by_columns(_paces)) if len(axes) else np.empty((0, 3))
+        else:
+            found = _paces(scores)
+        slow = found[:, 0] > 0.0
+        times, squares = found[slow, 1:].T
         counts = np.maximum(n / squares, FEWEST)
         stretch = stats.t.isf(rate / 2.0, counts) / stats.norm.isf(rate / 2.0)
         stray = np.sqrt(counts / stats.chi2.ppf(STRAY, counts))
@@ -93,16 +105,23 @@ class Slowness:
 
     def moved(self, z: Array, factors: Array) -> Array:
         """Rows as far out as a second run is to be expected, by `stretch`, or one of twenty, by `stray`."""
-        along = (z - self.centre) @ self.directions.T  # (b, r)
+        along = _along(self.centre, self.directions, z)  # (b, r)
         return np.asarray(z + (along * (factors - 1.0)) @ self.directions)
 
 
-def _principal_axes(z: Array) -> Array:  # (n, d) -> (r, d)
-    """Principal axes of centred rows: along them relations between columns stay what they are."""
-    _, s, axes = np.linalg.svd(z, full_matrices=False)
-    if len(s) == 0 or s[0] == 0.0:
-        return np.empty((0, z.shape[1]))
-    return np.asarray(axes[s > 1e-8 * s[0]])
+def _along(centre: Array, directions: Array, z: Array) -> Array:  # (d,), (r, d), (b, d) -> (b, r)
+    return np.asarray((z - centre) @ directions.T)
+
+
+def _paces(scores: Array, first: int = 0) -> Array:  # (n, r) -> (r, 3)
+    """Of each direction whether it is slow (1 or 0) and, where it is, its `_times`."""
+    del first
+    correlations = _autocorrelations(scores)  # (n, r)
+    slow = _is_slow(scores, correlations)
+    found = np.zeros((scores.shape[1], 3))
+    found[slow, 0] = 1.0
+    found[slow, 1:] = np.reshape([_times(c) for c in correlations[:, slow].T], (-1, 2))
+    return found
 
 
 def _autocorrelations(scores: Array) -> Array:  # (n, r) -> (n, r)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.data.rows import RowSource, take_rows
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer._core.types import Array, Rows
     from mercer.model.result import Fit
 
@@ -78,22 +82,42 @@ class Gauge:
 
         A polynomial of a huge number overflows, and ∞ - ∞ is no number: such a row is anything but normal.
         """
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores, errors = self.space.scores_and_errors(x)
-            t2 = self._t2(scores)
-        return Statistics(_finite_or_infinite(t2), _finite_or_infinite(errors), weights)
+        t2, q = self._seen(x, self._pair).T
+        return Statistics(t2, q, weights)
 
     def nested(self, x: Rows, sizes: list[int], weights: Array | None = None) -> list[Statistics]:
         """T² and Q by the first k components alone, for each k; what they leave out is part of Q."""
+        found = self._seen(x, partial(self._pairs, sizes))
+        at = range(0, 2 * len(sizes), 2)
+        return [Statistics(found[:, i], found[:, i + 1], weights) for i in at]
+
+    def _seen(self, x: Rows, step: Callable[[Rows], Array]) -> Array:
+        """A few numbers of each row. Of rows elsewhere they are all that comes here: no scores do.
+
+        Unless the points of the model are elsewhere too: its vectors, which are here, are as large.
+        """
+        sections = self.space.projection.sections
+        here = not isinstance(x, RowSource)
+        if here or isinstance(getattr(sections, "points", None), RowSource):
+            return step(x)
+        return sections.engine.map(x, step, width=sections.width, parallel=False, dtype=np.float64)
+
+    def _pair(self, x: Rows) -> Array:  # (b, d) -> (b, 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores, errors = self.space.scores_and_errors(x)
+            return _finite_or_infinite(np.stack([self._t2(scores), errors], axis=1))
+
+    def _pairs(self, sizes: list[int], x: Rows) -> Array:  # (b, d) -> (b, 2 sizes)
         with np.errstate(over="ignore", invalid="ignore"):
             scores, errors = self.space.scores_and_errors(x)
             squares = np.square(scores)  # (b, k)
             t2 = np.cumsum(squares / self.variances, axis=1)
             left = errors[:, None] + squares.sum(axis=1)[:, None] - np.cumsum(squares, axis=1)
-        found = [_finite_or_infinite(own) for own in (t2, left)]
-        return [Statistics(found[0][:, k - 1], found[1][:, k - 1], weights) for k in sizes]
+        last = np.array(sizes) - 1
+        both = np.stack([t2[:, last], left[:, last]], axis=2)  # (b, sizes, 2)
+        return _finite_or_infinite(both.reshape(len(both), -1))
 
-    def nowhere(self, x: Array) -> Statistics | None:
+    def nowhere(self, x: Rows) -> Statistics | None:
         """Of a row so far from everything that all its kernel values vanish; None for explicit features.
 
         Its scores are minus the offset b, and Q = k(x, x) + ‖μ‖² - ‖b‖², with k(x, x) that of any row.
@@ -102,7 +126,7 @@ class Gauge:
         if not isinstance(sections, KernelSections):
             return None
         b = self.space.projection.offset[None, :]  # (1, k)
-        own = sections.diag(x[:1])
+        own = sections.diag(take_rows(x, np.zeros(1, dtype=np.intp)))
         return Statistics(self._t2(b), own + self.space.mean.norm - np.square(b).sum(axis=1))
 
     def t2(self, x: Rows) -> Array:  # (b, d) -> (b,)

@@ -1,23 +1,15 @@
-"""Readings that can't be true: one would set the scale of its whole column; and columns that never move."""
+"""Readings that can't be true: one would set the scale of its whole column."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import fft
 
-from mercer._core.errors import DetectorWarning, users_level
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from mercer._core.types import Array, Flags, Indices
-    from mercer.data.training import TrainingData
-    from mercer.monitoring.limits import Limits
 
 # The farthest readings below a gap, this share of all, say what the tail of a column is like. Up to as many
 # beyond it may be wild.
@@ -53,8 +45,6 @@ REACH = 10.0
 MOVES = 10
 # Fewer rows than this can't tell a glitch from a process.
 FEWEST = 10
-# With more than this share of all rows to set aside, the readings are not isolated.
-MOST_ROWS = 0.5
 
 
 # ── far beyond the others of their column ───────────────────────────────────
@@ -183,14 +173,14 @@ def wild_cells(x: Array, far: Flags | None = None) -> Flags:  # (n, d) -> (n, d)
     while all others go on as before, has failed.
     """
     found = far_cells(x) if far is None else far.copy()
-    isolated = _without_witness(found)
+    isolated = without_witness(found)
     for j in np.flatnonzero(np.any(found & ~isolated, axis=0)):
         if not _unknown_to(np.delete(x, j, axis=1), found[:, j]):
             found[:, j] = isolated[:, j]
     return found
 
 
-def _without_witness(far: Flags) -> Flags:  # (n, d) -> (n, d)
+def without_witness(far: Flags) -> Flags:  # (n, d) -> (n, d)
     """Which of them are so rare, and so short, that they are wild whatever other columns do."""
     rare = np.asarray(far & (far.sum(axis=0) <= max(1, len(far) // ONE_IN)))
     for j in np.flatnonzero(rare.any(axis=0)):
@@ -206,39 +196,55 @@ def _runs(flags: Flags) -> Indices:  # (n,) -> (r, 2)
 
 
 def _unknown_to(others: Array, far: Flags) -> bool:  # (n, d - 1), (n,)
-    """Whether the other columns are, in these rows, as they are at any other time.
+    """Whether the other columns are, in these rows, as they are at any other time."""
+    other, groups = other_times(far), range(0, others.shape[1], 64)
+    if other is None:
+        return False
+    return is_usual(other, *[evidence(others[:, first : first + 64], far) for first in groups])
+
+
+def evidence(others: Array, far: Flags) -> tuple[Array, int]:  # (n, d), (n,) -> (n,)
+    """How much the rows differ from those around when the pattern of far ones is moved along in time.
 
     Each column's mean there, less that of the rows around, is held against the same of the whole pattern of
     rows moved along in time, which keeps whatever autocorrelation, tails and drifts a column has. Squares
-    are added up over the columns, in units of what is usual for each.
+    are added up over the columns, in units of what is usual for each. The second value is how many columns
+    tell anything.
     """
-    n, runs = len(others), _runs(far)
-    around = np.zeros(n, dtype=bool)
-    for first, after in runs:
+    n, around = len(others), np.zeros(len(others), dtype=bool)
+    for first, after in _runs(far):
         length = after - first
         around[max(first - length, 0) : after + length] = True
     around &= ~far
     pattern = far / far.sum() - around / around.sum()  # (n,)
     wave = np.conj(fft.rfft(pattern))[:, None]
-    # Moved by little, or by the period of a sensor that fails at equal intervals, it meets the same rows.
-    flags = fft.rfft(far.astype(np.float64))
+    moved = np.abs(fft.irfft(wave * fft.rfft(_bounded(others), axis=0), n, axis=0))  # at each lag
+    moved[moved < 1e-9] = 0.0  # rounding
+    moved = moved[:, moved.any(axis=0)]
+    usual = np.median(moved, axis=0)
+    smallest = np.min(np.where(moved > 0.0, moved, np.inf), axis=0)
+    sums = np.sum((moved / np.where(usual > 0.0, usual, smallest)) ** 2, axis=1)
+    return sums, moved.shape[1]
+
+
+def other_times(far: Flags) -> Flags | None:  # (n,) -> (n,)
+    """Lags at which the pattern meets other rows; None where these are too few to tell.
+
+    Moved by little, or by the period of a sensor that fails at equal intervals, it meets the same ones.
+    """
+    n, flags = len(far), fft.rfft(far.astype(np.float64))
     other = fft.irfft(np.conj(flags) * flags, n) < SAME * far.sum()  # (n,)
-    reach = 2 * int(np.diff(runs).max())
+    reach = 2 * int(np.diff(_runs(far)).max())
     other[:reach] = other[n - reach + 1 :] = False
-    if other.sum() < OTHER_TIMES:
+    return np.asarray(other) if other.sum() >= OTHER_TIMES else None
+
+
+def is_usual(other: Flags, *seen: tuple[Array, int]) -> bool:
+    """Whether what columns tell of the far rows is no more than what they tell of other times."""
+    if not any(count for _, count in seen):
         return False
-    sums = np.zeros(n)
-    witnesses = 0
-    for first in range(0, others.shape[1], 64):
-        z = _bounded(others[:, first : first + 64])
-        moved = np.abs(fft.irfft(wave * fft.rfft(z, axis=0), n, axis=0))  # (n, ≤ 64): at each lag
-        moved[moved < 1e-9] = 0.0  # rounding
-        moved = moved[:, moved.any(axis=0)]
-        usual = np.median(moved, axis=0)
-        smallest = np.min(np.where(moved > 0.0, moved, np.inf), axis=0)
-        sums += np.sum((moved / np.where(usual > 0.0, usual, smallest)) ** 2, axis=1)
-        witnesses += moved.shape[1]
-    return witnesses > 0 and bool(np.mean(sums[other] >= sums[0]) > KNOWN)
+    sums = np.sum([part for part, _ in seen], axis=0)
+    return bool(np.mean(sums[other] >= sums[0]) > KNOWN)
 
 
 def _bounded(x: Array) -> Array:  # (n, d) -> (n, d)
@@ -253,129 +259,3 @@ def _bounded(x: Array) -> Array:  # (n, d) -> (n, d)
     side = np.where(x < np.median(x, axis=0), -1.0, 1.0)
     with np.errstate(over="ignore"):
         return np.asarray(side * np.minimum(off / usual, REACH))
-
-
-# ── set aside, and told ─────────────────────────────────────────────────────
-def set_aside(x: Array, wild: Flags, positions: Indices | None, names: Any) -> tuple[Flags, Array]:
-    """Rows to keep (n,), and row, column and reading of each wild cell in the others (m, 3). Told by name."""
-    gone = np.asarray(wild.any(axis=1))
-    at, columns = np.nonzero(wild)
-    where = at if positions is None else positions[at]
-    cells = np.column_stack([where, columns, x[wild]]).astype(np.float64)  # (m, 3)
-    if len(cells) == 0:
-        return ~gone, cells
-    rows = f"{int(gone.sum())} of {len(x)} rows"
-    msg = (
-        f"{len(cells)} reading(s) lie far beyond all others of their column: "
-        f"{_listed(cells, names)}. "
-    )
-    if gone.mean() > MOST_ROWS:
-        msg += (
-            f"They are in {rows}, too many to set aside, so they set the scale of their columns, and smaller "
-            "changes there go unseen. Clean the rows."
-        )
-        warnings.warn(msg, DetectorWarning, stacklevel=users_level())
-        return np.ones(len(x), dtype=bool), cells[:0]
-    if not np.array_equal(_without_witness(wild), wild):
-        msg += (
-            "Where they stay or recur, all other columns go on as before: a failed sensor, not a state of "
-            "the process. "
-        )
-    msg += (
-        f"{rows} are set aside from the fit, as one such reading would set the scale of its column. Correct "
-        "the readings, or pass wild='keep' (--wild keep) if they are normal."
-    )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
-    return ~gone, cells
-
-
-def _listed(cells: Array, names: Any) -> str:
-    """The first ten cells, or stretches of them: row, column and reading."""
-    stretches = []
-    for j in np.unique(cells[:, 1]):
-        own = cells[cells[:, 1] == j]  # in the order of rows
-        stretches += np.split(own, 1 + np.flatnonzero(np.diff(own[:, 0]) != 1.0))
-    stretches.sort(key=lambda one: (one[0, 0], one[0, 1]))
-    return "; ".join(first_ten(stretches, lambda one: _in_words(one, names)))
-
-
-def _in_words(stretch: Array, names: Any) -> str:  # (r, 3): neighbouring rows of one column
-    first, last, j = int(stretch[0, 0]), int(stretch[-1, 0]), int(stretch[0, 1])
-    rows = f"row {first}" if first == last else f"rows {first} to {last}"
-    low, high = stretch[:, 2].min(), stretch[:, 2].max()
-    readings = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    return f"{rows}, column {_column(j, names)}: {readings}"
-
-
-def warn_crowded(x: Array, crowded: Flags, names: Any) -> None:
-    """Warn of far readings that stay or recur and may be a state of the process: the scale is theirs."""
-    columns = np.flatnonzero(crowded.any(axis=0))
-    if len(columns) == 0:
-        return
-
-    def shown(j: int) -> str:
-        readings = x[crowded[:, j], j]
-        reading = readings[np.argmax(np.abs(readings - np.median(x[:, j])))]
-        return f"column {_column(j, names)}: {len(readings)} of {len(x)} rows, up to {reading:g}"
-
-    told = "; ".join(first_ten(columns, shown))
-    msg = (
-        "Readings lie far beyond all others of their column, and stay or recur while other columns move too, "
-        f"or with none to tell, as in a state of the process: {told}. They are kept, so "
-        "they set the scale of that column, and a step in it may go unseen. Clean the rows, or pass "
-        "wild='keep' (--wild keep) if they are normal."
-    )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
-
-
-def without_wild(
-    read: TrainingData, names: Any, *, keep: bool
-) -> tuple[Array, Array | None, Array, Indices]:
-    """Rows (m, d) and weights (m,) of the fit, cells set aside, and columns that far readings still scale."""
-    x, weights = read.rows, read.weights
-    cells: Array = np.empty((0, 3))
-    far = far_cells(x)
-    if not keep:
-        wild = wild_cells(x, far)
-        kept, cells = set_aside(x, wild, read.kept, names)
-        warn_crowded(x, far & ~wild, names)
-        far &= kept[:, None]
-        if len(cells):
-            x, weights = x[kept], None if weights is None else weights[kept]
-    return x, weights, cells, np.flatnonzero(far.any(axis=0))
-
-
-def noted(limits: Limits, aside: Array, n: int) -> Limits:
-    """The limits, with a note of the rows that were set aside."""
-    if len(aside) == 0:
-        return limits
-    count = len(np.unique(aside[:, 0]))
-    return replace(limits, note=f"{count} of {n} training rows were set aside for wild readings")
-
-
-# ── columns ─────────────────────────────────────────────────────────────────
-def _column(j: int, names: Any) -> str:
-    return str(j) if names is None else f"{j} ({names[j]!r})"
-
-
-def listed(columns: Indices, names: Any) -> str:
-    """The first ten columns, by number and by name."""
-    return ", ".join(first_ten(columns, lambda j: _column(j, names)))
-
-
-def first_ten(things: Sequence[Any] | Indices, told: Callable[[Any], str]) -> list[str]:
-    """Ten of them in words, and how many more there are."""
-    more = len(things) - 10
-    return [told(thing) for thing in things[:10]] + ([f"and {more} more"] if more > 0 else [])
-
-
-def warn_still(columns: Indices, names: Any) -> None:
-    """Warn of columns that never move: they can't be scaled, and a sensor may be stuck."""
-    if len(columns) == 0:
-        return
-    msg = (
-        f"{len(columns)} column(s) do not change in the training rows: {listed(columns, names)}. They are "
-        "centred but not scaled, so that any change counts in its own unit. Drop them if their sensors "
-        "are stuck, or if such changes mean nothing."
-    )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())

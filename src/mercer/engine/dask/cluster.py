@@ -57,6 +57,8 @@ class Cluster:
     def __init__(self, client: Client) -> None:
         self.client = client
         self._known: dict[str, WorkerFacts] = {}
+        # Of the scheduler: once that is gone, the client does not know it any more.
+        self.address = str(getattr(client.scheduler, "address", "an unknown address"))
 
     # ── who is there ────────────────────────────────────────────────────────
     def workers(self) -> dict[str, WorkerFacts]:
@@ -65,7 +67,7 @@ class Cluster:
         One that has just been lost, and does not answer, is left out.
         """
         started = time.monotonic()
-        while not (found := self._answering()):
+        while not (found := self._reached()):
             if time.monotonic() - started > self.patience:
                 msg = (
                     f"No worker of the Dask cluster at {self.address} has answered within "
@@ -73,6 +75,20 @@ class Cluster:
                 )
                 raise ClusterError(msg)
         return found
+
+    def _reached(self) -> dict[str, WorkerFacts]:
+        try:
+            return self._answering()
+        except OSError as cause:  # the line is cut, and the client has not noticed yet
+            raise ClusterError(self.gone) from cause
+
+    @property
+    def gone(self) -> str:
+        """What is said of a scheduler that does not answer any more."""
+        return (
+            f"The Dask scheduler at {self.address} has gone away in the middle of the work. Start it again, "
+            "open a new client, and fit again."
+        )
 
     def _answering(self) -> dict[str, WorkerFacts]:
         self.require_open()
@@ -144,11 +160,6 @@ class Cluster:
             f"{self.patience:g} s. Start some, dask worker {self.address}; for those that wait in a queue, "
             "call client.wait_for_workers(1) first."
         )
-
-    @property
-    def address(self) -> str:
-        """Of the scheduler."""
-        return str(getattr(self.client.scheduler, "address", "an unknown address"))
 
     def _require_versions(self, addresses: Sequence[str]) -> None:
         """Raise where a worker has another mercer or a NumPy of another major version; warn of a near one."""

@@ -139,11 +139,7 @@ class Work:
         ):
             time.sleep(TURN_SECONDS)
         if self.client.status != "running":
-            msg = (
-                f"The Dask scheduler at {self.cluster.address} has gone away in the middle of the work. "
-                "Start it again, open a new client, and fit again."
-            )
-            raise ClusterError(msg)
+            raise ClusterError(self.cluster.gone)
 
 
 def _sendable(build: Callable[[], Future]) -> Future:

@@ -213,6 +213,28 @@ class Beside(ctypes.Structure):
     )
 
 
+class Steps(ctypes.Structure):
+    """Steps of Lanczos, as far as they are done."""
+
+    _fields_ = (
+        ("matrix", _pointer),
+        ("n", _int),
+        ("basis", _pointer),
+        ("fixed", _int),
+        ("row", _int),
+        ("alpha", _pointer),
+        ("beta", _pointer),
+        ("size", _int),
+        ("end", _int),
+        ("scale", _double),
+        ("least", _double),
+        ("most", _double),
+        ("eps", _double),
+        ("w", _pointer),
+        ("along", _pointer),
+    )
+
+
 class Library:
     """The functions of one instruction set."""
 
@@ -246,6 +268,7 @@ class Library:
         }
         self.left_out = function("left_out", None, ctypes.POINTER(LeftOut))
         self.beside = function("beside", None, ctypes.POINTER(Beside))
+        self.lanczos = function("lanczos", _int, ctypes.POINTER(Steps))
         self.targets = int(function("targets", _int)())
         apply = (None, _int, _pointer, _pointer, _int, _double)
         self.function = {

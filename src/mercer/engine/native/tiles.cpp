@@ -14,6 +14,7 @@
 
 #include "explained.hpp"
 #include "functions.hpp"
+#include "lanczos.hpp"
 #include "pairs.hpp"
 #include "squares.hpp"
 #include "thin.hpp"
@@ -502,6 +503,7 @@ EXPORT int64_t NAMED(squares64, ISA)(Squares *job, void *, int64_t most) { retur
 EXPORT int64_t NAMED(squares32, ISA)(Squares *job, void *, int64_t most) { return run_squares<float>(*job, most); }
 EXPORT void NAMED(left_out, ISA)(LeftOut *job) { left_out(*job); }
 EXPORT void NAMED(beside, ISA)(Beside *job) { beside(*job); }
+EXPORT int64_t NAMED(lanczos, ISA)(Steps *job) { return lanczos(*job); }
 EXPORT int64_t NAMED(targets, ISA)() { return TARGETS; }
 EXPORT int64_t NAMED(panel64, ISA)() { return PANEL<double>; }
 EXPORT int64_t NAMED(panel32, ISA)() { return PANEL<float>; }

@@ -189,8 +189,8 @@ class LanczosRun:
         self._open()
         self._compiled = None
         if (native := compiled()) is not None:
-            where = self.matrix, self.basis, f, self.alpha, self.beta
-            self._compiled = CompiledSteps(native, *where, within=SQUARES, spent=SPENT)
+            where = self.matrix, self.basis, (self.alpha, self.beta)
+            self._compiled = CompiledSteps(native, *where, fixed=f, within=SQUARES, spent=SPENT)
 
     @property
     def coupling(self) -> float:

@@ -22,8 +22,8 @@ class CompiledSteps:
     matrix : (n, n) float64, in C order
     basis : (rows, n) float64, in C order
         Its first `fixed` rows are projected out; the next is the first vector.
-    alpha, beta : (rows,) float64
-        T, which is written.
+    t : two (rows,) float64
+        The diagonal of T, and what is beside it, which are written.
     within : (float, float)
         Sizes of the largest entry of the first product; out of these, no step is made.
     spent : float
@@ -35,23 +35,22 @@ class CompiledSteps:
         native: Library,
         matrix: Array,
         basis: Array,
-        fixed: int,
-        alpha: Array,
-        beta: Array,
+        t: tuple[Array, Array],
         *,
+        fixed: int,
         within: tuple[float, float],
         spent: float,
     ) -> None:
         self._run, n = native.lanczos, len(matrix)
         room = np.empty(n + len(basis))
-        self._alive = matrix, basis, alpha, beta, room
+        self._alive = matrix, basis, t, room
         self._job = Steps(
             matrix=address(matrix),
             n=n,
             basis=address(basis),
             fixed=fixed,
-            alpha=address(alpha),
-            beta=address(beta),
+            alpha=address(t[0]),
+            beta=address(t[1]),
             least=within[0],
             most=within[1],
             eps=spent,
@@ -60,7 +59,7 @@ class CompiledSteps:
         )
 
     def run(self, size: int, row: int, scale: float, end: int) -> tuple[int, int, float, bool]:
-        """Steps from a T of this size to one of size `end`, or until the space is spent, which is told last."""
+        """Steps until T is of size `end`, or the space is spent, which is told last."""
         job = self._job
         job.size, job.row, job.scale, job.end = size, row, scale, end
         spent = bool(self._run(ctypes.byref(job)))

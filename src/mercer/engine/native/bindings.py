@@ -256,6 +256,11 @@ class Library:
             np.dtype(np.float64): function("run64", *run),
             np.dtype(np.float32): function("run32", *run),
         }
+        pack = (None, ctypes.POINTER(Rows), _int, _int, _pointer, _pointer)
+        self.pack = {
+            np.dtype(np.float64): function("pack64", *pack),
+            np.dtype(np.float32): function("pack32", *pack),
+        }
         thin = (_int, ctypes.POINTER(Thin), _pointer, _int)
         self.thin = {
             np.dtype(np.float64): function("thin64", *thin),

@@ -203,8 +203,8 @@ void fill_pairs(const Leaf &leaf, long top, long height, long first, long width,
                     store(to + s * stride + c * WIDTH<Real>, sums[s][c]);
             }
     if (!diagonal) return;
-    for (long i = PANEL<Real>; i < height * PANEL<Real>; i++)
-        for (long j = 0; j < i / PANEL<Real> * PANEL<Real>; j++) tile[i * stride + j] = tile[j * stride + i];
+    for (long i = 1; i < height * PANEL<Real>; i++)  // all of it: near pairs may have been looked at again from one side
+        for (long j = 0; j < i; j++) tile[i * stride + j] = tile[j * stride + i];
 }
 
 // ── a formula ───────────────────────────────────────────────────────────────

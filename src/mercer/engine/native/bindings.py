@@ -195,6 +195,20 @@ class LeftOut(ctypes.Structure):
     )
 
 
+class Reduction(ctypes.Structure):
+    """A small symmetric matrix, on its way to a tridiagonal one."""
+
+    _fields_ = (
+        ("a", _pointer),
+        ("n", _int),
+        ("stride", _int),
+        ("diagonal", _pointer),
+        ("off", _pointer),
+        ("q", _pointer),
+        ("room", _pointer),
+    )
+
+
 class Beside(ctypes.Structure):
     """A penalty of a ridge, and scores near those of some rows."""
 
@@ -273,6 +287,7 @@ class Library:
         }
         self.left_out = function("left_out", None, ctypes.POINTER(LeftOut))
         self.beside = function("beside", None, ctypes.POINTER(Beside))
+        self.reduce = function("reduce", None, ctypes.POINTER(Reduction))
         self.lanczos = function("lanczos", _int, ctypes.POINTER(Steps))
         self.targets = int(function("targets", _int)())
         apply = (None, _int, _pointer, _pointer, _int, _double)

@@ -181,13 +181,17 @@ template <int ROWS> inline void reflect_rows(double *rows, long stride, long m, 
 
 // The first m entries of a row become v, with zeros behind, and (I - τvv') takes them to the last of them alone: β.
 inline double reflection(double *row, long m, long stride, double &tau) {
-    double squares = 0.0;
     const double alpha = row[m - 1];
-    for (long c = 0; c + 1 < m; c++) squares += row[c] * row[c];
-    double beta = alpha, over = 0.0;
+    double unit = 0.0, squares = 0.0, beta = alpha, over = 0.0;
+    for (long c = 0; c < m; c++) unit = __builtin_fabs(row[c]) > unit ? __builtin_fabs(row[c]) : unit;
+    // In units of the largest, so that squares neither overflow nor lose digits. What is left of rows without rank may
+    // be as small as any number, and then is nothing.
+    const double inverse = unit > 1e-290 ? 1.0 / unit : 0.0;
+    for (long c = 0; c + 1 < m; c++) squares += (inverse * row[c]) * (inverse * row[c]);
     tau = 0.0;
     if (squares > 0.0) {
-        beta = (alpha > 0.0 ? -1.0 : 1.0) * __builtin_sqrt(squares + alpha * alpha);
+        const double own = inverse * alpha;
+        beta = (alpha > 0.0 ? -unit : unit) * __builtin_sqrt(squares + own * own);
         tau = (beta - alpha) / beta;
         over = 1.0 / (alpha - beta);
     }

@@ -83,11 +83,13 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows, largest: float) -> float:
             return unit
     chosen = spread_over(operator.n, PROBE_ROWS)
     few = probe_rows(x).astype(np.float64, copy=False)
-    block = operator.gram.block(chosen).astype(np.float64, copy=False)  # an array of its own
+    gram = operator.gram
+    block = gram.dense() if len(chosen) == operator.n else gram.block(chosen)  # a new array
+    block = block.astype(np.float64, copy=False)
     i = np.arange(len(chosen))
     block[i, i] = -np.inf  # which is known, and not taken from a tile
     j = block.argmax(axis=1)
-    near = block[i, j] + operator.gram.minus
+    near = block[i, j] + gram.minus
     if shift_invariant:
         # k(x, y) = k(x - y, 0), where no distance is a difference of large squares. Near pairs far from the
         # others lose most by it, and theirs are the largest values. Sparse rows are not centred first.

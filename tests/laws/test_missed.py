@@ -10,7 +10,7 @@ from markets.spectra import symmetric
 from mercer import KernelPCA
 from mercer.kernels import RBF, Laplacian
 from mercer.operators import Centred, StoredGram
-from mercer.solvers import Lanczos, lanczos
+from mercer.solvers import Lanczos, lanczos, missed
 from mercer.solvers.lanczos import LanczosRun
 from mercer.solvers.missed import Moments, counted, eigenvalues_above, factored, steps_to_count
 
@@ -150,6 +150,33 @@ def test_a_run_that_is_blind_to_an_eigenvector_is_found_out(name):
         assert (
             counted(run, float(values[-1]), k, Moments.of(matrix, run.fixed, noise)) is not missed
         )
+
+
+@pytest.mark.parametrize("unit", [1e-40, 1.0, 1e20])
+@pytest.mark.parametrize("apart", [1e-10, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2])
+@pytest.mark.parametrize("above", [False, True])
+def test_a_factor_tells_what_single_precision_does_not(above, apart, unit):
+    """An eigenvalue that the run is blind to, nearer and nearer to the last: on either side it is told."""
+    inside, k = unit * 0.6 ** np.arange(100.0), 5
+    matrix = np.zeros((130, 130))
+    matrix[:100, :100] = symmetric(inside)
+    beside = inside[k - 1] * (1.0 + apart if above else 1.0 - apart)
+    matrix[100:, 100:] = symmetric(np.concatenate([[beside], 1e-6 * unit * np.arange(29)]))
+    start = np.zeros(130)
+    start[:100] = np.random.default_rng(0).standard_normal(100)
+    run = begun(StoredGram(matrix), start, 40)
+    values, coordinates = run.ritz(1, k)
+    assert factored(run, values, run.vectors(coordinates), 1e-13) is not above
+
+
+def test_single_precision_is_enough_where_nothing_is_near(monkeypatch):
+    monkeypatch.delitem(missed.POTRF, missed.FLOAT64)
+    operator = kernel_matrix(rows(1, 300, 200), 0.0025)
+    pairs = Lanczos()(operator, 5, rng=np.random.default_rng(0))
+    values = np.linalg.eigvalsh(operator.dense())[::-1]
+    assert (values[4] - values[5]) / values[0] > 1e-3  # about what float32 rounds a factor to
+    np.testing.assert_allclose(pairs.values, values[:5], atol=1e-12 * values[0])
+    assert pairs.residuals.max() <= 1e-13
 
 
 def test_a_basis_that_is_not_orthogonal_proves_nothing():

@@ -301,6 +301,22 @@ def test_near_points_far_from_the_rest_keep_their_digits(scale, rng):
     np.testing.assert_allclose(found, exact, atol=1e-8)
 
 
+@pytest.mark.parametrize("n", [2, 24, 25, 50, 191, 240, 241, 400])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_matrix_of_equal_and_near_rows_is_symmetric_to_the_last_bit(n, dtype, rng):
+    """A near pair is looked at again with its neighbours, which may lie on one side of the diagonal only."""
+    x = (3.0 + rng.standard_normal((n, 7))).astype(dtype)
+    x[n // 2], x[-1] = x[0], x[0] * (1.0 + 1e-6)
+    kernel, engine = RBF(0.2), NativeEngine(1)
+    matrix = engine.gram(kernel, engine.load(x, kernel, dtype))
+    np.testing.assert_array_equal(matrix, matrix.T)
+    np.testing.assert_array_equal(np.diagonal(matrix), 1.0)
+    gaps = x.astype(np.longdouble)[:, None] - x.astype(np.longdouble)
+    exact = np.exp(-np.longdouble(0.2) * np.sum(gaps**2, axis=2))
+    # A squared distance is right to a few units of ‖x‖² + ‖y‖², which is below 300 here; γ takes a fifth.
+    assert np.abs(matrix - exact).max() < 200.0 * np.finfo(dtype).eps
+
+
 @pytest.mark.parametrize("size", [1e-200, 1e-100, 1e100, 1e160])
 def test_sizes_beyond_squares_are_left_to_numpy(size, rng):
     kernel, x = RBF(1.0), size * rng.standard_normal((40, 3))

@@ -42,6 +42,28 @@ built = pytest.mark.skipif(compiled() is None, reason="no compiler when mercer w
 KINDS = [gaussian, affine, pytest.param(tridiagonal, marks=built)]
 
 
+@built
+@pytest.mark.parametrize("n", [8, 9, 31, 64, 101, 240, 241])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("name", ["gaussian", "diagonal", "of rank one"])
+def test_the_tridiagonal_form_is_the_matrix_in_another_basis(name, n, size, rng):
+    """κ = Q T Qᵀ with an orthogonal Q, of reflections by the library and, of more rows, by LAPACK's."""
+    scores = rng.standard_normal((n, 3))
+    matrices = {
+        "gaussian": RBF(0.4)(scores) + scores @ scores.T,
+        "diagonal": np.diag(rng.uniform(size=n)),
+        "of rank one": np.ones((n, n)),
+    }
+    kappa = size * matrices[name]
+    form = Tridiagonal.of_kernel(kappa.copy(), np.ones(n), compiled())
+    q, t = form.left, np.diag(form.diagonal) + np.diag(form.off, 1) + np.diag(form.off, -1)
+    eps = np.finfo(float).eps
+    # n reflections, each orthogonal to a few units and rounded to n units of what it turns at most.
+    assert np.abs(q.T @ q - np.eye(n)).max() < 10.0 * n * eps
+    assert np.abs(q @ t @ q.T - kappa).max() < 10.0 * n * eps * np.linalg.norm(kappa, 2)
+    assert not form.turned[:, n:].any()
+
+
 def reference(kind, scores, x, weights, alpha):
     """scikit-learn's regression with the same kernel."""
     knobs = {"kernel": "rbf", "gamma": 0.4}

@@ -85,7 +85,7 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     """Check the input, resolve the kernel, and plan for an engine of these facts."""
     kernel, method = as_kernel(model.kernel), named_preimage(model.preimage)
     approximation, rng = named_approximation(model.approximation), as_generator(model.random_state)
-    start = rng if method is None else deepcopy(rng)
+    start = rng if method is None else _again(model.random_state, rng)
     exact = approximation is None or approximation.refine > 0
     # A function of the user's own might write into the rows that a model keeps.
     copy = exact and not kernel.is_precomputed and not kernel.parallel
@@ -123,6 +123,12 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
         chosen = chosen.because(f"tiles are NumPy's: {stands_in}")
     engine = resolve_engine(model.engine)
     return FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
+
+
+def _again(random_state: Any, rng: np.random.Generator) -> np.random.Generator:
+    """A generator that draws what this one will; from a number it is made sooner than copied."""
+    drawn = isinstance(random_state, np.random.Generator | np.random.RandomState)
+    return deepcopy(rng) if drawn else as_generator(random_state)
 
 
 def _suited(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
 
 SLICE_NUMBERS = 2**18  # of a kernel matrix that are compared at a time
+SEED = Whole(0, also=(None,))
 
 
 # ── rows to fit ─────────────────────────────────────────────────────────────
@@ -389,5 +390,5 @@ def as_generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
     remedy = "A NumPy generator will do as well."
-    require("random_state", random_state, Whole(0, also=(None,)), remedy=remedy)
+    require("random_state", random_state, SEED, remedy=remedy)
     return seeded(0 if random_state is None else int(random_state))

@@ -55,7 +55,7 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     total = operator.trace()
     # Where rows have shown what is missing in the products, entries are as good as those of rows.
     rounding = MatrixRounding.of(operator.exact or operator, kernel, x)
-    largest, top = rounding.largest, float(pairs.values.max(initial=0.0))
+    top = float(pairs.values.max(initial=0.0))
     cut = rounding_cut(pairs.values, rounding, operator.eps)
     spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum
     require_variance(spectrum, cut, nothing=rounding.nothing)
@@ -69,12 +69,11 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
         sections: Sections = GivenSections(operator.n, engine=engine)
     else:
         sections = KernelSections(kernel, x, engine=engine)
-    spread = np.sqrt(pairs.values / operator.weight)  # of the scores
-    terms = largest * np.linalg.norm(coef, axis=0) + np.abs(offset)
-    dtype = projection_dtype(
-        x.dtype, terms, spread, (largest, float(np.abs(coef).max()), float(spread.max()))
-    )
-    projection = Projection(sections, coef.astype(dtype), offset.astype(dtype))
+    if x.dtype != np.float64:
+        spread = np.sqrt(pairs.values / operator.weight)  # of the scores
+        dtype = _coef_dtype(x.dtype, coef, offset, spread, rounding.largest)
+        coef, offset = coef.astype(dtype), offset.astype(dtype)
+    projection = Projection(sections, coef, offset)
     shares, lowest = operator.shares, 0.0 if seen is None else seen.lowest
     return Fit(
         projection,
@@ -89,6 +88,15 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
         FeatureMean(shares, float(shares @ operator.row_means)),
         operator.roots,
     )
+
+
+def _coef_dtype(
+    dtype: Any, coef: Array, offset: Array, spread: Array, largest: float
+) -> np.dtype[Any]:
+    """The precision of a projection from kernel values up to `largest` to scores of this spread."""
+    terms = largest * np.linalg.norm(coef, axis=0) + np.abs(offset)
+    sizes = largest, float(np.abs(coef).max()), float(spread.max())
+    return projection_dtype(dtype, terms, spread, sizes)
 
 
 def _in_units(weights: Array) -> float:

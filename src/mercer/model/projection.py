@@ -32,6 +32,8 @@ def projection_dtype(
     large offset, or large coefficients of either sign. `sizes` are the largest kernel value, coefficient or
     the like, none of which may overflow, nor lose digits as a number below the smallest normal one does.
     """
+    if dtype == np.float64:  # which is all there is
+        return np.dtype(dtype)
     eps = float(np.finfo(dtype).eps)
     enough = np.all(eps * terms <= SCORE_ROUNDING * spread) and holds(dtype, *sizes)
     return np.dtype(dtype) if enough else np.dtype(np.float64)

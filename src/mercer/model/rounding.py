@@ -14,7 +14,7 @@ from scipy import sparse
 
 from mercer.approximations.whitening import entry_error
 from mercer.data.rows import take_rows
-from mercer.planning.problem import PROBE_ROWS, spread_over
+from mercer.planning.problem import PROBE_ROWS, probe_rows, spread_over
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -82,12 +82,14 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows, largest: float) -> float:
         if operator.eps <= float(np.finfo(np.float64).eps):
             return unit
     chosen = spread_over(operator.n, PROBE_ROWS)
-    few = take_rows(x, chosen).astype(np.float64, copy=False)
-    block = operator.gram.block(chosen).astype(np.float64, copy=False)  # an array of its own
+    few = probe_rows(x).astype(np.float64, copy=False)
+    gram = operator.gram
+    block = gram.dense() if len(chosen) == operator.n else gram.block(chosen)  # a new array
+    block = block.astype(np.float64, copy=False)
     i = np.arange(len(chosen))
     block[i, i] = -np.inf  # which is known, and not taken from a tile
     j = block.argmax(axis=1)
-    near = block[i, j] + operator.gram.minus
+    near = block[i, j] + gram.minus
     if shift_invariant:
         # k(x, y) = k(x - y, 0), where no distance is a difference of large squares. Near pairs far from the
         # others lose most by it, and theirs are the largest values. Sparse rows are not centred first.
@@ -121,13 +123,13 @@ def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0
 
     `moved` is how far the matrix may be off. With û = u + δ, K̃û differs from K̃u by ‖K̃‖‖δ‖ at most.
     """
-    vectors = pairs.vectors.astype(dtype, copy=False)
-    sizes = np.abs(pairs.values - in_precision(pairs.values, dtype))  # (k,)
-    lengths: float | Array = 0.0  # they are as they were
-    if vectors is not pairs.vectors:
+    vectors, added = pairs.vectors, np.full(len(pairs.values), moved)
+    if dtype != np.float64:
+        vectors = vectors.astype(dtype)
         lengths = np.linalg.norm(vectors - pairs.vectors, axis=0)  # (k,)
-    norm = max(float(pairs.values.max(initial=0.0)), -lowest)
-    added: Array = moved + sizes + norm * lengths
+        norm = max(float(pairs.values.max(initial=0.0)), -lowest)
+        sizes = np.abs(pairs.values - in_precision(pairs.values, dtype))  # (k,)
+        added = added + sizes + norm * lengths
     if pairs.rounding is not None:
         added = added + pairs.rounding
     return replace(pairs, vectors=vectors, rounding=added)

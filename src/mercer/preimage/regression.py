@@ -8,6 +8,7 @@ its weight, so no copy of it is left behind.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -165,11 +166,17 @@ class SpectrumRegression(Regression):
         inverse = 1.0 / (own.values[:, None] + alphas)  # (r, p)
         shrunk = inverse[:, :, None] * self.inside[:, None, :]  # (r, p, d)
         coef = (own.left @ shrunk.reshape(r, -1)).reshape(-1, len(alphas), d)
-        diag = own.left**2 @ inverse  # (n, p) G_ii/w_i
+        squares, others = self._squares
+        diag = squares @ inverse  # (n, p) G_ii/w_i
         if self.outside is not None:
             coef += self.outside[:, None, :] / alphas[:, None]
-            diag += beside(own.left)[:, None] / alphas
+            diag += others[:, None] / alphas
         return np.asarray((np.einsum("npd,npd->np", coef, coef) / diag**2).sum(axis=0))
+
+    @cached_property
+    def _squares(self) -> tuple[Array, Array]:  # (n, r), (n,)
+        """Those of U, and the diagonal of I - UUᵀ: the same for every penalty."""
+        return self.own.left**2, beside(self.own.left)
 
 
 def beside(left: Array) -> Array:  # (n, r) -> (n,)

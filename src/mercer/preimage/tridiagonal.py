@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import lapack
 
-from mercer.engine.native.bindings import Beside, LeftOut, address, aligned
+from mercer.engine.native.bindings import Beside, LeftOut, Reduction, address, aligned
 from mercer.preimage.regression import Regression, weighted
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from mercer.engine.native.bindings import Library
 
 PANEL = 32  # columns that LAPACK works on at a time
+COMPILED_ROWS = (
+    240  # up to these the library is quicker than LAPACK, with vectors of four numbers or more
+)
 LEAST_ROWS = 8  # of fewer the eigenvectors cost nothing
 
 
@@ -43,17 +46,10 @@ class Tridiagonal:
     def of_kernel(cls, kappa: Array, weights: Array, native: Library) -> Tridiagonal:
         """From κ, (n, n), which is overwritten."""
         roots, n = weighted(kappa, weights), len(kappa)
-        form, diagonal, off, scales, _ = lapack.dsytrd(
-            kappa.T, lower=1, overwrite_a=1, lwork=PANEL * n
-        )
-        # Q leaves the first row alone: reflection j, of column j - 1, begins in row j. Rows of zeros stay so.
         lanes = native.vector_bytes // 8
         turned = aligned((n, -(-n // lanes) * lanes), np.float64)
-        turned[0] = 0.0
-        turned[:, 0] = 0.0
-        turned[:, n:] = 0.0
-        turned[1:, 1:n] = form[1:, :-1].T
-        lapack.dorgqr(turned.T, np.append(0.0, scales), lwork=PANEL * n, overwrite_a=1)
+        reduced = _compiled if n <= COMPILED_ROWS and lanes >= 4 else _by_lapack
+        diagonal, off = reduced(kappa, turned, native)
         return cls(native, turned, diagonal, off, roots)
 
     @property
@@ -82,6 +78,39 @@ class Tridiagonal:
             msg = f"A penalty of {alpha:.3g} is below the rounding of a latent kernel matrix."
             raise np.linalg.LinAlgError(msg)
         return pivots, below
+
+
+def _compiled(kappa: Array, turned: Array, native: Library) -> tuple[Array, Array]:
+    """T, and Qᵀ into `turned`: a matrix that stays in a core's cache needs no panels."""
+    n, stride = turned.shape
+    a, room = aligned((n, stride), np.float64), aligned((3, stride), np.float64)
+    a[:, :n] = kappa
+    a[:, n:] = 0.0
+    diagonal, off = np.empty(n), np.empty(n - 1)
+    job = Reduction(
+        a=address(a),
+        n=n,
+        stride=stride,
+        diagonal=address(diagonal),
+        off=address(off),
+        q=address(turned),
+        room=address(room),
+    )
+    native.reduce(ctypes.byref(job))
+    return diagonal, off
+
+
+def _by_lapack(kappa: Array, turned: Array, native: Library) -> tuple[Array, Array]:  # noqa: ARG001
+    """T, and Qᵀ into `turned`; κ is overwritten."""
+    n = len(kappa)
+    form, diagonal, off, scales, _ = lapack.dsytrd(kappa.T, lower=1, overwrite_a=1, lwork=PANEL * n)
+    # Q leaves the first row alone: reflection j, of column j - 1, begins in row j. Rows of zeros stay so.
+    turned[0] = 0.0
+    turned[:, 0] = 0.0
+    turned[:, n:] = 0.0
+    turned[1:, 1:n] = form[1:, :-1].T
+    lapack.dorgqr(turned.T, np.append(0.0, scales), lwork=PANEL * n, overwrite_a=1)
+    return diagonal, off
 
 
 class TridiagonalRegression(Regression):

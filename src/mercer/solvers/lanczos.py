@@ -14,6 +14,8 @@ from scipy import linalg
 from mercer._core.observer import SILENT
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
+from mercer.engine.native.bindings import compiled
+from mercer.engine.native.lanczos import CompiledSteps
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, allowed_residuals, relative_residuals
 from mercer.solvers.basis import EPS, ConvergenceSchedule
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 # Estimates of residuals below this, of λ₁, say nothing.
 FLOOR = 100.0 * EPS
 SQUARES = 1e-100, 1e100  # entries of a product whose squares are in range
+SPENT = 10.0 * EPS  # what is left of a product, over the largest number of T, is rounding
 # A Cholesky factor takes as long as n/10 steps or more: half of them are spent to do without.
 STEPS_OF_A_FACTOR = 20
 # A symmetric product reads half of the matrix. They take as long to look up as a step.
@@ -184,6 +187,10 @@ class LanczosRun:
         self.alpha, self.beta = np.empty((2, len(self.basis)))  # the diagonal of T, and beside it
         self.row = f - 1  # of the basis, the last one that counts
         self._open()
+        self._compiled = None
+        if (native := compiled()) is not None:
+            where = self.matrix, self.basis, (self.alpha, self.beta)
+            self._compiled = CompiledSteps(native, *where, fixed=f, within=SQUARES, spent=SPENT)
 
     @property
     def coupling(self) -> float:
@@ -202,25 +209,38 @@ class LanczosRun:
 
     def extend(self, size: int) -> None:
         """Steps until T is so large, or the basis spans all there is, or nothing, where squares overflow."""
-        upper, basis = self.matrix.T, self.basis  # as BLAS has it, and no copy
-        while self.size < size and self.row < len(upper):
-            rows = basis[: self.row + 1]
-            w = SYMV(1.0, upper, rows[-1])
-            if not (self.size or SQUARES[0] < np.abs(w).max() < SQUARES[1]):
+        while self.size < size and self.row < len(self.matrix):
+            before = self.size
+            spent = self._step() if self._compiled is None else self._steps(self._compiled, size)
+            if self.size == before:
                 return  # LAPACK knows how to scale it
-            along = rows.dot(w)
-            w -= along.dot(rows)
-            w -= rows.dot(w).dot(rows)
-            length = math.sqrt(w.dot(w))
-            self.scale = max(self.scale, abs(along[-1]), length)
-            spent = length <= 10.0 * EPS * self.scale
-            self.alpha[self.size], self.beta[self.size] = along[-1], 0.0 if spent else length
-            self.size += 1
             if spent:  # the space is invariant: what is left is looked for outside
                 self._open()
-            else:
-                self.row += 1
-                np.multiply(w, 1.0 / length, out=basis[self.row])
+
+    def _steps(self, library: CompiledSteps, size: int) -> bool:
+        """As many as it takes, by the library; whether the space is spent before."""
+        found = library.run(self.size, self.row, self.scale, size)
+        self.size, self.row, self.scale, spent = found
+        return spent
+
+    def _step(self) -> bool:
+        """One, by BLAS; whether the space is spent."""
+        rows = self.basis[: self.row + 1]
+        w = SYMV(1.0, self.matrix.T, rows[-1])  # as BLAS has it, and no copy
+        if not (self.size or SQUARES[0] < np.abs(w).max() < SQUARES[1]):
+            return False
+        along = rows.dot(w)
+        w -= along.dot(rows)
+        w -= rows.dot(w).dot(rows)
+        length = math.sqrt(w.dot(w))
+        self.scale = max(self.scale, abs(along[-1]), length)
+        spent = length <= SPENT * self.scale
+        self.alpha[self.size], self.beta[self.size] = along[-1], 0.0 if spent else length
+        self.size += 1
+        if not spent:
+            self.row += 1
+            np.multiply(w, 1.0 / length, out=self.basis[self.row])
+        return spent
 
     def ritz(self, first: int, last: int) -> tuple[Array, Array]:
         """Ritz values, the largest being the first, and their coordinates in V."""

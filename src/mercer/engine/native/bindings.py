@@ -195,6 +195,20 @@ class LeftOut(ctypes.Structure):
     )
 
 
+class Reduction(ctypes.Structure):
+    """A small symmetric matrix, on its way to a tridiagonal one."""
+
+    _fields_ = (
+        ("a", _pointer),
+        ("n", _int),
+        ("stride", _int),
+        ("diagonal", _pointer),
+        ("off", _pointer),
+        ("q", _pointer),
+        ("room", _pointer),
+    )
+
+
 class Beside(ctypes.Structure):
     """A penalty of a ridge, and scores near those of some rows."""
 
@@ -210,6 +224,28 @@ class Beside(ctypes.Structure):
         ("inverse", _pointer),
         ("targets", _pointer),
         ("said", _pointer),
+    )
+
+
+class Steps(ctypes.Structure):
+    """Steps of Lanczos, as far as they are done."""
+
+    _fields_ = (
+        ("matrix", _pointer),
+        ("n", _int),
+        ("basis", _pointer),
+        ("fixed", _int),
+        ("row", _int),
+        ("alpha", _pointer),
+        ("beta", _pointer),
+        ("size", _int),
+        ("end", _int),
+        ("scale", _double),
+        ("least", _double),
+        ("most", _double),
+        ("eps", _double),
+        ("w", _pointer),
+        ("along", _pointer),
     )
 
 
@@ -234,6 +270,11 @@ class Library:
             np.dtype(np.float64): function("run64", *run),
             np.dtype(np.float32): function("run32", *run),
         }
+        pack = (None, ctypes.POINTER(Rows), _int, _int, _pointer, _pointer)
+        self.pack = {
+            np.dtype(np.float64): function("pack64", *pack),
+            np.dtype(np.float32): function("pack32", *pack),
+        }
         thin = (_int, ctypes.POINTER(Thin), _pointer, _int)
         self.thin = {
             np.dtype(np.float64): function("thin64", *thin),
@@ -246,6 +287,8 @@ class Library:
         }
         self.left_out = function("left_out", None, ctypes.POINTER(LeftOut))
         self.beside = function("beside", None, ctypes.POINTER(Beside))
+        self.reduce = function("reduce", None, ctypes.POINTER(Reduction))
+        self.lanczos = function("lanczos", _int, ctypes.POINTER(Steps))
         self.targets = int(function("targets", _int)())
         apply = (None, _int, _pointer, _pointer, _int, _double)
         self.function = {

@@ -14,7 +14,14 @@ from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts, Mergeable
 from mercer.engine.explained import ExplainSections
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.explained import explained
-from mercer.engine.native.passes import BLOCK, COLUMNS, Rectangle, Symmetric, Written
+from mercer.engine.native.passes import (
+    BLOCK,
+    COLUMNS,
+    FEW_ROWS,
+    Rectangle,
+    Symmetric,
+    Written,
+)
 from mercer.engine.native.program import NotCompiledError, Program
 from mercer.engine.native.rows import NativeRows
 from mercer.engine.native.squares import squared
@@ -36,7 +43,6 @@ S = TypeVar("S", bound=Mergeable)
 # Squares, and sums of them, neither overflow nor lose digits, in either precision of tiles.
 RANGE = 2.0**-30, 2.0**40
 LOOKED_AT = 2**26  # bytes that one thread looks through in some milliseconds
-FEW_ROWS = 240
 PART_ROWS = 2**15  # rows whose products are summed, and that are packed, at a time
 # Steps of `fold` that are compiled, by their kind.
 COMPILED: dict[type, Callable[..., Any]] = {SquareSections: squared, ExplainSections: explained}
@@ -104,19 +110,15 @@ class NativeEngine(NumpyEngine):
             return super().load(
                 x, kernel, dtype, width=width, sliced=sliced, store=store, part=part
             )
-        # A tile reads rows of its own precisions, at whole numbers.
-        as_it_is = x.flags.aligned and not any(step % x.itemsize for step in x.strides)
+        # The library reads rows of its own precisions, at whole numbers.
+        if not x.flags.aligned or any(step % x.itemsize for step in x.strides):
+            x = x.copy()
+        if x.dtype not in (FLOAT32, FLOAT64):
+            x = x.astype(FLOAT64)
         # A copy for each of several quantities would take more than the one that is planned for. And few
-        # rows, which are in few tiles, are packed by these in less time than NumPy takes.
+        # rows, which are in one tile, are packed by it.
         packed = sum(x.shape[1] if c is None else len(c) for c in program.packs)
-        if len(x) <= FEW_ROWS:
-            sliced = True
-            if (
-                not as_it_is
-            ):  # norms are summed in another order there: no bit depends on where rows lie
-                x, as_it_is = x.copy(), True
-        sliced = sliced or packed > x.shape[1]
-        sliced = sliced and as_it_is and x.dtype in (FLOAT32, FLOAT64)
+        sliced = sliced or packed > x.shape[1] or len(x) <= FEW_ROWS
         own: dict[str, Any] = {"sliced": sliced, "program": program, "native": native}
         return NativeRows(x, dtype, width, store, part, **own)
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 COLUMNS = 256  # of a right side that are multiplied at a time: each has two sums a row
 BLOCK = 192  # rows of a float64 tile: its entries, and a second tile of them, stay in a core's own cache
+FEW_ROWS = (
+    240  # with themselves these are one tile, and packed by it: there is nothing to share out
+)
 # Groups of columns that few rows are multiplied with side by side: a number that depends on sizes alone, so
 # that no sum depends on the number of threads.
 ROW_BLOCKS, GROUP, SUMS_BYTES = 32, 16, 2**24
@@ -174,7 +177,7 @@ class Symmetric(Pass):
     """k(X, X): each pair of blocks once."""
 
     def __init__(self, x: NativeRows, part: Part = WHOLE) -> None:
-        super().__init__(x, x, minus=x.store.minus)
+        super().__init__(x, x, minus=x.store.minus, block=FEW_ROWS if x.n <= FEW_ROWS else None)
         blocks, job = self.blocks[0], self.job
         self.tickets = places(blocks * (blocks + 1) // 2, part)
         job.symmetric, job.ticket, job.n_tickets = 1, self.tickets.start, self.tickets.stop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -119,27 +120,13 @@ class NativeRows(HostRows):
         return out
 
     def _pack(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
-        x, width = self.rows, self.panel
-        if leaf.columns is not None:
-            chosen = np.asarray(leaf.columns)
-            x, origin = x[:, chosen], origin[chosen]
-        if leaf.unit_rows:
-            x = x / np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64))[:, None]
-        n, d = x.shape
-        out = aligned((self.panels, d, width), self.dtype)
-        whole = n // width
-        shift = origin[:, None] if leaf.kind == "sqdist" else np.zeros((1, 1))
-        # Each float32 is a float64: shifted in the better precision.
-        np.subtract(
-            x[: whole * width].reshape(whole, width, d).transpose(0, 2, 1),
-            shift,
-            out=out[:whole],
-            casting="same_kind",
+        alive: list[Any] = []
+        raw, d = (
+            self.raw(leaf, origin, alive),
+            self.d if leaf.columns is None else len(leaf.columns),
         )
-        if whole < self.panels:
-            rest = n - whole * width
-            out[whole, :, rest:] = 0.0
-            np.subtract(x[whole * width :].T, shift, out=out[whole, :, :rest], casting="same_kind")
-        norms = aligned((self.panels, width), self.dtype)
-        np.einsum("pcr,pcr->pr", out, out, out=norms)
+        out = aligned((self.panels, d, self.panel), self.dtype)
+        norms = aligned((self.panels, self.panel), self.dtype)
+        work = self.native.pack[self.dtype]
+        work(ctypes.byref(raw), d, self.panels, address(out), address(norms))
         return out, norms

@@ -14,6 +14,7 @@
 
 #include "explained.hpp"
 #include "functions.hpp"
+#include "lanczos.hpp"
 #include "pairs.hpp"
 #include "squares.hpp"
 #include "thin.hpp"
@@ -90,16 +91,22 @@ inline void pause(int turn) {
 template <class Real> constexpr Real NEAR = sizeof(Real) == 8 ? Real(1e-4) : Real(0.05);
 
 // ── pairs ───────────────────────────────────────────────────────────────────
-// ‖x‖² + ‖y‖² - 2 x·y, and from differences where some pair of the block is near.
-template <class Real>
-inline void distance_block(const Real *a, const Real *b, long columns, const Real *a_norms, const Real *b_norms,
+// ‖x‖² + ‖y‖² - 2 x·y, and from differences where some pair of the block is near. OWN: the r-th row meets itself in
+// column own + r, where the distance is nothing, and no reason to look at the others again.
+template <class Real, bool OWN>
+inline void distance_block(const Real *a, const Real *b, long columns, const Real *a_norms, const Real *b_norms, long own,
                            Vec<Real> (&sums)[PAIR_ROWS][PAIR_VECS]) {
     pair_block<Real, DOT>(a, b, columns, sums);
     Ints<Real> near = Ints<Real>{};
     UNROLLED for (int r = 0; r < PAIR_ROWS; r++) UNROLLED for (int c = 0; c < PAIR_VECS; c++) {
         Vec<Real> both = load(b_norms + c * WIDTH<Real>) + a_norms[r];
         sums[r][c] = both - 2 * sums[r][c];
-        near |= sums[r][c] < NEAR<Real> * both;  // not of zeros beyond the last row and column
+        Ints<Real> nearer = sums[r][c] < NEAR<Real> * both;  // not of zeros beyond the last row and column
+        if constexpr (OWN) {
+            const long lane = own + r - c * WIDTH<Real>;
+            UNROLLED for (int i = 0; i < WIDTH<Real>; i++) if (i == lane) nearer[i] = 0, sums[r][c][i] = 0;
+        }
+        near |= nearer;
     }
     typename std::remove_reference<decltype(near[0])>::type any = 0;
     UNROLLED for (int i = 0; i < WIDTH<Real>; i++) any |= near[i];
@@ -107,25 +114,42 @@ inline void distance_block(const Real *a, const Real *b, long columns, const Rea
 }
 
 // Rows of a block in panels, shifted in float64 whatever they are, with their squared norms; zeros beyond the last.
+// Some columns at a time: what a row writes to then is still near when the next row of the panel writes beside it.
+constexpr long STRIP = 16;
+
 template <class Real, class Number> void pack(const Rows &x, long d, long top, long panels, Real *to, Real *norms) {
     const Number *numbers = static_cast<const Number *>(x.numbers);
-    for (long i = 0; i < panels * PANEL<Real>; i++) {
-        Real *row = to + i / PANEL<Real> * d * PANEL<Real> + i % PANEL<Real>, norm = 0;
-        const long at = top * PANEL<Real> + i;
-        auto number = [&](long c) { return static_cast<double>(numbers[at * x.down + (x.which ? x.which[c] : c) * x.along]); };
-        double length = 1;
-        if (x.unit && at < x.n) {
+    for (long p = 0; p < panels; p++) {
+        const long at = (top + p) * PANEL<Real>, rest = x.n - at, there = rest < 0 ? 0 : rest < PANEL<Real> ? rest : PANEL<Real>;
+        auto number = [&](long r, long c) { return static_cast<double>(numbers[(at + r) * x.down + (x.which ? x.which[c] : c) * x.along]); };
+        double lengths[PANEL<Real>];
+        for (long r = 0; x.unit && r < there; r++) {
             double sum = 0;
-            for (long c = 0; c < d; c++) sum += number(c) * number(c);
-            length = __builtin_sqrt(sum);
+            for (long c = 0; c < d; c++) sum += number(r, c) * number(r, c);
+            lengths[r] = __builtin_sqrt(sum);
         }
-        for (long c = 0; c < d; c++) {
-            const Real value = at < x.n ? static_cast<Real>((number(c) - (x.origin ? x.origin[c] : 0)) / length) : Real(0);
-            row[c * PANEL<Real>] = value;
-            norm += value * value;
+        Real *panel = to + p * d * PANEL<Real>;
+        for (long strip = 0; strip < d; strip += STRIP) {
+            const long end = strip + STRIP < d ? strip + STRIP : d;
+            for (long r = 0; r < there; r++)
+                for (long c = strip; c < end; c++) {
+                    const double moved = number(r, c) - (x.origin ? x.origin[c] : 0);
+                    panel[c * PANEL<Real> + r] = static_cast<Real>(x.unit ? moved / lengths[r] : moved);
+                }
+            for (long r = there; r < PANEL<Real>; r++)
+                for (long c = strip; c < end; c++) panel[c * PANEL<Real> + r] = 0;
         }
-        norms[i] = norm;
+        Vec<Real> sums[PAIR_VECS] = {};
+        for (long c = 0; c < d; c++) UNROLLED for (int v = 0; v < PAIR_VECS; v++) {
+            const Vec<Real> values = load(panel + c * PANEL<Real> + v * WIDTH<Real>);
+            sums[v] += values * values;
+        }
+        UNROLLED for (int v = 0; v < PAIR_VECS; v++) store(norms + p * PANEL<Real> + v * WIDTH<Real>, sums[v]);
     }
+}
+
+template <class Real> void pack_rows(const Rows &x, long d, long top, long panels, Real *to, Real *norms) {
+    x.single ? pack<Real, float>(x, d, top, panels, to, norms) : pack<Real, double>(x, d, top, panels, to, norms);
 }
 
 template <class Real> struct Panels {  // of a block of rows
@@ -136,7 +160,7 @@ template <class Real>
 Panels<Real> block_of(const void *rows, const void *norms, const Rows *raw, long d, long top, long panels, Real *room) {
     if (!raw) return {static_cast<const Real *>(rows) + top * d * PANEL<Real>, static_cast<const Real *>(norms) + top * PANEL<Real>};
     Real *own_norms = room + panels * d * PANEL<Real>;
-    raw->single ? pack<Real, float>(*raw, d, top, panels, room, own_norms) : pack<Real, double>(*raw, d, top, panels, room, own_norms);
+    pack_rows<Real>(*raw, d, top, panels, room, own_norms);
     return {room, own_norms};
 }
 
@@ -168,16 +192,19 @@ void fill_pairs(const Leaf &leaf, long top, long height, long first, long width,
                     case DOT: pair_block<Real, DOT>(a, b, d, sums); break;
                     case MANHATTAN: pair_block<Real, MANHATTAN>(a, b, d, sums); break;
                     case CHI2: pair_block<Real, CHI2>(a, b, d, sums); break;
-                    default:
-                        distance_block<Real>(a, b, d, left.norms + i * PANEL<Real> + r, right.norms + j * PANEL<Real>, sums);
+                    default: {
+                        const Real *a_norms = left.norms + i * PANEL<Real> + r, *b_norms = right.norms + j * PANEL<Real>;
+                        diagonal && i == j ? distance_block<Real, true>(a, b, d, a_norms, b_norms, r, sums)
+                                           : distance_block<Real, false>(a, b, d, a_norms, b_norms, 0, sums);
+                    }
                 }
                 Real *to = tile + (i * PANEL<Real> + r) * stride + j * PANEL<Real>;
                 UNROLLED for (int s = 0; s < PAIR_ROWS; s++) UNROLLED for (int c = 0; c < PAIR_VECS; c++)
                     store(to + s * stride + c * WIDTH<Real>, sums[s][c]);
             }
     if (!diagonal) return;
-    for (long i = PANEL<Real>; i < height * PANEL<Real>; i++)
-        for (long j = 0; j < i / PANEL<Real> * PANEL<Real>; j++) tile[i * stride + j] = tile[j * stride + i];
+    for (long i = 1; i < height * PANEL<Real>; i++)  // all of it: near pairs may have been looked at again from one side
+        for (long j = 0; j < i; j++) tile[i * stride + j] = tile[j * stride + i];
 }
 
 // ── a formula ───────────────────────────────────────────────────────────────
@@ -496,12 +523,20 @@ template <class Real> void function(int64_t code, const Real *x, Real *y, int64_
 extern "C" {
 EXPORT int64_t NAMED(run64, ISA)(Job *job, void *scratch, int64_t most) { return run<double>(*job, scratch, most); }
 EXPORT int64_t NAMED(run32, ISA)(Job *job, void *scratch, int64_t most) { return run<float>(*job, scratch, most); }
+EXPORT void NAMED(pack64, ISA)(Rows *rows, int64_t d, int64_t panels, void *to, void *norms) {
+    pack_rows<double>(*rows, d, 0, panels, static_cast<double *>(to), static_cast<double *>(norms));
+}
+EXPORT void NAMED(pack32, ISA)(Rows *rows, int64_t d, int64_t panels, void *to, void *norms) {
+    pack_rows<float>(*rows, d, 0, panels, static_cast<float *>(to), static_cast<float *>(norms));
+}
 EXPORT int64_t NAMED(thin64, ISA)(Thin *job, void *, int64_t most) { return run_thin<double>(*job, most); }
 EXPORT int64_t NAMED(thin32, ISA)(Thin *job, void *, int64_t most) { return run_thin<float>(*job, most); }
 EXPORT int64_t NAMED(squares64, ISA)(Squares *job, void *, int64_t most) { return run_squares<double>(*job, most); }
 EXPORT int64_t NAMED(squares32, ISA)(Squares *job, void *, int64_t most) { return run_squares<float>(*job, most); }
 EXPORT void NAMED(left_out, ISA)(LeftOut *job) { left_out(*job); }
 EXPORT void NAMED(beside, ISA)(Beside *job) { beside(*job); }
+EXPORT int64_t NAMED(lanczos, ISA)(Steps *job) { return lanczos(*job); }
+EXPORT void NAMED(reduce, ISA)(Reduction *job) { reduce(*job); }
 EXPORT int64_t NAMED(targets, ISA)() { return TARGETS; }
 EXPORT int64_t NAMED(panel64, ISA)() { return PANEL<double>; }
 EXPORT int64_t NAMED(panel32, ISA)() { return PANEL<float>; }

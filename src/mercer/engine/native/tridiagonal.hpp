@@ -32,6 +32,14 @@ struct Beside {  // the same for a penalty that has its factor, at scores near t
     double *said;                   // (columns, stride)
 };
 
+struct Reduction {  // κ = Q T Q' by reflections (Householder 1958), for matrices that stay in a core's own cache
+    double *a;                      // (n, stride) κ, overwritten; its rows, and those below, start where a vector may
+    int64_t n, stride;
+    double *diagonal, *off;         // (n,), (n - 1,) of T
+    double *q;                      // (n, stride) Q', zero beyond the n-th column
+    double *room;                   // (3, stride)
+};
+
 // Columns of x come in whole numbers of these; so many at most share a look at Q, as there are registers for.
 constexpr int TARGETS = 4;
 #if VECTOR_BYTES == 64 || defined(__aarch64__)
@@ -134,6 +142,97 @@ void beside(const Beside &job) {
     eliminate(job, job.pivots, job.below);
     for (long top = 0; top < job.stride; top += WIDTH<double>)
         for (long c = 0; c < job.columns; c += TARGETS) beside_rows(job, top, c);
+}
+
+// ── the tridiagonal form itself ─────────────────────────────────────────────
+constexpr int SHARING = 4;  // rows that share a look at a vector
+
+inline double total(Vec<double> v) {
+    double sum = 0.0;
+    UNROLLED for (int i = 0; i < WIDTH<double>; i++) sum += v[i];
+    return sum;
+}
+
+// ROWS rows of A - v w' - w v', and their products with `next`, over m columns.
+template <int ROWS>
+inline void turn_rows(double *a, long stride, long m, const double *v, const double *w, const double *own_v, const double *own_w,
+                      const double *next, double *products) {
+    Vec<double> sums[ROWS] = {};
+    for (long c = 0; c < m; c += WIDTH<double>) {
+        const Vec<double> beside_v = load(v + c), beside_w = load(w + c), with = load(next + c);
+        UNROLLED for (int r = 0; r < ROWS; r++) {
+            const Vec<double> turned = load(a + r * stride + c) - own_v[r] * beside_w - own_w[r] * beside_v;
+            store(a + r * stride + c, turned);
+            sums[r] += turned * with;
+        }
+    }
+    UNROLLED for (int r = 0; r < ROWS; r++) products[r] = total(sums[r]);
+}
+
+// ROWS rows times I - τvv', over m columns.
+template <int ROWS> inline void reflect_rows(double *rows, long stride, long m, const double *v, double tau) {
+    Vec<double> sums[ROWS] = {}, times[ROWS];
+    for (long c = 0; c < m; c += WIDTH<double>)
+        UNROLLED for (int r = 0; r < ROWS; r++) sums[r] += load(rows + r * stride + c) * load(v + c);
+    UNROLLED for (int r = 0; r < ROWS; r++) times[r] = all(tau * total(sums[r]));
+    for (long c = 0; c < m; c += WIDTH<double>)
+        UNROLLED for (int r = 0; r < ROWS; r++) store(rows + r * stride + c, load(rows + r * stride + c) - times[r] * load(v + c));
+}
+
+// The first m entries of a row become v, with zeros behind, and (I - τvv') takes them to the last of them alone: β.
+inline double reflection(double *row, long m, long stride, double &tau) {
+    const double alpha = row[m - 1];
+    double unit = 0.0, squares = 0.0, beta = alpha, over = 0.0;
+    for (long c = 0; c < m; c++) unit = __builtin_fabs(row[c]) > unit ? __builtin_fabs(row[c]) : unit;
+    // In units of the largest, so that squares neither overflow nor lose digits. What is left of rows without rank may
+    // be as small as any number, and then is nothing.
+    const double inverse = unit > 1e-290 ? 1.0 / unit : 0.0;
+    for (long c = 0; c + 1 < m; c++) squares += (inverse * row[c]) * (inverse * row[c]);
+    tau = 0.0;
+    if (squares > 0.0) {
+        const double own = inverse * alpha;
+        beta = (alpha > 0.0 ? -unit : unit) * __builtin_sqrt(squares + own * own);
+        tau = (beta - alpha) / beta;
+        over = 1.0 / (alpha - beta);
+    }
+    for (long c = 0; c + 1 < m; c++) row[c] *= over;
+    row[m - 1] = 1.0;
+    for (long c = m; c < stride; c++) row[c] = 0.0;
+    return beta;
+}
+
+// From the last row to the first: what a reflection does to the others is done on the way to the product with the next.
+void reduce(const Reduction &job) {
+    const long n = job.n, stride = job.stride;
+    double *w = job.room, *products = w + stride, *taus = products + stride;
+    for (long c = 0; c < stride; c++) w[c] = products[c] = 0.0;
+    const double *before = w;  // the reflection before: there is none, and zeros do nothing
+    for (long m = n - 1; m > 0; m--) {
+        double *v = job.a + m * stride;
+        const double own_v = before[m], own_w = w[m];
+        for (long c = 0; c <= m; c++) v[c] -= own_v * w[c] + own_w * before[c];
+        job.diagonal[m] = v[m];
+        job.off[m - 1] = reflection(v, m, stride, taus[m]);
+        long r = 0;
+        for (; r + SHARING <= m; r += SHARING)
+            turn_rows<SHARING>(job.a + r * stride, stride, m, before, w, before + r, w + r, v, products + r);
+        for (; r < m; r++) turn_rows<1>(job.a + r * stride, stride, m, before, w, before + r, w + r, v, products + r);
+        double inner = 0.0;
+        for (long c = 0; c < m; c++) inner += products[c] * v[c];
+        const double tau = taus[m], half = 0.5 * tau * tau * inner;
+        for (long c = 0; c < m; c++) w[c] = tau * products[c] - half * v[c];
+        for (long c = m; c < stride; c++) w[c] = 0.0;
+        before = v;
+    }
+    job.diagonal[0] = job.a[0] - 2.0 * before[0] * w[0];
+    for (long r = 0; r < n; r++)
+        for (long c = 0; c < stride; c++) job.q[r * stride + c] = r == c ? 1.0 : 0.0;
+    for (long m = 1; m < n; m++) {
+        const double *v = job.a + m * stride;
+        long r = 0;
+        for (; r + SHARING <= m; r += SHARING) reflect_rows<SHARING>(job.q + r * stride, stride, m, v, taus[m]);
+        for (; r < m; r++) reflect_rows<1>(job.q + r * stride, stride, m, v, taus[m]);
+    }
 }
 
 }  // namespace

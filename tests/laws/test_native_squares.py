@@ -36,6 +36,7 @@ def engine(request):
 def several_blocks(monkeypatch):
     monkeypatch.setattr(native_squares, "MOST_ROWS", 500)
     monkeypatch.setattr(native_squares, "LEAST_ROWS", 1)
+    monkeypatch.setattr(native_squares, "RUN_ROWS", 900)
 
 
 def squared(engine, kernel, x, z, *, precisions="float64", weights=None):

@@ -13,24 +13,31 @@ from mercer.engine.thin import times
 from mercer.engine.threads import blas_between_passes
 from mercer.model.certificate import (
     estimated_certificate,
+    moves_aside,
     proved_certificate,
     rounding_errors,
     rounding_moves,
     square_moves,
+    squares_aside,
 )
 from mercer.model.linear import require_variance
 from mercer.model.lowrank_pass import (
+    FEW,
+    WIDER,
     look,
     look_at_squares,
     loses_little,
     points_of,
     square_dtype,
+    unit_of,
 )
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
-from mercer.solvers.base import EigenPairs, fixed_signs
+from mercer.operators import StoredGram
+from mercer.solvers import Lapack
+from mercer.solvers.base import fixed_signs
 from mercer.solvers.negative_part import NegativePart
 
 if TYPE_CHECKING:
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
     from mercer.model.certificate import Certificate
     from mercer.model.lowrank_pass import Seen
     from mercer.model.task import Task
+    from mercer.solvers.base import EigenPairs
 
 # Once all rows are seen squares of sections may lose so many times what they should: the rows from which that
 # was judged before are a few of them.
@@ -99,11 +107,11 @@ class Found:
 
     dtype: np.dtype[Any]
     seen: Seen
-    pairs: EigenPairs  # all r of them
-    coef: Array  # (m, r)
+    pairs: EigenPairs  # the first k of them, or all r
+    coef: Array  # (m, k)
     certificate: Certificate
     cut: float
-    errors: Array  # (r,) of the scores by rounding, root sums of squares over the rows
+    errors: Array  # (k,) of the scores by rounding, root sums of squares over the rows
 
     def dtype_for(self, asked: int | float | None) -> np.dtype[Any]:
         """The precision in which the components that were asked for keep their digits."""
@@ -119,7 +127,7 @@ def _rewhitened(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> LowR
     """The same landmarks, and the directions among them that rounding hides in this precision only."""
     points = points_of(low_rank)
     unit = entry_error(kernel, points.astype(dtype))
-    return replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit))
+    return replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit), unit=None)
 
 
 def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
@@ -139,7 +147,7 @@ def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
 
 def _estimated(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
     seen = look(task, low_rank, dtype)
-    pairs, coef = _axes(seen.moments, low_rank)
+    pairs, coef = _axes(task, seen.moments, low_rank, _few(task, low_rank) or low_rank.rank)
     values, trace = pairs.values, seen.trace
     estimate = estimated_certificate(
         task.kernel, task.x, low_rank, trace=trace, weights=task.weights, rng=task.rng
@@ -151,34 +159,76 @@ def _estimated(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
     return Found(dtype, seen, pairs, coef, estimate, cut, none)
 
 
+def _few(task: Task, low_rank: LowRank) -> int | None:
+    """The number of components where they are so few that they are found apart from all others."""
+    asked = task.asked
+    return asked if isinstance(asked, int) and FEW * asked <= low_rank.rank else None
+
+
 def _proved(
     task: Task, low_rank: LowRank, dtype: np.dtype[Any], seen: Seen, squared_in: np.dtype[Any]
 ) -> Found | None:
-    """None where squares of sections turn out to lose more than features would."""
-    kernel = task.kernel
-    pairs, coef = _axes(seen.moments, low_rank)
-    values, trace = pairs.values, seen.trace
-    points = points_of(low_rank).astype(dtype)
-    lengths = kernel.tile_diag(points).astype(np.float64)
-    errors = rounding_errors(lengths, coef, trace=trace, unit=entry_error(kernel, points))
-    moves = rounding_moves(lengths, values, coef, errors)
+    """None where squares of sections turn out to lose more than features would.
+
+    Of the components that nobody asked for a bound on the sum of all their moves will do, where that is
+    next to nothing beside what is left out; else all of them are found.
+    """
+    few = _few(task, low_rank)
+    if few is not None and task.kernel.why_valid() is not None:
+        found = _found_with(task, low_rank, dtype, seen, squared_in, k=few)
+        if found is not None:
+            return found
+    return _found_with(task, low_rank, dtype, seen, squared_in, k=low_rank.rank)
+
+
+def _found_with(
+    task: Task,
+    low_rank: LowRank,
+    dtype: np.dtype[Any],
+    seen: Seen,
+    squared_in: np.dtype[Any],
+    *,
+    k: int,
+) -> Found | None:
+    """From the first k components; None where these, or squares of sections, don't tell enough."""
+    kernel, trace, whiten = task.kernel, seen.trace, low_rank.whiten
+    assert whiten is not None  # a projection has landmarks
+    pairs, coef = _axes(task, seen.moments, low_rank, k)
+    lengths = kernel.tile_diag(points_of(low_rank).astype(dtype)).astype(np.float64)
+    unit = unit_of(kernel, low_rank, dtype)
+    errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
+    moves = rounding_moves(lengths, pairs.values, coef, errors)
+    values, left_out, aside = pairs.values, max(trace - seen.held, 0.0), k < low_rank.rank
+    if aside:
+        rest = max(float(np.trace(seen.moments.scatter)) - float(np.sum(values)), 0.0)
+        others = moves_aside(lengths, values, coef, whiten, rest=rest, trace=trace, unit=unit)
+        if others > WIDER * left_out:
+            return None
+        values, moves = np.append(values, rest), np.append(moves, 0.0)
     if seen.squares is not None:
         squared = square_moves(seen.squares, coef, squared_in)
-        left_out = max(trace - seen.held, 0.0)
+        if aside:
+            squared = np.append(squared, squares_aside(seen.squares, squared, whiten, squared_in))
         if not loses_little(squared, moves, left_out, task.asked, slack=SLACK):
             return None
         moves = np.minimum(moves + squared, np.maximum(values, 0.0))
-    proof = proved_certificate(values, moves, trace=trace, held=seen.held, dtype=dtype)
+    if aside:  # a bound on them excuses no squares
+        moves[-1] = min(moves[-1] + others, rest)
+    proof = proved_certificate(
+        values, moves, rank=low_rank.rank, trace=trace, held=seen.held, dtype=dtype
+    )
     proof = replace(proof, goal=low_rank.goal, assumed=kernel.why_valid() is None)
-    return Found(dtype, seen, pairs, coef, proof, _cut(values, moves, dtype), errors)
+    cut = _cut(pairs.values, moves[:k], dtype)
+    return Found(dtype, seen, pairs, coef, proof, cut, errors)
 
 
 # ── the r x r problem ───────────────────────────────────────────────────────
-def _axes(moments: Moments, low_rank: LowRank) -> tuple[EigenPairs, Array]:
-    """All eigenpairs of the scatter, and the coefficients WV, whose signs are fixed."""
-    values, vectors = np.linalg.eigh(moments.scatter)
-    products = times(moments.scatter, vectors)
-    pairs = EigenPairs.largest(values, vectors, products, len(values))
+def _axes(task: Task, moments: Moments, low_rank: LowRank, k: int) -> tuple[EigenPairs, Array]:
+    """The first k eigenpairs of the scatter, and the coefficients WV, whose signs are fixed."""
+    small = StoredGram(moments.scatter, task.plan.n_threads)
+    pairs = Lapack(subset=k < small.n)(small, k, rng=task.rng)
+    # Of K there was no product, and its spectrum was not seen.
+    pairs = replace(pairs, n_products=0, spectrum=None)
     coef = (
         pairs.vectors
         if low_rank.whiten is None

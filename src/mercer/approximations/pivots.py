@@ -133,8 +133,8 @@ class PivotSearch:
             # what the others have in common is a far smaller matrix.
             left = checked_lengths(self.kernel, points.astype(np.float64))
             left -= np.einsum("ij,ij->i", inside, inside)
-            passed = (left > floor)[places] & (dice * proposed[places] < left[places])
-            passed, beyond = np.split(np.flatnonzero(passed), [looked_at(most) + LEAST])
+            stays = (left > floor)[places] & (dice * proposed[places] < left[places])
+            passed, beyond = np.split(np.flatnonzero(stays), [looked_at(most) + LEAST])
             looked = int(beyond[0]) if len(beyond) else looked
             few, places = np.unique(places[passed], return_inverse=True)
             rows, points, dice = rows[few], points[few], dice[passed]

@@ -173,19 +173,12 @@ def _proved(
     Of the components that nobody asked for a bound on the sum of all their moves will do, where that is
     next to nothing beside what is left out; else all of them are found.
     """
-    few, scatter = _few(task, low_rank), float(np.trace(seen.moments.scatter))
-    if few is not None and task.kernel.why_valid() is not None:
+    few, whiten = _few(task, low_rank), low_rank.whiten
+    if few is not None and whiten is not None and task.kernel.why_valid() is not None:
         unit, lengths = _rounding(task.kernel, low_rank, dtype)
-        none = np.empty((len(lengths), 0))
-        most = moves_aside(
-            lengths,
-            np.array([scatter]),
-            none,
-            low_rank.whiten,
-            rest=scatter,
-            trace=seen.trace,
-            unit=unit,
-        )
+        scatter, none = float(np.trace(seen.moments.scatter)), np.empty((len(lengths), 0))
+        given: dict[str, float] = {"rest": scatter, "trace": seen.trace, "unit": unit}
+        most = moves_aside(lengths, np.array([scatter]), none, whiten, **given)
         # That of all of them; those that were asked for have a part in it.
         if most <= SLACK * WIDER * max(seen.trace - seen.held, 0.0):
             found = _found_with(task, low_rank, dtype, seen, squared_in, k=few)

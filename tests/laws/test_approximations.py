@@ -396,7 +396,7 @@ class Looker(NullObserver):
 
 def test_a_pass_tells_how_far_it_is(method, monkeypatch, cloud):
     monkeypatch.setattr(numpy_engine, "pass_shape", lambda *_: (1, 4))
-    for name in ("MOST_ROWS", "LEAST_ROWS"):
+    for name in ("MOST_ROWS", "LEAST_ROWS", "RUN_ROWS"):
         monkeypatch.setattr(native_squares, name, 4)
     looker = Looker()
     fitted(method(10), RBF(0.3), cloud, observer=looker)

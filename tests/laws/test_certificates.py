@@ -10,7 +10,8 @@ from mercer._core.observer import SILENT
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.kernels import RBF, Custom, Linear
 from mercer.model import certificate as certificates
-from mercer.model.lowrank import fit_low_rank
+from mercer.model.lowrank import SLACK, fit_low_rank
+from mercer.model.lowrank_pass import WIDER
 from mercer.model.task import Task
 from mercer.planning.plan import Problem, plan_approximation
 
@@ -189,3 +190,52 @@ def test_a_share_of_the_variance_is_never_overstated(share, cloud):
     k = len(fit.eigenvalues)
     assert true[:k].sum() / true.sum() >= fit.explained.sum() >= share
     assert fit.explained[:-1].sum() < share
+
+
+# ── few components, found apart from all others ─────────────────────────────
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize("approximation", [RPCholesky, Nystrom])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_few_components_are_the_first_of_all(weighted, approximation, dtype, rng):
+    x = frozen(rng.standard_normal((400, 4)).astype(dtype))
+    weights = rng.random(400) + 0.1 if weighted else None
+    kernel = RBF(0.5)
+    few, some = (
+        fitted(approximation(60), kernel, x, asked=asked, weights=weights) for asked in (3, None)
+    )
+    unit = float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(few.eigenvalues, some.eigenvalues[:3], rtol=64.0 * unit)
+    assert few.total == pytest.approx(some.total, rel=64.0 * unit)
+    # What the others may have moved by is bounded, and sections squared in float32, for next to nothing of
+    # what is left out.
+    assert few.certificate.left_out == pytest.approx(some.certificate.left_out, rel=SLACK * WIDER)
+    wider = few.certificate.rounding - some.certificate.rounding
+    most = (1.0 + SLACK) * WIDER * few.certificate.left_out
+    assert -1e-3 * some.certificate.rounding <= wider <= most
+    assert max(used(few, dense_eigenvalues(kernel, x, weights))) <= 1.0
+    assert np.all(few.residuals <= 64.0 * np.finfo(np.float64).eps)
+
+
+def test_where_next_to_nothing_is_left_out_all_components_are_looked_at(cloud):
+    """A bound on the moves of the others would be most of the certificate."""
+    few, some = (fitted(Nystrom(len(cloud)), RBF(0.3), cloud, asked=asked) for asked in (2, None))
+    assert few.certificate.rounding == some.certificate.rounding
+
+
+@pytest.mark.parametrize("unit", [1e-16, 1e-7, 1e-3])
+def test_moves_of_components_that_are_left_aside_are_bounded_by_their_sums(unit, rng):
+    m, k, trace = 40, 4, 1e4
+    lengths, whiten = rng.random(m) + 0.5, np.triu(rng.standard_normal((m, m)))
+    values = np.sort(trace * rng.random(m) ** 8)[::-1] / m
+    axes, _ = np.linalg.qr(rng.standard_normal((m, m)))
+    coef = whiten @ axes
+    errors = certificates.rounding_errors(lengths, coef, trace=trace, unit=unit)
+    moves = certificates.rounding_moves(lengths, values, coef, errors)
+    bound = certificates.moves_aside(
+        lengths, values[:k], coef[:, :k], whiten, rest=values[k:].sum(), trace=trace, unit=unit
+    )
+    assert moves[k:].sum() <= (1.0 + 1e-12) * bound <= 20.0 * moves[k:].sum()
+    squares, dtype = rng.random(m), np.dtype(np.float32)
+    each = certificates.square_moves(squares, coef, dtype)
+    aside = certificates.squares_aside(squares, each[:k], whiten, dtype)
+    assert aside == pytest.approx(each[k:].sum(), rel=1e-12)

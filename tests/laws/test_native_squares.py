@@ -9,6 +9,7 @@ from mercer._core.errors import KernelError
 from mercer.approximations.landmarks import checked_lengths
 from mercer.approximations.whitening import core_matrix, whitening
 from mercer.engine.native import NativeEngine
+from mercer.engine.native import rows as native_rows
 from mercer.engine.native import squares as native_squares
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
@@ -36,6 +37,7 @@ def engine(request):
 def several_blocks(monkeypatch):
     monkeypatch.setattr(native_squares, "MOST_ROWS", 500)
     monkeypatch.setattr(native_squares, "LEAST_ROWS", 1)
+    monkeypatch.setattr(native_squares, "RUN_ROWS", 900)
 
 
 def squared(engine, kernel, x, z, *, precisions="float64", weights=None):
@@ -205,3 +207,24 @@ def test_whitening_cuts_what_is_rounding_and_nothing_else(rng):
         values = np.linalg.eigvalsh(core)
         cut = max(10.0 * unit * np.sqrt(50), 50 * EPS * values[-1])
         assert whitening(core, unit).shape[1] == np.sum(values > cut)
+
+
+# ── memory between products ─────────────────────────────────────────────────
+@pytest.mark.skipif(compiled() is None, reason="not compiled")
+@pytest.mark.parametrize("most", [0, 2**23])
+def test_memory_that_is_used_again_changes_no_bit_and_is_given_back_where_it_is_large(
+    most, monkeypatch, rng
+):
+    x, engine, kernel = rng.standard_normal((500, 3)), NativeEngine(2), RBF(0.2)
+    usual = engine.gram_times(kernel, engine.load(x, kernel, x.dtype, width=192), x)
+    monkeypatch.setattr(native_rows, "ROOM_BYTES", most)
+    rows = engine.load(x, kernel, x.dtype, width=192)
+    for _ in range(2):
+        np.testing.assert_array_equal(engine.gram_times(kernel, rows, x), usual)
+    held = room_bytes(rows)
+    assert (held == 0) == (most == 0)
+
+
+def room_bytes(rows):
+    """Bytes of the rooms that these rows hold on to."""
+    return sum(each.nbytes for each in rows._rooms.values())

@@ -204,7 +204,7 @@ class Passes(PivotSearch):
 
     def _accept(self, candidates, dice, *, most):
         self.candidates += len(candidates)
-        super()._accept(candidates, dice, most=most)
+        return super()._accept(candidates, dice, most=most)
 
 
 def search_of(kernel, x, rank, monkeypatch, seed=0):
@@ -236,8 +236,12 @@ def test_a_search_ends_where_nothing_is_left(distinct, rng, monkeypatch):
     assert len(np.unique(x[search.landmarks], axis=0)) == search.rank == found.rank == distinct
 
 
-def test_more_candidates_follow_the_law_of_the_first(monkeypatch):
-    """The third pivot of RPCholesky has a law of its own, which no number of draws changes."""
+@pytest.mark.parametrize("candidates", [2, 12])
+def test_more_candidates_follow_the_law_of_the_first(candidates, monkeypatch):
+    """The third pivot of RPCholesky has a law of its own, which no number of draws changes.
+
+    Nor does it matter in how many parts candidates are looked at, and which are rejected at a glance.
+    """
     x = np.array([[0.0], [0.1], [0.5], [1.0], [1.2], [3.0]])
     core, n = RBF(0.7)(x, x), 600
     law = np.zeros(6)
@@ -247,7 +251,8 @@ def test_more_candidates_follow_the_law_of_the_first(monkeypatch):
             two = one - np.outer(one[j], one[j]) / one[j, j]
             share = np.diagonal(core)[i] / np.trace(core) * one[j, j] / np.trace(one)
             law += share * np.maximum(np.diagonal(two), 0.0) / np.trace(two)
-    monkeypatch.setattr(pivots, "CANDIDATES", 2)  # many draws
+    monkeypatch.setattr(pivots, "CANDIDATES", candidates)  # many draws, or many parts of one
+    monkeypatch.setattr(pivots, "LEAST", 1)
     monkeypatch.setattr(pivots, "ROWS_A_CANDIDATE", 0)
     drawn = np.zeros(6)
     for seed in range(n):

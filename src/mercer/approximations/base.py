@@ -34,6 +34,8 @@ class LowRank:
     projects: bool  # whether K - FFᵀ is positive semi-definite
     # The share of tr K that was to be left out at most, where somebody asked for one.
     goal: float | None = None
+    # Rounding of a kernel value against the landmarks, in their dtype; None where it is not known.
+    unit: float | None = None
 
     @property
     def rank(self) -> int:

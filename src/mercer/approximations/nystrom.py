@@ -90,9 +90,10 @@ class Nystrom(Approximation):
             points = take_rows(x, chosen)
         else:
             points = as_rows(self.landmarks).astype(x.dtype)
-        whiten = whitening(core_matrix(kernel, points), entry_error(kernel, points))
+        unit = entry_error(kernel, points)
+        whiten = whitening(core_matrix(kernel, points), unit)
         sections = KernelSections(kernel, points, engine=engine)
-        return LowRank(sections, whiten, chosen, projects=True)
+        return LowRank(sections, whiten, chosen, projects=True, unit=unit)
 
     def _draw(
         self,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
-from mercer.approximations.landmarks import checked_diagonal, drawn
+from mercer.approximations.landmarks import checked_diagonal, checked_lengths, drawn
 from mercer.approximations.whitening import (
     core_matrix,
     entry_error,
@@ -29,9 +29,10 @@ CANDIDATES, CANDIDATES_A_PIVOT = 2000, 4
 # Rows that a pass may have for each candidate that it saves: at rank 500 a row takes a fifth of the time of a
 # candidate, and all cores share the rows.
 ROWS_A_CANDIDATE = 32
-# Most are accepted while much is left, so they are looked at a part at a time: so many a pivot that is still
-# wanted, and at least so many. What is not looked at costs nothing but its draw.
-LOOKED_AT, LEAST = 1.25, 256
+# Most are accepted while much is left, so they are looked at a part at a time: so many times what the pivots
+# that are still wanted are expected to take, and at least so many. Once there are pivots most are rejected at
+# a glance, and a part may have twice as many. What is not looked at costs nothing but its draw.
+LOOKED_AT, LEAST, GLANCES = 1.25, 256, 2
 
 # What is left of a row below so many roundings of k(x, x) is rounding: a pass leaves about √m of them.
 FLOOR = 100.0
@@ -88,39 +89,66 @@ class PivotSearch:
         goal, before, expected = self.rank + most, self.rank, 0.0
         while (wanted := goal - self.rank) > 0 and expected * ROWS_A_CANDIDATE <= len(mass):
             known, count = self.rank, max(CANDIDATES_A_PIVOT * wanted, int(LOOKED_AT * expected))
-            looked = self._look(mass, min(CANDIDATES, count), goal, rng=rng)
+            first = looked_at(max(wanted, int(expected)))
+            looked = self._look(mass, min(CANDIDATES, count), goal, first, rng=rng)
             if self.rank == known:
                 break  # a pass shows whether there is anything left
             # At this rate: more candidates of the same law, or a pass that shows where to look.
             expected = (goal - self.rank) * looked / (self.rank - known)
         return self.rank - before
 
-    def _look(self, mass: Array, count: int, goal: int, *, rng: np.random.Generator) -> int:
-        """Draw candidates, and look at them until there are so many pivots; how many were looked at."""
+    def _look(
+        self, mass: Array, count: int, goal: int, size: int, *, rng: np.random.Generator
+    ) -> int:
+        """Draw candidates, and look at them until there are so many pivots; how many were looked at.
+
+        ``size`` of them are looked at first.
+        """
         candidates = drawn(mass, count, rng=rng)
         dice, start = rng.random(len(candidates)), 0
         while start < len(candidates) and (wanted := goal - self.rank) > 0:
-            part = slice(start, start + looked_at(wanted))
-            self._accept(candidates[part], dice[part], most=wanted)
-            start = part.stop
-        return min(start, len(candidates))
+            size = min(size, GLANCES * looked_at(goal))
+            rest = len(candidates) - start
+            known, part = self.rank, slice(start, start + (size if rest > size + LEAST else rest))
+            looked = self._accept(candidates[part], dice[part], most=wanted)
+            start += looked
+            size = looked_at((goal - self.rank) * looked // max(1, self.rank - known))
+        return start
 
-    def _accept(self, candidates: Indices, dice: Array, *, most: int) -> None:
-        """Pivots among some candidates, which were drawn in proportion to what was left of all rows."""
+    def _accept(self, candidates: Indices, dice: Array, *, most: int) -> int:
+        """Pivots among some candidates, which were drawn in proportion to what was left of all rows.
+
+        How many of them were looked at.
+        """
+        looked = len(candidates)
         rows, places = np.unique(candidates, return_inverse=True)
         points = take_rows(self.x, rows)
         if self.rank == 0:  # the first candidates show how kernel values are rounded
             self.unit = entry_error(self.kernel, points)
         floor = FLOOR * self.unit * self.diagonal[rows]
         floor[np.isin(rows, self.landmarks)] = np.inf  # a row is a landmark once
-        inside = self._inside(points)  # (p, m)
+        inside, proposed = self._inside(points), self.left[rows]  # (p, m), (p,)
+        if self.rank > 0:
+            # What is left of a row only falls: most are rejected by the pivots that there are already, and
+            # what the others have in common is a far smaller matrix.
+            left = checked_lengths(self.kernel, points.astype(np.float64))
+            left -= np.einsum("ij,ij->i", inside, inside)
+            stays = (left > floor)[places] & (dice * proposed[places] < left[places])
+            passed, beyond = np.split(np.flatnonzero(stays), [looked_at(most) + LEAST])
+            looked = int(beyond[0]) if len(beyond) else looked
+            few, places = np.unique(places[passed], return_inverse=True)
+            rows, points, dice = rows[few], points[few], dice[passed]
+            inside, proposed, floor = inside[few], proposed[few], floor[few]
+        if len(rows) == 0:
+            return looked
         residual = core_matrix(self.kernel, points)
         subtract(residual, inside, inside.T)  # (p, p)
-        chosen, lower = accept_pivots(residual, places, self.left[rows], floor, dice, most=most)
+        chosen, lower = accept_pivots(residual, places, proposed, floor, dice, most=most)
         if len(chosen):
             self.whiten = extended(self.whiten, inside[chosen], lower)
             self.landmarks = np.concatenate([self.landmarks, rows[chosen]])
             self.points = take_rows(self.x, self.landmarks)
+        return looked
 
     def _inside(self, points: Rows) -> Array:
         """Coordinates in the span of the landmarks, in float64."""

@@ -14,6 +14,8 @@ from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_p
 from mercer.approximations.pivots import (
     CANDIDATES,
     FLOOR,
+    GLANCES,
+    LEAST,
     PivotSearch,
     looked_at,
 )
@@ -108,7 +110,9 @@ class RPCholesky(Approximation):
         # The Cholesky factor has chosen. Its last pivots may be near rounding, where its inverse amplifies
         # more than it has to: there the eigenvectors of the core whiten best.
         whiten = whitening(core_matrix(kernel, search.points), search.unit)
-        return LowRank(search.sections, whiten, search.landmarks, projects=True, goal=goal)
+        return LowRank(
+            search.sections, whiten, search.landmarks, projects=True, goal=goal, unit=search.unit
+        )
 
     def _goal(self, dtype: np.dtype[Any]) -> float | None:
         if self.rank != "auto":
@@ -139,8 +143,9 @@ class RPCholesky(Approximation):
         """
         n, d = shape
         m = self.width(n)
-        p = min(n, CANDIDATES, looked_at(m))
-        a_round = FLOAT * p * (5 * p + 3 * m + 3 * (d + 2)) + FLOAT * 5 * m * m
+        looked = min(n, CANDIDATES, GLANCES * looked_at(m) + LEAST)
+        p = min(looked, looked_at(m) + LEAST)  # that are not rejected at a glance
+        a_round = FLOAT * (looked * 3 * (m + d + 2) + 5 * p * p + 5 * m * m)
         a_pass = pass_bytes(n, d, m, itemsize) + FLOAT * 14 * m * m
         return 7 * FLOAT * n + FLOAT * 3 * m * (d + 2) + max(a_round, a_pass)
 

@@ -120,7 +120,8 @@ def extended(whiten: Array, inside: Array, lower: Array) -> Array:
     The inverse transpose is [[W, -W Bᵀ C⁻ᵀ], [0, C⁻ᵀ]]: what was there stays as it was.
     """
     m, a = len(whiten), len(lower)
-    fresh = np.linalg.inv(lower).T  # (a, a)
+    # The transpose of what lies row by row is a triangle as LAPACK has them; pivots are above rounding.
+    fresh, _ = dtrtri(lower.T, lower=0)  # (a, a)
     whole = np.zeros((m + a, m + a))
     whole[:m, :m] = whiten
     whole[:m, m:] = -whiten @ (inside.T @ fresh)

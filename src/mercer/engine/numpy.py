@@ -248,6 +248,9 @@ class NumpyEngine(Engine[HostRows]):
             n_threads = min(self.lanes, -(-n * d // PASS_ENTRIES))
         else:
             n_threads, usual = pass_shape(numbers_a_row(x), width, x.dtype.itemsize, self.lanes)
+            # Few rows are shared by all threads, as long as a block is worth an m x m sum.
+            if parallel:
+                usual = min(usual, max(128, width, -(-int(x.shape[0]) // n_threads)))
         found = fold(
             x,
             step,

@@ -161,22 +161,63 @@ def square_moves(
     return SUMMED * float(np.finfo(dtype).eps) * _reach(squares, coef)
 
 
+# ── of components that are left aside ───────────────────────────────────────
+def moves_aside(
+    lengths: Array,  # (m,) k(z, z) of the landmarks
+    values: Array,  # (k,) of those that are not
+    coef: Array,  # (m, k)
+    whiten: Array,  # (m, r)
+    *,
+    rest: float,
+    trace: float,
+    unit: float,
+) -> float:
+    """A bound on the sum of what `rounding_moves` says of all components but the first k.
+
+    A = WV with an orthogonal V, so sums over all columns of A are those over the columns of W: of e_i², and
+    Σ√λ̂_i e_i ≤ √(Σλ̂_i Σe_i²) (Cauchy). The eigenvalues add up to the `rest`, and none is above the last of
+    the first k.
+    """
+    reach = _aside(lengths, _reach(lengths, coef), whiten)
+    squares = (ENTRY * unit) ** 2 * trace * reach  # Σe²
+    last = max(float(values[-1]), 0.0)
+    whitened = ENTRY * EPS * math.sqrt(len(lengths)) * min(last, rest) * reach
+    return min(rest, 2.0 * math.sqrt(rest * squares) + squares + whitened)
+
+
+def squares_aside(
+    squares: Array,  # (m,) Σw(c - mean)² of each section c = k(x, z)
+    moves: Array,  # (k,) `square_moves` of the first k
+    whiten: Array,  # (m, r)
+    dtype: np.dtype[Any],
+) -> float:
+    """The sum of what `square_moves` says of all components but the first k."""
+    unit = SUMMED * float(np.finfo(dtype).eps)
+    return unit * _aside(squares, moves / unit, whiten)
+
+
+def _aside(lengths: Array, reaches: Array, whiten: Array) -> float:
+    """Σ of the reaches of all columns of WV but the first, whose reaches are given."""
+    return max(float(lengths @ np.einsum("ij,ij->i", whiten, whiten) - np.sum(reaches)), 0.0)
+
+
 def _reach(lengths: Array, coef: Array) -> Array:
     return np.asarray(lengths @ coef**2)  # (r,)
 
 
 def proved_certificate(
-    values: Array, moves: Array, *, trace: float, held: float, dtype: np.dtype[Any]
+    values: Array, moves: Array, *, rank: int, trace: float, held: float, dtype: np.dtype[Any]
 ) -> Certificate:
     """λ̂ ≤ λ ≤ λ̂ + tr(K - K̂), give or take rounding.
 
     The first j axes span a space on which K̂ is at least as large as λ̂_j less its moves and those before
     it, so λ_j is: a lower bound. With lower bounds on all the others, the trace bounds each eigenvalue
-    from above. So neither side is off by more than the sum of all moves.
+    from above. So neither side is off by more than the sum of all moves. The last of the values may stand
+    for the sum of many, with a bound on the sum of their moves: of those no more is asked than their sum.
     """
     eps = float(np.finfo(dtype).eps)
     # The products that make the scatter, and the sum of the diagonal, round too.
-    scatter = ENTRY * eps * np.sqrt(len(values)) * float(np.sum(np.maximum(values, 0.0)))
+    scatter = ENTRY * eps * np.sqrt(rank) * float(np.sum(np.maximum(values, 0.0)))
     rounding = float(np.sum(moves)) + scatter + ENTRY * eps * trace
     return Certificate("below", trace, max(trace - held, 0.0), rounding)
 

@@ -13,23 +13,30 @@ from mercer.engine.thin import times
 from mercer.engine.threads import blas_between_passes
 from mercer.model.certificate import (
     estimated_certificate,
+    moves_aside,
     proved_certificate,
     rounding_errors,
     rounding_moves,
     square_moves,
+    squares_aside,
 )
 from mercer.model.linear import require_variance
 from mercer.model.lowrank_pass import (
+    FEW,
+    WIDER,
     look,
     look_at_squares,
     loses_little,
     points_of,
     square_dtype,
+    unit_of,
 )
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
 from mercer.model.rounding import ALIKE
 from mercer.model.space import FeatureMean
+from mercer.operators import StoredGram
+from mercer.solvers import Lapack
 from mercer.solvers.base import EigenPairs, fixed_signs
 from mercer.solvers.negative_part import NegativePart
 
@@ -67,8 +74,8 @@ def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
     seen, pairs, coef, cut = found.seen, found.pairs, found.coef, found.cut
     certificate = found.certificate
     total = float(np.trace(seen.moments.scatter)) + max(seen.trace - seen.held, 0.0)
-    require_variance(pairs.values, cut)
-    _require_reachable(pairs.values, asked, total, low_rank, certificate)
+    require_variance(found.values, cut)
+    _require_reachable(found.values, asked, total, low_rank, certificate)
     pairs = keep(pairs, asked, total=total, cut=cut)
     mean = seen.moments.mean
     coef, offset = coef[:, : len(pairs.values)], mean @ pairs.vectors
@@ -99,15 +106,16 @@ class Found:
 
     dtype: np.dtype[Any]
     seen: Seen
-    pairs: EigenPairs  # all r of them
-    coef: Array  # (m, r)
+    values: Array  # (k,), the first ones or all r
+    coef: Array  # (m, k)
+    pairs: EigenPairs  # those of them that were asked for
     certificate: Certificate
     cut: float
-    errors: Array  # (r,) of the scores by rounding, root sums of squares over the rows
+    errors: Array  # (k,) of the scores by rounding, root sums of squares over the rows
 
     def dtype_for(self, asked: int | float | None) -> np.dtype[Any]:
         """The precision in which the components that were asked for keep their digits."""
-        values = self.pairs.values
+        values = self.values
         count = asked if isinstance(asked, int) else int(np.sum(values > self.cut))
         count = max(1, min(count, len(values)))
         terms = self.errors[:count] / float(np.finfo(self.dtype).eps)
@@ -119,7 +127,7 @@ def _rewhitened(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> LowR
     """The same landmarks, and the directions among them that rounding hides in this precision only."""
     points = points_of(low_rank)
     unit = entry_error(kernel, points.astype(dtype))
-    return replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit))
+    return replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit), unit=None)
 
 
 def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
@@ -139,8 +147,8 @@ def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
 
 def _estimated(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
     seen = look(task, low_rank, dtype)
-    pairs, coef = _axes(seen.moments, low_rank)
-    values, trace = pairs.values, seen.trace
+    k, trace = _few(task, low_rank) or low_rank.rank, seen.trace
+    values, coef, pairs = _axes(task, seen.moments, low_rank, k)
     estimate = estimated_certificate(
         task.kernel, task.x, low_rank, trace=trace, weights=task.weights, rng=task.rng
     )
@@ -148,45 +156,111 @@ def _estimated(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
     # They are rounded to a few units of themselves, after which nothing but squares is summed up.
     nothing = (ALIKE * float(np.finfo(dtype).eps)) ** 2 * trace
     cut = max(_cut(values, none, dtype), nothing)
-    return Found(dtype, seen, pairs, coef, estimate, cut, none)
+    return Found(dtype, seen, values, coef, pairs, estimate, cut, none)
+
+
+def _few(task: Task, low_rank: LowRank) -> int | None:
+    """The number of components where they are so few that they are found apart from all others."""
+    asked = task.asked
+    return asked if isinstance(asked, int) and FEW * asked <= low_rank.rank else None
 
 
 def _proved(
     task: Task, low_rank: LowRank, dtype: np.dtype[Any], seen: Seen, squared_in: np.dtype[Any]
 ) -> Found | None:
-    """None where squares of sections turn out to lose more than features would."""
-    kernel = task.kernel
-    pairs, coef = _axes(seen.moments, low_rank)
-    values, trace = pairs.values, seen.trace
-    points = points_of(low_rank).astype(dtype)
-    lengths = kernel.tile_diag(points).astype(np.float64)
-    errors = rounding_errors(lengths, coef, trace=trace, unit=entry_error(kernel, points))
+    """None where squares of sections turn out to lose more than features would.
+
+    Of the components that nobody asked for a bound on the sum of all their moves will do, where that is
+    next to nothing beside what is left out; else all of them are found.
+    """
+    few, whiten = _few(task, low_rank), low_rank.whiten
+    if few is not None and whiten is not None and task.kernel.why_valid() is not None:
+        unit, lengths = _rounding(task.kernel, low_rank, dtype)
+        scatter, none = float(np.trace(seen.moments.scatter)), np.empty((len(lengths), 0))
+        given: dict[str, float] = {"rest": scatter, "trace": seen.trace, "unit": unit}
+        most = moves_aside(lengths, np.array([scatter]), none, whiten, **given)
+        # That of all of them; those that were asked for have a part in it.
+        if most <= SLACK * WIDER * max(seen.trace - seen.held, 0.0):
+            found = _found_with(task, low_rank, dtype, seen, squared_in, k=few)
+            if found is not None:
+                return found
+    return _found_with(task, low_rank, dtype, seen, squared_in, k=low_rank.rank)
+
+
+def _rounding(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> tuple[float, Array]:
+    """Of a kernel value, relative to the lengths of its points; and k(z, z) of the landmarks."""
+    lengths = kernel.tile_diag(points_of(low_rank).astype(dtype)).astype(np.float64)
+    return unit_of(kernel, low_rank, dtype), lengths
+
+
+def _found_with(
+    task: Task,
+    low_rank: LowRank,
+    dtype: np.dtype[Any],
+    seen: Seen,
+    squared_in: np.dtype[Any],
+    *,
+    k: int,
+) -> Found | None:
+    """From the first k components; None where these, or squares of sections, don't tell enough."""
+    kernel, trace, whiten = task.kernel, seen.trace, low_rank.whiten
+    assert whiten is not None  # a projection has landmarks
+    values, coef, pairs = _axes(task, seen.moments, low_rank, k)
+    unit, lengths = _rounding(kernel, low_rank, dtype)
+    errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
     moves = rounding_moves(lengths, values, coef, errors)
+    parts, left_out, aside = values, max(trace - seen.held, 0.0), k < low_rank.rank
+    if aside:
+        rest = max(float(np.trace(seen.moments.scatter)) - float(np.sum(values)), 0.0)
+        others = moves_aside(lengths, values, coef, whiten, rest=rest, trace=trace, unit=unit)
+        if others > WIDER * left_out:
+            return None
+        parts, moves = np.append(values, rest), np.append(moves, 0.0)
     if seen.squares is not None:
         squared = square_moves(seen.squares, coef, squared_in)
-        left_out = max(trace - seen.held, 0.0)
+        if aside:
+            squared = np.append(squared, squares_aside(seen.squares, squared, whiten, squared_in))
         if not loses_little(squared, moves, left_out, task.asked, slack=SLACK):
             return None
-        moves = np.minimum(moves + squared, np.maximum(values, 0.0))
-    proof = proved_certificate(values, moves, trace=trace, held=seen.held, dtype=dtype)
+        moves = np.minimum(moves + squared, np.maximum(parts, 0.0))
+    if aside:  # a bound on them excuses no squares
+        moves[-1] = min(moves[-1] + others, rest)
+    proof = proved_certificate(
+        parts, moves, rank=low_rank.rank, trace=trace, held=seen.held, dtype=dtype
+    )
     proof = replace(proof, goal=low_rank.goal, assumed=kernel.why_valid() is None)
-    return Found(dtype, seen, pairs, coef, proof, _cut(values, moves, dtype), errors)
+    cut = _cut(values, moves[:k], dtype)
+    return Found(dtype, seen, values, coef, pairs, proof, cut, errors)
 
 
 # ── the r x r problem ───────────────────────────────────────────────────────
-def _axes(moments: Moments, low_rank: LowRank) -> tuple[EigenPairs, Array]:
-    """All eigenpairs of the scatter, and the coefficients WV, whose signs are fixed."""
-    values, vectors = np.linalg.eigh(moments.scatter)
-    products = times(moments.scatter, vectors)
-    pairs = EigenPairs.largest(values, vectors, products, len(values))
+def _axes(
+    task: Task, moments: Moments, low_rank: LowRank, k: int
+) -> tuple[Array, Array, EigenPairs]:  # (k,), (m, k)
+    """The first k eigenvalues of the scatter, the coefficients WV, and the pairs that were asked for.
+
+    Only those are multiplied for their residuals: all of them would take as long again as LAPACK.
+    """
+    scatter, asked = moments.scatter, task.asked
+    if k < len(scatter):
+        small = StoredGram(scatter, task.plan.n_threads)
+        pairs = Lapack(subset=True)(small, k, rng=task.rng)
+        # Of K there was no product.
+        pairs = replace(pairs, n_products=0, spectrum=None)
+        values, vectors = pairs.values, pairs.vectors
+    else:
+        values, vectors = np.linalg.eigh(scatter)
+        values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
+        top = vectors[:, : asked if isinstance(asked, int) else k]
+        pairs = EigenPairs(values[: top.shape[1]], top, times(scatter, top))
     coef = (
-        pairs.vectors
+        vectors
         if low_rank.whiten is None
-        else times(low_rank.whiten, np.ascontiguousarray(pairs.vectors))
+        else times(low_rank.whiten, np.ascontiguousarray(vectors))
     )
     # Of the coefficients, not of the axes: those turn with the basis that happened to whiten the core.
     signs = fixed_signs(coef)
-    return pairs.turned(signs), coef * signs
+    return values, coef * signs, pairs.turned(signs[: len(pairs.values)])
 
 
 def _cut(values: Array, moves: Array, dtype: np.dtype[Any]) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import tee
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -112,7 +113,8 @@ def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Seen:
     """One pass over the rows: their features in a precision."""
     kernel = task.kernel
     in_doubt = low_rank.projects and kernel.why_valid() is None
-    slack = float(np.sqrt(entry_error(kernel, points_of(low_rank)))) if in_doubt else None
+    unit = unit_of(kernel, low_rank, points_of(low_rank).dtype) if in_doubt else 0.0
+    slack = float(np.sqrt(unit)) if in_doubt else None
     seen = _folded(
         task, low_rank, Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
     )
@@ -156,6 +158,14 @@ def points_of(low_rank: LowRank) -> Rows:
     return sections.points
 
 
+def unit_of(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> float:
+    """Rounding of a kernel value in a precision: what was found when the factor was chosen, or anew."""
+    points = points_of(low_rank)
+    if low_rank.unit is not None and points.dtype == dtype:
+        return low_rank.unit
+    return entry_error(kernel, points.astype(dtype))
+
+
 # ── squares or features ─────────────────────────────────────────────────────
 def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """The precision in which squares of sections lose no more than features do; None where there is none.
@@ -178,10 +188,11 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
     left_out = max(float(trace - np.vdot(features, features)), 0.0)
     squares = np.var(sections, axis=0) * some
     features -= features.mean(axis=0)
-    unit = entry_error(kernel, points.astype(dtype))
-    judged = partial(_judged, features, whiten, task.asked)
-    for precision in dict.fromkeys((dtype, np.dtype(np.float64))):
-        for values, coef in judged():
+    unit = unit_of(kernel, low_rank, dtype)
+    precisions = dict.fromkeys((dtype, np.dtype(np.float64)))
+    directions = tee(_judged(features, whiten, task.asked), len(precisions))
+    for precision, judged in zip(precisions, directions, strict=True):
+        for values, coef in judged:
             errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
             moves = rounding_moves(lengths, values, coef, errors)
             squared = square_moves(squares, coef, precision)

@@ -24,6 +24,7 @@ _int, _double, _pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT = range(
     12
 )
+BLOCKS = 3  # of squares that are in memory
 KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3}
 
 
@@ -70,19 +71,6 @@ class Op(ctypes.Structure):
     )
 
 
-class Centred(ctypes.Structure):
-    """Where rows of tiles go, about their mean and times the roots of their weights."""
-
-    _fields_ = (
-        ("to", _pointer),
-        ("height", _int),
-        ("wide", _int),
-        ("weights", _pointer),
-        ("means", _pointer),
-        ("width", _int),
-    )
-
-
 class Explained(ctypes.Structure):
     """Columns W of a factor, and where goes what they explain of rows."""
 
@@ -99,18 +87,27 @@ class Explained(ctypes.Structure):
 
 
 class Squares(ctypes.Structure):
-    """A sum CᵀC over the rows of C."""
+    """A sum CᵀC over blocks of rows of C, which are tiles about their means."""
 
     _fields_ = (
         ("centred", _pointer),
-        ("panels", _int),
+        ("wide", _int),
         ("height", _int),
-        ("rows", _int),
+        ("tiles", _int),
+        ("blocks", _int),
+        ("weights", _pointer),
+        ("means", _pointer),
+        ("width", _int),
+        ("so_far", _pointer),
         ("sums", _pointer),
+        ("panels", _int),
         ("group", _int),
-        ("n_tickets", _int),
-        ("ticket", _int),
-        ("stop", _int),
+        ("products", _int),
+        ("made", _pointer),
+        ("used", _pointer),
+        ("added", _pointer),
+        ("merged", _int),
+        ("rows", _int * BLOCKS),
     )
 
 
@@ -133,7 +130,7 @@ class Job(ctypes.Structure):
         ("other_sums", _pointer),
         ("matrix", _pointer),
         ("stride", _int),
-        ("centred", ctypes.POINTER(Centred)),
+        ("squares", ctypes.POINTER(Squares)),
         ("explained", ctypes.POINTER(Explained)),
         ("exact", _pointer),
         ("n_exact", _int),
@@ -279,11 +276,6 @@ class Library:
         self.thin = {
             np.dtype(np.float64): function("thin64", *thin),
             np.dtype(np.float32): function("thin32", *thin),
-        }
-        squares = (_int, ctypes.POINTER(Squares), _pointer, _int)
-        self.squares = {
-            np.dtype(np.float64): function("squares64", *squares),
-            np.dtype(np.float32): function("squares32", *squares),
         }
         self.left_out = function("left_out", None, ctypes.POINTER(LeftOut))
         self.beside = function("beside", None, ctypes.POINTER(Beside))

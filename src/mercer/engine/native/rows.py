@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from mercer.engine.tiles import Part
 
 
+# Sums of 40 columns of 10 000 rows, which are multiplied in milliseconds where their tiles are kept.
+ROOM_BYTES = 2**23
+
+
 class NativeRows(HostRows):
     """Dense rows in memory, packed into panels for each quantity that a formula takes of them.
 
@@ -85,7 +89,14 @@ class NativeRows(HostRows):
         return self._packed[leaf]
 
     def room(self, name: str, shape: tuple[int, ...], dtype: Any, *, zero: bool = True) -> Array:
-        """Memory that is used again: fresh pages would be faulted in by all threads at once."""
+        """Memory that is used again: fresh pages would be faulted in by all threads at once.
+
+        Beyond `ROOM_BYTES` it is given back after its product, which takes far longer than its pages: it
+        would lie there while the same rows are multiplied in another precision.
+        """
+        if math.prod(shape) * np.dtype(dtype).itemsize > ROOM_BYTES:
+            self._rooms.pop(name, None)
+            return np.asarray(aligned(shape, dtype, zero=zero))
         found = self._rooms.get(name)
         if found is None or found.shape != shape or found.dtype != dtype:
             found = self._rooms[name] = aligned(shape, dtype)

@@ -16,11 +16,9 @@ from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.base import FLOAT64
 from mercer.engine.moments import Moments
 from mercer.engine.native import bindings as lib
-from mercer.engine.native.bindings import aligned
+from mercer.engine.native.bindings import BLOCKS, address, aligned
 from mercer.engine.native.passes import Pass
 from mercer.engine.native.rows import NativeRows
-from mercer.engine.native.team import drawn
-from mercer.engine.native.thin import NOTHING
 from mercer.engine.squares import Squared
 
 if TYPE_CHECKING:
@@ -29,13 +27,15 @@ if TYPE_CHECKING:
     from mercer.engine.numpy import NumpyEngine
     from mercer.engine.squares import SquareSections
 
-# Rows of a tile: a block has enough of them for many threads.
-TILE = 96
-# Sections of a block of rows, which threads share, and rows: more are further from the cores, and of fewer
-# the threads are started too often.
+# Rows of a tile, and tiles of a block at most: a block has enough of them for many threads.
+TILE, MOST_TILES = 96, 64
+# Sections of the blocks of rows in memory, which threads share, and rows of them: more are further from the
+# cores, and of fewer the sums are read too often.
 BLOCK_BYTES, MOST_ROWS, LEAST_ROWS = 2**24, 4096, 1024
-# Panels of a product on each side at most, and products a thread: some thread is always late.
-GROUP, TICKETS = 4, 3
+# Rows for which threads are started, where all are in memory anyway.
+RUN_ROWS = 2**15
+# Panels of a product on each side at most, and products a thread: in the last block some thread is late.
+GROUP, PRODUCTS = 4, 3
 
 
 def squared(
@@ -49,103 +49,34 @@ def squared(
     if not isinstance(points, NativeRows):
         return None
     sums = SquareSums(points, step.squared_in, n)
-    trace = 0.0
-    for place, rows in row_blocks(x, sums.height):
-        block = engine.load(rows, kernel, dtype, sliced=True)
-        if not isinstance(block, NativeRows):
+    trace, views = 0.0, isinstance(x, np.ndarray) and x.flags.aligned
+    for place, rows in row_blocks(x, max(RUN_ROWS, sums.room) if views else sums.room):
+        run = engine.load(rows, kernel, dtype, sliced=True)
+        if not isinstance(run, NativeRows):
             return None
-        sums.add(block, None if step.weights is None else step.weights[place], n_threads)
+        Squaring(run, sums, None if step.weights is None else step.weights[place]).run(n_threads)
         trace += step.trace(rows, place)
         observer.step(place.stop, n, "rows", None)
     moments = sums.moments()
     return None if moments is None else Squared(moments, trace)
 
 
-class Centring(Pass):
-    """k(X, Z), the rows of a tile about their mean."""
-
-    def __init__(self, x: NativeRows, sums: SquareSums, weights: Array | None) -> None:
-        super().__init__(x, sums.points, block=TILE)
-        self.room = sums.points.room  # that of the points stays from block to block
-        job, (below, beside) = self.job, self.blocks
-        self.means = np.empty((below, sums.width))
-        centred = lib.Centred(
-            to=self._address(sums.centred),
-            height=sums.centred.shape[1],
-            wide=int(sums.centred.dtype != self.dtype),
-            means=self._address(self.means),
-            width=sums.width,
-        )
-        if weights is not None:
-            centred.weights = self._address(np.ascontiguousarray(weights, dtype=np.float64))
-        self._alive.append(centred)
-        job.centred = ctypes.pointer(centred)
-        job.group, job.n_tickets = beside, below
-
-    def run(self, n_threads: int) -> Array:  # (tiles, width)
-        """The means of the tiles."""
-        self._drawn(n_threads)
-        return self.means
-
-
 class SquareSums:
-    """Weight, mean and scatter of the sections of all rows so far."""
+    """Weight, mean and scatter of the sections of all rows so far, and room for some blocks of them."""
 
     def __init__(self, points: NativeRows, squared_in: np.dtype[Any], n: int) -> None:
         self.points, self.width = points, points.panels * points.panel
         fitting = BLOCK_BYTES // (self.width * squared_in.itemsize)
-        self.height = min(n, max(LEAST_ROWS, min(MOST_ROWS, fitting)))
+        self.room = max(LEAST_ROWS, min(MOST_ROWS, fitting))  # rows
         panel = points.native.panel[squared_in]
-        # Rows, the means of tiles of them, and one row for the means of blocks.
-        beside = -(-self.height // points.panel) + 1
-        shape = self.width // panel, self.height + beside, panel
-        self.centred = aligned(shape, squared_in)
-        side = -(-points.n // panel) * panel  # what lies beyond is nothing but zeros
-        self.sums = aligned((side, side), np.float64, zero=True)
-        self.weight, self.mean = 0.0, np.zeros(self.width)
-
-    def add(self, x: NativeRows, weights: Array | None, n_threads: int) -> None:
-        """The sections of a block of rows."""
-        work = Centring(x, self, weights)
-        means = work.run(n_threads)
-        each = np.ones(x.n) if weights is None else weights
-        tiles = np.add.reduceat(each, np.arange(0, x.n, work.side), dtype=np.float64)  # Σw
-        weight = float(tiles.sum())
-        if weight == 0.0:
-            return
-        mean = means[0] + tiles @ (means - means[0]) / weight
-        means -= mean
-        means *= np.sqrt(tiles)[:, None]
-        total = self.weight + weight
-        gap = mean - self.mean
-        apart = np.sqrt(self.weight * (weight / total)) * gap
-        self.mean = self.mean + (weight / total) * gap
-        self.weight = total
-        more = np.vstack([means, apart]).reshape(len(means) + 1, *self.centred.shape[::2])
-        rows = x.n + len(more)
-        self.centred[:, x.n : rows] = more.transpose(1, 0, 2)
-        self._square(rows, n_threads)
-
-    def _square(self, rows: int, n_threads: int) -> None:
-        """One side of the diagonal of CᵀC, to what is there."""
-        _, height, panel = self.centred.shape
-        panels = len(self.sums) // panel
-        group = next(
-            (g for g in range(GROUP, 1, -1) if _pairs(panels, g) >= TICKETS * n_threads), 1
-        )
-        job = lib.Squares(
-            centred=self.centred.ctypes.data,
-            panels=panels,
-            height=height,
-            rows=rows,
-            sums=self.sums.ctypes.data,
-            group=group,
-            n_tickets=_pairs(panels, group),
-        )
-        native = self.points.native
-        n_threads = max(1, min(n_threads, job.n_tickets, len(NOTHING)))
-        work = native.squares[self.centred.dtype]
-        drawn(native, work, job, NOTHING[:n_threads], holding=self)
+        self.tiles = max(1, min(MOST_TILES, -(-n // TILE), self.room // (BLOCKS * TILE)))
+        # Rows, the means of tiles of them, and one row for the mean of the block.
+        self.height = self.tiles * (TILE + 1) + 1
+        self.centred = aligned((self.width // panel, BLOCKS * self.height, panel), squared_in)
+        self.means = np.empty((BLOCKS * self.tiles, self.width))
+        self.panels = -(-points.n // panel)  # what lies beyond is nothing but zeros
+        self.sums = aligned((self.panels * panel,) * 2, np.float64, zero=True)
+        self.so_far = np.zeros(1 + self.width)  # weight, and mean
 
     def moments(self) -> Moments | None:
         """All of it; None where values are out of range."""
@@ -157,10 +88,48 @@ class SquareSums:
             scatter[i, i] = np.triu(inside) + np.triu(inside, 1).T
         if not np.isfinite(np.diagonal(scatter)).all():
             return None
-        return Moments(self.weight, self.mean[:m], scatter)
+        return Moments(float(self.so_far[0]), self.so_far[1 : m + 1], scatter)
 
 
-def _pairs(panels: int, group: int) -> int:
-    """Groups of panels that meet, each pair of them once."""
-    groups = -(-panels // group)
-    return groups * (groups + 1) // 2
+class Squaring(Pass):
+    """The sections k(X, Z) of a run of rows, about their mean, squared and added to sums."""
+
+    def __init__(self, x: NativeRows, sums: SquareSums, weights: Array | None) -> None:
+        super().__init__(x, sums.points, block=TILE)
+        self.room = sums.points.room  # that of the points stays from run to run
+        self.sums, self.n_blocks = sums, -(-self.blocks[0] // sums.tiles)
+        self.squares = lib.Squares(
+            centred=address(sums.centred),
+            wide=int(sums.centred.dtype != self.dtype),
+            height=sums.height,
+            tiles=sums.tiles,
+            blocks=self.n_blocks,
+            means=address(sums.means),
+            width=sums.width,
+            so_far=address(sums.so_far),
+            sums=address(sums.sums),
+            panels=sums.panels,
+        )
+        if weights is not None:
+            self.squares.weights = self._address(np.ascontiguousarray(weights, dtype=np.float64))
+        self.job.squares = ctypes.pointer(self.squares)
+
+    def run(self, n_threads: int) -> None:
+        """All blocks, one after the other."""
+        group, products = self._group(n_threads)
+        counts = np.zeros(2 * self.n_blocks + products, dtype=np.int64)
+        squares = self.squares
+        squares.group, squares.products, squares.made = group, products, self._address(counts)
+        squares.used, squares.added = (squares.made + 8 * i * self.n_blocks for i in (1, 2))
+        self.job.n_tickets = (self.n_blocks + 1) * (squares.tiles + 1 + products)
+        self._drawn(n_threads)
+
+    def _group(self, n_threads: int) -> tuple[int, int]:
+        """Panels of a product on each side, and products of a block: enough for all threads to the end."""
+        enough = n_threads * max(1, PRODUCTS // self.n_blocks)
+        for group in range(GROUP, 0, -1):
+            groups = -(-self.sums.panels // group)
+            products = groups * (groups + 1) // 2  # each pair of groups once
+            if group == 1 or products >= enough:
+                break
+        return group, products

@@ -63,7 +63,7 @@ struct Job {
     double *sums, *other_sums; // (rows, ..) or (groups, rows, ..), and what lies across the diagonal
     void *matrix;              // (rows, columns), to be written, or none
     int64_t stride;
-    const Centred *centred;    // or to be centred, for squares
+    Squares *squares;          // or to be centred and squared
     const Explained *explained;  // or multiplied with the columns of a factor
     void *exact;               // the first tiles as they are
     int64_t n_exact;
@@ -327,8 +327,9 @@ struct Tile {
 inline Tile ring(long ticket, long blocks) { return {ticket % blocks, (ticket % blocks + ticket / blocks) % blocks, ticket / blocks}; }
 
 inline void wait_for(int64_t &done, long turn) {
-    for (int i = 1; shared(done).load(std::memory_order_acquire) != turn; i++) pause(i);
+    for (int i = 1; shared(done).load(std::memory_order_acquire) < turn; i++) pause(i);
 }
+inline void one_more(int64_t &done) { shared(done).fetch_add(1, std::memory_order_acq_rel); }
 inline void finished(int64_t &done, long turn) { shared(done).store(turn, std::memory_order_release); }
 
 // What lies beyond the matrix in the last panel counts for nothing.
@@ -462,12 +463,51 @@ template <class Real> struct Pass {
             apply<Real>(job, p, scratch, scratch + job.depth * room, lying);
             clear_margins<Real>(job, p, scratch);
             if (job.matrix) write<Real>(job, p, scratch, false);
-            if (job.centred) centre<Real>(*job.centred, i, p.top * PANEL<Real>, job.rows, p.first * PANEL<Real>, p.height, p.width, scratch);
             if (!job.v) continue;
             const long n = p.width * PANEL<Real>, rows = below * job.panels * PANEL<Real>;
             const Real *v = static_cast<const Real *>(job.v) + p.first * PANEL<Real> * width;
             thin<Real>(scratch, p.height * PANEL<Real>, n, n, 1, v, job.sums + (g * rows + p.top * PANEL<Real>) * width, job.vectors);
         }
+    }
+
+    // In a round: the tiles of a block, then the means and the products of the block before it.
+    void square(long ticket) {
+        Squares &to = *job.squares;
+        const long round = to.tiles + 1 + to.products, block = ticket / round, at = ticket % round;
+        const bool wide = to.wide || sizeof(Real) == sizeof(double);
+        if (at < to.tiles) return wide ? square_tile<double>(to, block, at) : square_tile<Real>(to, block, at);
+        if (block > 0) wide ? square_block<double>(to, block - 1, at - to.tiles - 1) : square_block<Real>(to, block - 1, at - to.tiles - 1);
+    }
+
+    // A tile against all columns, about the mean of its rows.
+    template <class To> void square_tile(Squares &to, long block, long at) {
+        if (block >= to.blocks) return;
+        if (block >= BLOCKS) wait_for(to.used[block - BLOCKS], to.products);
+        const long side = job.panels * PANEL<Real>, i = block * to.tiles + at, left = job.rows - i * side;
+        const long beside = (((job.columns + PANEL<Real> - 1) / PANEL<Real>) + job.panels - 1) / job.panels;
+        for (long j = 0; j < beside && left > 0; j++) {
+            const Place<Real> p = place(i, j);
+            apply<Real>(job, p, scratch, scratch + job.depth * room, lying);
+            clear_margins<Real>(job, p, scratch);
+            centre<Real, To>(to, block, at, i * side, side, left < side ? left : side, p.first * PANEL<Real>, p.width, scratch);
+        }
+        one_more(to.made[block]);
+    }
+
+    // The means of a block where `product` is -1, and else one of its products.
+    template <class To> void square_block(Squares &to, long block, long product) {
+        const long height = to.tiles * job.panels * PANEL<Real>, top = block * height;
+        if (product < 0) {
+            wait_for(to.made[block], to.tiles);
+            wait_for(to.merged, block);
+            merge<To>(to, block, top, job.rows - top < height ? job.rows - top : height, job.panels * PANEL<Real>);
+            return finished(to.merged, block + 1);
+        }
+        wait_for(to.merged, block + 1);
+        wait_for(to.added[product], block);
+        add_product<To>(to, block, product);
+        finished(to.added[product], block + 1);
+        one_more(to.used[block]);
     }
 
     // A block of rows against all columns: F = k(X, Z) W, in which no panel of W is multiplied below its last entry.
@@ -501,7 +541,7 @@ template <class Real> int64_t run(Job &job, void *scratch, int64_t most) {
     for (; drawn < most && !shared(job.stop).load(std::memory_order_relaxed); drawn++) {
         const int64_t ticket = shared(job.ticket).fetch_add(1, std::memory_order_relaxed);
         if (ticket >= job.n_tickets) break;
-        job.symmetric ? pass.symmetric(ticket) : job.explained ? pass.explain(ticket) : pass.rectangle(ticket);
+        job.symmetric ? pass.symmetric(ticket) : job.explained ? pass.explain(ticket) : job.squares ? pass.square(ticket) : pass.rectangle(ticket);
     }
     return drawn;
 }
@@ -531,8 +571,6 @@ EXPORT void NAMED(pack32, ISA)(Rows *rows, int64_t d, int64_t panels, void *to, 
 }
 EXPORT int64_t NAMED(thin64, ISA)(Thin *job, void *, int64_t most) { return run_thin<double>(*job, most); }
 EXPORT int64_t NAMED(thin32, ISA)(Thin *job, void *, int64_t most) { return run_thin<float>(*job, most); }
-EXPORT int64_t NAMED(squares64, ISA)(Squares *job, void *, int64_t most) { return run_squares<double>(*job, most); }
-EXPORT int64_t NAMED(squares32, ISA)(Squares *job, void *, int64_t most) { return run_squares<float>(*job, most); }
 EXPORT void NAMED(left_out, ISA)(LeftOut *job) { left_out(*job); }
 EXPORT void NAMED(beside, ISA)(Beside *job) { beside(*job); }
 EXPORT int64_t NAMED(lanczos, ISA)(Steps *job) { return lanczos(*job); }

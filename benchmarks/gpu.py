@@ -128,7 +128,7 @@ def passes(engine, n, d, name, *, columns, tune, gemm):
         if why is not None:
             print(f"| {name} | {n} x {d} | {what} | not fused: {why} |")
             continue
-        halves = Halves.of(program, rows.sides(2**16), precise=precise)
+        halves = Halves.of(program, rows.sides(2**16), n, precise=precise)
         usual = Blocks.usual(d, precise=precise)
         tried = [Blocks(*each) for each in TUNED[precise]] if tune else [usual]
         for cut in tried:

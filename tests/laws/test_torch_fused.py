@@ -11,8 +11,9 @@ import torch
 
 from markets.kernels import INDEFINITE, VALID
 from markets.triton import in_place_of_triton
-from mercer._core.errors import MercerError
+from mercer._core.errors import EngineWarning, MercerError
 from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
+from mercer.engine.halves import halves_bytes
 from mercer.engine.native.engine import program_of
 from mercer.engine.torch import TorchEngine, fused
 from mercer.engine.torch.fused import Halves, fused_times, split
@@ -32,11 +33,12 @@ NAMES = ["torch:cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 @pytest.fixture(params=NAMES)
 def engine(request, monkeypatch):
-    fused.compiled_pass.cache_clear()
+    remembered = fused.compiled_pass
+    remembered.cache_clear()
     if request.param == "torch:cpu":
         in_place_of_triton(monkeypatch)
     yield TorchEngine(request.param)
-    fused.compiled_pass.cache_clear()
+    remembered.cache_clear()
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e-6, 1.0, 1e5, 1e30])
@@ -67,8 +69,8 @@ def test_a_fused_pass_is_a_product_with_the_matrix(engine, name, precise, rng):
     if why_not_fused(program, precise=precise) is not None:
         pytest.skip("roughly alone")
     rows = engine.load(x, kernel, FLOAT64, width=64)
-    whole = Halves.of(program, [rows.side(slice(0, 200))], precise=precise)
-    few = Halves.of(program, [rows.side_of(x[:9] + 0.1)], precise=precise)
+    whole = Halves.of(program, [rows.side(slice(0, 200))], 200, precise=precise)
+    few = Halves.of(program, [rows.side_of(x[:9] + 0.1)], 9, precise=precise)
     exact, scale = kernel(x) - 0.1, np.abs(kernel(x)).max() * np.abs(v).sum(axis=0)
     # Entries are off by some roundings of half floats, or of float32, times the slope of the formula.
     unit = 3e-6 if precise else 6e-3
@@ -81,7 +83,7 @@ def test_a_fused_pass_is_a_product_with_the_matrix(engine, name, precise, rng):
 def test_two_passes_give_the_same_bits(engine, rng):
     kernel, x, v = VALID["rbf"], rng.standard_normal((300, 5)), rng.standard_normal((300, 130))
     program, rows = program_of(kernel), engine.load(x, kernel, FLOAT64, width=64)
-    whole = Halves.of(program, [rows.side(slice(0, 300))], precise=False)
+    whole = Halves.of(program, [rows.side(slice(0, 300))], 300, precise=False)
     first, second = (
         fused_times(program, whole, whole, v, engine.place, precise=False) for _ in range(2)
     )
@@ -97,7 +99,7 @@ def test_rows_of_sizes_far_apart_have_scales_of_their_own(engine, precise, sprea
     x[0] *= spread
     program, rows = program_of(kernel), engine.load(x, kernel, FLOAT64, width=64)
     whole = Halves.of(
-        program, [rows.side(slice(0, 90)), rows.side(slice(90, 200))], precise=precise
+        program, [rows.side(slice(0, 90)), rows.side(slice(90, 200))], 200, precise=precise
     )
     assert (whole.scale is None) == (spread > 1.0)
     found = fused_times(program, whole, whole, v, engine.place, precise=precise)
@@ -154,7 +156,8 @@ def test_out_of_memory_leaves_it_to_tiles(engine, monkeypatch, rng):
     fusing = TorchEngine(engine.device, fused=True)
     stores = halved(2), TileStore(minus=0.1)
     rows = [fusing.load(x, kernel, FLOAT64, width=64, store=each) for each in stores]
-    found = fusing.gram_times(kernel, rows[0], v)
+    with pytest.warns(EngineWarning, match="not enough memory"):
+        found = fusing.gram_times(kernel, rows[0], v)
     np.testing.assert_array_equal(found, engine.gram_times(kernel, rows[1], v))
     assert rows[0].halves is None
 
@@ -171,10 +174,68 @@ def test_values_out_of_range_leave_it_to_tiles(engine, monkeypatch, rng):
     monkeypatch.setattr(fused, "fused_times", nothing)
     fusing = TorchEngine(engine.device, fused=True)
     rows = fusing.load(x, kernel, FLOAT64, width=64, store=halved(2))
+    with pytest.warns(EngineWarning, match="overflow"):
+        fusing.gram_times(kernel, rows, v, rough=True)
     for rough in (True, False):
         found = fusing.gram_times(kernel, rows, v, rough=rough)
         np.testing.assert_allclose(found, (kernel(x) - 0.1) @ v, atol=1e-12)
     assert len(calls) == 1
+
+
+def test_a_pass_that_does_not_compile_leaves_it_to_tiles(engine, monkeypatch, rng):
+    kernel, x, v = VALID["rbf"], rng.standard_normal((200, 5)), rng.standard_normal((200, 3))
+
+    def broken(_text):
+        msg = "Failed to find C compiler. Please specify via CC environment variable."
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(fused, "compiled_pass", broken)
+    fusing = TorchEngine(engine.device, fused=True)
+    rows = fusing.load(x, kernel, FLOAT64, width=64, store=halved(2))
+    with pytest.warns(EngineWarning, match=r"slower tiles instead: RuntimeError: failed to find C"):
+        found = fusing.gram_times(kernel, rows, v)
+    np.testing.assert_allclose(found, (kernel(x) - 0.1) @ v, atol=1e-12)
+
+
+class OutOfResources(Exception):
+    pass
+
+
+def test_devices_with_little_shared_memory_have_smaller_blocks(engine, monkeypatch, rng):
+    kernel, x, v = VALID["rbf"], rng.standard_normal((200, 5)), rng.standard_normal((200, 3))
+    program, rows = program_of(kernel), engine.load(x, kernel, FLOAT64, width=64)
+    whole = Halves.of(program, [rows.side(slice(0, 200))], 200, precise=False)
+    expected = fused_times(program, whole, whole, v, engine.place, precise=False)
+    usual, seen = fused.compiled_pass, []
+
+    class Picky:
+        def __init__(self, run):
+            self.run = run
+
+        def __getitem__(self, grid):
+            def launch(*args, **constants):
+                seen.append((constants["BM"], constants["BN"], constants["num_stages"]))
+                if constants["BN"] > 64:
+                    raise OutOfResources
+                return self.run[grid](*args, **constants)
+
+            return launch
+
+    monkeypatch.setattr(fused, "compiled_pass", lambda text: Picky(usual(text)))
+    found = fused_times(program, whole, whole, v, engine.place, precise=False)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    assert [cut[1] for cut in seen] == [128, 128, 64]
+
+
+@pytest.mark.parametrize("precise", [False, True])
+def test_what_is_held_is_counted(engine, precise, rng):
+    kernel, n, d = VALID["rbf"], 3000, 40
+    x = rng.standard_normal((n, d))
+    program, rows = program_of(kernel), engine.load(x, kernel, FLOAT64, width=64)
+    whole = Halves.of(program, rows.sides(512), n, precise=precise)
+    tensors = [whole.high, whole.low, whole.scales, *whole.norms, whole.lengths, whole.own]
+    held = sum(t.numel() * t.element_size() for t in tensors if t is not None)
+    assert held <= halves_bytes(n, d, 1 + precise)
 
 
 def test_without_triton_the_command_is_named(monkeypatch):

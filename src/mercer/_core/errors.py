@@ -140,6 +140,10 @@ class LongFitWarning(MercerWarning):
     """An exact fit is expected to take long; an approximation would not."""
 
 
+class EngineWarning(MercerWarning):
+    """A device does less than was planned, and a slower way takes its place."""
+
+
 class CheckpointWarning(MercerWarning):
     """A checkpoint was asked for on a route that has nothing to resume."""
 

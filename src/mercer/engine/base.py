@@ -120,7 +120,7 @@ class Rounding:
     """How tiles are rounded for rough products: float32 or, `packed`, 16 bits an entry.
 
     With `halves` no tile is kept: rough products are made of one half float a number and, where it is two,
-    all others of two. An engine that has no such products of a kernel makes them in the precision of tiles.
+    all others of two; `Facts.halves` says of which kernels.
     """
 
     packed: bool = False

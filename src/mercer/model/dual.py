@@ -52,11 +52,14 @@ def fit_dual(task: Task) -> Fit:
 def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     """The fitted value of eigenpairs of the centred kernel matrix: A = S U Λ^(-1/2), Z = X."""
     kernel, x, asked, engine = task.kernel, task.x, task.asked, task.engine
+    exact = operator.exact
+    if exact is not None and len(exact.memory()):  # it had to prove them, and has better means
+        operator = exact
     total = operator.trace()
     # Where rows have shown what is missing in the products, entries are as good as those of rows.
-    rounding = MatrixRounding.of(operator.exact or operator, kernel, x)
+    rounding = MatrixRounding.of(exact or operator, kernel, x)
     top = float(pairs.values.max(initial=0.0))
-    cut = rounding_cut(pairs.values, rounding, operator.eps)
+    cut = rounding_cut(pairs.values, rounding, (exact or operator).eps)
     spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum
     require_variance(spectrum, cut, nothing=rounding.nothing)
     seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=task.rng)

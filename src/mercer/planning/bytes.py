@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 FLOAT, SINGLE = 8, 4  # vectors and small problems are float64 on every route, rough tiles float32
 TILES_A_THREAD = 3  # a tile, one temporary of its size, and the rows it is made of
 TILES_SHARE = 4  # live tiles take at most this part of the budget
-HALVES_PAD, HALVES_ROWS = 64, 2**16  # of products of half floats: columns, and rows of a part
 SMALL = 2 * 2**20  # what Python and small arrays take on the way
 
 
@@ -130,19 +129,6 @@ def rows_bytes(problem: Problem, *, rough: bool = False) -> int:
     ready = ready_bytes(problem, SINGLE if rough else problem.itemsize)
     ready += ready_bytes(problem, FLOAT) if rough else 0
     return problem.rows_bytes + problem.reading_bytes + theirs + ready
-
-
-def halves_bytes(problem: Problem, columns: int) -> int:
-    """Rows as half floats, padded, what is beside them, and the sums of a product with so many columns.
-
-    While they are made there are two copies of them. Sums are float32 over parts of the rows, and float64
-    over these.
-    """
-    wide = problem.d + HALVES_PAD
-    rows = 2 * problem.n * (2 * problem.halves * wide + 8 * SINGLE)
-    padded = max(16, 1 << (columns - 1).bit_length())
-    parts = 2 + problem.n // HALVES_ROWS
-    return rows + problem.n * padded * (SINGLE * parts + 4 * FLOAT)
 
 
 def ready_bytes(problem: Problem, itemsize: int) -> int:

@@ -113,6 +113,8 @@ def _halved_seconds(
     gram = recipe.gram(engine, kernel, take_rows(x, some), 1)
     v = np.ones((gram.n, columns))
     assert gram.rough is not None
+    for each in (gram.rough, gram):
+        each.matmat(v)  # compiles
     rough, proof = (least_seconds(partial(each.matmat, v)) for each in (gram.rough, gram))
     return rough / gram.n**2, proof / gram.n**2
 

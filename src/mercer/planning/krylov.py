@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mercer.engine.halves import halves_bytes, product_bytes
 from mercer.engine.tiles import PACKED
 from mercer.planning.bytes import (
     FLOAT,
     SINGLE,
     fastest_width,
-    halves_bytes,
     krylov_bytes,
     lapack_bytes,
     live_tiles_bytes,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FEW_BLOCKS = 5  # that a basis should hold between restarts
 SHARE_COMPONENTS = 64  # to plan with, when a share of the variance leaves their number open
-HALF_TOL = 5e-7  # what iterating on float32 tiles reaches; below, each digit would cost a pass
+ROUGH_TOL = 5e-7  # what iterating on float32 tiles reaches; below, each digit would cost a pass
 ONCE = (
     "each tile is made once, in float64, and held rounded, which halves the memory traffic of a product; "
     "rows in float64 show what the rounding adds to residuals"
@@ -38,8 +38,6 @@ OF_TWO = (
     "tensor cores multiply half floats: one a number to iterate, two to prove; rows in float64 show what "
     "these leave of residuals"
 )
-# Landmarks to start from, one of so many rows: a product grows with n², their eigenproblem with m³.
-LANDMARK_ROWS, MOST_LANDMARKS = 1000, 1500
 TWICE = "float32 halves the time of making a tile; residuals are proved in float64"
 
 
@@ -112,13 +110,11 @@ def _of_halves(problem: Problem, solver: Solver, reason: str, k: int) -> Plan | 
     if not problem.halves or not _uses_rough(replace(problem, shift_invariant=True), solver):
         return None
     assert isinstance(solver, BlockKrylov)
-    parts = problem.halves if solver.tol >= HALF_TOL else 1
+    parts = problem.halves if solver.tol >= ROUGH_TOL else 1
     wide = replace(problem.wide, halves=parts)
-    if solver.landmarks == BlockKrylov.landmarks:
-        more = max(solver.landmarks, min(MOST_LANDMARKS, problem.n // LANDMARK_ROWS))
-        solver = replace(solver, landmarks=more)
     fixed = rows_bytes(wide) + live_tiles_bytes(wide)
-    fixed += halves_bytes(wide, max(solver.width(k, problem.n), k) + 1)
+    fixed += halves_bytes(problem.n, problem.d, parts)
+    fixed += product_bytes(problem.n, max(solver.width(k, problem.n), k) + 1)
     short, basis, reasons = fit_basis(wide, solver, k, fixed)
     n_bytes = fixed + basis
     if n_bytes > problem.budget_bytes:
@@ -181,7 +177,7 @@ def _uses_rough(problem: Problem, solver: Solver) -> bool:
         return False  # no entry of a user's function is computed twice, if memory allows
     if problem.itemsize == SINGLE:
         return True
-    return problem.shift_invariant and problem.dense and solver.tol >= HALF_TOL
+    return problem.shift_invariant and problem.dense and solver.tol >= ROUGH_TOL
 
 
 # ── the basis ───────────────────────────────────────────────────────────────

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 TIGHT_TOL = 1e-10
 # LAPACK takes two thirds as long as n²/LAPACK_PRODUCTS products of a narrow block, from 1200 to 3000 rows.
 LAPACK_PRODUCTS = 17_000
+# Landmarks to start from, one of so many rows: a product grows with n², their eigenproblem with m³.
+LANDMARK_ROWS, MOST_LANDMARKS = 1000, 1500
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
 
 
@@ -181,7 +183,7 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
     if k > n // share:
         reason = f"k={k} is more than n/{share}: a Krylov basis would grow towards K itself"
         return Lapack(subset=few), reason
-    return _narrow(problem) or BlockKrylov(tol=_tol(problem)), iterating
+    return _narrow(problem) or _wide(problem), iterating
 
 
 def _tol(problem: Problem) -> float:
@@ -213,6 +215,12 @@ def _narrow(problem: Problem) -> Solver | None:
     n_bytes = _lapack_run_bytes(wide, Lapack(subset=True)) + FLOAT * n * n
     n_bytes += krylov_bytes(wide, solver, k)
     return solver if n <= SMALL_ROWS and n_bytes <= problem.budget_bytes else None
+
+
+def _wide(problem: Problem) -> BlockKrylov:
+    """Iterating in wide blocks; from more landmarks where products are of half floats, of many rows."""
+    most = min(MOST_LANDMARKS, problem.n // LANDMARK_ROWS) if problem.halves else 0
+    return BlockKrylov(tol=_tol(problem), landmarks=max(BlockKrylov.landmarks, most))
 
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 # Iterating on a rough operator further than this would only sharpen its own rounding.
 ROUGH_TOL = 3e-7
-# Of rows in half floats, in units of their rounding: what that leaves is told by a better product and mended
-# by a correction, and is the same for large and small components.
-HALF_TOL = 0.5
+# Of half floats, in units of their rounding: what they leave is told by a better product and mended by
+# corrections, which a component has to be well above to be found.
+HALF_EPS, HALF_TOL, HALF_NOISE = 1e-4, 0.5, 1 / 16
 # Wider blocks gain little speed in the product, and the small problems grow with the basis.
 MAX_BLOCK = 48
 # Enough for a random block to turn towards a large eigenvalue that was missed.
@@ -55,7 +55,8 @@ class BlockKrylov(Solver):
     ----------
     tol : float, default=1e-6
         Largest residual, relative to the largest eigenvalue. An eigenvalue is then right to about
-        tol² over its relative gap: 1e-12 for most, 1e-9 where float32 products corrected an exact one.
+        tol² over its relative gap: 1e-12 for most, 1e-9 where float32 products corrected an exact one; to
+        about tol where half floats did, on a GPU.
     block : int, optional
         Width of a block; by default k + 12, at most 48. When it is less than k, convergence is
         confirmed by a search outside of the Krylov space.
@@ -183,7 +184,17 @@ class BlockKrylov(Solver):
             operator, run.basis, k, tol=self.tol, rough=rough, observer=observer, most=most
         )
         if operator.exact is not None:
-            pairs = compared(operator, pairs, tol=self.tol, rng=rng)
+            pairs = compared(operator, operator.exact, pairs, tol=self.tol, rng=rng)
+            if not pairs.status.ok and most:  # the operator is now the rough one
+                pairs = refine(
+                    operator.exact,
+                    run.basis,
+                    k,
+                    tol=self.tol,
+                    rough=operator,
+                    observer=observer,
+                    found_by=pairs,
+                )
         return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
     def _begun(
@@ -220,9 +231,7 @@ class BlockKrylov(Solver):
     ) -> Status:
         """Product after product, until every residual is within the tolerance."""
         basis, block = run.basis, self.width(k, operator.n)
-        floor = (
-            NOISE * work.eps if run.schedule.tol <= max(self.tol, ROUGH_TOL) else run.schedule.tol
-        )
+        floor = max(NOISE, HALF_NOISE if work.eps > HALF_EPS else 0.0) * work.eps
         while True:
             observer.keep(lambda: _state(run, operator, work, rng))
             if basis.n_products >= self.max_products:

@@ -26,6 +26,7 @@ MOST_FLOOR = 1e-4
 # Of what a residual may be, what the rounding of a rough operator may add to it unseen. A residual may be a
 # thousandth of its eigenvalue at most, so scores, products over √λ, are off by a millionth at most.
 SLACK = 1e-3
+INSIDE = 1e-12  # what is left of a column, of its length, where u holds all of it
 # The same where rows show afterwards what is missing.
 SEEN_SLACK = 0.25
 # And of the residual that a correction is for, what its own product may be off by.
@@ -41,6 +42,7 @@ def refine(
     rough: SymmetricOperator | None = None,
     observer: Observer = SILENT,
     most: int = MAX_REFINEMENTS,
+    found_by: EigenPairs | None = None,
 ) -> EigenPairs:
     """A product with the operator proves the pairs; while a residual is too large, correct and go on.
 
@@ -51,17 +53,22 @@ def refine(
     Corrections are small, so the rough operator that has multiplied the basis is good enough for them:
     when it errs by ε on a unit vector, and the correction is δ long, the product that proves the pair is off
     by εδ. How much it errs is seen from the first product; where εδ is not far below what the pair's residual
-    may be, the operator itself multiplies corrections from there on.
+    may be, the operator itself multiplies corrections from there on. Pairs that the rough one has refined
+    already are `found_by` it; without them they are the Ritz pairs of the basis.
     """
     slack = SLACK if operator.exact is None else SEEN_SLACK
-    _, coordinates = basis.ritz(k)
-    u = times(basis.q, coordinates)  # (n, k)
+    if found_by is None:
+        _, coordinates = basis.ritz(k)
+        u, n_products = times(basis.q, coordinates), basis.n_products  # (n, k)
+    else:
+        u, n_products = found_by.vectors, found_by.n_products
     product = operator.matmat(u)
     error = 0.0
     if rough is not None and most > 0:
-        error = float(np.linalg.norm(product - basis.images(coordinates), axis=0).max(initial=0.0))
+        before = basis.images(coordinates) if found_by is None else found_by.products
+        error = float(np.linalg.norm(product - before, axis=0).max(initial=0.0))
     values, u, p = _rayleigh_ritz(u, product)
-    n_products = basis.n_products + 1
+    n_products += 1
     excess = _excess(operator, values, u, p, tol)
     observer.step(n_products, None, "products", tol * excess)
     for _ in range(most):
@@ -83,9 +90,9 @@ def refine(
             found, _ = _corrected(u, p, fresh, operator.matmat(fresh), k)
             n_products += 1
         values, u, p = found
-        before, excess = excess, _excess(operator, values, u, p, tol)
+        last, excess = excess, _excess(operator, values, u, p, tol)
         asked = observer.step(n_products, None, "products", tol * excess)
-        if asked or excess > 0.5 * before:
+        if asked or excess > 0.5 * last:
             break
     status = Status.CONVERGED if excess <= 1.0 else Status.STAGNATED
     return EigenPairs.largest(values, u, p, k, n_products=n_products, status=status)
@@ -104,12 +111,12 @@ def _excess(operator: SymmetricOperator, values: Array, u: Array, p: Array, tol:
     return float(np.max(relative_residuals(values, u, p) / allowed, initial=0.0))
 
 
-def rounding_floor(operator: SymmetricOperator, values: Array) -> float:
-    """The residual that rounding in the operator's own precision leaves."""
+def rounding_floor(operator: SymmetricOperator, values: Array, eps: float | None = None) -> float:
+    """The residual that rounding leaves: in the operator's own precision, or in another."""
     scale = float(np.abs(values).max(initial=0.0))
     if scale == 0.0:
         return 1.0
-    product = 16.0 * operator.eps * max(scale, operator.size) / scale
+    product = 16.0 * (eps or operator.eps) * max(scale, operator.size) / scale
     # The projected problem is float64 whatever the operator is. Its eigenvectors, and the sums of up to n
     # terms that rotate by them, are off by some √n units (errors of both signs); other BLAS, other sums.
     rotation = 4.0 * np.sqrt(operator.n) * float(np.finfo(np.float64).eps)
@@ -163,7 +170,8 @@ def _orthogonal_to(u: Array, block: Array) -> Array:
     Twice is enough (Kahan): a column that the second pass shortens again by half was rounding, which
     would bring back a vector that u holds already. Where u is a whole basis every column is such.
     """
-    for least in (0.0, 0.5):
+    rounded = INSIDE * np.linalg.norm(block, axis=0)
+    for least in (rounded, 0.5):
         block = block.copy()
         subtract(block, u, inner(u, block))
         norms = np.linalg.norm(block, axis=0)
@@ -218,6 +226,8 @@ TWICE = 2.0  # what the rows show is told twice over, for what they may have mis
 # this is how far those of the fit may be from those of `transform`, however small a component is, as a root
 # mean square over the rows in units of their spread (single rows may be ten times as far).
 SCORES = 1e-5
+# The same of products of two half floats a number, whose rows are float32 as a rule.
+SEEN_SCORES = 1e-4
 
 
 def spot_checked(
@@ -246,16 +256,23 @@ def spot_checked(
 
 
 def compared(
-    operator: SymmetricOperator, pairs: EigenPairs, *, tol: float, rng: np.random.Generator
+    operator: SymmetricOperator,
+    exact: SymmetricOperator,
+    pairs: EigenPairs,
+    *,
+    tol: float,
+    rng: np.random.Generator,
 ) -> EigenPairs:
     """Pairs that were proved by products which are less exact than rows, with what rows show of these.
 
-    Status.STAGNATED means that they are too far apart.
+    Status.STAGNATED means that they are too far apart: they are held to what `exact` would leave.
     """
     unseen = _unseen(operator, pairs.vectors, pairs.products, rng=rng)
     pairs = replace(pairs, unseen=unseen)
-    allowed = allowed_residuals(pairs.values, tol, rounding_floor(operator, pairs.values))
-    near = np.all(pairs.residuals <= allowed)
+    allowed = allowed_residuals(
+        pairs.values, tol, rounding_floor(operator, pairs.values, exact.eps)
+    )
+    near = np.all(pairs.residuals <= allowed) and np.all(unseen <= SEEN_SCORES * pairs.values)
     return replace(pairs, status=Status.CONVERGED if near else Status.STAGNATED)
 
 

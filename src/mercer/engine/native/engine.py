@@ -226,12 +226,11 @@ def _largest(x: Array) -> float:
     n_threads = n_blas_threads() if x.nbytes > LOOKED_AT else 1
 
     def part(own: Iterable[slice]) -> float:
-        return max(
-            (float(max(x[i].max(initial=0.0), -x[i].min(initial=0.0))) for i in own), default=0.0
-        )
+        sizes = [max(x[i].max(initial=0.0), -x[i].min(initial=0.0)) for i in own]
+        return float(np.max(sizes, initial=0.0))  # NaN, where one of them is
 
     slices = row_slices(len(x), max(1, -(-len(x) // (4 * n_threads))))
-    return max(parallel_map(part, slices, n_threads=n_threads), default=0.0)
+    return float(np.max(parallel_map(part, slices, n_threads=n_threads), initial=0.0))
 
 
 def out_of_range(x: Array, program: Program, tiles: str = "compiled tiles") -> str | None:

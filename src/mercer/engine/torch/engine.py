@@ -7,13 +7,14 @@ words, and float64 where it has none. Kernels without a formula are refused.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import EngineWarning, InputError, users_level
 from mercer._core.observer import SILENT
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
@@ -25,8 +26,8 @@ from mercer.engine.squares import SquareSections
 from mercer.engine.threads import lanes, n_blas_threads
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.fused import fused_gram_times
-from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory
+from mercer.engine.torch.fused import fused_gram_times, is_fused
+from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory, reason_of
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.source import why_not_fused
 from mercer.engine.torch.squares import squared
@@ -164,13 +165,10 @@ class TorchEngine(Engine[TorchRows]):
     ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
         if not x.on_host:
-            product = None
-            if x.part == WHOLE and not x.plain:
-                product = self._tried(lambda: fused_gram_times(x, v, precise=not rough))
-            if product is None or not np.isfinite(product).all():  # half floats have a short range
-                x.plain, x.halves = product is not None or x.plain, None
-                own_tiles = rough and not x.of_halves
-                product = self._within_memory(x, lambda: symmetric_times(x, v, rough=own_tiles))
+            product = self._fused(x, v, precise=not rough)
+            if product is None:
+                kept = rough and not x.of_halves
+                product = self._within_memory(x, lambda: symmetric_times(x, v, rough=kept))
             # The host's tiles are others: where there are parts, all of them have to be the host's.
             if x.part != WHOLE or np.isfinite(product).all():
                 return product
@@ -237,6 +235,25 @@ class TorchEngine(Engine[TorchRows]):
         return self.here.map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
 
     # ── what the device can't do ────────────────────────────────────────────
+    def _fused(self, x: TorchRows, v: Array, *, precise: bool) -> Array | None:
+        """A product of half floats; None where tiles have to do, of these rows from then on, and why is told.
+
+        Triton compiles when it is first called: it may find no compiler, or a device that is too small.
+        """
+        if x.plain or x.part != WHOLE or not is_fused(x, precise=precise):
+            return None
+        try:
+            product = self._tried(lambda: fused_gram_times(x, v, precise=precise))
+            why = "there is not enough memory" if product is None else "their values overflow"
+        except Exception as error:
+            product, why = None, f"{type(error).__name__}: {reason_of(error)}"
+        if product is not None and np.isfinite(product).all():
+            return product
+        x.plain, x.halves = True, None
+        msg = f"{self.place.name} makes no products of half floats here, but slower tiles instead: {why}."
+        warnings.warn(msg, EngineWarning, stacklevel=users_level())
+        return None
+
     def _give_up(self, x: TorchRows) -> None:
         """Values are out of range: from now on products with k(X, X) are the host's."""
         x.on_host, x.kept, x.halves = True, None, None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import linecache
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,8 @@ import numpy as np
 
 from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT32
+from mercer.engine.halves import COLUMNS, PAD, SPLIT, grid, padded_columns
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.rows import SENT_ROWS
 from mercer.engine.torch.source import LOW, is_shifted, source, why_not_fused
 
 if TYPE_CHECKING:
@@ -29,14 +29,9 @@ if TYPE_CHECKING:
     from mercer.engine.torch.place import Place
     from mercer.engine.torch.rows import Side, TorchRows
 
-ALIKE = (
-    2.0**8
-)  # half floats have fifteen bits of sizes: eleven digits are left beside so many times as much
-PAD = 256  # rows are padded to a multiple of it, that of every block
-COLUMNS = 128  # of V that are multiplied at a time
+# Half floats have fifteen bits of sizes: eleven digits are left of rows this many times as small as others.
+ALIKE = 2.0**8
 LONG_ROWS = 256  # numbers a row
-PART_ROWS = 2**16  # of Z whose products are summed in float32
-PROGRAMS = 2**10  # that a device is given at least, where there are enough rows
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class Blocks:
     num_stages: int = 3
 
     @classmethod
-    def usual(cls, d: int, *, precise: bool) -> Blocks:
+    def usual(cls, d: int, *, precise: bool = False) -> Blocks:
         """Fastest of some on an H200: the longer rows are, the more of the time is their products.
 
         Precise products hold twice the accumulators.
@@ -59,6 +54,12 @@ class Blocks:
         if d < LONG_ROWS:
             return cls(bn=64, bk=bk) if precise else cls(bk=bk)
         return cls() if precise else cls(bn=256)
+
+    @property
+    def smaller(self) -> tuple[Blocks, ...]:
+        """These, and others for devices with less shared memory, one after the other."""
+        least = replace(self, bn=64, num_stages=2)
+        return self, replace(self, bn=min(self.bn, 128), num_stages=2), least, replace(least, bm=64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,36 +83,52 @@ class Halves:
         return self.high, low, self.scales, self.norms[precise], self.lengths
 
     @classmethod
-    def of(cls, program: Program, sides: Iterable[Side], *, precise: bool) -> Halves:
-        """The rows of some sides; about their origin where nothing but distances is taken of them."""
-        import torch
-
+    def of(cls, program: Program, sides: Iterable[Side], n: int, *, precise: bool) -> Halves:
+        """The n rows of some sides; about their origin where nothing but distances is taken of them."""
         kind = "sqdist" if is_shifted(program) else "dot"
         leaf = next(leaf for leaf in program.leaves if leaf.kind == kind)
         lengths_of = next(
             (each.lengths for each in program.steps if each.lengths is not None), None
         )
-        found: list[list[Tensor]] = []
+        halves: list[Tensor] = []  # high, and low
+        beside: list[Tensor] = []  # scales, 1/√u(x, x), k(x, x)
+        start = 0
         for side in sides:
             x, _ = side.packed(leaf)
-            high, low, scales = split(x, dim=1)
-            lengths = scales if lengths_of is None else side.inverse_lengths(lengths_of).float()
-            own = values(program, side).float()
-            found.append([high, *([low] if precise else []), scales, lengths, own])
-        joined = [torch.cat(each) for each in zip(*found, strict=True)]
-        high, *rest, scales, lengths, own = joined
-        scale = _common(scales)
+            if not halves:
+                tall, wide = n + -n % PAD, x.shape[1] + -x.shape[1] % Blocks.usual(x.shape[1]).bk
+                halves = [_zeros(x, "float16", tall, wide) for _ in range(1 + precise)]
+                beside = [_zeros(x, "float32", tall) for _ in range(3)]
+            i = slice(start, start + side.n)
+            high, low, beside[0][i] = split(x, dim=1)
+            for to, each in zip(halves, (high, low), strict=False):
+                to[i, : x.shape[1]] = each
+            if lengths_of is not None:
+                beside[1][i] = side.inverse_lengths(lengths_of).float()
+            beside[2][i] = values(program, side).float()
+            start += side.n
+        return cls._settled(n, halves, *beside)
+
+    @classmethod
+    def _settled(
+        cls, n: int, halves: list[Tensor], scales: Tensor, lengths: Tensor, own: Tensor
+    ) -> Halves:
+        """With one scale for all rows where that can be, and the norms of what they have become."""
+        scale = _common(scales[:n])
         if scale is not None:  # powers of two: nothing is rounded but what is far below the others
             shares = (scales / scale).half()[:, None]
-            high, rest = high * shares, [each * shares for each in rest]
-            scales = torch.full_like(scales, scale)
-        low = rest[0] if rest else None
+            for each in halves:
+                each.mul_(shares)
+            scales.fill_(scale)
+        high, low = halves[0], halves[1] if len(halves) > 1 else None
         norms = _norms(high, None, scales), _norms(high, low, scales)
-        n, wide = len(high), -high.shape[1] % Blocks.usual(high.shape[1], precise=False).bk
-        high, low = (each if each is None else _padded(each, wide) for each in (high, low))
-        assert high is not None
-        beside = [_padded(each) for each in (lengths, own, *norms)]
-        return cls(n, high, low, _padded(scales), scale, (beside[2], beside[3]), *beside[:2])
+        return cls(n, high, low, scales, scale, norms, lengths, own)
+
+
+def _zeros(like: Tensor, dtype: str, *shape: int) -> Tensor:
+    import torch
+
+    return like.new_zeros(shape, dtype=getattr(torch, dtype))
 
 
 def _common(scales: Tensor) -> float | None:
@@ -123,7 +140,7 @@ def _common(scales: Tensor) -> float | None:
 def _norms(high: Tensor, low: Tensor | None, scales: Tensor) -> Tensor:  # (n,)
     """Squared norms of the rows as they are here; what is in float64 on the way is large."""
     norms = scales.clone()
-    for i in row_slices(len(high), SENT_ROWS):
+    for i in row_slices(len(high), max(1, SPLIT // high.shape[1])):
         kept = high[i].double()
         if low is not None:
             kept += low[i].double() * LOW
@@ -152,22 +169,6 @@ def _padded(x: Tensor, wide: int = 0) -> Tensor:
     return torch.nn.functional.pad(x, (*beside, 0, -len(x) % PAD)).contiguous()
 
 
-def grid(n: int, m: int, cut: Blocks) -> tuple[int, int, int]:
-    """Blocks of rows of X, parts of Z, and rows of a part.
-
-    Parts are short enough for float32 sums, and enough to keep a device busy with few rows of X.
-
-    Examples
-    --------
-    >>> grid(1_000_000, 1_000_000, Blocks()), grid(300, 100_000, Blocks())
-    ((7813, 16, 62592), (3, 98, 1024))
-    """
-    tall = -(-n // cut.bm)
-    parts = max(-(-m // PART_ROWS), min(-(-PROGRAMS // tall), -(-m // (8 * cut.bn))))
-    part_rows = -(-m // (parts * cut.bn)) * cut.bn
-    return tall, -(-m // part_rows), part_rows
-
-
 @lru_cache(maxsize=32)
 def compiled_pass(text: str) -> Any:
     """The function of a text. Triton compiles it at its first call, and reads the text by its file's name."""
@@ -178,13 +179,18 @@ def compiled_pass(text: str) -> Any:
     return space["mercer_pass"]
 
 
-def fused_gram_times(x: TorchRows, v: Array, *, precise: bool) -> Array | None:  # (n, k) -> (n, k)
-    """(K - c) @ V by half floats; None where tiles have to do."""
+def is_fused(x: TorchRows, *, precise: bool) -> bool:
+    """Whether products with k(X, X) are to be made of half floats, and can be."""
     parts = 0 if x.store.rounding is None else x.store.rounding.halves
-    if parts < 1 + precise or why_not_fused(x.program, precise=precise) is not None:
-        return None
+    return parts > precise and why_not_fused(x.program, precise=precise) is None
+
+
+def fused_gram_times(x: TorchRows, v: Array, *, precise: bool) -> Array:  # (n, k) -> (n, k)
+    """(K - c) @ V by half floats."""
     if x.halves is None:
-        x.halves = Halves.of(x.program, x.sides(SENT_ROWS), precise=parts > 1)
+        assert x.store.rounding is not None
+        sides, two = x.sides(max(1, SPLIT // max(1, x.d))), x.store.rounding.halves > 1
+        x.halves = Halves.of(x.program, sides, x.n, precise=two)
     minus = x.store.minus
     return fused_times(x.program, x.halves, x.halves, v, x.place, precise=precise, minus=minus)
 
@@ -222,25 +228,34 @@ def fused_columns(
     """The same of at most `COLUMNS` columns, on the device."""
     import torch
 
-    d, c = x.high.shape[1], max(16, 1 << (v.shape[1] - 1).bit_length())
-    cut = blocks or Blocks.usual(d, precise=precise)
-    tall, parts, part_rows = grid(x.n, z.n, cut)
+    d, c = x.high.shape[1], padded_columns(v.shape[1])
     # |k(x, z)|² ≤ k(x, x) k(z, z): tiles of at most about one in size.
     most = float((x.own.abs().max() * z.own.abs().max()).sqrt()) + abs(minus)
     shrink = float(2.0 ** -np.ceil(np.log2(most))) if 0.0 < most < np.inf else 1.0
     high, low, scales = split(v, dim=0)
     right = [_padded(each, c - v.shape[1]) for each in (high, low)]
     right.append(torch.nn.functional.pad(scales / shrink, (0, c - v.shape[1])))
-    out = torch.zeros((parts, len(x.scales), c), dtype=torch.float32, device=v.device)
-    run = compiled_pass(source(program, precise=precise))[(tall, parts)]
+    run = compiled_pass(source(program, precise=precise))
     alike = x.scale is not None and z.scale is not None
     sides = *x.tensors(precise=precise), *z.tensors(precise=precise)
-    with torch.cuda.device_of(v):  # Triton launches on the device in force
-        run(
-            *sides, *right, x.own, out,
-            x.n, z.n, len(x.scales), part_rows, x.scale or 1.0, z.scale or 1.0,
-            -minus * shrink, shrink, 1.0,
-            D=d, C=c, GRAM=x is z, ALIKE=alike, BM=cut.bm, BN=cut.bn, BK=cut.bk,
-            num_warps=cut.num_warps, num_stages=cut.num_stages,
-        )  # fmt: skip
-    return out.double().sum(dim=0)[: x.n, : v.shape[1]]
+    numbers = x.scale or 1.0, z.scale or 1.0, -minus * shrink, shrink, 1.0
+
+    def launched(cut: Blocks) -> Tensor:
+        tall, parts, part_rows = grid(x.n, z.n, cut.bm, cut.bn)
+        out = torch.zeros((parts, len(x.scales), c), dtype=torch.float32, device=v.device)
+        with torch.cuda.device_of(v):  # Triton launches on the device in force
+            run[(tall, parts)](
+                *sides, *right, x.own, out, x.n, z.n, len(x.scales), part_rows, *numbers,
+                D=d, C=c, GRAM=x is z, ALIKE=alike, BM=cut.bm, BN=cut.bn, BK=cut.bk,
+                num_warps=cut.num_warps, num_stages=cut.num_stages,
+            )  # fmt: skip
+        return out.sum(dim=0, dtype=torch.float64)[: x.n, : v.shape[1]]
+
+    *tried, last = (blocks,) if blocks else Blocks.usual(d, precise=precise).smaller
+    for cut in tried:
+        try:
+            return launched(cut)
+        except Exception as error:  # Triton's own, of a module that is not imported here
+            if type(error).__name__ != "OutOfResources":
+                raise
+    return launched(last)

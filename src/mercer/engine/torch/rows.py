@@ -131,7 +131,7 @@ class TorchRows:
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
         self.kept: KeptTiles | None = None  # from the first product on
         self.halves: Halves | None = None  # likewise, of fused ones
-        self.plain = False  # whether products of half floats gave no numbers: tiles have to do
+        self.plain = False  # whether products of half floats have failed: tiles have to do
         self.on_host = False  # whether the host computes on them: values are out of range
         self.here: HostRows | None = None  # the rows as it has them, where it had to
         self.narrowed: int | None = None  # width of tiles for which there was memory

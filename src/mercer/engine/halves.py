@@ -1,0 +1,44 @@
+"""How a pass of half floats is cut, and what it holds: arithmetic that its engine and a planner share."""
+
+from __future__ import annotations
+
+PAD = 256  # rows are padded to a multiple of it, that of every block
+PAD_COLUMNS = 64  # likewise, at most
+COLUMNS = 128  # of V that are multiplied at a time
+PART_ROWS = 2**16  # of Z whose products are summed in float32
+PROGRAMS = 2**10  # that a device is given at least, where there are enough rows
+SPLIT = 2**24  # numbers that are split into halves at a time: in float64, and in several copies
+SPLIT_BYTES = 64  # of each of them
+
+
+def padded_columns(columns: int) -> int:
+    """A power of two that tensor cores take."""
+    return max(16, 1 << (columns - 1).bit_length())
+
+
+def grid(n: int, m: int, bm: int, bn: int) -> tuple[int, int, int]:
+    """Blocks of rows of X, parts of Z, and rows of a part.
+
+    Parts are short enough for float32 sums, and enough to keep a device busy with few rows of X.
+
+    Examples
+    --------
+    >>> grid(1_000_000, 1_000_000, 128, 128), grid(300, 100_000, 128, 128)
+    ((7813, 16, 62592), (3, 98, 1024))
+    """
+    tall = -(-n // bm)
+    parts = max(-(-m // PART_ROWS), min(-(-PROGRAMS // tall), -(-m // (8 * bn))))
+    part_rows = -(-m // (parts * bn)) * bn
+    return tall, -(-m // part_rows), part_rows
+
+
+def halves_bytes(n: int, d: int, parts: int) -> int:
+    """Rows as so many half floats a number, what a formula needs beside them, and some on their way there."""
+    tall, wide = n + PAD, d + PAD_COLUMNS
+    return tall * (2 * parts * wide + 8 * 4) + SPLIT_BYTES * min(tall * wide, SPLIT + wide * PAD)
+
+
+def product_bytes(n: int, columns: int) -> int:
+    """Sums of a product with so many columns, float32 over each part and float64 over these, and V itself."""
+    wide, (_, parts, _) = padded_columns(min(columns, COLUMNS)), grid(n, n, 64, 64)
+    return (n + PAD) * (4 * wide * parts + (2 * 8 + 4 + 8) * wide + 8 * columns)

@@ -222,8 +222,10 @@ def _why_not(kernel: Any) -> str | None:
 
 
 def _largest(x: Array) -> float:
-    """The size of the largest number; what is large is looked at on all threads."""
-    n_threads = n_blas_threads() if x.nbytes > LOOKED_AT else 1
+    """The size of the largest number, or NaN; what is large is looked at on all threads."""
+    if x.nbytes <= LOOKED_AT:
+        return float(max(x.max(initial=0.0), -x.min(initial=0.0)))
+    n_threads = n_blas_threads()
 
     def part(own: Iterable[slice]) -> float:
         sizes = [max(x[i].max(initial=0.0), -x[i].min(initial=0.0)) for i in own]

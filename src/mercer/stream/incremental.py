@@ -11,6 +11,7 @@ import numpy as np
 from mercer._core.errors import ZeroVarianceError
 from mercer.approximations.whitening import entry_error
 from mercer.engine.moments import Moments
+from mercer.engine.threads import blas_between_passes
 from mercer.model.certificate import StreamCertificate
 from mercer.model.projection import Projection
 from mercer.model.result import Fit, keep
@@ -86,6 +87,12 @@ class Stream:
     # ── a batch ─────────────────────────────────────────────────────────────
     def absorbed(self, x: Rows, weights: Array | None, rules: Rules) -> Stream:  # (b, d), (b,)
         """After these rows, in this order: a new value, the old one stays what it is."""
+        with blas_between_passes(
+            rules.max_landmarks
+        ):  # many small problems, and a few short passes
+            return self._absorbed(x, weights, rules)
+
+    def _absorbed(self, x: Rows, weights: Array | None, rules: Rules) -> Stream:
         past, w = row_weights(weights, int(x.shape[0]), rules.forgetting)
         seen, batch = self._faded(past), self._batch(x, w)
         joint, batch = seen._offered(batch, rules, forgotten=1.0 - past)

@@ -93,7 +93,10 @@ def test_rows_that_are_all_alike_have_no_variance(engine):
     x = np.full((1100, 3), 0.7)
     z = np.array([[0.1, 0.2, 0.3], [2.0, 0.0, -1.0]])
     found = squared(engine, RBF(0.3), x, z).moments
-    assert not np.any(found.scatter)
+    # Compiled tiles round all rows alike. A BLAS may round the last rows of a block another way, by a unit or
+    # two of values that are at most one: squares of those.
+    unit = 0.0 if isinstance(engine, NativeEngine) else 4.0 * EPS
+    assert np.all(np.abs(found.scatter) <= len(x) * unit**2)
     np.testing.assert_allclose(found.mean, RBF(0.3)(x[:1], z)[0], rtol=4 * EPS)
 
 

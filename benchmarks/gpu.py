@@ -34,6 +34,8 @@ TUNED = {
         (256, 128, 64, 8, 3),
         *((128, 128, 64, warps, stages) for warps in (4, 8) for stages in (3, 4)),
         (128, 128, 128, 8, 2),
+        *((128, 256, 32, 8, stages) for stages in (3, 4, 5)),
+        (128, 256, 64, 8, 2),
     ],
     True: [
         (128, 128, 64, 8, 2),
@@ -129,13 +131,12 @@ def passes(engine, n, d, name, *, columns, tune, gemm):
             print(f"| {name} | {n} x {d} | {what} | not fused: {why} |")
             continue
         halves = Halves.of(program, rows.sides(2**16), n, precise=precise)
-        usual = Blocks.usual(d, precise=precise)
-        tried = [Blocks(*each) for each in TUNED[precise]] if tune else [usual]
-        for cut in tried:
-            if halves.high.shape[1] % cut.bk == 0:
-                own = {"precise": precise, "blocks": cut}
+        tried = [Blocks(*each) for each in TUNED[precise]] if tune else [None]
+        for mirror, cut in itertools.product((False, True), tried):
+            if cut is None or halves.high.shape[1] % cut.BK == 0:
+                own = {"precise": precise, "blocks": cut, "mirror": mirror}
                 line(
-                    f"fused, {what}, {cut}",
+                    f"fused, {what}{', both sides' if mirror else ''}{f', {cut}' if cut else ''}",
                     lambda own=own, h=halves: fused_columns(program, h, h, right, **own),
                 )
 

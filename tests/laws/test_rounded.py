@@ -195,7 +195,7 @@ def test_the_spot_check_measures_what_is_missing():
     rng = np.random.default_rng(5)
     x = rng.standard_normal((N, 3))
     operator = Centred(gram(RBF(0.2), x, width=128))
-    basis = KrylovBasis(N, 40)
+    basis = KrylovBasis(np.empty((N, 0)), 40)
     basis.append(rng.standard_normal((N, 20)), rng=rng)
     basis.multiply(operator)
     basis.extend()
@@ -216,7 +216,7 @@ def test_a_vector_on_two_rows_is_looked_at_there():
     x = 10.0 * rng.standard_normal((N, 6))
     x[1::100] = x[::100] + 0.1  # nine pairs of neighbours, far from all others
     operator = Centred(gram(RBF(0.5), x, width=128))
-    basis = KrylovBasis(N, N)
+    basis = KrylovBasis(np.empty((N, 0)), N)
     basis.append(rng.standard_normal((N, N)), rng=rng)
     basis.multiply(operator)
     images = basis.images

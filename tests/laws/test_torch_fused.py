@@ -16,7 +16,7 @@ from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.halves import halves_bytes
 from mercer.engine.native.engine import program_of
 from mercer.engine.torch import TorchEngine, fused
-from mercer.engine.torch.fused import Halves, fused_times, split
+from mercer.engine.torch.fused import Halves, fused_columns, fused_times, split
 from mercer.engine.torch.source import LOW, why_not_fused
 from mercer.model import Plan, gram_operator
 from mercer.planning.recipe import Halved
@@ -33,7 +33,7 @@ NAMES = ["torch:cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 @pytest.fixture(params=NAMES)
 def engine(request, monkeypatch):
-    remembered = fused.compiled_pass
+    remembered = fused.compiled_passes
     remembered.cache_clear()
     if request.param == "torch:cpu":
         in_place_of_triton(monkeypatch)
@@ -78,6 +78,29 @@ def test_a_fused_pass_is_a_product_with_the_matrix(engine, name, precise, rng):
     assert np.all(np.abs(found - exact @ v) <= unit * scale)
     found = fused_times(program, few, whole, v, engine.place, precise=precise)
     assert np.all(np.abs(found - kernel(x[:9] + 0.1, x) @ v) <= unit * scale)
+
+
+@pytest.mark.parametrize("precise", [False, True])
+@pytest.mark.parametrize("name", ["rbf", "poly2", "matern-3/2", "cosine"])
+def test_tiles_for_both_sides_of_the_diagonal(engine, name, precise, monkeypatch, rng):
+    """Several strips a program, several bands, and rows beyond the last strip."""
+    n = 20_000 if engine.place.kind == "cuda" else 1400
+    monkeypatch.setattr(fused, "band_rows", lambda _programs, _columns: 512)
+    kernel, x, v = KERNELS[name], rng.standard_normal((n, 40)), rng.standard_normal((n, 3))
+    x *= (1.0 + np.arange(40)) ** -1.0
+    program, rows = program_of(kernel), engine.load(x, kernel, FLOAT64, width=64)
+    whole = Halves.of(program, rows.sides(512), n, precise=precise)
+    right = engine.place.tensor(v, FLOAT32)
+    first, second, once = (
+        fused_columns(program, whole, whole, right, precise=precise, minus=0.1, mirror=mirror).cpu()
+        for mirror in (True, True, False)
+    )
+    assert torch.equal(first, second)
+    some = rng.choice(n, 200, replace=False)
+    exact, scale = (kernel(x[some], x) - 0.1) @ v, np.abs(kernel(x[some])).max()
+    unit = (3e-6 if precise else 6e-3) * scale * np.abs(v).sum(axis=0)
+    for found in (first, once):
+        assert np.all(np.abs(found.numpy()[some] - exact) <= unit)
 
 
 def test_two_passes_give_the_same_bits(engine, rng):
@@ -189,7 +212,7 @@ def test_a_pass_that_does_not_compile_leaves_it_to_tiles(engine, monkeypatch, rn
         msg = "Failed to find C compiler. Please specify via CC environment variable."
         raise RuntimeError(msg)
 
-    monkeypatch.setattr(fused, "compiled_pass", broken)
+    monkeypatch.setattr(fused, "compiled_passes", broken)
     fusing = TorchEngine(engine.device, fused=True)
     rows = fusing.load(x, kernel, FLOAT64, width=64, store=halved(2))
     with pytest.warns(EngineWarning, match=r"slower tiles instead: RuntimeError: failed to find C"):
@@ -206,7 +229,7 @@ def test_devices_with_little_shared_memory_have_smaller_blocks(engine, monkeypat
     program, rows = program_of(kernel), engine.load(x, kernel, FLOAT64, width=64)
     whole = Halves.of(program, [rows.side(slice(0, 200))], 200, precise=False)
     expected = fused_times(program, whole, whole, v, engine.place, precise=False)
-    usual, seen = fused.compiled_pass, []
+    usual, seen = fused.compiled_passes, []
 
     class Picky:
         def __init__(self, run):
@@ -221,7 +244,10 @@ def test_devices_with_little_shared_memory_have_smaller_blocks(engine, monkeypat
 
             return launch
 
-    monkeypatch.setattr(fused, "compiled_pass", lambda text: Picky(usual(text)))
+    def picky(text):
+        return {"mercer_pass": Picky(usual(text)["mercer_pass"])}
+
+    monkeypatch.setattr(fused, "compiled_passes", picky)
     found = fused_times(program, whole, whole, v, engine.place, precise=False)
     np.testing.assert_allclose(found, expected, atol=1e-3)
     assert [cut[1] for cut in seen] == [128, 128, 64]

@@ -20,8 +20,18 @@ class Number(int):
         del dtype
         return self
 
-    def __mul__(self, other):
-        return Number(int(self) * other) if isinstance(other, int) else int(self) * other
+
+def arithmetic(name):
+    def of_numbers(self, other):
+        found = getattr(int, name)(self, int(other)) if np.ndim(other) == 0 else NotImplemented
+        return found if found is NotImplemented else Number(found)
+
+    return of_numbers
+
+
+for each in ("add", "sub", "mul", "floordiv", "mod"):
+    setattr(Number, f"__{each}__", arithmetic(f"__{each}__"))
+    setattr(Number, f"__r{each}__", arithmetic(f"__r{each}__"))
 
 
 class Pointer:
@@ -53,13 +63,21 @@ def store(pointer, values, mask):
     pointer.flat[at[keep]] = values[keep]
 
 
-AT = [0, 0]  # the program that runs
+def atomic_add(pointer, values, sem):
+    assert sem == "relaxed"
+    np.add.at(pointer.flat, np.broadcast_to(pointer.at, values.shape), values)
+
+
+AT, GRID = [0, 0], [1, 1]  # the program that runs, and how many there are
 language = SimpleNamespace(
     constexpr=object,
     float16=np.float16,
     float32=np.float32,
     int64=np.int64,
     program_id=lambda axis: Number(AT[axis]),
+    num_programs=lambda axis: Number(GRID[axis]),
+    atomic_add=atomic_add,
+    trans=np.transpose,
     load=lambda pointer: pointer.flat[pointer.at].view(Block),
     store=store,
     dot=dot,
@@ -85,6 +103,8 @@ class Launcher:
         def launch(*args, num_warps=0, num_stages=0, **constants):
             del num_warps, num_stages
             given = [Pointer(np.ravel(a)) if hasattr(a, "shape") else a for a in args]
+            given = [Number(a) if type(a) is int else a for a in given]
+            GRID[:] = grid
             for AT[:] in product(*map(range, grid)):
                 self.function(*given, **constants)
 

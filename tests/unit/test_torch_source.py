@@ -1,6 +1,7 @@
 """The text of fused passes: what has one, what it computes in NumPy's hands, what it must not say."""
 
 import re
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -66,14 +67,15 @@ def test_sums_over_tiles_are_no_accumulator(name, precise):
     text = source(PROGRAMS[name], precise=precise)
     compile(text, name, "exec")
     assert "product = tl.dot(high, v)\n" in text
-    assert re.findall(r"^ *sums.*$", text, re.MULTILINE) == [
+    assert re.findall(r"^ *sums (?!= mercer).*$", text, re.MULTILINE) == [
         "    sums = tl.zeros((BM, C), dtype=tl.float32)",
         "        sums += product * v_scale[None, :]",
     ]
     assert not re.search(r"tl\.dot\([^)]*sums", text)
-    assert text.count("tl.dot(") == (6 if precise else 2)
+    assert text.count("tl.dot(") == (9 if precise else 3)
     assert ("x_low + " in text) == precise
-    assert "atomic" not in text  # whose order is nobody's
+    # The order of atomics is nobody's, unless all that are added to a number are one program's.
+    assert re.findall(r"tl\.atomic_add\((\w+) ", text) == ["mine"]
 
 
 def test_one_kernel_has_one_text():
@@ -119,8 +121,8 @@ def padded(x, n, d=None):
     return out
 
 
-def in_numpys_hands(text, x, v, own, monkeypatch, *, precise, alike, minus, cut):
-    """The pass over k(X, X), its sums over parts in float64."""
+def in_numpys_hands(text, x, v, own, monkeypatch, *, precise, alike, minus, cut, mirror):
+    """The pass over k(X, X), its sums over parts, or over bands and programs, in float64."""
     n, d = len(x), 32
     tall = -(-n // 64) * 64
     high, low, scales = halves(x, 1)
@@ -135,13 +137,23 @@ def in_numpys_hands(text, x, v, own, monkeypatch, *, precise, alike, minus, cut)
     side[3][n:] = np.nan  # what lies beyond the rows is multiplied by nothing
     v_high, v_low, v_scales = halves(v, 0)
     right = [padded(v_high, tall, 16), padded(v_low, tall, 16), padded(v_scales, 16)]
-    out = np.zeros((3, tall, 16), dtype=np.float32)
-    run(text, monkeypatch)["mercer_pass"][(tall // cut.bm, 3)](
-        *side, *side, *right, padded(own.astype("f4"), tall), out, n, n, tall, 32, scale, scale,
-        -0.5 * minus, 0.5, 1.0, D=d, C=16, GRAM=True, ALIKE=alike,
-        BM=cut.bm, BN=cut.bn, BK=cut.bk, num_warps=8, num_stages=3,
-    )  # fmt: skip
-    return out.astype("f8").sum(axis=0)[:n, : v.shape[1]] / 0.5
+    given = *side, *side, *right, padded(own.astype("f4"), tall)
+    numbers, passes = (scale, scale, -0.5 * minus, 0.5, 1.0), run(text, monkeypatch)
+    constants = {"D": d, "C": 16, "ALIKE": alike, **asdict(cut)}
+    if not mirror:
+        out = np.zeros((3, tall, 16), dtype=np.float32)
+        sizes = n, n, tall, 32
+        launch = passes["mercer_pass"][(tall // cut.BM, 3)]
+        launch(*given, out, *sizes, *numbers, GRAM=True, **constants)
+        return out.astype("f8").sum(axis=0)[:n, : v.shape[1]] / 0.5
+    sums, out = np.zeros((tall, 16)), np.zeros((tall, 16), dtype=np.float32)
+    for begin, end in ((0, 64), (64, n)):
+        mirrored = np.zeros((2, end - begin, 16), dtype=np.float32)
+        launch = passes["mercer_mirrored_pass"][(2,)]
+        launch(*given, out, mirrored, n, begin, end, *numbers, **constants)
+        sums[begin:] += out[begin:]
+        sums[begin:end] += mirrored.sum(axis=0)
+    return sums[:n, : v.shape[1]] / 0.5
 
 
 SIZES = {"of one": 1.0, "raw": 1e5, "tiny": 1e-6}
@@ -150,14 +162,16 @@ SIZES = {"of one": 1.0, "raw": 1e5, "tiny": 1e-6}
 @pytest.mark.parametrize("size", sorted(SIZES))
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("precise", [False, True])
-def test_the_pass_is_a_product_with_the_matrix(precise, alike, size, monkeypatch, rng):
-    """Not a multiple of any block, in parts; rows of any size fit into half floats. The diagonal is given:
-    one that no distance of a row to itself would give."""
+@pytest.mark.parametrize("cut", [None, Blocks(32, 16, 16), Blocks(16, 32, 16)])
+def test_the_pass_is_a_product_with_the_matrix(*, cut, precise, alike, size, monkeypatch, rng):
+    """Not a multiple of any block, in parts or, by tiles for both sides of the diagonal, in bands; rows of
+    any size fit into half floats. The diagonal is given: one that no distance of a row to itself gives."""
     x, v = rng.standard_normal((90, 20)), rng.standard_normal((90, 5))
     x[7] = x[3]
     kernel = RBF(0.02 / SIZES[size] ** 2)
     text = source(program_of(kernel), precise=precise)
-    given = {"precise": precise, "alike": alike, "minus": 0.25, "cut": Blocks(32, 16, 16)}
+    given = {"precise": precise, "alike": alike, "minus": 0.25, "mirror": cut is not None}
+    given["cut"] = cut or Blocks(32, 16, 16)
     found = in_numpys_hands(text, SIZES[size] * x, v, np.full(90, 1.5), monkeypatch, **given)
     exact = (RBF(0.02)(x) + 0.5 * np.eye(90) - 0.25) @ v
     # Rows, tiles and V are off by 2⁻¹² of their sizes each, or by 2⁻²³ and the rounding of float32 sums.
@@ -169,10 +183,10 @@ def test_the_pass_is_a_product_with_the_matrix(precise, alike, size, monkeypatch
 @pytest.mark.parametrize("precise", [False, True])
 def test_blocks_suit_tensor_cores(d, precise):
     cut = Blocks.usual(d, precise=precise)
-    for side in (cut.bm, cut.bn, cut.bk):
+    for side in (cut.BM, cut.BN, cut.BK):
         assert side >= 16
         assert side & (side - 1) == 0
-    assert cut.bk < 2 * max(d, 16)
+    assert 2 * max(d, 16) > cut.BK
 
 
 def test_rows_are_counted_from_their_middle_where_nothing_but_distances_is_taken():

@@ -171,8 +171,8 @@ class RowStep(Protocol):
 class Engine(Protocol[R]):
     """Where kernel matrices are multiplied and rows are passed over.
 
-    Six verbs, and three which an engine that inherits from this class gets: `gram` from `gram_times`, `tile`
-    from `times`, and `settle`, which does nothing.
+    Six verbs, and four which an engine that inherits from this class gets: `gram` from `gram_times`, `tile`
+    from `times`, and `settle` and `placed`, which do nothing.
     """
 
     def __sklearn_clone__(self) -> Self:
@@ -204,6 +204,15 @@ class Engine(Protocol[R]):
         kept of the tiles between products.
         """
         ...
+
+    def placed(self, x: R, v: Array) -> Array:  # (n, k)
+        """Vectors of a solver, where products of these rows with them are made.
+
+        The products are then there as well, and a solver goes on with what it gets as with arrays: see
+        `mercer.engine.thin.RemoteVectors`.
+        """
+        del x
+        return v
 
     def times(
         self, kernel: TileKernel, x: R, z: R, v: Array

@@ -7,6 +7,10 @@ PAD_COLUMNS = 64  # likewise, at most
 COLUMNS = 128  # of V that are multiplied at a time
 PART_ROWS = 2**16  # of Z whose products are summed in float32
 PROGRAMS = 2**10  # that a device is given at least, where there are enough rows
+# Tiles are used for both sides of the diagonal of k(X, X) where products of rows are most of the work, and
+# there are strips of rows for all processors of a device several times over.
+MIRRORED_FEATURES, MIRRORED_ROWS = 256, 2**16
+MIRROR_BYTES = 2**30  # what programs may add to, each to its own sums
 SPLIT = 2**24  # numbers that are split into halves at a time: in float64, and in several copies
 SPLIT_BYTES = 64  # of each of them
 
@@ -14,6 +18,19 @@ SPLIT_BYTES = 64  # of each of them
 def padded_columns(columns: int) -> int:
     """A power of two that tensor cores take."""
     return max(16, 1 << (columns - 1).bit_length())
+
+
+def block_columns(wanted: int) -> int:
+    """Vectors of a block, at least as many: with the column of means of a first product, a power of two.
+
+    Tensor cores multiply such a number at a time, and more vectors need fewer products.
+
+    Examples
+    --------
+    >>> [block_columns(wanted) for wanted in (14, 17, 32, 48)]
+    [15, 31, 63, 63]
+    """
+    return padded_columns(wanted + 1) - 1
 
 
 def grid(n: int, m: int, bm: int, bn: int) -> tuple[int, int, int]:
@@ -32,6 +49,22 @@ def grid(n: int, m: int, bm: int, bn: int) -> tuple[int, int, int]:
     return tall, -(-m // part_rows), part_rows
 
 
+def is_mirrored(n: int, d: int) -> bool:
+    """Whether a pass over k(X, X) uses each tile for both sides of the diagonal."""
+    return d >= MIRRORED_FEATURES and n >= MIRRORED_ROWS
+
+
+def band_rows(programs: int, columns: int) -> int:
+    """Rows that the programs of such a pass add to at a time: few enough for float32 sums, and for memory.
+
+    Examples
+    --------
+    >>> band_rows(132, 32), band_rows(132, 128)
+    (63488, 15872)
+    """
+    return min(PART_ROWS, max(PAD, MIRROR_BYTES // (4 * programs * columns) // PAD * PAD))
+
+
 def halves_bytes(n: int, d: int, parts: int) -> int:
     """Rows as so many half floats a number, what a formula needs beside them, and some on their way there."""
     tall, wide = n + PAD, d + PAD_COLUMNS
@@ -41,4 +74,5 @@ def halves_bytes(n: int, d: int, parts: int) -> int:
 def product_bytes(n: int, columns: int) -> int:
     """Sums of a product with so many columns, float32 over each part and float64 over these, and V itself."""
     wide, (_, parts, _) = padded_columns(min(columns, COLUMNS)), grid(n, n, 64, 64)
-    return (n + PAD) * (4 * wide * parts + (2 * 8 + 4 + 8) * wide + 8 * columns)
+    sums = (n + PAD) * (4 * wide * parts + (2 * 8 + 4 + 8) * wide + 8 * columns)
+    return sums + (MIRROR_BYTES if n >= MIRRORED_ROWS else 0)

@@ -1,25 +1,28 @@
 """Products of dense matrices with thin ones, on as many threads as pay.
 
 Compiled where the library is there, and NumPy's on threads over slices of rows elsewhere. BLAS's own threads
-would go on spinning after each product, while those of the next pass want their cores.
+would go on spinning after each product, while those of the next pass want their cores. Vectors that an engine
+keeps elsewhere are multiplied where they are.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import reduce
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from mercer.data.rows import row_slices
 from mercer.engine.native import thin as native_thin
 from mercer.engine.native.bindings import compiled
+from mercer.engine.pairwise import squared_norms
 from mercer.engine.threads import n_blas_threads, parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
 
 # What a thread should have to do: it takes a few tenths of a millisecond to wake one of Python's.
 FLOPS_A_THREAD = 8_000_000
@@ -35,8 +38,30 @@ UNPACKED, THIN = 10**6, 16  # columns; of more the copy is worth its time
 Part = TypeVar("Part")
 
 
+class RemoteVectors(ABC):
+    """Long vectors that are not on the host; to solvers, arrays (`mercer.engine.torch.vectors`)."""
+
+    @abstractmethod
+    def inner(self, other: Any) -> Array:  # (n, v), (n, w) -> (v, w)
+        """Products with the columns of another block, on the host."""
+
+    @abstractmethod
+    def times(self, small: Array) -> Any:  # (n, v), (v, w) -> (n, w)
+        """Combinations of the columns."""
+
+    @abstractmethod
+    def subtract(self, a: Any, small: Array) -> None:  # (n, w), (n, v), (v, w)
+        """Less combinations of the columns of another block, in place."""
+
+    @abstractmethod
+    def largest_rows(self, count: int) -> Indices:  # (n, k) -> (count, k)
+        """Where the largest numbers of each column are, on the host."""
+
+
 def inner(a: Array, b: Array) -> Array:  # (n, v), (n, w) -> (v, w)
     """aᵀb; sums over slices of rows are added in the order of the rows."""
+    if isinstance(a, RemoteVectors):
+        return a.inner(b)
     native, n_threads = compiled(), _threads(a, b.shape[1])
     if native is not None and native_thin.can_run(a, b):
         return native_thin.summed(native, a.T, b, n_threads)
@@ -52,6 +77,8 @@ def inner(a: Array, b: Array) -> Array:  # (n, v), (n, w) -> (v, w)
 
 def times(a: Array, c: Array, *, n_threads: int | None = None) -> Array:  # (n, v), (v, w)
     """A c, in their common precision."""
+    if isinstance(a, RemoteVectors):
+        return cast("Array", a.times(c))
     native, n_threads = compiled(), _threads(a, c.shape[1], n_threads)
     if native is not None and native_thin.can_run(a, c):
         product = np.zeros((len(a), c.shape[1]))
@@ -72,6 +99,9 @@ def times(a: Array, c: Array, *, n_threads: int | None = None) -> Array:  # (n, 
 
 def subtract(block: Array, a: Array, c: Array) -> None:  # (n, w), (n, v), (v, w)
     """Block - a c, in place."""
+    if isinstance(block, RemoteVectors):
+        block.subtract(a, c)
+        return
     native, n_threads = compiled(), _threads(a, c.shape[1])
     if native is not None and native_thin.can_run(a, c) and block.dtype == a.dtype == np.float64:
         native_thin.added(native, a, -c, block, n_threads)
@@ -85,6 +115,29 @@ def subtract(block: Array, a: Array, c: Array) -> None:  # (n, w), (n, v), (v, w
         block[i] -= a[i] @ c
 
     _parts(part, a, n_threads)
+
+
+def column_lengths(block: Array) -> Array:  # (n, k) -> (k,)
+    """Of vectors that are neither huge nor tiny."""
+    if isinstance(block, RemoteVectors):
+        return np.asarray(np.linalg.norm(block, axis=0))
+    return np.asarray(np.sqrt(squared_norms(block.T)))
+
+
+def without(block: Array, unit: Array) -> Array:  # (n, k), (n,) -> (n, k)
+    """The vectors less their parts along one of length one, as new ones."""
+    if not isinstance(block, RemoteVectors):
+        return block - np.outer(unit, unit @ block)
+    along, left = np.asarray(unit[:, None], like=block), block.copy()
+    subtract(left, along, inner(along, block))
+    return left
+
+
+def largest_rows(sizes: Array, count: int) -> Indices:  # (n, k) -> (count, k)
+    """Where the largest numbers of each column are, in any order."""
+    if isinstance(sizes, RemoteVectors):
+        return sizes.largest_rows(count)
+    return np.argpartition(sizes, len(sizes) - count, axis=0)[len(sizes) - count :]
 
 
 def _parts(part: Callable[[Iterable[slice]], Part], a: Array, n_threads: int) -> list[Part]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._core.public import public
 from mercer.data.rows import RowSource
+from mercer.engine.passes import copied
 from mercer.engine.resolve import engine_facts
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector, tell
@@ -186,7 +187,7 @@ class KernelPCA(Projector):
         """The fit with rows of its own and its pre-image; only when all is done does the estimator change."""
         kernel, method, rows = request.kernel, request.preimage, data.rows
         if request.ownership is Ownership.BORROWED:
-            rows = rows.copy() if fit.keeps_points or method is not None else rows
+            rows = copied(rows) if fit.keeps_points or method is not None else rows
             fit = fit.with_points(rows)
         if isinstance(request.data.rows, RowSource):
             request.data.rows.check_unchanged()

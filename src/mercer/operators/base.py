@@ -41,6 +41,13 @@ class SymmetricOperator(Protocol):
         """K v, in the dtype of v."""
         ...
 
+    def placed(self, v: Array) -> Array:  # (n, k)
+        """Vectors of a solver where products with them are made: the host, or the device of an engine.
+
+        To a solver they are arrays; products are where their vectors are.
+        """
+        return v
+
     def rows(self, indices: Indices, v: Array) -> Array:  # (m,), (n, k) -> (m, k)
         """(K v)[indices]: a few rows of a product."""
         ...
@@ -55,6 +62,10 @@ class SymmetricOperator(Protocol):
 
     def block(self, indices: Indices) -> Array:  # (m, m)
         """K[indices][:, indices]."""
+        ...
+
+    def among(self, indices: Indices) -> SymmetricOperator:  # m x m
+        """The same operator of a few rows, centred among themselves where it is centred."""
         ...
 
     def dense(self) -> Array:  # (n, n)

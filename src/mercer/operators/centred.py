@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer.engine.thin import without
 from mercer.operators.base import SymmetricOperator
 from mercer.operators.dense import StoredGram
 
@@ -111,7 +112,7 @@ class Centred(SymmetricOperator):
         if self.roots is None:
             return v - np.add.reduce(v, axis=0) / len(v)  # the mean, in half of its time
         unit = (self.roots / np.sqrt(self.weight)).astype(v.dtype, copy=False)
-        return v - np.outer(unit, unit @ v)
+        return without(v, unit)
 
     def matmat(self, v: Array) -> Array:
         """P S K S P v."""
@@ -119,15 +120,18 @@ class Centred(SymmetricOperator):
         if self._row_means is None:
             shares = self.shares.astype(v.dtype, copy=False)[:, None]
             product = self.gram.matmat(np.concatenate([v, shares], axis=1))
-            self._row_means = product[:, -1].copy()
+            self._row_means = np.array(product[:, -1])
             require_finite(self._row_means, ROW)
-            product = product[:, :-1]
-        else:
-            product = self.gram.matmat(v)
-        if self.roots is None and product.flags.c_contiguous:  # a new array, and nobody else's
-            product -= np.add.reduce(product, axis=0) / len(product)
-            return product
-        return self.project(self.scaled(product))
+            return self.project(self.scaled(product[:, :-1]))
+        product = self.gram.matmat(v)
+        if self.roots is not None:
+            return self.project(self.scaled(product))
+        product -= np.add.reduce(product, axis=0) / len(product)  # a new array, and nobody else's
+        return product
+
+    def placed(self, v: Array) -> Array:
+        """Where those of K are."""
+        return self.gram.placed(v)
 
     def rows(self, indices: Indices, v: Array) -> Array:
         """(P S K S P v)[indices]."""
@@ -161,6 +165,11 @@ class Centred(SymmetricOperator):
         """S K S on a few rows, centred among themselves."""
         few = StoredGram(self.gram.block(indices).astype(np.float64))
         return Centred(few, None if self.weights is None else self.weights[indices]).dense()
+
+    def among(self, indices: Indices) -> Centred:
+        """P S K S P of a few rows."""
+        weights = None if self.weights is None else self.weights[indices]
+        return Centred(self.gram.among(indices), weights, positive=self.positive)
 
     def dense(self) -> Array:
         """P S K S P as a new array."""

@@ -45,6 +45,10 @@ class StoredGram(SymmetricOperator):
             product = times(self.matrix, rounded, n_threads=self.n_threads)
         return product.astype(v.dtype, copy=False)
 
+    def among(self, indices: Indices) -> StoredGram:
+        """K[indices][:, indices]."""
+        return StoredGram(self.matrix[np.ix_(indices, indices)], self.n_threads, self.minus)
+
     def rows(self, indices: Indices, v: Array) -> Array:
         """(K v)[indices]."""
         return self.matrix[indices] @ v.astype(self.dtype, copy=False)

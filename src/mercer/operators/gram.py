@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -75,27 +75,37 @@ class Gram(SymmetricOperator):
             view.is_rough, view.exact = True, None
             view.eps = float(np.finfo(np.float16 if of_halves else FLOAT32).eps)
             view.minus += store.rounding.minus
-            self.rough, self.fills_rough = view, not of_halves
+            self.rough, self.fills_rough = view, not of_halves or exact is not None
 
     def matmat(self, v: Array) -> Array:
         """(K - c) v."""
         return self.engine.gram_times(self.kernel, self.x, v, rough=self.is_rough)
 
+    def placed(self, v: Array) -> Array:
+        """Where the engine has vectors."""
+        return self.engine.placed(self.x, v)
+
     def rows(self, indices: Indices, v: Array) -> Array:
         """((K - c) v)[indices], from tiles that are made for it."""
-        rounded = np.ascontiguousarray(v, dtype=self.dtype)
+        rounded = v.astype(self.dtype, order="C", copy=False)
         product = self.engine.times(self.kernel, self._some(indices), self.x, rounded)
         return product - self.minus * rounded.sum(axis=0)
 
     def cross(self, indices: Indices, v: Array) -> Array:
         """(K - c)[:, indices] @ v."""
-        rounded = np.ascontiguousarray(v, dtype=self.dtype)
-        product = self.engine.times(self.kernel, self.x, self._some(indices), rounded)
+        rounded = v.astype(self.dtype, order="C", copy=False)
+        store = self.store if self.is_rough else NOTHING_KEPT
+        product = self.engine.times(self.kernel, self.x, self._some(indices, store), rounded)
         product -= self.minus * rounded.sum(axis=0)
         return product
 
-    def _some(self, indices: Indices) -> Any:
-        return self.engine.load(self.x.take(indices), self.kernel, self.dtype)
+    def _some(self, indices: Indices, store: TileStore = NOTHING_KEPT) -> Any:
+        return self.engine.load(self.x.take(indices), self.kernel, self.dtype, store=store)
+
+    def among(self, indices: Indices) -> Gram:
+        """(K - c)[indices][:, indices] as an operator."""
+        few = Gram(self.engine, self.kernel, self.x.take(indices), self.store, dtype=self.dtype)
+        return cast("Gram", few.rough) if self.is_rough else few
 
     def block(self, indices: Indices) -> Array:
         """(K - c)[indices][:, indices]."""

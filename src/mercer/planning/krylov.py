@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mercer.engine.halves import halves_bytes, product_bytes
+from mercer.engine.halves import block_columns, halves_bytes, product_bytes
 from mercer.engine.tiles import PACKED
 from mercer.planning.bytes import (
     FLOAT,
@@ -114,8 +114,11 @@ def _of_halves(problem: Problem, solver: Solver, reason: str, k: int) -> Plan | 
     wide = replace(problem.wide, halves=parts)
     fixed = rows_bytes(wide) + live_tiles_bytes(wide)
     fixed += halves_bytes(problem.n, problem.d, parts)
-    fixed += product_bytes(problem.n, max(solver.width(k, problem.n), k) + 1)
-    short, basis, reasons = fit_basis(wide, solver, k, fixed)
+    fixed += product_bytes(problem.n, block_columns(max(solver.width(k, problem.n), k)))
+    block = solver.block or block_columns(solver.width(k, problem.n))
+    short, basis, reasons = fit_basis(wide, replace(solver, block=block), k, fixed)
+    if reasons or fixed + basis > problem.budget_bytes:  # narrower ones
+        short, basis, reasons = fit_basis(wide, solver, k, fixed)
     n_bytes = fixed + basis
     if n_bytes > problem.budget_bytes:
         return None

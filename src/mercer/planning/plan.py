@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 TIGHT_TOL = 1e-10
 # LAPACK takes two thirds as long as n²/LAPACK_PRODUCTS products of a narrow block, from 1200 to 3000 rows.
 LAPACK_PRODUCTS = 17_000
-# Landmarks to start from, one of so many rows: a product grows with n², their eigenproblem with m³.
-LANDMARK_ROWS, MOST_LANDMARKS = 1000, 1500
+# Landmarks to start from, one of so many rows: products of half floats with their matrix take a thousandth of
+# the time, and what extends their vectors to all rows a sixteenth.
+LANDMARK_ROWS, MOST_LANDMARKS = 32, 2**16
 PRODUCT_COLUMNS = 500  # columns multiplied in a typical Krylov run: blocks times products
 
 

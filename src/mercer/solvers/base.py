@@ -91,6 +91,10 @@ class EigenPairs:
                 told = told + more / largest_size(self.values)
         return told
 
+    def here(self) -> EigenPairs:
+        """With vectors and products on the host, wherever they were found."""
+        return replace(self, vectors=np.asarray(self.vectors), products=np.asarray(self.products))
+
     def first(self, k: int) -> EigenPairs:
         """The first k of them."""
         if k == len(self.values):
@@ -133,7 +137,7 @@ def fixed_signs(vectors: Array) -> Array:
     for j in np.flatnonzero(
         np.minimum(high, low) >= least
     ):  # entries of either sign are the largest
-        column = vectors[:, j]
+        column = np.asarray(vectors[:, j])
         signs[j] = -1.0 if column[np.argmax(np.abs(column) >= least[j])] < 0 else 1.0
     return signs
 

@@ -29,17 +29,19 @@ TINY = 1e-100  # numbers between this and one over it can be squared, and sums o
 class KrylovBasis:
     """Q (orthonormal columns) and T = QᵀAQ, with A Q = Q T + W B on the last block.
 
-    The residual of a Ritz pair (θ, Qs) is W B s_last: its norm is known without any product.
+    The residual of a Ritz pair (θ, Qs) is W B s_last: its norm is known without any product. Vectors are
+    where those are that it is `like`: on the host, or on the device of an engine.
     """
 
-    def __init__(self, n: int, room: int) -> None:
-        self.vectors = np.empty((n, room), order="F")  # columns lie together: slices are cheap
+    def __init__(self, like: Array, room: int) -> None:
+        # Columns lie together: slices are cheap.
+        self.vectors: Array = np.empty_like(like, shape=(len(like), room), order="F")
         self.projected = np.zeros((room, room))
         self.size = 0
         self.n_products = 0
         self.n_exact = 0  # leading columns whose products outrank those of later columns
         self._last = slice(0, 0)  # the block that was multiplied last
-        self._next: Array = np.empty((n, 0))  # W
+        self._next: Array = self.vectors[:, :0]  # W
         self._coupling: Array = np.empty((0, 0))  # B
         self._ritz: tuple[Array, Array] | None = None  # of the projected matrix, ascending
         self._scale = 0.0  # a lower bound on the largest |eigenvalue|
@@ -61,11 +63,11 @@ class KrylovBasis:
         return self.next_width == 0 or size <= tol * largest
 
     def state(self) -> dict[str, Any]:
-        """All that `restored` needs to go on from here; views, not copies."""
+        """All that `restored` needs to go on from here; views of what is on the host, not copies."""
         return {
-            "vectors": self.q,
+            "vectors": np.asarray(self.q),
             "projected": self.projected[: self.size, : self.size],
-            "next": self._next,
+            "next": np.asarray(self._next),
             "coupling": self._coupling,
             "last": [self._last.start, self._last.stop],
             "n_products": self.n_products,
@@ -75,23 +77,23 @@ class KrylovBasis:
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> KrylovBasis:
+    def restored(cls, state: dict[str, Any], like: Array) -> KrylovBasis:
         """A basis in the state of another: it goes on as that one would have."""
-        n, size = state["vectors"].shape
-        basis = cls(n, state["room"])
+        size = state["vectors"].shape[1]
+        basis = cls(like, state["room"])
         basis.vectors[:, :size] = state["vectors"]
         basis.projected[:size, :size] = state["projected"]
         basis.size, basis.n_products = size, state["n_products"]
         basis.n_exact = state["n_exact"]
         basis._last, basis._scale = slice(*state["last"]), state["scale"]
-        basis._next, basis._coupling = state["next"], state["coupling"]
+        basis._next, basis._coupling = np.asarray(state["next"], like=like), state["coupling"]
         return basis
 
     def append(self, block: Array, *, rng: np.random.Generator) -> None:
         """Orthonormalise a first block and make it the one to multiply next."""
         self._next, _ = orthonormal(block, drop=1e-10 * _size(block))
         if self.next_width == 0:
-            self._next, _ = orthonormal(rng.standard_normal(block.shape), drop=0.0)
+            self._next, _ = orthonormal(self._drawn(block.shape[1], rng), drop=0.0)
         self._next, _ = orthonormal(self._next, drop=0.05)
         self.extend()
 
@@ -105,10 +107,14 @@ class KrylovBasis:
             self.projected[before, self._last] = self._coupling.T
         self._ritz = None
 
+    def _drawn(self, width: int, rng: np.random.Generator) -> Array:
+        """Random vectors."""
+        return np.asarray(rng.standard_normal((len(self.vectors), width)), like=self.vectors)
+
     def inject(self, width: int, *, rng: np.random.Generator) -> None:
         """Open a random block outside of the basis: what the Krylov space does not contain."""
         n, room = self.vectors.shape
-        fresh: Array = rng.standard_normal((n, max(0, min(width, n - self.size, room - self.size))))
+        fresh = self._drawn(max(0, min(width, n - self.size, room - self.size)), rng)
         fresh, _ = orthonormal(fresh, drop=0.0)
         for drop in (1e-8, 0.05):
             subtract(fresh, self.q, inner(self.q, fresh))
@@ -155,7 +161,7 @@ class KrylovBasis:
         """A Q s = Q T s + W B s_last: after a multiplication, without another."""
         inside = self.projected[: self.size, : self.size] @ coordinates
         outside = self._coupling @ coordinates[self._last]
-        return np.asarray(times(self.q, inside) + self._next @ outside)
+        return times(self.q, inside) + times(self._next, outside)
 
     def estimates(self, k: int) -> Array:
         """Relative residuals of the first k Ritz pairs."""
@@ -170,6 +176,11 @@ class KrylovBasis:
         floor = max(floor, 100.0 * EPS)  # below that, an estimate says nothing
         allowed = allowed_residuals(self.ritz(k)[0], tol, floor)
         return float(np.max(self.estimates(k) / allowed, initial=0.0))
+
+    def rough_share(self, k: int) -> float:
+        """The most that a Ritz vector has outside of the columns with exact products, of its length."""
+        outside = self.ritz(k)[1][self.n_exact :]
+        return float(np.linalg.norm(outside, axis=0).max(initial=0.0)) if self.n_exact else 1.0
 
     def restart(self, keep: int) -> None:
         """Thick restart: the leading Ritz vectors become the basis, and the open block stays."""
@@ -215,7 +226,7 @@ def _orthonormal_unit(block: Array, *, drop: float) -> tuple[Array, Array]:
         left.T @ upper
     )  # W R = block whatever the rotation: it only sorts short directions from long
     keep = np.linalg.norm(upper, axis=1) > drop
-    return q @ left[:, keep], upper[keep]
+    return times(q, left[:, keep]), upper[keep]
 
 
 def _left_vectors(upper: Array) -> Array:
@@ -313,9 +324,9 @@ class KrylovRun:
         }
 
     @classmethod
-    def resumed(cls, state: State, schedule: ConvergenceSchedule) -> KrylovRun:
+    def resumed(cls, state: State, schedule: ConvergenceSchedule, like: Array) -> KrylovRun:
         """The run that such a state was taken from."""
         schedule.restore(state["looks"])
         settled = np.asarray(state["settled"]) if state["is_settled"] else None
-        basis = KrylovBasis.restored(state)
+        basis = KrylovBasis.restored(state, like)
         return cls(basis, schedule, settled, state["restart_at"])

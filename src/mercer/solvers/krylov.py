@@ -10,7 +10,7 @@ import numpy as np
 from mercer._core.observer import SILENT, Stage
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
-from mercer.engine.pairwise import squared_norms
+from mercer.engine.thin import column_lengths
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, Status
 from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis, KrylovRun
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mercer._core.observer import Observer, State
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
     from mercer.operators.base import SymmetricOperator
 
 # Iterating on a rough operator further than this would only sharpen its own rounding.
@@ -40,6 +40,8 @@ LEAST_TOL = 1e-14
 NOISE = 1 / 128
 # How much noise goes into vectors to start from, of their length.
 STIR = 0.01
+# Landmarks whose eigenproblem is LAPACK's; of more it is solved as the whole is, to the accuracy of a sample.
+DENSE_LANDMARKS, START_TOL, START_PRODUCTS = 512, 1e-3, 12
 
 
 @public
@@ -157,15 +159,16 @@ class BlockKrylov(Solver):
         rough = None if work is operator else work
         filled = rough is not None and operator.fills_rough
         tol = self.tol if rough is None else max(self.tol, ROUGH_TOL, HALF_TOL * rough.eps)
-        tol = max(0.5 * tol, ROUGH_TOL) if filled else tol  # the rest is room for rounding
+        tol = max(0.5 * self.tol, ROUGH_TOL) if filled else tol  # the rest is room for rounding
         state = observer.resume()
         if state is None:
-            first = self._start(work, k, rng=rng, start=start)
+            first = operator.placed(self._start(work, k, rng=rng, start=start))
             run = self._begun(first, k, tol, rng=rng)
             run.basis.multiply(operator if filled else work)
             run.basis.n_exact = run.basis.size if filled else 0
         else:
-            run = KrylovRun.resumed(state, self._schedule(k, operator.n, tol))
+            like = operator.placed(np.empty((operator.n, 0)))
+            run = KrylovRun.resumed(state, self._schedule(k, operator.n, tol), like)
             rng.bit_generator.state = state["rng"]
             # Their next products have the same columns as they would have had, and round alike.
             operator.recall(state["means"])
@@ -177,14 +180,14 @@ class BlockKrylov(Solver):
         if filled and status is Status.CONVERGED:
             pairs = spot_checked(operator, run.basis, k, tol=self.tol, rng=rng)
             if pairs.status.ok:
-                return pairs
+                return pairs.here()
         # Who is asked to stop proves what there is, and no more.
         most = 0 if status is Status.STOPPED else MAX_REFINEMENTS
         pairs = refine(
             operator, run.basis, k, tol=self.tol, rough=rough, observer=observer, most=most
         )
         if operator.exact is not None:
-            pairs = compared(operator, operator.exact, pairs, tol=self.tol, rng=rng)
+            pairs = compared(operator, pairs, tol=self.tol, rng=rng)
             if not pairs.status.ok and most:  # the operator is now the rough one
                 pairs = refine(
                     operator.exact,
@@ -195,6 +198,7 @@ class BlockKrylov(Solver):
                     observer=observer,
                     found_by=pairs,
                 )
+        pairs = pairs.here()
         return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
     def _begun(
@@ -208,14 +212,14 @@ class BlockKrylov(Solver):
         n, block = len(first), self.width(k, len(first))
         width = max(block, first.shape[1])  # wider than a block when many start vectors were given
         room = min(n, max(self.room(k, n), k + 2 * width))
-        basis = KrylovBasis(n, room + width)
+        basis = KrylovBasis(first, room + width)
         basis.append(first, rng=rng)
         return KrylovRun(basis, self._schedule(k, n, tol), None if block < k else np.empty(0), room)
 
     def _schedule(self, k: int, n: int, tol: float) -> ConvergenceSchedule:
         """Narrow blocks make cheap products, and settle when half as many columns again as k are there."""
         block = self.width(k, n)
-        thrifty = block < min(k + 12, MAX_BLOCK)
+        thrifty = block < min(k + 8, MAX_BLOCK)
         first = 1 + -(-3 * k // (2 * block)) if thrifty else 2
         return ConvergenceSchedule(tol, self.products(k, n), first=first, thrifty=thrifty)
 
@@ -259,7 +263,9 @@ class BlockKrylov(Solver):
             basis.inject(block, rng=rng)
         elif basis.size >= k and (exhausted or product >= schedule.due):
             values = basis.ritz(k)[0]
-            worst = schedule.tol * basis.excess(k, schedule.tol, floor)
+            # What half floats blur of a product is a share of what they have multiplied.
+            noise = floor * basis.rough_share(k) if floor > HALF_EPS * HALF_NOISE else floor
+            worst = schedule.tol * basis.excess(k, schedule.tol, noise)
             schedule.saw(product, worst)
             if worst <= schedule.tol:
                 if run.settled is not None and _same(values, run.settled, schedule.tol):
@@ -293,13 +299,22 @@ class BlockKrylov(Solver):
         # The eigenvectors of a few hundred rows, extended to all (Nyström), are near the ones sought
         # and save about half of the products.
         chosen = np.sort(rng.choice(n, m, replace=False))
-        _, vectors = np.linalg.eigh(operator.block(chosen))
-        landmark = operator.cross(chosen, vectors[:, -(block - 2) :])  # (n, block - 2)
+        vectors = operator.placed(self._among(operator, chosen, block - 2, rng=rng))
+        landmark = operator.cross(chosen, vectors)  # (n, block - 2)
         landmark = landmark.astype(np.float64, copy=False)
         # To the size of the random columns, whatever that of the kernel: none is dropped beside others.
-        size = float(np.max(np.abs(landmark), initial=0.0))
+        size = max(float(landmark.max()), -float(landmark.min()))
         stirred = _stirred(landmark / size if size > 0 else landmark, rng=rng)
         return np.concatenate([stirred, rng.standard_normal((n, 2))], axis=1)
+
+    def _among(
+        self, operator: SymmetricOperator, chosen: Indices, k: int, *, rng: np.random.Generator
+    ) -> Array:  # (m, k)
+        """Leading eigenvectors of the matrix of a few rows, or roughly those of many: of a start, in turn."""
+        if len(chosen) <= DENSE_LANDMARKS:
+            return np.linalg.eigh(operator.block(chosen))[1][:, -k:]
+        few = BlockKrylov(START_TOL, max_products=START_PRODUCTS, landmarks=self.landmarks)
+        return few(operator.among(chosen), k, rng=rng).vectors
 
 
 def _state(
@@ -317,11 +332,11 @@ def _stirred(start: Array, *, rng: np.random.Generator) -> Array:
     that its first block does not. A random part in every column shows it as many copies as there
     are columns: any will do, and uniform numbers in float32 are drawn in a fifth of the time of normal ones.
     """
-    lengths = np.sqrt(squared_norms(start.T))
+    lengths = column_lengths(start)
     noise = rng.random(start.shape, dtype=np.float32)
     noise -= np.float32(0.5)
     size = STIR * np.sqrt(12.0 / len(start))  # their variance is a twelfth
-    return start + noise * (size * np.where(lengths > 0, lengths, 1.0))
+    return start + np.asarray(noise, like=start) * (size * np.where(lengths > 0, lengths, 1.0))
 
 
 def _same(values: Array, settled: Array, tol: float) -> bool:

@@ -43,7 +43,7 @@ def negative_part(operator: SymmetricOperator, *, rng: np.random.Generator) -> N
     negative eigenvalues of its own: vectors that it shows are then multiplied by the operator itself.
     """
     n, work = operator.n, operator.rough or operator
-    basis = KrylovBasis(n, BLOCK * (PRODUCTS + 1))
+    basis = KrylovBasis(np.empty((n, 0)), BLOCK * (PRODUCTS + 1))
     basis.append(rng.standard_normal((n, min(BLOCK, n))), rng=rng)
     for _ in range(PRODUCTS):
         basis.multiply(work)

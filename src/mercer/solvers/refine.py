@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.observer import SILENT
-from mercer.engine.thin import inner, subtract, times
+from mercer.engine.thin import inner, largest_rows, subtract, times
 from mercer.solvers.base import EigenPairs, Status, allowed_residuals, relative_residuals
 from mercer.solvers.basis import KrylovBasis, orthonormal
 
@@ -193,8 +193,8 @@ def ritz_pairs(
     Each Ritz value is at most the true one, and each lies within its residual of some true one. Products
     of the Ritz vectors follow from A Q = Q T + W B, so the residuals are true and cost no product.
     """
-    width = start.shape[1]
-    basis = KrylovBasis(operator.n, passes * width)
+    width, start = start.shape[1], operator.placed(start)
+    basis = KrylovBasis(start, passes * width)
     basis.append(_unit_columns(start), rng=rng)
     basis.multiply(operator)
     while (
@@ -207,9 +207,9 @@ def ritz_pairs(
         basis.extend()
         basis.multiply(operator)
     values, coordinates = basis.ritz(k)
-    vectors, products = basis.q @ coordinates, basis.images(coordinates)
+    vectors, products = times(basis.q, coordinates), basis.images(coordinates)
     facts = {"n_products": basis.n_products, "status": Status.REFINED}
-    return EigenPairs.largest(values, vectors, products, k, **facts)
+    return EigenPairs.largest(values, vectors, products, k, **facts).here()
 
 
 def _unit_columns(block: Array) -> Array:
@@ -249,15 +249,11 @@ def spot_checked(
     u, products = times(basis.q, coordinates), basis.images(coordinates)
     unseen = _unseen(operator, u, products, rng=rng)
     pairs = EigenPairs.largest(values, u, products, k, n_products=basis.n_products, unseen=unseen)
-    allowed = allowed_residuals(pairs.values, tol, rounding_floor(operator, pairs.values))
-    if np.all(pairs.residuals <= allowed) and np.all(unseen <= SCORES * values):
-        return pairs
-    return replace(pairs, status=Status.STAGNATED)
+    return _held_to(operator, pairs, tol)
 
 
 def compared(
     operator: SymmetricOperator,
-    exact: SymmetricOperator,
     pairs: EigenPairs,
     *,
     tol: float,
@@ -265,14 +261,20 @@ def compared(
 ) -> EigenPairs:
     """Pairs that were proved by products which are less exact than rows, with what rows show of these.
 
-    Status.STAGNATED means that they are too far apart: they are held to what `exact` would leave.
+    Status.STAGNATED means that they are too far apart: they are held to what ``operator.exact`` would leave.
     """
     unseen = _unseen(operator, pairs.vectors, pairs.products, rng=rng)
-    pairs = replace(pairs, unseen=unseen)
+    return _held_to(operator, replace(pairs, unseen=unseen), tol)
+
+
+def _held_to(operator: SymmetricOperator, pairs: EigenPairs, tol: float) -> EigenPairs:
+    """Converged, if residuals and scores are as they should be with what rows have shown; else stagnated."""
+    exact, scores = (operator.exact or operator), SCORES if operator.exact is None else SEEN_SCORES
     allowed = allowed_residuals(
         pairs.values, tol, rounding_floor(operator, pairs.values, exact.eps)
     )
-    near = np.all(pairs.residuals <= allowed) and np.all(unseen <= SEEN_SCORES * pairs.values)
+    assert pairs.unseen is not None
+    near = np.all(pairs.residuals <= allowed) and np.all(pairs.unseen <= scores * pairs.values)
     return replace(pairs, status=Status.CONVERGED if near else Status.STAGNATED)
 
 
@@ -292,14 +294,15 @@ def _unseen(
     """
     n, k = u.shape
     if n <= SPOT_ROWS + LARGEST * k:  # few enough to look at them all
-        return TWICE * np.linalg.norm(operator.rows(np.arange(n), u) - products, axis=0)
+        gap = np.asarray(operator.rows(np.arange(n), u)) - np.asarray(products)
+        return np.asarray(TWICE * np.linalg.norm(gap, axis=0))
     sizes = np.abs(u)
-    largest = np.unique(np.argpartition(sizes, n - LARGEST, axis=0)[n - LARGEST :])
+    largest = np.unique(largest_rows(sizes, LARGEST))
     chances = 1.0 / n + (sizes**2).sum(axis=1) / k + (sizes / sizes.sum(axis=0)).sum(axis=1) / k
     chances[largest] = 0.0
     chances /= chances.sum()
     drawn = rng.choice(n, SPOT_ROWS, p=chances)
     rows = np.concatenate([largest, drawn])
-    gap = operator.rows(rows, u) - products[rows]  # (m, k)
+    gap = np.asarray(operator.rows(rows, u)) - np.asarray(products[rows])  # (m, k)
     counts = np.concatenate([np.ones(len(largest)), 1.0 / (SPOT_ROWS * chances[drawn])])
     return np.asarray(TWICE * np.sqrt(counts @ gap**2))

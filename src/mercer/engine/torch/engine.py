@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -26,12 +26,13 @@ from mercer.engine.squares import SquareSections
 from mercer.engine.threads import lanes, n_blas_threads
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.fused import fused_gram_times, is_fused
+from mercer.engine.torch.fused import fused_cross_times, fused_gram_times, is_fused
 from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory, reason_of
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.source import why_not_fused
 from mercer.engine.torch.squares import squared
 from mercer.engine.torch.tiles import matrix, symmetric_times
+from mercer.engine.torch.vectors import DeviceVectors, like
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,9 +102,10 @@ class TorchEngine(Engine[TorchRows]):
         """Why the host computes on these rows, in words; None where the device does."""
         program = program_of(kernel)
         numbers = getattr(x, "data", None) if hasattr(x, "nnz") else x
-        if isinstance(program, str) or not isinstance(numbers, np.ndarray) or not numbers.any():
-            return None  # not looked at, or nothing but zeros, which lose nothing
-        return out_of_range(numbers, program, f"tiles of {self.place.name}")
+        if isinstance(program, str) or not isinstance(numbers, np.ndarray):
+            return None  # not looked at
+        why = out_of_range(numbers, program, f"tiles of {self.place.name}")
+        return why if why is None or numbers.any() else None  # zeros lose nothing
 
     def load(
         self,
@@ -128,14 +130,23 @@ class TorchEngine(Engine[TorchRows]):
         return rows
 
     # ── products ────────────────────────────────────────────────────────────
+    def placed(self, x: TorchRows, v: Array) -> Array:
+        """On the device, whose memory a plan counts them in; on the host where that computes."""
+        if x.on_host or x.part != WHOLE or not self.place.has_double:
+            return v
+        return cast("Array", DeviceVectors(self.place.tensor(v, FLOAT64), self.place))
+
     def times(self, kernel: TileKernel, x: TorchRows, z: TorchRows, v: Array) -> Array:
         """k(X, Z) @ V: slices of X meet all of Z, which stays on the device where it fits."""
         if not (x.on_host or z.on_host) and x.dtype == z.dtype:
-            product = self._within_memory(z, lambda: self._times(x, z, v))
+            found = self._fused(x, v, precise=False, z=z) if x.of_halves and z.of_halves else None
+            product = (
+                self._within_memory(z, lambda: self._times(x, z, v)) if found is None else found
+            )
             if np.isfinite(product).all():
-                return product
+                return like(product, v)
         rows, points = self._here(kernel, x), self._here(kernel, z)
-        return self.here.times(kernel, rows, points, v)
+        return like(self.here.times(kernel, rows, points, np.asarray(v)), v)
 
     def _times(self, x: TorchRows, z: TorchRows, v: Array) -> Array:
         # Rows that stay have an origin of their own; those that meet them join.
@@ -146,7 +157,7 @@ class TorchEngine(Engine[TorchRows]):
             x.settle()
         width = z.narrowed or self.place.width(x.dtype, x.program.depth)
         right = self.place.tensor(v, x.dtype)
-        product = np.empty((x.n, v.shape[1]), dtype=np.result_type(x.dtype, v))
+        product = np.empty((x.n, v.shape[1]), dtype=np.result_type(x.dtype, v.dtype))
         if stays:
             sides = ((i, x.side(i)) for i in row_slices(x.n, width))
         else:
@@ -174,7 +185,8 @@ class TorchEngine(Engine[TorchRows]):
                 return product
             self._give_up(x)
         here = self._here(kernel, x)
-        return self.here.gram_times(kernel, here, v, rough=rough and not x.of_halves)
+        product = self.here.gram_times(kernel, here, np.asarray(v), rough=rough and not x.of_halves)
+        return like(product, v)
 
     def gram(self, kernel: TileKernel, x: TorchRows) -> Array:
         """k(X, X) as a new array."""
@@ -235,7 +247,9 @@ class TorchEngine(Engine[TorchRows]):
         return self.here.map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
 
     # ── what the device can't do ────────────────────────────────────────────
-    def _fused(self, x: TorchRows, v: Array, *, precise: bool) -> Array | None:
+    def _fused(
+        self, x: TorchRows, v: Array, *, precise: bool, z: TorchRows | None = None
+    ) -> Array | None:
         """A product of half floats; None where tiles have to do, of these rows from then on, and why is told.
 
         Triton compiles when it is first called: it may find no compiler, or a device that is too small.
@@ -243,7 +257,10 @@ class TorchEngine(Engine[TorchRows]):
         if x.plain or x.part != WHOLE or not is_fused(x, precise=precise):
             return None
         try:
-            product = self._tried(lambda: fused_gram_times(x, v, precise=precise))
+            if z is None:
+                product = self._tried(lambda: fused_gram_times(x, v, precise=precise))
+            else:
+                product = self._tried(lambda: fused_cross_times(x, z, v))
             why = "there is not enough memory" if product is None else "their values overflow"
         except Exception as error:
             product, why = None, f"{type(error).__name__}: {reason_of(error)}"

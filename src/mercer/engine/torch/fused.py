@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import linecache
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT32
-from mercer.engine.halves import COLUMNS, PAD, SPLIT, grid, padded_columns
+from mercer.engine.halves import COLUMNS, PAD, SPLIT, band_rows, grid, is_mirrored, padded_columns
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.source import LOW, is_shifted, source, why_not_fused
+from mercer.engine.torch.vectors import found_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,15 +33,17 @@ if TYPE_CHECKING:
 # Half floats have fifteen bits of sizes: eleven digits are left of rows this many times as small as others.
 ALIKE = 2.0**8
 LONG_ROWS = 256  # numbers a row
+Given: TypeAlias = "tuple[Tensor, ...]"
+Numbers: TypeAlias = "tuple[float, ...]"
 
 
 @dataclass(frozen=True)
 class Blocks:
     """How the pass is cut: rows of X, of Z and columns at a time; warps and stages of a pipeline."""
 
-    bm: int = 128
-    bn: int = 128
-    bk: int = 64
+    BM: int = 128
+    BN: int = 128
+    BK: int = 64
     num_warps: int = 8
     num_stages: int = 3
 
@@ -52,14 +55,19 @@ class Blocks:
         """
         bk = max(16, min(64, 1 << (d - 1).bit_length()))
         if d < LONG_ROWS:
-            return cls(bn=64, bk=bk) if precise else cls(bk=bk)
-        return cls() if precise else cls(bn=256)
+            return cls(BN=64, BK=bk) if precise else cls(BK=bk)
+        return cls() if precise else cls(BN=256)
+
+    @classmethod
+    def mirrored(cls, *, precise: bool = False) -> Blocks:
+        """The same where each tile is used twice; a copy of it lies in shared memory."""
+        return cls(BK=32, num_stages=4) if precise else cls(BN=256)
 
     @property
     def smaller(self) -> tuple[Blocks, ...]:
         """These, and others for devices with less shared memory, one after the other."""
-        least = replace(self, bn=64, num_stages=2)
-        return self, replace(self, bn=min(self.bn, 128), num_stages=2), least, replace(least, bm=64)
+        least = replace(self, BN=64, num_stages=2)
+        return self, replace(self, BN=min(self.BN, 128), num_stages=2), least, replace(least, BM=64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,7 +104,7 @@ class Halves:
         for side in sides:
             x, _ = side.packed(leaf)
             if not halves:
-                tall, wide = n + -n % PAD, x.shape[1] + -x.shape[1] % Blocks.usual(x.shape[1]).bk
+                tall, wide = n + -n % PAD, x.shape[1] + -x.shape[1] % Blocks.usual(x.shape[1]).BK
                 halves = [_zeros(x, "float16", tall, wide) for _ in range(1 + precise)]
                 beside = [_zeros(x, "float32", tall) for _ in range(3)]
             i = slice(start, start + side.n)
@@ -170,13 +178,13 @@ def _padded(x: Tensor, wide: int = 0) -> Tensor:
 
 
 @lru_cache(maxsize=32)
-def compiled_pass(text: str) -> Any:
-    """The function of a text. Triton compiles it at its first call, and reads the text by its file's name."""
+def compiled_passes(text: str) -> dict[str, Any]:
+    """The functions of a text. Triton compiles at a first call, and reads the text by its file's name."""
     name = f"<mercer {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
     space: dict[str, Any] = {"__name__": name}
     exec(compile(text, name, "exec"), space)
-    return space["mercer_pass"]
+    return space
 
 
 def is_fused(x: TorchRows, *, precise: bool) -> bool:
@@ -187,12 +195,22 @@ def is_fused(x: TorchRows, *, precise: bool) -> bool:
 
 def fused_gram_times(x: TorchRows, v: Array, *, precise: bool) -> Array:  # (n, k) -> (n, k)
     """(K - c) @ V by half floats."""
+    own, minus = _halves_of(x), x.store.minus
+    return fused_times(x.program, own, own, v, x.place, precise=precise, minus=minus)
+
+
+def fused_cross_times(x: TorchRows, z: TorchRows, v: Array) -> Array:  # (m, k) -> (n, k)
+    """k(X, Z) @ V roughly, by half floats."""
+    points = _halves_of(z.about(x.origin))
+    return fused_times(x.program, _halves_of(x), points, v, x.place, precise=False)
+
+
+def _halves_of(x: TorchRows) -> Halves:
     if x.halves is None:
         assert x.store.rounding is not None
         sides, two = x.sides(max(1, SPLIT // max(1, x.d))), x.store.rounding.halves > 1
         x.halves = Halves.of(x.program, sides, x.n, precise=two)
-    minus = x.store.minus
-    return fused_times(x.program, x.halves, x.halves, v, x.place, precise=precise, minus=minus)
+    return x.halves
 
 
 def fused_times(
@@ -207,12 +225,14 @@ def fused_times(
     blocks: Blocks | None = None,
 ) -> Array:  # (n, k)
     """(k(X, Z) - c) @ V; X and Z that are one object have the diagonal of K from k(x, x)."""
+    import torch
+
     right = place.tensor(v, FLOAT32)
     parts = [
         fused_columns(program, x, z, some, precise=precise, minus=minus, blocks=blocks)
         for some in right.split(COLUMNS, dim=1)
     ]
-    return np.hstack([each.cpu().numpy() for each in parts]).astype(v.dtype, copy=False)
+    return found_for(v, torch.cat(parts, dim=1))
 
 
 def fused_columns(
@@ -224,8 +244,9 @@ def fused_columns(
     precise: bool,
     minus: float = 0.0,
     blocks: Blocks | None = None,
+    mirror: bool | None = None,
 ) -> Tensor:  # (m, k) -> (n, k) float64
-    """The same of at most `COLUMNS` columns, on the device."""
+    """The same of at most `COLUMNS` columns, there; `mirror`: each tile for both sides of the diagonal."""
     import torch
 
     d, c = x.high.shape[1], padded_columns(v.shape[1])
@@ -235,23 +256,24 @@ def fused_columns(
     high, low, scales = split(v, dim=0)
     right = [_padded(each, c - v.shape[1]) for each in (high, low)]
     right.append(torch.nn.functional.pad(scales / shrink, (0, c - v.shape[1])))
-    run = compiled_pass(source(program, precise=precise))
+    passes = compiled_passes(source(program, precise=precise))
     alike = x.scale is not None and z.scale is not None
-    sides = *x.tensors(precise=precise), *z.tensors(precise=precise)
+    given = *x.tensors(precise=precise), *z.tensors(precise=precise), *right, x.own
     numbers = x.scale or 1.0, z.scale or 1.0, -minus * shrink, shrink, 1.0
+    mirrors = x is z and is_mirrored(x.n, d) if mirror is None else mirror
 
     def launched(cut: Blocks) -> Tensor:
-        tall, parts, part_rows = grid(x.n, z.n, cut.bm, cut.bn)
-        out = torch.zeros((parts, len(x.scales), c), dtype=torch.float32, device=v.device)
+        own = {"D": d, "C": c, "ALIKE": alike, **asdict(cut)}
+        launch: dict[str, Any] = {"given": given, "numbers": numbers, "own": own}
         with torch.cuda.device_of(v):  # Triton launches on the device in force
-            run[(tall, parts)](
-                *sides, *right, x.own, out, x.n, z.n, len(x.scales), part_rows, *numbers,
-                D=d, C=c, GRAM=x is z, ALIKE=alike, BM=cut.bm, BN=cut.bn, BK=cut.bk,
-                num_warps=cut.num_warps, num_stages=cut.num_stages,
-            )  # fmt: skip
-        return out.sum(dim=0, dtype=torch.float64)[: x.n, : v.shape[1]]
+            if mirrors:
+                sums = _mirrored(passes["mercer_mirrored_pass"], x, **launch)
+            else:
+                sums = _plain(passes["mercer_pass"], x, z, **launch)
+        return sums[: x.n, : v.shape[1]]
 
-    *tried, last = (blocks,) if blocks else Blocks.usual(d, precise=precise).smaller
+    usual = Blocks.mirrored(precise=precise) if mirrors else Blocks.usual(d, precise=precise)
+    *tried, last = (blocks,) if blocks else usual.smaller
     for cut in tried:
         try:
             return launched(cut)
@@ -259,3 +281,45 @@ def fused_columns(
             if type(error).__name__ != "OutOfResources":
                 raise
     return launched(last)
+
+
+def _plain(
+    run: Any, x: Halves, z: Halves, *, given: Given, numbers: Numbers, own: dict[str, Any]
+) -> Tensor:
+    """Sums over all of Z, part by part."""
+    import torch
+
+    tall, parts, part_rows = grid(x.n, z.n, own["BM"], own["BN"])
+    out = x.scales.new_zeros((parts, len(x.scales), own["C"]))
+    sizes = x.n, z.n, len(x.scales), part_rows
+    run[(tall, parts)](*given, out, *sizes, *numbers, GRAM=x is z, **own)
+    return out.sum(dim=0, dtype=torch.float64)
+
+
+def _mirrored(
+    run: Any, x: Halves, *, given: Given, numbers: Numbers, own: dict[str, Any]
+) -> Tensor:
+    """Sums over all of X, band by band, of tiles on and above the diagonal."""
+    import torch
+
+    programs, columns = _processors(x.scales), own["C"]
+    band = min(len(x.scales), band_rows(programs, columns))
+    sums = x.scales.new_zeros((len(x.scales), columns), dtype=torch.float64)
+    out = x.scales.new_empty((len(x.scales), columns))
+    mirrored = x.scales.new_empty((programs, band, columns))
+    for begin in range(0, x.n, band):
+        end = min(begin + band, x.n)
+        mine = mirrored.view(-1)[: programs * (end - begin) * columns]
+        run[(programs,)](*given, out, mine.zero_(), x.n, begin, end, *numbers, **own)
+        sums[begin : x.n] += out[begin : x.n]
+        sums[begin:end] += mine.view(programs, -1, columns).sum(dim=0, dtype=torch.float64)
+    return sums
+
+
+def _processors(there: Tensor) -> int:
+    """Of the device: as many programs run at once."""
+    import torch
+
+    if there.device.type != "cuda":
+        return 3  # of a trial without a device
+    return int(torch.cuda.get_device_properties(there.device).multi_processor_count)

@@ -177,9 +177,15 @@ class Place:
         return tile_width(self.total_bytes, dtype.itemsize, depth=depth, widest=widest)
 
     def tensor(self, array: Array, dtype: np.dtype[Any] | None = None) -> Tensor:
-        """A copy on the device, at an address that torch likes: no bit depends on where an array lay."""
+        """A copy on the device, at an address that torch likes: no bit depends on where an array lay.
+
+        Vectors that are there already are no copy, unless their precision is another.
+        """
         import torch
 
+        if not isinstance(array, np.ndarray):
+            there: Tensor = array.tensor
+            return there if dtype is None else there.to(getattr(torch, dtype.name))
         array = np.ascontiguousarray(array, dtype=dtype or array.dtype.newbyteorder("="))
         return torch.tensor(array, device=self.device)
 

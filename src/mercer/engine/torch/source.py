@@ -51,8 +51,9 @@ def is_shifted(program: Program) -> bool:
 
 
 def source(program: Program, *, precise: bool = False) -> str:
-    """The module: `mercer_formula`, on registers, and `mercer_pass`, the loop around it."""
-    return "\n".join([_HEAD, *formula(program), "", "", *_loop(precise=precise), ""])
+    """The module: `mercer_formula`, on registers, `mercer_strip`, the loop around it, and the passes."""
+    parts = (_HEAD, "\n".join(formula(program)), _strip(precise=precise), _PASS, _MIRRORED)
+    return "\n\n".join(parts) + "\n"
 
 
 # ── the formula ─────────────────────────────────────────────────────────────
@@ -131,39 +132,41 @@ import triton.language as tl
 """
 
 
-def _loop(*, precise: bool) -> list[str]:
-    """The pass, with lines that begin with `+` for precise products alone, with `-` for rough ones alone."""
+def _strip(*, precise: bool) -> str:
+    """The loop, with lines that begin with `+` for precise products alone, with `-` for rough ones alone."""
     lines = []
-    for line in _PASS.splitlines():
+    for line in _STRIP.splitlines():
         if line.startswith("+" if precise else "-"):
             lines.append(f" {line[1:]}")
         elif not line.startswith(("+", "-")):
             lines.append(line)
-    return lines
+    return "\n".join(lines)
 
 
 # Shapes: rows (n, D) and V (m, C), padded with zeros, D to a multiple of BK; norms, scales, lengths (n,).
-# `out` is (parts, n, C): sums over parts are float64, and nobody's turn decides their order.
-_PASS = f"""@triton.jit
-def mercer_pass(
+# MIRROR: X is Z, and a tile below the diagonal is that above it, whose product is added to `mine`.
+_STRIP = f"""@triton.jit
+def mercer_strip(
+    start, begin, end,
     x_high, x_low, x_scales, x_norms, x_lengths,
     z_high, z_low, z_scales, z_norms, z_lengths,
-    v_high, v_low, v_scales, own, out,
-    n, m, n_padded, part_rows, x_scale, z_scale, offset, shrink, one,
-    D: tl.constexpr, C: tl.constexpr, GRAM: tl.constexpr, ALIKE: tl.constexpr,
+    v_high, v_low, v_scales, own, mine,
+    n, m, x_scale, z_scale, offset, shrink, one,
+    D: tl.constexpr, C: tl.constexpr, GRAM: tl.constexpr, ALIKE: tl.constexpr, MIRROR: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):
-    start = tl.program_id(0) * BM
-    part = tl.program_id(1)
     rows = start + tl.arange(0, BM)
     along, columns = tl.arange(0, BK), tl.arange(0, C)
     # Many rows have more numbers than 32 bits count: where a block of them begins is counted in 64.
     x_at = start.to(tl.int64) * D + (tl.arange(0, BM)[:, None] * D + along[None, :])
-    z_at = (part * part_rows).to(tl.int64) * D + (tl.arange(0, BN)[None, :] * D + along[:, None])
+    z_at = begin.to(tl.int64) * D + (tl.arange(0, BN)[None, :] * D + along[:, None])
     norms, lengths = tl.load(x_norms + rows), tl.load(x_lengths + rows)
     scales, v_scale = tl.load(x_scales + rows), tl.load(v_scales + columns)
+    rows_at = rows[:, None] * C + columns[None, :]
+    if MIRROR:
+        v_rows = tl.load(v_high + rows_at)
     sums = tl.zeros((BM, C), dtype=tl.float32)
-    for first in range(part * part_rows, tl.minimum((part + 1) * part_rows, m), BN):
+    for first in range(begin, end, BN):
         others = first + tl.arange(0, BN)
         dot = tl.zeros((BM, BN), dtype=tl.float32)
 +       cross = tl.zeros((BM, BN), dtype=tl.float32)
@@ -189,6 +192,9 @@ def mercer_pass(
         tile = tile * shrink + offset
         if first + BN > m:
             tile = tl.where(others[None, :] < m, tile, 0.0)
+        if MIRROR:
+            if start + BM > n:
+                tile = tl.where(rows[:, None] < n, tile, 0.0)
         v_at = others[:, None] * C + columns[None, :]
         v = tl.load(v_high + v_at)
         high = tile.to(tl.float16)
@@ -198,6 +204,67 @@ def mercer_pass(
 +       extra = tl.dot(low, v, extra)
 +       product += extra * {LOW!r}
         sums += product * v_scale[None, :]
+        if MIRROR:
+            if first + BN <= start:
+                mirrored = tl.dot(tl.trans(high), v_rows)
++               extra = tl.dot(tl.trans(high), tl.load(v_low + rows_at))
++               extra = tl.dot(tl.trans(low), v_rows, extra)
++               mirrored += extra * {LOW!r}
+                at = (others - begin)[:, None] * C + columns[None, :]
+                tl.atomic_add(mine + at, mirrored * v_scale[None, :], sem="relaxed")
         z_at += BN * D
+    return sums"""
+
+_GIVEN = """x_high, x_low, x_scales, x_norms, x_lengths,
+    z_high, z_low, z_scales, z_norms, z_lengths,
+    v_high, v_low, v_scales, own"""
+_NUMBERS = "x_scale, z_scale, offset, shrink, one"
+_CUT = "BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr"
+
+# A program has BM rows of X and a part of Z. `out` is (parts, n, C): sums over parts are float64, and
+# nobody's turn decides their order.
+_PASS = f"""@triton.jit
+def mercer_pass(
+    {_GIVEN}, out,
+    n, m, n_padded, part_rows, {_NUMBERS},
+    D: tl.constexpr, C: tl.constexpr, GRAM: tl.constexpr, ALIKE: tl.constexpr,
+    {_CUT},
+):
+    start = tl.program_id(0) * BM
+    part = tl.program_id(1)
+    end = tl.minimum((part + 1) * part_rows, m)
+    sums = mercer_strip(
+        start, part * part_rows, end, {_GIVEN}, out, n, m, {_NUMBERS},
+        D, C, GRAM, ALIKE, False, BM, BN, BK,
+    )
+    rows, columns = start + tl.arange(0, BM), tl.arange(0, C)
     out_at = (part.to(tl.int64) * n_padded + rows[:, None]) * C + columns[None, :]
     tl.store(out + out_at, sums, mask=rows[:, None] < n)"""
+
+# k(X, X) between the rows of a band and all rows from its first on: tiles on and above the diagonal. There
+# are as many programs as the device runs at once, and they take strips of BM rows in turn, the longest first.
+# `out` is (n, C); `mirrored` is (programs, band, C), what each of them adds to the rows of the band. One
+# thread of one program adds to a number, so that the order is that of its tiles.
+_MIRRORED = f"""@triton.jit
+def mercer_mirrored_pass(
+    {_GIVEN}, out, mirrored,
+    n, begin, end, {_NUMBERS},
+    D: tl.constexpr, C: tl.constexpr, ALIKE: tl.constexpr,
+    {_CUT},
+):
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    mine = mirrored + program.to(tl.int64) * (end - begin) * C
+    strips = (n - begin + BM - 1) // BM
+    for turn in range(0, (strips + programs - 1) // programs):
+        there = program + (turn % 2) * (programs - 1 - 2 * program)  # to and fro
+        strip = strips - 1 - (turn * programs + there)
+        if strip >= 0:
+            start = begin + strip * BM
+            stop = tl.minimum(start + BM, end)
+            sums = mercer_strip(
+                start, begin, stop, {_GIVEN}, mine, n, n, {_NUMBERS},
+                D, C, True, ALIKE, True, BM, BN, BK,
+            )
+            rows, columns = start + tl.arange(0, BM), tl.arange(0, C)
+            out_at = rows[:, None].to(tl.int64) * C + columns[None, :]
+            tl.store(out + out_at, sums, mask=rows[:, None] < n)"""

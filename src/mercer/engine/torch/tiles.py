@@ -12,6 +12,7 @@ from mercer.engine.kept import LEVELS
 from mercer.engine.tiles import PACKED, n_upper, places, upper_tiles
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.place import kept_tiles
+from mercer.engine.torch.vectors import found_for
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -134,7 +135,7 @@ def symmetric_times(x: TorchRows, v: Array, *, rough: bool) -> Array:  # (n, k) 
         if i != j:
             sums[j] += tile.T @ right[i]
     x.forget()
-    return sums.cpu().numpy().astype(v.dtype, copy=False)
+    return found_for(v, sums)
 
 
 def matrix(x: TorchRows) -> Array:  # -> (n, n)

@@ -2,26 +2,35 @@
 
     python -m benchmarks.gpu passes --rows 131072 --features 64 768
     python -m benchmarks.gpu passes --rows 131072 --features 768 --tune
-    python -m benchmarks.gpu fits --rows 131072 262144 1048576 --features 768 [--tiles]
+    python -m benchmarks.gpu fits --rows 131072 262144 1048576 --features 768 [--tiles | --engine native]
+    python -m benchmarks.gpu transform --rows 1000000 --points 100000 --features 50 768
+    python -m benchmarks.gpu others --rows 16384 131072 --features 768
+    python -m benchmarks.gpu lowrank --rows 10000000 --features 50 --rank 1000
 
 `--engine torch:cpu --rows 2000` is a trial without a device. Medians after a warm-up, compile time apart;
 errors are those of 256 rows against float64. A pass counts 2n²(d + columns) operations, symmetric or not.
 Rows have decaying variances, kernels of distances their median width. The residual of a fit is measured in
-float64 on 2048 rows, by torch and by nothing of mercer's.
+float64 on 2048 rows, by torch and by nothing of mercer's. `lowrank` reads its rows from a file, with 20 GB of
+memory granted.
 """
 
 import argparse
 import itertools
+import resource
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
 from mercer import KernelPCA
+from mercer.approximations import RPCholesky
 from mercer.engine.native.engine import program_of
+from mercer.engine.resolve import resolve_engine
 from mercer.engine.torch import TorchEngine
 from mercer.engine.torch.fused import Blocks, Halves, fused_columns
-from mercer.engine.torch.place import ieee_products
+from mercer.engine.torch.place import Place, ieee_products
 from mercer.engine.torch.source import why_not_fused
 from mercer.engine.torch.tiles import symmetric_times
 from mercer.kernels import RBF, Laplacian, Matern, Polynomial
@@ -48,6 +57,7 @@ TUNED = {
     ],
 }
 MEASURED = 2048  # rows whose residual is computed apart
+USUAL_ROWS = 32768  # that a processor is asked for, with a stored matrix
 
 
 def rows_of(n, d):
@@ -144,25 +154,105 @@ def passes(engine, n, d, name, *, columns, tune, gemm):
 def fits(engine, n, d, k, name):
     import torch
 
-    x = rows_of(n, d)
+    x, device = rows_of(n, d), getattr(engine, "place", None)
     kernel = kernels(x)[name]
     model = KernelPCA(k, kernel=kernel, engine=engine, random_state=0)
-    model.fit(x[: min(n, 16384)])  # compiles
-    if engine.place.kind == "cuda":
+    if device is not None and device.kind == "cuda":
+        model.fit(x)  # compiles
         torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(engine.place.index)
+        torch.cuda.reset_peak_memory_stats(device.index)
     started = time.perf_counter()
     model.fit(x)
     took = time.perf_counter() - started
-    peak = torch.cuda.max_memory_allocated(engine.place.index) if torch.cuda.is_available() else 0
-    pairs = model.fit_.pairs
-    true = f"{measured(model, x, kernel, engine.place):.1e} measured" if name == "rbf" else ""
+    peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
+    pairs, true = model.fit_.pairs, ""
+    if name == "rbf" and torch.cuda.is_available():
+        true = f", {measured(model, x, kernel, device or Place.named('cuda')):.1e} measured"
     print(
-        f"| {name} | {n} x {d}, k={k} | {took:.2f} s | residual {np.max(pairs.residuals):.1e} told, {true} | "
+        f"| {name} | {n} x {d}, k={k} | {took:.2f} s | residual {np.max(pairs.residuals):.1e} told{true} | "
         f"{pairs.n_products} products | {peak / 1e9:.2f} GB on the device | {model.plan_.engine} |",
         flush=True,
     )
-    print(model.plan_, flush=True)
+
+
+def transform(engine, n, d, m):
+    x = rows_of(n, d)
+    model = KernelPCA(20, kernel=kernels(x)["rbf"], engine=engine).fit(x[:m])
+    model.transform(x[:1000])
+    started = time.perf_counter()
+    model.transform(x)
+    took = time.perf_counter() - started
+    print(
+        f"| transform | {n} x {d} by {m} points | {took:.2f} s | {n / took:.0f} rows/s |",
+        flush=True,
+    )
+
+
+def lowrank(engine, n, d, rank):
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        some = rows_of(min(n, 1_000_000), d)
+        out = np.lib.format.open_memmap(path, "w+", np.float32, (n, d))
+        for start in range(0, n, len(some)):
+            out[start : start + len(some)] = some[: n - start] + np.float32(1e-3 * start / n)
+        out.flush()
+        kernel, given = kernels(some)["rbf"], np.load(path, mmap_mode="r")
+        model = KernelPCA(
+            20,
+            kernel=kernel,
+            engine=engine,
+            memory="20GB",
+            approximation=RPCholesky(rank),
+            random_state=0,
+        )
+        started = time.perf_counter()
+        model.fit(given)
+        took = time.perf_counter() - started
+        peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
+        host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(
+        f"| RPCholesky({rank}) | {n} x {d} from a file | {took:.1f} s | {peak / 1e9:.2f} GB on the device, "
+        f"{host:.1f} GB on the host (file pages included) | {model.plan_.engine} |",
+        flush=True,
+    )
+    print(model.fit_.certificate, model.plan_, sep="\n", flush=True)
+
+
+def others(n, d, k):
+    """What a user could do instead: scikit-learn on the processor, or a stored matrix and torch's own solver."""
+    import torch
+    from sklearn.decomposition import KernelPCA as Usual
+
+    x = rows_of(n, d)
+    gamma = kernels(x)["rbf"].gamma
+
+    def stored():  # K in float32, centred in place, and the solver of torch that takes the least memory
+        rows = torch.tensor(x, device="cuda")
+        norms = (rows**2).sum(dim=1)
+        k_matrix = rows @ rows.T
+        k_matrix.mul_(-2.0).add_(norms[:, None]).add_(norms).clamp_(min=0.0).mul_(-gamma).exp_()
+        means = k_matrix.mean(dim=1)
+        k_matrix.sub_(means[:, None]).sub_(means).add_(means.mean())
+        values, u = torch.lobpcg(k_matrix, k=k, niter=200, tol=1e-6)
+        return values, float(((k_matrix @ u - u * values).norm(dim=0) / values[0]).max())
+
+    def usual():
+        return Usual(k, kernel="rbf", gamma=gamma, eigen_solver="arpack", n_jobs=-1).fit(x), 0.0
+
+    for what, work in (("torch, K stored, lobpcg", stored), ("scikit-learn, arpack", usual)):
+        started = time.perf_counter()
+        try:
+            residual = work()[1]
+            took = f"{time.perf_counter() - started:.1f} s, residual {residual:.1e}"
+        except Exception as error:  # that it does not fit is the answer
+            took = f"{type(error).__name__}: {str(error)[:80]}"
+        print(f"| {what} | {n} x {d}, k={k} | {took} |", flush=True)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        if n > USUAL_ROWS:
+            break
 
 
 def measured(model, x, kernel, place):
@@ -188,7 +278,7 @@ def measured(model, x, kernel, place):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("passes", "fits"))
+    parser.add_argument("what", choices=("passes", "fits", "transform", "lowrank", "others"))
     parser.add_argument("--engine", default="cuda")
     parser.add_argument("--rows", type=int, nargs="+", default=[131072])
     parser.add_argument("--features", type=int, nargs="+", default=[64, 768])
@@ -197,15 +287,26 @@ def main():
     parser.add_argument("--components", type=int, default=20, help="of a fit")
     parser.add_argument("--tiles", action="store_true", help="fits by torch tiles alone")
     parser.add_argument("--tune", action="store_true", help="all shapes of blocks")
-    given = parser.parse_args()
-    engine = TorchEngine(given.engine, fused=False if given.tiles else None)
-    gemm = gemm_rate(engine.place, 8192 if engine.place.kind == "cuda" else 1024)
-    print(f"{engine.place.name}: torch's product runs at {gemm / 1e12:.3g} TFLOP/s", flush=True)
+    parser.add_argument("--points", type=int, default=100_000, help="of a transform")
+    parser.add_argument("--rank", type=int, default=1000, help="of an approximation")
+    given, gemm = parser.parse_args(), 0.0
+    engine = resolve_engine(given.engine)
+    if given.tiles:
+        engine = TorchEngine(given.engine, fused=False)
+    if given.what == "passes":
+        gemm = gemm_rate(engine.place, 8192 if engine.place.kind == "cuda" else 1024)
+        print(f"{engine.place.name}: torch's product runs at {gemm / 1e12:.3g} TFLOP/s", flush=True)
     for n, d, name in itertools.product(given.rows, given.features, given.kernels):
         if given.what == "passes":
             passes(engine, n, d, name, columns=given.columns, tune=given.tune, gemm=gemm)
-        else:
+        elif given.what == "fits":
             fits(engine, n, d, given.components, name)
+        elif given.what == "others":
+            others(n, d, given.components)
+        elif given.what == "transform":
+            transform(engine, n, d, given.points)
+        else:
+            lowrank(engine, n, d, given.rank)
 
 
 if __name__ == "__main__":

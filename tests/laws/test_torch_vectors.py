@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="torch is not installed: pip install 'mercer
 import torch
 
 from markets.triton import in_place_of_triton
-from mercer._core.observer import NullObserver
+from mercer._core.observer import SILENT, NullObserver
 from mercer.engine.base import FLOAT64
 from mercer.engine.thin import column_lengths, inner, largest_rows, subtract, times, without
 from mercer.engine.torch import TorchEngine
@@ -108,7 +108,7 @@ def test_what_is_not_foreseen_is_refused(engine, blocks):
 RECIPES = {"tiles": Tiles(128, "float64"), "half floats": Halved(128, 2)}
 
 
-def solved(engine, name, x, weights, observer=NullObserver()):
+def solved(engine, name, x, weights, observer=SILENT):
     plan = Plan("dual", BlockKrylov(tol=1e-6), RECIPES[name], 0)
     operator = gram_operator(RBF(0.1), x, plan, weights, engine=engine)
     start = operator.placed(np.zeros((len(x), 2)))

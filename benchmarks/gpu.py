@@ -221,7 +221,7 @@ def lowrank(engine, n, d, rank):
 
 
 def others(n, d, k):
-    """What a user could do instead: scikit-learn on the processor, or a stored matrix and a solver of torch."""
+    """What a user could do instead: scikit-learn on the processor, or torch with a stored matrix."""
     import torch
     from sklearn.decomposition import KernelPCA as Usual
 

@@ -183,10 +183,24 @@ def test_the_pass_is_a_product_with_the_matrix(*, cut, precise, alike, size, mon
 @pytest.mark.parametrize("precise", [False, True])
 def test_blocks_suit_tensor_cores(d, precise):
     cut = Blocks.usual(d, precise=precise)
-    for side in (cut.BM, cut.BN, cut.BK):
-        assert side >= 16
-        assert side & (side - 1) == 0
     assert 2 * max(d, 16) > cut.BK
+    for columns in (16, 32, 64, 128):
+        both = Blocks.mirrored(columns, precise=precise)
+        for side in (cut.BM, cut.BN, cut.BK, both.BM, both.BN, both.BK):
+            assert side >= 16
+            assert side & (side - 1) == 0
+
+
+def test_names_of_a_pass_keep_their_shapes():
+    """Triton refuses a variable that has one shape before a branch and another within it."""
+    text = source(PROGRAMS["rbf"], precise=True)
+    _, within = text.split("if first + BN <= start:")
+    within, _ = within.split("z_at += BN * D")
+    names = set(re.findall(r"^ *(\w+) \+?= ", within, re.MULTILINE))
+    assert names == {"mirrored", "besides", "at"}
+    assert not any(
+        re.search(rf"^ *{name} = ", text.split(within)[0], re.MULTILINE) for name in names
+    )
 
 
 def test_rows_are_counted_from_their_middle_where_nothing_but_distances_is_taken():

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # Half floats have fifteen bits of sizes: eleven digits are left of rows this many times as small as others.
 ALIKE = 2.0**8
 LONG_ROWS = 256  # numbers a row
+FEW_COLUMNS = 32  # of V
 Given: TypeAlias = "tuple[Tensor, ...]"
 Numbers: TypeAlias = "tuple[float, ...]"
 
@@ -59,15 +60,26 @@ class Blocks:
         return cls() if precise else cls(BN=256)
 
     @classmethod
-    def mirrored(cls, *, precise: bool = False) -> Blocks:
-        """The same where each tile is used twice; a copy of it lies in shared memory."""
-        return cls(BK=32, num_stages=4) if precise else cls(BN=256)
+    def mirrored(cls, columns: int, *, precise: bool = False) -> Blocks:
+        """The same where each tile is used twice: a copy of it lies in shared memory, beside V."""
+        if precise:
+            return MIRRORED_PRECISE[min(columns, COLUMNS)]
+        return (
+            cls(BN=256) if columns <= FEW_COLUMNS else cls(num_stages=4 if columns < COLUMNS else 3)
+        )
 
     @property
     def smaller(self) -> tuple[Blocks, ...]:
         """These, and others for devices with less shared memory, one after the other."""
         least = replace(self, BN=64, num_stages=2)
         return self, replace(self, BN=min(self.BN, 128), num_stages=2), least, replace(least, BM=64)
+
+
+MIRRORED_PRECISE = {
+    **dict.fromkeys((16, FEW_COLUMNS), Blocks(BK=32, num_stages=4)),
+    64: Blocks(num_stages=2),
+    COLUMNS: Blocks(BN=64, BK=32),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -272,7 +284,7 @@ def fused_columns(
                 sums = _plain(passes["mercer_pass"], x, z, **launch)
         return sums[: x.n, : v.shape[1]]
 
-    usual = Blocks.mirrored(precise=precise) if mirrors else Blocks.usual(d, precise=precise)
+    usual = Blocks.mirrored(c, precise=precise) if mirrors else Blocks.usual(d, precise=precise)
     *tried, last = (blocks,) if blocks else usual.smaller
     for cut in tried:
         try:

@@ -207,9 +207,9 @@ def mercer_strip(
         if MIRROR:
             if first + BN <= start:
                 mirrored = tl.dot(tl.trans(high), v_rows)
-+               extra = tl.dot(tl.trans(high), tl.load(v_low + rows_at))
-+               extra = tl.dot(tl.trans(low), v_rows, extra)
-+               mirrored += extra * {LOW!r}
++               besides = tl.dot(tl.trans(high), tl.load(v_low + rows_at))
++               besides = tl.dot(tl.trans(low), v_rows, besides)
++               mirrored += besides * {LOW!r}
                 at = (others - begin)[:, None] * C + columns[None, :]
                 tl.atomic_add(mine + at, mirrored * v_scale[None, :], sem="relaxed")
         z_at += BN * D

@@ -7,10 +7,11 @@ PAD_COLUMNS = 64  # likewise, at most
 COLUMNS = 128  # of V that are multiplied at a time
 PART_ROWS = 2**16  # of Z whose products are summed in float32
 PROGRAMS = 2**10  # that a device is given at least, where there are enough rows
-# Tiles are used for both sides of the diagonal of k(X, X) where products of rows are most of the work, and
-# there are strips of rows for all processors of a device several times over.
-MIRRORED_FEATURES, MIRRORED_ROWS = 256, 2**16
-MIRROR_BYTES = 2**30  # what programs may add to, each to its own sums
+# Tiles are used for both sides of the diagonal of k(X, X) where products of rows are most of the work. It
+# gains time from some 30 000 rows on, and loses none for fewer, for which one more pass would be compiled.
+MIRRORED_FEATURES, MIRRORED_ROWS = 256, 2**12
+# What the programs of such a pass may add to, each to its own sums; and how many there are, to count with.
+MIRROR_BYTES, PROCESSORS = 2**30, 192
 SPLIT = 2**24  # numbers that are split into halves at a time: in float64, and in several copies
 SPLIT_BYTES = 64  # of each of them
 
@@ -75,4 +76,4 @@ def product_bytes(n: int, columns: int) -> int:
     """Sums of a product with so many columns, float32 over each part and float64 over these, and V itself."""
     wide, (_, parts, _) = padded_columns(min(columns, COLUMNS)), grid(n, n, 64, 64)
     sums = (n + PAD) * (4 * wide * parts + (2 * 8 + 4 + 8) * wide + 8 * columns)
-    return sums + (MIRROR_BYTES if n >= MIRRORED_ROWS else 0)
+    return sums + (min(MIRROR_BYTES, 4 * PROCESSORS * wide * n) if n >= MIRRORED_ROWS else 0)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SPENT = 0.25
 PASSES = 4  # over the rows, to choose landmarks in a few rounds and to take the moments
 SLOW_ROWS = 24  # of a user's function, which may take a millisecond for a pair
-HALVED_ROWS = 2**14  # enough to keep a device busy
+HALVED_ROWS = 2**15  # enough to keep a device busy
 PROOFS = 1  # products with the operator itself after rough ones
 
 
@@ -111,7 +111,7 @@ def _halved_seconds(
     """Seconds an entry of products of half floats: rough ones, and those that prove."""
     some = spread_over(int(x.shape[0]), HALVED_ROWS)
     gram = recipe.gram(engine, kernel, take_rows(x, some), 1)
-    v = np.ones((gram.n, columns))
+    v = gram.placed(np.ones((gram.n, columns)))
     assert gram.rough is not None
     for each in (gram.rough, gram):
         each.matmat(v)  # compiles

@@ -63,9 +63,9 @@ class KernelPCA(Projector):
         share of what is free.
     engine : str, Engine or distributed.Client, default="auto"
         Where kernel values are computed, in `fit` and in `transform`: ``"native"`` by compiled tiles,
-        ``"numpy"`` by the reference, which runs every kernel, ``"auto"`` by the first where it can; on the
-        workers of a cluster by a client of Dask, ``"dask"`` (the one in force) or
-        ``"dask:tcp://host:8786"``; or an object such as
+        ``"numpy"`` by the reference, which runs every kernel, ``"cuda"`` on a GPU, ``"auto"`` by the first
+        where it can, and on a GPU where a long exact fit pays for it; on the workers of a cluster by a
+        client of Dask, ``"dask"`` (the one in force) or ``"dask:tcp://host:8786"``; or an object such as
         ``mercer.engine.native.NativeEngine(n_threads=2)``. A model file keeps objects as ``"auto"``.
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse, users_level
-from mercer._core.memory import format_seconds, parse_bytes
+from mercer._core.memory import format_seconds
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
 from mercer.engine.resolve import device_there, facts_for, is_auto, resolve_engine
@@ -37,7 +37,7 @@ from mercer.planning.device import PAYING_SHARE, may_pay
 from mercer.planning.forecast import forecast
 from mercer.planning.krylov import SHARE_COMPONENTS
 from mercer.planning.plan import plan
-from mercer.planning.problem import Ownership
+from mercer.planning.problem import Budget, Ownership
 from mercer.planning.recipe import Halved, Tiles
 from mercer.solvers import BlockKrylov
 
@@ -121,8 +121,9 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     # A function of the user's own is handed rows of the kind that it was given.
     seen = data.rows if kernel.parallel else as_given(X, data.rows)
     kernel = kernel.resolve(seen, rng=rng, weights=data.weights)
-    budget = parse_bytes(model.memory, free=facts.free_bytes)
-    owner = Ownership.of(data, kernel, exact=exact, budget=budget, remote=facts.workers is not None)
+    room, remote = Budget.of(model.memory, facts), facts.workers is not None
+    budget = room.there if remote else room.of_rows
+    owner = Ownership.of(data, kernel, exact=exact, budget=budget, remote=remote)
     planned = partial(
         _planned,
         model=model,
@@ -153,12 +154,13 @@ def _planned(
     method: Preimage | None,
 ) -> Plan:
     """What is done on an engine of these facts."""
-    full, budget = approximation is None, parse_bytes(model.memory, free=facts.free_bytes)
+    full = approximation is None
     # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
     arrays = owner is Ownership.LOADED or (owner is Ownership.STREAMED and not full)
     facts, stands_in = facts_for(engine, facts, kernel, None if arrays else data.rows)
+    room = Budget.of(model.memory, facts)
     problem = Problem.of(
-        data, kernel, asked, facts=facts, budget=budget, ownership=owner, forms_k=full
+        data, kernel, asked, facts=facts, budget=room, ownership=owner, forms_k=full
     )
     if approximation is not None:
         chosen = plan_approximation(problem, approximation)

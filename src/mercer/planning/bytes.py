@@ -128,7 +128,8 @@ def rows_bytes(problem: Problem, *, rough: bool = False) -> int:
         return 3 * (problem.rows_bytes + theirs)
     ready = ready_bytes(problem, SINGLE if rough else problem.itemsize)
     ready += ready_bytes(problem, FLOAT) if rough else 0
-    return problem.rows_bytes + problem.reading_bytes + theirs + ready
+    own = 0 if problem.on_device else problem.rows_bytes + problem.reading_bytes  # here, not there
+    return own + theirs + ready
 
 
 def ready_bytes(problem: Problem, itemsize: int) -> int:

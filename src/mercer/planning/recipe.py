@@ -249,6 +249,7 @@ class Plan:
     preimage: str | None = None
     preimage_bytes: int = 0
     preimage_seconds: float | None = None
+    host_bytes: int = 0  # where `n_bytes` are those of a device: what this process holds beside it
 
     def because(self, *reasons: str) -> Plan:
         """The plan with more reasons."""
@@ -259,7 +260,10 @@ class Plan:
         # Of the host's engines the text says what differs: compiled tiles, or why there are none.
         where = "" if self.engine in HOST else f" by {self.engine}"
         matrix = f"{self._matrix_text()}{where}"
-        lines = [f"{self.route} route, {how}, {matrix}, at most {format_bytes(self.n_bytes)}"]
+        size = format_bytes(self.n_bytes)
+        if self.host_bytes:
+            size += f" there and {format_bytes(self.host_bytes)} on the host"
+        lines = [f"{self.route} route, {how}, {matrix}, at most {size}"]
         if self.n_products is not None and self.seconds is not None:
             many = self.n_products != 1
             what = f"product{'s' if many else ''}"

@@ -14,6 +14,7 @@ from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource
 from mercer.engine.resolve import engine_facts, resolve_engine
 from mercer.engine.threads import lanes
+from mercer.estimators.array_api import like
 from mercer.estimators.base import Projector, tell
 from mercer.estimators.form import PCA as PCA_ADVICE
 from mercer.estimators.input import (
@@ -148,7 +149,7 @@ class PCA(Projector):
         rows : ndarray of shape (b, d)
         """
         scores = self._scores(X).astype(self._dtype, copy=False)
-        return np.asarray(scores @ self.components_ + self.mean_)
+        return like(np.asarray(scores @ self.components_ + self.mean_), X)
 
     @property
     def components_(self) -> Array:

@@ -45,7 +45,7 @@ def tensor_array(x: Any, *, what: str = "X") -> Array:
     try:
         x = x.detach() if hasattr(x, "detach") else x
         on_host = int(x.__dlpack_device__()[0]) in HOST_MEMORY
-        return np.from_dlpack(_plain(x)) if on_host else _copied(x)
+        return _view(_plain(x)) if on_host else _copied(x)
     except Exception as error:  # whatever another library raises
         first = re.split(r"(?<=[.!])\s|\n", f"{error}".strip(), maxsplit=1)[0].rstrip(".!")
         msg = (
@@ -53,6 +53,11 @@ def tensor_array(x: Any, *, what: str = "X") -> Array:
             "plain one in memory, such as a NumPy array."
         )
         raise InputError(msg) from error
+
+
+def _view(x: Any) -> Array:
+    found: Any = np.from_dlpack(x)
+    return found
 
 
 def _plain(x: Any) -> Any:
@@ -80,5 +85,5 @@ def _fetched(x: Any) -> Array:
     """A part of a device's array in host memory, as its library sends it."""
     x = _plain(x)
     if hasattr(x, "cpu"):  # torch
-        return np.from_dlpack(x.cpu())
+        return _view(x.cpu())
     return np.asarray(x.get() if hasattr(x, "get") else x)  # CuPy, JAX

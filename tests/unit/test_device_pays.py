@@ -24,6 +24,7 @@ from mercer.planning.plan import plan
 from mercer.planning.problem import Problem
 
 X = np.random.default_rng(0).standard_normal((3100, 3))  # more rows than K is stored of
+FREED = []
 CUDA = SimpleNamespace(cuda="13.0", hip=None)
 
 
@@ -38,11 +39,18 @@ class Fake(NumpyEngine):
     """A device by NumPy: it says that it is one."""
 
     trouble: str = ""
+    place = SimpleNamespace(name="cuda:0")
 
     def facts(self):
+        if self.trouble == "context":
+            msg = "CUDA error: out of memory"
+            raise RuntimeError(msg)
         refuses = (lambda _: "it has no formula") if self.trouble == "kernel" else (lambda _: None)
         free = 10**5 if self.trouble == "memory" else 10**10
         return replace(super().facts(), name="cuda:0", runs=refuses, free_bytes=free)
+
+    def let_go(self):
+        FREED.append(self)
 
     def why_not_rows(self, kernel, x):  # noqa: ARG002
         return "tiles of cuda:0 take smaller numbers" if self.trouble == "rows" else None
@@ -88,10 +96,11 @@ def test_a_device_that_pays_is_taken_and_the_plan_tells_why(monkeypatch):
 
 
 NOT_TAKEN = {
-    "hardly faster": ("", {True: 60.0, False: 95.0}, r"twice as fast: about 60 s there, 95 s on"),
+    "hardly faster": ("", {True: 60.0, False: 95.0}, r"twice as fast \(about 60 s there, 95 s on"),
     "kernel": ("kernel", None, "can't run RBF.*it has no formula"),
     "memory": ("memory", None, "needs up to"),
     "rows": ("rows", None, "take smaller numbers"),
+    "context": ("context", None, "out of memory$"),
     "driver": ("driver", None, "unspecified launch failure$"),
 }
 
@@ -100,6 +109,7 @@ NOT_TAKEN = {
 @pytest.mark.parametrize("name", sorted(NOT_TAKEN))
 def test_a_device_that_does_not_pay_is_left_alone(name, monkeypatch):
     """The fit is what it would be without one, bit for bit, with one more reason."""
+    FREED.clear()
     trouble, seconds, words = NOT_TAKEN[name]
     model = KernelPCA(2, kernel=RBF(0.3), random_state=0)
     with_device(monkeypatch, None)
@@ -108,7 +118,8 @@ def test_a_device_that_does_not_pay_is_left_alone(name, monkeypatch):
     model.fit(X)
     assert model.plan_.engine == usual.plan_.engine != "cuda:0"
     assert model.plan_.reasons[:-1] == usual.plan_.reasons
-    assert model.plan_.reasons[-1].startswith("not on cuda:0")
+    assert model.plan_.reasons[-1].startswith("not on cuda:0: ")
+    assert [Fake(1, trouble)] == FREED  # what the trial has left there
     assert re.search(words, model.plan_.reasons[-1])
     np.testing.assert_array_equal(model.eigenvectors_, usual.eigenvectors_)
 

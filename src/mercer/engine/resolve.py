@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Rows
     from mercer.engine.base import Engine, TileKernel
+    from mercer.engine.torch.chosen import ChosenEngine
 
 # Engines of this version by name.
 ENGINES: dict[str, Callable[[], Engine[Any]]] = {
@@ -101,7 +102,7 @@ def is_auto(engine: Any) -> bool:
     return isinstance(engine, str) and engine.strip().lower() == AUTO
 
 
-def device_there() -> Engine[Any] | None:
+def device_there() -> ChosenEngine | None:
     """The first GPU of torch, for a fit that nobody asked to run there; None where there is none.
 
     Imports torch where it is installed, which takes seconds.
@@ -109,9 +110,9 @@ def device_there() -> Engine[Any] | None:
     if sys.modules.get("torch") is None and find_spec("torch") is None:
         return None
     try:
-        from mercer.engine.torch.chosen import ChosenEngine
+        from mercer.engine.torch import chosen
 
-        return ChosenEngine("cuda")
+        return chosen.ChosenEngine("cuda")
     except Exception:  # whatever torch or its driver lacks: `engine="cuda"` and `mercer info` tell
         return None
 

@@ -186,30 +186,35 @@ def _where_it_pays(
     engine = device_there()
     if engine is None:
         return request
-    facts = engine.facts()
+    name = engine.place.name
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a trial; the fit gives its own
-            there = replace(request, plan=planned(engine, facts), engine=engine)
-            if there.plan.engine != facts.name:
-                return request.because(f"not on {facts.name}: {there.plan.reasons[-1]}")
-            there, here = there.timed(), request.timed()
+            there = replace(request, plan=planned(engine, engine.facts()), engine=engine)
+            if there.plan.engine != name:
+                why = there.plan.reasons[-1]
+            else:
+                there, request = there.timed(), request.timed()
+                pays, why = _compared(request, there)
+                if pays:
+                    return there.because(why)
     except Exception as error:  # nobody asked for the device: what it can't do, the processor can
         from mercer.engine.torch.place import reason_of
 
-        return request.because(f"not on {facts.name}: {reason_of(error)}")
-    return _faster(here, there)
+        why = reason_of(error)
+    engine.let_go()
+    return request.because(f"not on {name}: {why}")
 
 
-def _faster(here: FitRequest, there: FitRequest) -> FitRequest:
-    """The request on the device where that pays."""
+def _compared(here: FitRequest, there: FitRequest) -> tuple[bool, str]:
+    """Whether a device takes so much less time that it pays, and the words for it."""
     assert here.expected is not None
     assert there.expected is not None
-    name, (_, ours), (_, theirs) = there.plan.engine, here.expected, there.expected
+    (_, ours), (_, theirs), name = here.expected, there.expected, there.plan.engine
     told = f"about {format_seconds(theirs)} there, {format_seconds(ours)} on the processor"
     if theirs <= PAYING_SHARE * ours:
-        return there.because(f"{name} pays: {told}")
-    return here.because(f"not on {name}, which would have to be twice as fast: {told}")
+        return True, f"{name} pays: {told}"
+    return False, f"it would have to be twice as fast ({told})"
 
 
 def _again(random_state: Any, rng: np.random.Generator) -> np.random.Generator:

@@ -28,10 +28,10 @@ mercer info model.mercer
 @verb(example=EXAMPLE)
 @click.argument("model", required=False)
 def info(call: Call, model: str | None) -> None:
-    """Print what is in a model file; without one, what this machine has to compute with.
+    """Print what is in a model file, or what this machine has to compute with.
 
-    The file is checked to its last byte first. Of a machine: threads, memory, compiled tiles, and the GPUs
-    that --engine takes, or why there is none.
+    A file is checked to its last byte first. Without one: threads, memory, compiled tiles, and the GPUs that
+    --engine takes, or why there is none.
     """
     if model is None:
         from mercer.engine.torch.devices import devices

@@ -14,7 +14,7 @@ from mercer._core.memory import AUTO_SHARE, parse_bytes
 from mercer.engine.base import Facts, Workers
 from mercer.engine.numpy import NumpyEngine
 from mercer.kernels import RBF
-from mercer.planning.bytes import krylov_bytes
+from mercer.planning.bytes import DEVICE_TILES, TILES_SHARE, krylov_bytes, tile_width
 from mercer.planning.plan import plan
 from mercer.planning.problem import Budget, Problem
 from mercer.planning.recipe import Halved
@@ -122,14 +122,34 @@ def test_a_plan_knows_the_bytes_of_both(halves):
     problem = replace(DEVICE, halves=halves)
     found = plan(problem)
     assert isinstance(found.recipe, Halved) is bool(halves)
-    vectors = krylov_bytes(replace(problem, n_threads=1), found.solver, 20)
+    vectors = krylov_bytes(problem, found.solver, 20)
     assert found.host_bytes == vectors + 3 * GB
     assert found.n_bytes <= 80 * GB
     assert re.search(r"by cuda:0, at most [\d.]+ GB there and [\d.]+ GB on the host", str(found))
-    alone = plan(replace(problem, elsewhere=False, here_bytes=2**63))
-    assert alone.host_bytes == 0
-    if halves:  # tiles that are kept would take what is left
-        assert alone.n_bytes == found.n_bytes + 3 * GB  # rows that the model keeps
+    none = plan(replace(problem, rows_bytes=0))  # as an approximation keeps none
+    assert (none.n_bytes, none.host_bytes) == (found.n_bytes, vectors)
+    assert plan(replace(problem, elsewhere=False, here_bytes=2**63)).host_bytes == 0
+
+
+@pytest.mark.parametrize("n_threads", [1, 16])
+@pytest.mark.parametrize("budget", [6 * GB, 80 * GB])
+@pytest.mark.parametrize("d", [50, 768])
+@pytest.mark.parametrize("n", [4000, 20_000, 131_072])
+def test_tiles_of_a_device_are_its_own(n, d, budget, n_threads):
+    """One at a time, wide, and none the narrower for the threads of the host or the width of the rows."""
+    likes = 8192**2 * 8
+    problem = replace(DEVICE, n=n, d=d, budget_bytes=budget, halves=0, cache_bytes=likes)
+    problem = replace(problem, n_threads=n_threads, rows_bytes=4 * n * d)
+    found = plan(problem)
+    assert "thread" not in str(found)
+    for itemsize in (4, 8):
+        width = tile_width(problem, itemsize)
+        assert width == tile_width(replace(problem, d=50, n_threads=1), itemsize)
+        assert 1024 <= width <= max(1024, n // 4)
+        assert DEVICE_TILES * itemsize * width**2 <= budget / TILES_SHARE
+        assert itemsize * width**2 <= likes
+    wide = min(n // 4, 8192)
+    assert n < 2 * 10**4 or budget < 10 * GB or tile_width(problem, 8) == wide
 
 
 def test_a_place_that_is_too_small_is_named():

@@ -289,8 +289,7 @@ def _here_bytes(chosen: Plan, problem: Problem) -> int:
     kept = problem.rows_bytes + problem.reading_bytes
     if not iterates or problem.k is None:  # K, features, or as many vectors as a share may need
         return chosen.n_bytes + kept
-    # Sums of tiles are the device's: one array comes back, whatever the threads of the host.
-    return krylov_bytes(replace(problem, n_threads=1), chosen.solver, problem.k) + kept
+    return krylov_bytes(problem, chosen.solver, problem.k) + kept
 
 
 def _too_much_here(here: int, problem: Problem) -> str:

@@ -219,8 +219,10 @@ class Problem:
         """Numbers a row that a product with so many columns sums up in float64.
 
         One array a thread; or, without a lock, two for all threads and the right side, all three padded to
-        whole vectors. Each worker has its own.
+        whole vectors. Each worker has its own. A device has the sums, the right side and its rounded copy.
         """
+        if self.on_device:
+            return 3 * columns
         own = columns * self.n_threads if self.locked else 3 * 16 * -(-columns // 16)
         return own * max(1, self.workers)
 

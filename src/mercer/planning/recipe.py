@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from mercer._core.memory import format_bytes, format_seconds
+from mercer._core.memory import HOST as HOST_PLACE
+from mercer._core.memory import format_bytes, format_seconds, place_of
 from mercer.engine.base import Rounding, TileStore
 from mercer.engine.tiles import PACKED, SINGLE, n_upper
 from mercer.operators import Gram, StoredGram
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 Route: TypeAlias = Literal["primal", "dual", "low-rank"]
 
 HOST = NUMPY, COMPILED = "numpy", "native"  # engines of the machine that plans
-DASK = "dask"
 # Entries this many times as large as their spread are shifted: with less, hardly a digit is gained.
 WIDE_KERNEL = 16.0
 
@@ -288,9 +288,8 @@ class Plan:
             return "K as given" if isinstance(self.recipe, Given) else "K stored"
         if isinstance(self.solver, Lapack):
             return "K formed once"
-        threads = (
-            1 if self.engine == DASK else self.n_threads
-        )  # those of workers are told with them
+        # Those of workers are told with them; a device has none.
+        threads = self.n_threads if place_of(self.engine) == HOST_PLACE else 1
         return self.recipe.told(threads, compiled=self.engine == COMPILED)
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from mercer import KernelPCA, KernelPCADetector
 from mercer.engine import resolve
@@ -64,8 +65,10 @@ class Fake(NumpyEngine):
 
 @pytest.fixture
 def long_fits(monkeypatch):
-    """As if these rows took longer than a device takes to start."""
+    """As if these rows took longer than a device takes to start; on one thread, in one order."""
     monkeypatch.setattr(device, "START_SECONDS", 0.0)
+    with threadpool_limits(1):
+        yield
 
 
 def with_device(monkeypatch, engine, seconds=None):

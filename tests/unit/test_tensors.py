@@ -1,6 +1,6 @@
 """Arrays of other libraries: read through DLPack, from a device in slices, and handed back where asked."""
 
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -205,18 +205,23 @@ def test_what_is_no_tensor():
 
 
 # ── tensors out ─────────────────────────────────────────────────────────────
+def asarray(array, *, device):
+    made = OfNamespace(array, GPU)
+    made.device = device
+    return made
+
+
+TOY = ModuleType("toy")
+TOY.asarray = asarray
+
+
 class OfNamespace(OfTorch):
     """One that says which library it is of."""
 
     device = "cuda:0"
 
     def __array_namespace__(self, **_):
-        def asarray(array, *, device):
-            made = OfNamespace(array, GPU)
-            made.device = device
-            return made
-
-        return SimpleNamespace(__name__="toy", asarray=asarray)
+        return TOY
 
 
 def test_out_as_in_where_scikit_learn_is_told_to(monkeypatch):

@@ -188,12 +188,27 @@ def test_a_fit_refuses_before_it_starts(place):
     assert not hasattr(model, "fit_")
 
 
+@pytest.mark.parametrize("d", [3, 90])
+@pytest.mark.parametrize("model", [PCA(2), KernelPCA(2, kernel="linear")], ids=["pca", "linear"])
+def test_linear_models_are_of_the_host(model, d):
+    """Rows are multiplied there, and a device that holds nothing is no obstacle."""
+    x = np.random.default_rng(1).standard_normal((60, d))
+    model = clone(model).set_params(engine=Device(1), memory={"cuda": 1, "host": "1GB"}).fit(x)
+    assert (model.plan_.engine, model.plan_.host_bytes) == ("numpy", 0)
+    assert "there" not in str(model.plan_)
+    model.set_params(memory={"cuda": "1GB", "host": 1000})
+    with pytest.raises(MemoryBudgetError, match="allows 1 kB"):
+        model.fit(x)
+
+
 def test_a_preimage_is_of_the_host():
     x = np.random.default_rng(1).standard_normal((3200, 3))
     memory = {"host": "2GB", "cuda": "1GB"}
     model = KernelPCA(3, kernel=RBF(0.3), engine=Device(1), memory=memory, preimage="ridge")
     planned = model.plan(x)
     assert planned.host_bytes >= planned.preimage_bytes > 0
+    linear = clone(model).set_params(kernel="linear", preimage="exact").plan(x)
+    assert (linear.host_bytes, linear.n_bytes >= linear.preimage_bytes) == (0, True)
     small = {**memory, "host": planned.preimage_bytes - 10**6}
     with pytest.raises(MemoryBudgetError, match=r"pre-image|on the host"):
         model.set_params(memory=small).fit(x)

@@ -87,7 +87,7 @@ def planned_preimage(
         )
         raise MemoryBudgetError(msg)
     chosen = replace(chosen, preimage=repr(method), preimage_bytes=needed)
-    if problem.on_device:
+    if chosen.host_bytes:
         return replace(chosen, host_bytes=max(chosen.host_bytes, needed))
     return replace(chosen, n_bytes=max(chosen.n_bytes, needed))
 

@@ -113,7 +113,7 @@ def _paying(problem: Problem, *, locked: bool = True) -> Problem:
 
 def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
     """PCA itself: the d x d covariance or the n x n dot products, whichever is smaller."""
-    problem = _paying(problem)
+    problem = _paying(problem.at_home)
     n, d, m = problem.n, problem.d, min(problem.n, problem.d)
     if d > n:  # the rows themselves are multiplied, in memory
         problem = replace(problem, engine=Plan.engine)

@@ -201,6 +201,13 @@ class Problem:
         return self.elsewhere and not self.workers
 
     @property
+    def at_home(self) -> Problem:
+        """The same for work that is the host's, whatever device there is: of its budget."""
+        if not self.on_device:
+            return self
+        return replace(self, elsewhere=False, budget_bytes=self.here_bytes, here_bytes=2**63)
+
+    @property
     def wide(self) -> Problem:
         """The same in float64."""
         return self if self.itemsize == DOUBLE else replace(self, itemsize=DOUBLE)

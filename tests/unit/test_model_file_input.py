@@ -372,6 +372,7 @@ LATER = {
     "Limits.note",
     "Plan.preimage",
     "Plan.preimage_bytes",
+    "Plan.host_bytes",
     "Plan.preimage_seconds",
     "Quality.noisy",
 }

@@ -128,7 +128,7 @@ def test_without_torch_the_command_is_named(name, monkeypatch):
 
 
 def test_auto_takes_no_device(monkeypatch):
-    """Not before a forecast says that it pays."""
+    """Not before forecasts of a fit say that it pays."""
     monkeypatch.setitem(sys.modules, "torch", torch_with(count=1))
     assert resolve_engine("auto").facts().name in ("native", "numpy")
 

@@ -6,10 +6,12 @@ import ctypes
 import os
 import re
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
+from typing import Any, TypeAlias
 
-from mercer._core.errors import ParameterError
+from mercer._core.errors import ParameterError, close_to, quoted_value
 from mercer._core.params import is_finite
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -25,17 +27,71 @@ CGROUPS = (
 AUTO_SHARE = 0.6
 LOOK_SECONDS = 0.05
 
+# A size, "auto", or such by the name of a place: {"cuda": "20GB", "host": "4GB"}, "cuda=20GB,host=4GB".
+Memory: TypeAlias = str | float | Mapping[str, str | float]
+HOST = "host"
+ELSEWHERE = ("cuda", "mps", "dask")  # places that an engine of that name computes in
+_PLACE = re.compile(rf"{HOST}|mps|dask|cuda(:\d{{1,3}})?")
+PLACES = "'host', 'cuda' (or 'cuda:1' and so on), 'mps' and 'dask', the workers of a cluster"
+SIZES = (
+    "'auto', a positive number of bytes, a positive size such as '4GB', or sizes by place such as "
+    "{'cuda': '20GB', 'host': '4GB'}"
+)
 
-def parse_bytes(memory: str | float, *, free: int | None = None) -> int:
-    """Read a byte size such as ``"4GB"``, ``"512 MiB"`` or a plain number.
+
+_wrong = partial(ParameterError.about, "memory")
+
+
+def place_of(engine: str) -> str:
+    """Where an engine of this name has its tiles: the host, a device, or workers.
+
+    Examples
+    --------
+    >>> place_of("native"), place_of("cuda:1"), place_of("torch:cpu")
+    ('host', 'cuda:1', 'host')
+    """
+    return engine if engine.partition(":")[0] in ELSEWHERE else HOST
+
+
+def parse_bytes(memory: Memory, *, free: int | None = None, place: str = HOST) -> int:
+    """Read a byte size such as ``"4GB"``, ``"512 MiB"`` or a plain number, or that of a place among several.
 
     ``"auto"`` is a share of the bytes that are `free`, by default of those of this machine.
 
     Examples
     --------
-    >>> parse_bytes("1.5GB"), parse_bytes("2 MiB")
-    (1500000000, 2097152)
+    >>> parse_bytes("1.5GB"), parse_bytes("2 MiB"), parse_bytes("cuda=20GB,host=4GB", place="cuda:0")
+    (1500000000, 2097152, 20000000000)
     """
+    return _bytes(said_of(memory, place), free)
+
+
+def said_of(memory: Memory, place: str) -> str | float:
+    """What `memory` says of a place; a size alone is said of each, and ``"auto"`` of those not named."""
+    parts: Any = _listed(memory) if isinstance(memory, str) and "=" in memory else memory
+    if not isinstance(parts, Mapping):
+        return parts
+    if not parts:
+        raise _wrong(memory, must_be=SIZES)
+    for name, size in parts.items():
+        if not isinstance(name, str) or _PLACE.fullmatch(name) is None:
+            known = close_to(str(name), (HOST, *ELSEWHERE))
+            must_be, got = f"sizes by place, which are {PLACES}", f"the place {name!r}"
+            raise _wrong(memory, must_be=must_be, got=got, remedy=known)
+        _bytes(size, 1, f" for {name!r}")
+    return parts.get(place, parts.get(place.partition(":")[0], "auto"))
+
+
+def _listed(text: str) -> dict[str, str]:
+    """cuda=20GB,host=4GB by place."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    found = {name.strip().lower(): size.strip() for name, _, size in pairs}
+    if len(found) < len(pairs):
+        raise _wrong(text, must_be="one size for each place")
+    return found
+
+
+def _bytes(memory: Any, free: int | None, where: str = "") -> int:
     if isinstance(memory, str) and memory.strip().lower() == "auto":
         return int(AUTO_SHARE * (available_bytes() if free is None else free))
     size = 0
@@ -47,8 +103,8 @@ def parse_bytes(memory: str | float, *, free: int | None = None) -> int:
     elif is_finite(memory):
         size = int(memory)
     if size <= 0:
-        wanted = "'auto', a positive number of bytes, or a positive size such as '4GB'"
-        raise ParameterError.about(parameter="memory", value=memory, must_be=wanted)
+        got = f"{quoted_value(memory)}{where}"
+        raise _wrong(memory, must_be=SIZES, got=got)
     return size
 
 

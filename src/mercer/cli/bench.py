@@ -28,9 +28,11 @@ from mercer import KernelPCA, __version__
 from mercer._core.memory import format_bytes
 from mercer.cli.data import read_training
 from mercer.cli.ending import refuse
+from mercer.cli.fit_model import as_usage
 from mercer.cli.options import flagged
 from mercer.cli.verb import Call, verb
 from mercer.data.table import Reading
+from mercer.engine.resolve import AUTO, DEVICE_KINDS, DEVICES, ENGINES, resolve_engine
 from mercer.kernels import RBF
 from mercer.planning.plan import TIGHT_TOL
 from mercer.planning.problem import SMALL_ROWS
@@ -65,21 +67,29 @@ WARM_ROWS = 200
 @click.option(
     "--id", "row_id", metavar="COLUMN", help="Another column of the file that is no feature."
 )
+@click.option(
+    "--engine",
+    metavar="NAME",
+    default=AUTO,
+    help=f"Where mercer computes: auto, {', '.join(ENGINES)}, or a device ({', '.join(DEVICES)}).",
+)
 def bench(
-    call: Call, *, components: int, repeat: int, data: str | None, **made_or_read: Any
+    call: Call, *, components: int, repeat: int, data: str | None, engine: str, **made_or_read: Any
 ) -> None:
     """Time mercer against scikit-learn on this machine.
 
     All fit the same rows with the same Gaussian kernel, of median width. A residual is
     ‖K̃u - λu‖/λ₁, for all by the same product; time without it would say nothing.
     """
+    as_usage(resolve_engine, engine)
     x, told = _rows(call, data, **made_or_read)
     if components >= len(x):
         refuse(f"--components {components} came, and there are {len(x)} rows: ask for fewer.")
     seed = call.params["seed"]
     kernel: Any = RBF(gamma="median").resolve(x, rng=np.random.default_rng(seed))
     gamma = float(kernel.gamma)
-    entered = methods(len(x), components, gamma, memory_bytes=call.budget, seed=seed)
+    ours = {"engine": engine, "memory": call.params["memory"]}
+    entered = methods(len(x), components, gamma, memory_bytes=call.budget, seed=seed, **ours)
     call.say(f"{told}, {components} components, RBF(gamma={gamma:.4g}); {machine_line()}")
     with call.timed("race"):
         outcomes = race(x, entered, gamma=gamma, repeat=repeat, say=call.say)
@@ -136,6 +146,7 @@ class Method:
     name: str
     make: Callable[[], Any]
     left_out: str = ""
+    warm_rows: int | None = WARM_ROWS  # None: all
 
 
 @dataclass(frozen=True)
@@ -148,6 +159,7 @@ class Outcome:
     peak_bytes: int | None = None  # above what was resident before; None where the system can't say
     left_out: str = ""
     remarks: tuple[str, ...] = ()  # warnings of the fit
+    engine: str | None = None  # of mercer's plan
 
     @property
     def median(self) -> float | None:
@@ -155,15 +167,27 @@ class Outcome:
         return float(np.median(self.seconds)) if self.seconds else None
 
 
-def methods(n: int, k: int, gamma: float, *, memory_bytes: int, seed: int) -> list[Method]:
-    """Everybody who takes part in a race over n rows, mercer first."""
-    ours = partial(KernelPCA, k, kernel=RBF(gamma=gamma), memory=memory_bytes, random_state=seed)
+def methods(
+    n: int,
+    k: int,
+    gamma: float,
+    *,
+    memory_bytes: int,
+    seed: int,
+    engine: str = AUTO,
+    memory: str | None = None,
+) -> list[Method]:
+    """Everybody who takes part in a race over n rows, mercer first, with its `memory` as it was given."""
+    own: dict[str, Any] = {"kernel": RBF(gamma=gamma), "random_state": seed, "engine": engine}
+    ours = partial(KernelPCA, k, memory=memory or memory_bytes, **own)
     theirs = partial(TheirKernelPCA, k, kernel="rbf", gamma=gamma, random_state=seed)
-    listed = [Method(MERCER, ours)]
+    # A device compiles what it runs, and a few rows are not run the same way.
+    warm = None if engine.strip().lower().startswith(DEVICE_KINDS) else WARM_ROWS
+    listed = [Method(MERCER, ours, warm_rows=warm)]
     if n > SMALL_ROWS:
         # There its choice stops where scores no longer change visibly; this one is nearly as exact as ARPACK.
         tight = partial(ours, solver=BlockKrylov(tol=TIGHT_TOL))
-        listed.append(Method(f"{MERCER} tol={TIGHT_TOL:g}", tight))
+        listed.append(Method(f"{MERCER} tol={TIGHT_TOL:g}", tight, warm_rows=warm))
     need = MATRICES * 8 * n**2
     for solver in ("arpack", "randomized", "dense"):
         reason = ""
@@ -188,7 +212,7 @@ def race(
     runs: dict[str, list[_Run]] = {method.name: [] for method in entered}
     racing = [method for method in entered if not method.left_out]
     for method in racing:  # imports, threads and plans of libraries are not what is asked about
-        _run(method, x[:WARM_ROWS], warm=True)
+        _run(method, x[: method.warm_rows], warm=True)
     for turn in range(repeat):
         for method in racing:
             runs[method.name].append(_run(method, x))
@@ -228,6 +252,7 @@ def _outcome(method: Method, runs: Sequence[_Run], x: Array, gamma: float) -> Ou
         residual(x, gamma, model.eigenvalues_, model.eigenvectors_),
         int(np.median(peaks)) if peaks else None,
         remarks=runs[-1].remarks,
+        engine=getattr(getattr(model, "plan_", None), "engine", None),
     )
 
 
@@ -279,6 +304,7 @@ def _entry(outcome: Outcome, ours: Outcome) -> dict[str, Any]:
     return {
         "name": outcome.name,
         "left_out": outcome.left_out or None,
+        "engine": outcome.engine,
         "seconds": list(outcome.seconds),
         "median_seconds": outcome.median,
         "ratio": ratio(outcome, ours),

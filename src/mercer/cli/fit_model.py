@@ -151,18 +151,18 @@ def asked_for(
         params["memory"] = call.params["memory"]
     asked = Asked(kind, params)
     if kind == "detector":
-        _as_usage(Rule.of, asked.estimator(ENDLESS[0], verbose=0, scale=True))
+        as_usage(Rule.of, asked.estimator(ENDLESS[0], verbose=0, scale=True))
     _check_parts(asked, kernels or [params.get("kernel", RBF())])
     return asked
 
 
 def _check_parts(asked: Asked, kernels: list[Kernel]) -> None:
     """Raise where a part has an impossible value, or suits none of the kernels, whatever the data are."""
-    _as_usage(resolve_engine, asked.params.get("engine", AUTO))
+    as_usage(resolve_engine, asked.params.get("engine", AUTO))
     parts = {name: _made(asked.params.get(name), known) for name, known in TABLES.items()}
     solver, approximation, preimage = (parts[n] for n in ("solver", "approximation", "preimage"))
     if solver is not None:
-        _as_usage(solver.check)
+        as_usage(solver.check)
     if approximation is not None:
         _suits_one(kernels, lambda kernel: approximation.check(kernel, ENDLESS))
     if preimage is not None:
@@ -177,14 +177,14 @@ def _suits_one(kernels: list[Kernel], check: Callable[[Kernel], None]) -> None:
     refused = []
     for kernel in kernels:
         try:
-            _as_usage(check, kernel)
+            as_usage(check, kernel)
         except ParameterError as error:
             refused.append(error)
     if len(refused) == len(kernels):
         raise refused[0]
 
 
-def _as_usage(check: Callable[..., Any], *args: Any) -> None:
+def as_usage(check: Callable[..., Any], *args: Any) -> None:
     """What a check says before any data are read is about the options."""
     try:
         check(*args)

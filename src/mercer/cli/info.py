@@ -1,13 +1,17 @@
-"""`mercer info`: what is in a model file, for people; with --json all of its header."""
+"""`mercer info`: what is in a model file, or what this machine computes with; with --json, all of it."""
 
 from __future__ import annotations
 
+import platform
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from mercer._core.memory import format_bytes
+from mercer import __version__
+from mercer._core.errors import many
+from mercer._core.memory import available_bytes, format_bytes
 from mercer.cli.ending import printable
 from mercer.cli.verb import Call, verb
 
@@ -16,22 +20,59 @@ SHOWN = 12  # names of features
 EXAMPLE = """
 mercer demo --csv circles.csv
 mercer fit circles.csv --id id --label label -o model.mercer
+mercer info
 mercer info model.mercer
 """
 
 
 @verb(example=EXAMPLE)
-@click.argument("model")
-def info(call: Call, model: str) -> None:
-    """Print what is in a model file.
+@click.argument("model", required=False)
+def info(call: Call, model: str | None) -> None:
+    """Print what is in a model file, or what this machine has to compute with.
 
-    The file is checked to its last byte first.
+    A file is checked to its last byte first. Without one: threads, memory, compiled tiles, and the GPUs that
+    --engine takes, or why there is none.
     """
+    if model is None:
+        from mercer.engine.torch.devices import devices
+
+        found, why = devices()  # torch takes seconds to import; where it is not installed, nothing
+        machine = _machine()
+        shown = [{**asdict(each), "half_floats": each.no_halves is None} for each in found]
+        texts = list(map(str, found)) or [f"none: {why}"]
+        call.tell({**machine, "devices": shown, "no_device": why}, _worded(machine, texts))
+        return
     from mercer.io.model_file import read_header
 
     path = Path(model)
     header = read_header(path)
     call.tell({"header": header, "bytes": path.stat().st_size}, _told(header, path))
+
+
+def _machine() -> dict[str, Any]:
+    """What there is to compute with, but for devices."""
+    from mercer.engine.native import compiled
+    from mercer.engine.resolve import NO_LIBRARY, resolve_engine
+
+    native = compiled()
+    return {
+        "python": platform.python_version(),
+        "threads": resolve_engine("numpy").facts().lanes,
+        "free_bytes": available_bytes(),
+        "compiled_tiles": None if native is None else native.isa,
+        "no_compiled_tiles": NO_LIBRARY if native is None else None,
+    }
+
+
+def _worded(machine: dict[str, Any], devices: list[str]) -> str:
+    isa, threads = machine["compiled_tiles"], many(machine["threads"], "thread")
+    rows = [
+        ("mercer", f"{__version__}, Python {machine['python']}"),
+        ("processor", f"{threads}, {format_bytes(machine['free_bytes'])} free"),
+        ("tiles", f"compiled, {isa}" if isa else f"NumPy's: {machine['no_compiled_tiles']}"),
+    ]
+    lines = [f"{title:<12}{text}" for title, text in rows]
+    return "\n".join(map(printable, [*lines, *_block("devices", devices)]))
 
 
 def _told(header: dict[str, Any], path: Path) -> str:

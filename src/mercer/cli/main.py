@@ -34,7 +34,7 @@ VERBS = {
     "demo": "Fit two circles and two moons; print what was found, draw it.",
     "export": "Write a model as ONNX, and verify it.",
     "fit": "Fit a model to the rows of a file, and keep it in a file.",
-    "info": "Print what is in a model file.",
+    "info": "Print what is in a model file, or what this machine has to compute with.",
     "monitor": "Judge rows by a detector: statistics, limits, alarms and the variables behind them.",
     "plan": "What a fit would do: route, bytes, products and seconds. Fits nothing.",
     "plot": "Draw a model or its scores to PNG, SVG or PDF.",

@@ -87,7 +87,7 @@ DELIMITER = Read("char", "one character, or tab, comma, semicolon, space", _char
 
 
 class Bytes(OptionType):
-    """A size such as 2GB, or auto."""
+    """A size such as 2GB, sizes by place, or auto."""
 
     name = "bytes"
 
@@ -192,7 +192,8 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
             type=Bytes(),
             default="auto",
             metavar="BYTES",
-            help="What the work may use, such as 2GB; auto is a share of what is free.",
+            help="What the work may use, such as 2GB, or by place: cuda=20GB,host=4GB; auto is a share of "
+            "what is free.",
         ),
     ),
     "every": (

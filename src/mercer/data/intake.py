@@ -1,7 +1,8 @@
 """What rows must be before any compiled code may touch them: read, unmasked, with indices in range.
 
 NumPy drops a mask without a word, SciPy trusts the indices of a sparse matrix and reads past the end of
-its buffers when they are wrong, and a lazy table holds no rows at all. Every door asks here first.
+its buffers when they are wrong, a lazy table holds no rows at all, and a tensor may be on a device. Every
+door asks here first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, many
+from mercer.data.tensors import is_tensor, tensor_array
 
 # Queries that have not run: which object, and what makes rows of it.
 LAZY = {
@@ -24,7 +26,7 @@ LAZY = {
 
 
 def admitted(x: Any, *, what: str = "X") -> Any:
-    """`x` itself, or its plain array where it is a masked one that masks nothing.
+    """`x` itself, or its plain array where it is another library's, or a masked one that masks nothing.
 
     Raises an `InputError` for values that are masked, for a sparse matrix whose indices lie outside of
     it, and for a query that has not run.
@@ -42,12 +44,16 @@ def admitted(x: Any, *, what: str = "X") -> Any:
     if sparse.issparse(x):
         require_sound(x, what=what)
         return x
+    if is_tensor(x):
+        return tensor_array(x, what=what)
     refuse_lazy(x, what=what)
     _refuse_no_rows(x, what=what)
     if isinstance(x, np.ma.MaskedArray):
         _require_unmasked(x, what)
         return np.ma.getdata(x)
     if isinstance(x, (list, tuple)):  # NumPy would join masked rows by their data
+        if any(is_tensor(row) for row in x[:1]):  # and ask a tensor for one number after another
+            return [tensor_array(row, what=f"{what}[{i}]") for i, row in enumerate(x)]
         for i, row in enumerate(x):
             _refuse_masked_row(row, what, i)
     return x

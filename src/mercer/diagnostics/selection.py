@@ -31,6 +31,7 @@ from mercer.estimators.preimages import named_approximation
 from mercer.estimators.progress import VERBOSE, ConsoleObserver
 
 if TYPE_CHECKING:
+    from mercer._core.memory import Memory
     from mercer._core.table import Table
     from mercer.diagnostics.selection_court import Candidate, Court, Outcome
     from mercer.estimators.kernel_pca import KernelPCA
@@ -98,7 +99,7 @@ def select(
     max_rows: int | None = None,
     n_jobs: int | None = None,
     refit: bool = True,
-    memory: str | float = "auto",
+    memory: Memory = "auto",
     approximation: Any = None,
     verbose: int = 0,
     random_state: Any = None,

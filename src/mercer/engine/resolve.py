@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, refuse
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Rows
     from mercer.engine.base import Engine, TileKernel
+    from mercer.engine.torch.chosen import ChosenEngine
 
 # Engines of this version by name.
 ENGINES: dict[str, Callable[[], Engine[Any]]] = {
@@ -38,7 +41,7 @@ NO_LIBRARY = (
 def resolve_engine(engine: Any) -> Engine[Any]:
     """The engine behind a name, or the one that was given; "auto" is compiled tiles where they are there.
 
-    A device is computed on where it is asked for by its name.
+    A device is computed on where it is asked for by its name, or where `device_there` is found to pay.
 
     Examples
     --------
@@ -94,6 +97,26 @@ def _on_device(name: str) -> Engine[Any]:
     return TorchEngine(name)
 
 
+def is_auto(engine: Any) -> bool:
+    """Whether the choice is left to mercer."""
+    return isinstance(engine, str) and engine.strip().lower() == AUTO
+
+
+def device_there() -> ChosenEngine | None:
+    """The first GPU of torch, for a fit that nobody asked to run there; None where there is none.
+
+    Imports torch where it is installed, which takes seconds.
+    """
+    if sys.modules.get("torch") is None and find_spec("torch") is None:
+        return None
+    try:
+        from mercer.engine.torch import chosen
+
+        return chosen.ChosenEngine("cuda")
+    except Exception:  # whatever torch or its driver lacks: `engine="cuda"` and `mercer info` tell
+        return None
+
+
 def facts_for(
     engine: Any, facts: Facts, kernel: TileKernel, rows: Rows | None
 ) -> tuple[Facts, str | None]:
@@ -102,7 +125,7 @@ def facts_for(
     Where compiled tiles, or those of a device, can't be used, the facts are NumPy's, and the second value
     says why. Raises if an engine was asked for by name that can't run the kernel.
     """
-    auto = isinstance(engine, str) and engine.strip().lower() == AUTO
+    auto = is_auto(engine)
     found, why = resolve_engine(engine), facts.runs(kernel)
     if why is not None and not auto:
         msg = (

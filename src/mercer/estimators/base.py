@@ -17,6 +17,8 @@ from mercer._core.public import Public
 from mercer.data.dask import dask_kind
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, first_bad
+from mercer.data.tensors import is_tensor
+from mercer.estimators.array_api import like
 from mercer.estimators.form import Form
 from mercer.estimators.input import check_kernel_rows, new_rows, require_finite
 from mercer.estimators.lazy import as_collection, lazy_scores
@@ -93,7 +95,8 @@ class Projector(
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, d), or a source of rows
-            Training rows; the (n, n) kernel matrix for a precomputed kernel.
+            Training rows; the (n, n) kernel matrix for a precomputed kernel. Tensors of torch and other
+            arrays with DLPack are read as arrays.
         y : ignored
         sample_weight : array-like of shape (n,), optional
             How often each row counts: 2 is a row that is there twice, 0 one that is not there.
@@ -126,7 +129,7 @@ class Projector(
             if fit.is_low_rank or has_light_rows(sample_weight):
                 return self.transform(X)
             scores = fit.scores.astype(self._scores_dtype, copy=False)
-            return scores if dask_kind(X) is None else as_collection(scores, X)
+            return like(scores, X, self) if dask_kind(X) is None else as_collection(scores, X)
 
     @property
     def _scores_dtype(self) -> np.dtype[Any]:
@@ -162,7 +165,8 @@ class Projector(
         rows, kernel = self._asked(X)
         projection = self._current().projection
         if out is not None:
-            check_out(out, X, (int(rows.shape[0]), projection.n_components), self._scores_dtype)
+            read = rows if is_tensor(X) else X  # rows of a tensor are a view of it
+            check_out(out, read, (int(rows.shape[0]), projection.n_components), self._scores_dtype)
         points = getattr(projection.sections, "points", None)
         if isinstance(points, RowSource):  # the model's own rows are still in a file
             points.check_unchanged()
@@ -171,7 +175,9 @@ class Projector(
         if isinstance(rows, RowSource):
             rows.check_unchanged()
         require_scores(scores, kernel)
-        return scores.astype(self._scores_dtype, copy=False) if out is None else out
+        if out is not None:
+            return out
+        return like(scores.astype(self._scores_dtype, copy=False), X, self)
 
     def reconstruction_error(self, X: Any, diag: Any = None) -> Array:
         """Squared distance, in feature space, of each row from its projection on the components.
@@ -201,7 +207,7 @@ class Projector(
                 got = f"an array of shape {own.shape}"
                 refuse("diag", own.shape, f"{n} numbers, one for each row", got)
         errors = FeatureSpace.of(self._current()).errors(rows, own)
-        return in_precision(errors, self._dtype)
+        return like(in_precision(errors, self._dtype), X)
 
     def _asked(self, X: Any) -> tuple[Rows, Kernel | None]:
         """New rows, checked, and the kernel that they are checked by."""
@@ -259,7 +265,7 @@ class Projector(
         points, settled = back.found(scores)
         warn_if_unsettled(back, settled)
         warn_if_far(back, scores, points)
-        return points.astype(self._dtype, copy=False)
+        return like(points.astype(self._dtype, copy=False), X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -328,7 +334,7 @@ def has_light_rows(sample_weight: Any) -> bool:
     """Whether some rows count so little beside others that their scores have to be projected."""
     if sample_weight is None:
         return False
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = np.asarray(admitted(sample_weight, what="sample_weight"), dtype=np.float64)
     return bool(weights.min() < LIGHT * weights.max())
 
 

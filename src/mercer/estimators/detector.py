@@ -31,6 +31,7 @@ from mercer.monitoring.statistics import STATISTICS, Gauge
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mercer._core.memory import Memory
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels import Kernel
 
@@ -135,7 +136,7 @@ class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ign
         contamination: float | None = None,
         folds: Any = 5,
         wild: str = "aside",
-        memory: str | float = "auto",
+        memory: Memory = "auto",
         engine: Any = "auto",
         random_state: Any = None,
     ) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import warnings
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse, users_level
-from mercer._core.memory import format_seconds, parse_bytes
+from mercer._core.memory import format_seconds
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
-from mercer.engine.resolve import facts_for, resolve_engine
+from mercer.engine.resolve import device_there, facts_for, is_auto, resolve_engine
 from mercer.estimators.input import (
     as_generator,
     check_kernel_rows,
@@ -32,14 +33,16 @@ from mercer.kernels import as_kernel
 from mercer.kernels.rows import as_given
 from mercer.model import Plan, Problem, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
+from mercer.planning.device import PAYING_SHARE, may_pay
 from mercer.planning.forecast import forecast
 from mercer.planning.krylov import SHARE_COMPONENTS
 from mercer.planning.plan import plan
-from mercer.planning.problem import Ownership
+from mercer.planning.problem import Budget, Ownership
 from mercer.planning.recipe import Halved, Tiles
 from mercer.solvers import BlockKrylov
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from mercer._core.observer import Observer
@@ -68,17 +71,38 @@ class FitRequest:
     start: np.random.Generator
     preimage: Preimage | None
     engine: Engine[Any]
+    expected: tuple[int, float] | None = None  # products and seconds, where they were asked for
+
+    @property
+    def most_components(self) -> int:
+        """The number of components; to reckon with, where a share of the variance leaves it open."""
+        most = SHARE_COMPONENTS if isinstance(self.n_components, float) else self.data.n
+        return self.n_components if isinstance(self.n_components, int) else min(most, self.data.n)
+
+    def because(self, reason: str) -> FitRequest:
+        """The request with one more reason in its plan."""
+        return replace(self, plan=self.plan.because(reason))
+
+    def timed(self) -> FitRequest:
+        """The request with what is to be expected of the fit itself: a few tiles are made and timed."""
+        if self.expected is not None:
+            return self
+        k, rows = self.most_components, self.data.rows
+        found = forecast(self.plan, self.kernel, rows, k, self.engine)
+        assert found.n_products is not None
+        assert found.seconds is not None
+        return replace(self, expected=(found.n_products, found.seconds))
 
     def forecast(self) -> Plan:
         """The plan, with the products and seconds to expect."""
-        # A share of the variance leaves the number of components open.
-        most = SHARE_COMPONENTS if isinstance(self.n_components, float) else self.data.n
-        k = self.n_components if isinstance(self.n_components, int) else min(most, self.data.n)
-        found = forecast(self.plan, self.kernel, self.data.rows, k, self.engine)
-        if self.preimage is None or found.seconds is None:
+        expected = self.timed().expected
+        assert expected is not None
+        n_products, seconds = expected
+        found = replace(self.plan, n_products=n_products, seconds=seconds)
+        if self.preimage is None:
             return found
-        later = preimage_seconds(self.preimage, self.kernel, self.data, k)
-        return replace(found, seconds=found.seconds + later, preimage_seconds=later)
+        later = preimage_seconds(self.preimage, self.kernel, self.data, self.most_components)
+        return replace(found, seconds=seconds + later, preimage_seconds=later)
 
 
 def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequest:
@@ -97,15 +121,46 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     # A function of the user's own is handed rows of the kind that it was given.
     seen = data.rows if kernel.parallel else as_given(X, data.rows)
     kernel = kernel.resolve(seen, rng=rng, weights=data.weights)
-    budget = parse_bytes(model.memory, free=facts.free_bytes)
-    owner = Ownership.of(data, kernel, exact=exact, budget=budget, remote=facts.workers is not None)
+    room, remote = Budget.of(model.memory, facts), facts.workers is not None
+    budget = room.there if remote else room.of_rows
+    owner = Ownership.of(data, kernel, exact=exact, budget=budget, remote=remote)
+    planned = partial(
+        _planned,
+        model=model,
+        kernel=kernel,
+        data=data,
+        owner=owner,
+        asked=asked,
+        approximation=approximation,
+        method=method,
+    )
+    engine, chosen = resolve_engine(model.engine), planned(model.engine, facts)
+    request = FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
+    if is_auto(model.engine) and may_pay(chosen, data.n, data.d, request.most_components):
+        return _where_it_pays(request, planned)
+    return request
+
+
+def _planned(
+    engine: Any,
+    facts: Facts,
+    *,
+    model: Any,
+    kernel: Kernel,
+    data: TrainingData,
+    owner: Ownership,
+    asked: int | float | None,
+    approximation: Approximation | None,
+    method: Preimage | None,
+) -> Plan:
+    """What is done on an engine of these facts."""
     full = approximation is None
     # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
     arrays = owner is Ownership.LOADED or (owner is Ownership.STREAMED and not full)
-    held = None if arrays else data.rows
-    facts, stands_in = facts_for(model.engine, facts, kernel, held)
+    facts, stands_in = facts_for(engine, facts, kernel, None if arrays else data.rows)
+    room = Budget.of(model.memory, facts)
     problem = Problem.of(
-        data, kernel, asked, facts=facts, budget=budget, ownership=owner, forms_k=full
+        data, kernel, asked, facts=facts, budget=room, ownership=owner, forms_k=full
     )
     if approximation is not None:
         chosen = plan_approximation(problem, approximation)
@@ -121,8 +176,45 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     computes = kernel.parallel and not kernel.is_precomputed and not kernel.is_linear
     if stands_in is not None and computes and chosen.route != "primal":
         chosen = chosen.because(f"tiles are NumPy's: {stands_in}")
-    engine = resolve_engine(model.engine)
-    return FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
+    return chosen
+
+
+def _where_it_pays(
+    request: FitRequest, planned: Callable[[Engine[Any], Facts], Plan]
+) -> FitRequest:
+    """The request on a GPU, if there is one and both forecasts say that it pays; the plan tells why."""
+    engine = device_there()
+    if engine is None:
+        return request
+    name = engine.place.name
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a trial; the fit gives its own
+            there = replace(request, plan=planned(engine, engine.facts()), engine=engine)
+            if there.plan.engine != name:
+                why = there.plan.reasons[-1]
+            else:
+                there, request = there.timed(), request.timed()
+                pays, why = _compared(request, there)
+                if pays:
+                    return there.because(why)
+    except Exception as error:  # nobody asked for the device: what it can't do, the processor can
+        from mercer.engine.torch.place import reason_of
+
+        why = reason_of(error)
+    engine.let_go()
+    return request.because(f"not on {name}: {why}")
+
+
+def _compared(here: FitRequest, there: FitRequest) -> tuple[bool, str]:
+    """Whether a device takes so much less time that it pays, and the words for it."""
+    assert here.expected is not None
+    assert there.expected is not None
+    (_, ours), (_, theirs), name = here.expected, there.expected, there.plan.engine
+    told = f"about {format_seconds(theirs)} there, {format_seconds(ours)} on the processor"
+    if theirs <= PAYING_SHARE * ours:
+        return True, f"{name} pays: {told}"
+    return False, f"it would have to be twice as fast ({told})"
 
 
 def _again(random_state: Any, rng: np.random.Generator) -> np.random.Generator:

@@ -18,6 +18,7 @@ from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource, aligned, first_bad, row_slices
 from mercer.data.sources import as_source, in_memory
+from mercer.data.tensors import is_tensor
 from mercer.data.training import TrainingData, read_height
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels import Kernel
@@ -164,7 +165,7 @@ def _source(X: Any, *, pairwise: bool, names: Any = None) -> RowSource | None:
     if isinstance(X, Kernel):
         refuse("X", X, "rows", f"a kernel, {X!r}", "Check the order of the arguments.")
     # A kernel matrix has to be symmetric, which only the whole of it shows: a memory map is an array there.
-    if type(X) is np.ndarray or (pairwise and isinstance(X, np.ndarray)):
+    if type(X) is np.ndarray or (pairwise and isinstance(X, np.ndarray)) or is_tensor(X):
         return None
     if names is None or isinstance(X, np.ndarray):
         return as_source(X)

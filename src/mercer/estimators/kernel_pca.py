@@ -28,6 +28,7 @@ from mercer.planning.problem import Ownership
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mercer._core.memory import Memory
     from mercer._core.types import Array
     from mercer.data.training import TrainingData
     from mercer.estimators.fit_request import FitRequest
@@ -59,14 +60,16 @@ class KernelPCA(Projector):
         How to come back to input space: ``"ridge"``, ``"fixed-point"``, ``"distances"``,
         ``"gradient"``, ``"exact"`` or an object such as ``Ridge(alpha=1e-3)``. None: no
         `inverse_transform`.
-    memory : str or int, default="auto"
+    memory : str, int or dict, default="auto"
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
-        share of what is free.
+        share of what is free. A device or a cluster has its own: a size alone is what each place may use,
+        ``{"cuda": "20GB", "host": "4GB"}`` or ``"cuda=20GB,host=4GB"`` names them, and those that are not
+        named are on ``"auto"``.
     engine : str, Engine or distributed.Client, default="auto"
         Where kernel values are computed, in `fit` and in `transform`: ``"native"`` by compiled tiles,
-        ``"numpy"`` by the reference, which runs every kernel, ``"auto"`` by the first where it can; on the
-        workers of a cluster by a client of Dask, ``"dask"`` (the one in force) or
-        ``"dask:tcp://host:8786"``; or an object such as
+        ``"numpy"`` by the reference, which runs every kernel, ``"cuda"`` on a GPU, ``"auto"`` by the first
+        where it can, and on a GPU where a long exact fit pays for it; on the workers of a cluster by a
+        client of Dask, ``"dask"`` (the one in force) or ``"dask:tcp://host:8786"``; or an object such as
         ``mercer.engine.native.NativeEngine(n_threads=2)``. A model file keeps objects as ``"auto"``.
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
@@ -124,7 +127,7 @@ class KernelPCA(Projector):
     solver: Any = "auto"
     approximation: Any = None
     preimage: Any = None
-    memory: str | float = "auto"
+    memory: Memory = "auto"
     engine: Any = "auto"
     checkpoint: str | Path | None = None
     verbose: int = 0

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import refuse
-from mercer._core.memory import parse_bytes
 from mercer._core.observer import SILENT
 from mercer._core.public import public
 from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource
 from mercer.engine.resolve import engine_facts, resolve_engine
 from mercer.engine.threads import lanes
+from mercer.estimators.array_api import like
 from mercer.estimators.base import Projector, tell
 from mercer.estimators.form import PCA as PCA_ADVICE
 from mercer.estimators.input import (
@@ -28,9 +28,10 @@ from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
 from mercer.model.streamed import fit_streamed
-from mercer.planning.problem import Ownership
+from mercer.planning.problem import Budget, Ownership
 
 if TYPE_CHECKING:
+    from mercer._core.memory import Memory
     from mercer._core.types import Array
     from mercer.data.training import TrainingData
 
@@ -51,8 +52,8 @@ class PCA(Projector):
         variance above rounding.
     solver : str or Solver, default="auto"
         ``"lapack"``, ``"krylov"`` or an object.
-    memory : str or int, default="auto"
-        What the fit may use, such as ``"4GB"``.
+    memory : str, int or dict, default="auto"
+        What the fit may use, such as ``"4GB"``; by place as in `KernelPCA`.
     engine : str or Engine, default="auto"
         As in `KernelPCA`.
     random_state : int, Generator, RandomState or None, default=None
@@ -92,7 +93,7 @@ class PCA(Projector):
     n_components: int | float | None = None
     _: KW_ONLY
     solver: Any = "auto"
-    memory: str | float = "auto"
+    memory: Memory = "auto"
     engine: Any = "auto"
     random_state: Any = None
 
@@ -102,7 +103,9 @@ class PCA(Projector):
             data = training_rows(self, X, sample_weight)
             few = min(data.n, data.d)
             asked = check_n_components(self.n_components, few, "min(n_samples, n_features)")
-            budget = parse_bytes(self.memory, free=facts.free_bytes)
+            # Rows are multiplied by the host, whatever device there is; workers pass over theirs.
+            room = Budget.of(self.memory, facts)
+            budget = room.there if facts.workers is not None else room.of_rows
             owner = Ownership.SEEN if data.in_memory else Ownership.STREAMED
             problem = Problem.of(
                 data, Linear(), asked, facts=facts, budget=budget, ownership=owner, linear=True
@@ -146,7 +149,7 @@ class PCA(Projector):
         rows : ndarray of shape (b, d)
         """
         scores = self._scores(X).astype(self._dtype, copy=False)
-        return np.asarray(scores @ self.components_ + self.mean_)
+        return like(np.asarray(scores @ self.components_ + self.mean_), X)
 
     @property
     def components_(self) -> Array:

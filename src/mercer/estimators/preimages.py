@@ -77,15 +77,19 @@ def planned_preimage(
     n, (width, k) = data.n, _size(chosen, problem)
     kept = kept_bytes(n=n, k=k, width=width, rows_bytes=problem.rows_bytes)
     needed = kept + method.n_bytes(n, _columns(method, data), k)
-    if needed > problem.budget_bytes:
+    # It is learned on the host, wherever the fit had its tiles.
+    allowed = problem.here_bytes if problem.on_device else problem.budget_bytes
+    if needed > allowed:
         msg = (
             f"The pre-image of {n} rows needs about {format_bytes(needed)}, but `memory` allows "
-            f"{format_bytes(problem.budget_bytes)}. Raise `memory`, lower `max_rows` of {method!r}, or use "
+            f"{format_bytes(allowed)}. Raise `memory`, lower `max_rows` of {method!r}, or use "
             "preimage=None."
         )
         raise MemoryBudgetError(msg)
-    n_bytes = max(chosen.n_bytes, needed)
-    return replace(chosen, n_bytes=n_bytes, preimage=repr(method), preimage_bytes=needed)
+    chosen = replace(chosen, preimage=repr(method), preimage_bytes=needed)
+    if chosen.host_bytes:
+        return replace(chosen, host_bytes=max(chosen.host_bytes, needed))
+    return replace(chosen, n_bytes=max(chosen.n_bytes, needed))
 
 
 def _size(chosen: Plan, problem: Problem) -> tuple[int, int]:

@@ -204,7 +204,7 @@ _LATER = {
     "Baselines": {"unit"},
     "EigenPairs": {"rounding", "unseen"},
     "Limits": {"note"},
-    "Plan": {"preimage", "preimage_bytes", "preimage_seconds"},
+    "Plan": {"preimage", "preimage_bytes", "preimage_seconds", "host_bytes"},
     "Quality": {"noisy"},
 }
 _METHODS = (*APPROXIMATIONS.values(), *PREIMAGES.values(), *SOLVERS.values())

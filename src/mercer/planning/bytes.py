@@ -5,6 +5,7 @@ Everything is named, nothing is measured here; a test holds every bound against 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from mercer.engine.passes import SLICE_BYTES
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 FLOAT, SINGLE = 8, 4  # vectors and small problems are float64 on every route, rough tiles float32
 TILES_A_THREAD = 3  # a tile, one temporary of its size, and the rows it is made of
+# A device makes one tile at a time: a formula's stack of them, a mask or a copy, and what a product reads.
+DEVICE_TILES = 6
+DEVICE_WIDTH = 1024  # narrower tiles take a device longer to start on than to make
 TILES_SHARE = 4  # live tiles take at most this part of the budget
 SMALL = 2 * 2**20  # what Python and small arrays take on the way
 
@@ -72,6 +76,8 @@ def tiles_budget(problem: Problem) -> int:
 
 def tile_width(problem: Problem, itemsize: int) -> int:
     """The width of tiles of `itemsize` bytes an entry."""
+    if problem.on_device:
+        return _device_width(problem, itemsize)
     if not problem.locked:
         return _free_width(problem, itemsize)
     width = fitting_width(
@@ -88,6 +94,8 @@ def tile_width(problem: Problem, itemsize: int) -> int:
 
 def fastest_width(problem: Problem) -> int:
     """The width of the float64 tiles that are made fastest, whatever the budget."""
+    if problem.on_device:
+        return _device_width(problem, FLOAT)
     if not problem.locked:
         return _free_width(problem, FLOAT)
     n, d, n_threads = problem.n, problem.d, problem.n_threads
@@ -99,6 +107,16 @@ def fastest_width(problem: Problem) -> int:
 def _free_width(problem: Problem, itemsize: int) -> int:
     cache, panel = problem.cache_bytes, problem.panel
     return free_width(problem.n, itemsize, problem.n_threads, cache_bytes=cache, panel=panel)
+
+
+def _device_width(problem: Problem, itemsize: int) -> int:
+    """As wide as a device likes its tiles, which are in a part of its budget.
+
+    Of few rows there are four rows of tiles: those on the diagonal, made whole, cost a quarter more.
+    """
+    likes = math.isqrt(problem.cache_bytes // itemsize)
+    fits = math.isqrt(tiles_budget(problem) // (DEVICE_TILES * itemsize))
+    return max(1, min(likes, fits, max(DEVICE_WIDTH, -(-problem.n // 4)), problem.n))
 
 
 def live_tiles_bytes(problem: Problem) -> int:
@@ -114,6 +132,8 @@ def live_tiles_bytes(problem: Problem) -> int:
         FLOAT if problem.dense else 24,
     )  # sparse: with its indices
     tile, rows = width * width * entry, width * ((problem.d_held or problem.d) + 2) * FLOAT
+    if problem.on_device:
+        return DEVICE_TILES * tile + 2 * 3 * rows + SMALL
     recent = 3 * (RECENT - 1) * rows if problem.from_source else 0
     return problem.n_threads * (TILES_A_THREAD * tile + 2 * 3 * rows) + recent + SMALL
 
@@ -128,7 +148,8 @@ def rows_bytes(problem: Problem, *, rough: bool = False) -> int:
         return 3 * (problem.rows_bytes + theirs)
     ready = ready_bytes(problem, SINGLE if rough else problem.itemsize)
     ready += ready_bytes(problem, FLOAT) if rough else 0
-    return problem.rows_bytes + problem.reading_bytes + theirs + ready
+    own = 0 if problem.on_device else problem.rows_bytes + problem.reading_bytes  # here, not there
+    return own + theirs + ready
 
 
 def ready_bytes(problem: Problem, itemsize: int) -> int:

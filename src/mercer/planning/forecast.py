@@ -12,7 +12,7 @@ import numpy as np
 from mercer.data.rows import take_rows
 from mercer.engine.base import NOTHING_KEPT, TileStore
 from mercer.engine.threads import lanes, single_threaded_blas
-from mercer.engine.tiles import cached_width
+from mercer.engine.tiles import CACHE_BYTES, cached_width
 from mercer.planning.problem import spread_over
 from mercer.planning.recipe import Halved
 from mercer.solvers import BlockKrylov, Lanczos
@@ -90,7 +90,10 @@ def _tile_seconds(
     Of two rows of tiles: three tiles are made, four products use them. A product that keeps its tiles only
     uses them from the second time on.
     """
-    most = cached_width(np.dtype(dtype).itemsize, int(x.shape[1])) if kernel.parallel else SLOW_ROWS
+    most = SLOW_ROWS
+    if kernel.parallel:  # as wide as a device likes them: it takes microseconds to start on any
+        cache = max(CACHE_BYTES, engine.facts().cache_bytes)
+        most = cached_width(np.dtype(dtype).itemsize, int(x.shape[1]), cache_bytes=cache)
     width = max(1, min(int(x.shape[0]) // 2, most))
     some = np.unique(np.linspace(0, int(x.shape[0]) - 1, 2 * width).astype(np.intp))
     few, v = take_rows(x, some), np.ones((len(some), columns), dtype=dtype)

@@ -33,7 +33,7 @@ from mercer.planning.problem import (
     Problem,
     lapack_share,
 )
-from mercer.planning.recipe import Given, Plan, Recipe, Tiles, Whole
+from mercer.planning.recipe import Given, Halved, Plan, Recipe, Tiles, Whole
 from mercer.solvers import SOLVERS, BlockKrylov, Lanczos, Lapack, Solver
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _paying(problem: Problem, *, locked: bool = True) -> Problem:
 
 def plan_linear(problem: Problem, solver: str | Solver = "auto") -> Plan:
     """PCA itself: the d x d covariance or the n x n dot products, whichever is smaller."""
-    problem = _paying(problem)
+    problem = _paying(problem.at_home)
     n, d, m = problem.n, problem.d, min(problem.n, problem.d)
     if d > n:  # the rows themselves are multiplied, in memory
         problem = replace(problem, engine=Plan.engine)
@@ -252,25 +252,25 @@ def _lapack_run_bytes(problem: Problem, solver: Lapack) -> int:
 
 # ── what does not fit ───────────────────────────────────────────────────────
 def require_fits(chosen: Plan, problem: Problem) -> Plan:
-    """The plan, on the engine of the problem; raises where it does not fit into the budget."""
-    if chosen.n_bytes > problem.budget_bytes:
+    """The plan, on the engine of the problem; raises where it does not fit into the budget of a place."""
+    # Features of rows in memory are centred and multiplied on the host, whatever the engine.
+    host = chosen.route == "primal" and not problem.from_source
+    there = problem.on_device and not host
+    allowed = problem.here_bytes if problem.on_device and host else problem.budget_bytes
+    if chosen.n_bytes > allowed:
         what = type(chosen.approximation or chosen.solver).__name__
+        where = f" on {problem.engine}" if there else ""
         msg = (
-            f"This fit needs up to {format_bytes(chosen.n_bytes)} (n={problem.n}, d={problem.d}, "
-            f"{chosen.route} route, {what}), but `memory` allows {format_bytes(problem.budget_bytes)}. "
+            f"This fit needs up to {format_bytes(chosen.n_bytes)}{where} (n={problem.n}, d={problem.d}, "
+            f"{chosen.route} route, {what}), but `memory` allows {format_bytes(allowed)}. "
             f"{_remedies(chosen, problem)}"
         )
         raise MemoryBudgetError(msg)
-    here = _here_bytes(chosen, problem)
+    here = _here_bytes(chosen, problem) if there or problem.workers else 0
     if here > problem.here_bytes:
-        msg = (
-            f"This fit holds up to {format_bytes(here)} of vectors in the process of the client, which can "
-            f"take {format_bytes(problem.here_bytes)}. Run the client where there is more memory, ask for "
-            "fewer components, or use approximation=RPCholesky(rank=100)."
-        )
-        raise MemoryBudgetError(msg)
-    # Features of rows in memory are centred and multiplied on the host, whatever the engine.
-    host = chosen.route == "primal" and not problem.from_source
+        raise MemoryBudgetError(_too_much_here(here, problem))
+    if there:
+        chosen = replace(chosen, host_bytes=here)
     engine = Plan.engine if host else problem.engine
     if problem.workers and not host:
         chosen = chosen.because(_shared(chosen, problem))
@@ -278,13 +278,36 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
 
 
 def _here_bytes(chosen: Plan, problem: Problem) -> int:
-    """What is held in the process of a client while workers make the tiles of a dual problem."""
-    if not problem.workers or chosen.route != "dual":
-        return 0
-    alone = replace(problem, workers=0)
-    if isinstance(chosen.solver, Lapack) or not isinstance(chosen.recipe, Tiles):
-        return _lapack_run_bytes(alone, Lapack(subset=True))
-    return krylov_bytes(alone, chosen.solver, problem.k or SHARE_COMPONENTS)
+    """What is held in this process while tiles are made elsewhere: on a device, or by workers."""
+    iterates = isinstance(chosen.recipe, Tiles | Halved) and not isinstance(chosen.solver, Lapack)
+    if problem.workers:
+        if chosen.route != "dual":
+            return 0
+        alone = replace(problem, workers=0)
+        if not iterates:
+            return _lapack_run_bytes(alone, Lapack(subset=True))
+        return krylov_bytes(alone, chosen.solver, problem.k or SHARE_COMPONENTS)
+    kept = problem.rows_bytes + problem.reading_bytes
+    if not iterates or problem.k is None:  # K, features, or as many vectors as a share may need
+        return chosen.n_bytes + kept
+    return krylov_bytes(problem, chosen.solver, problem.k) + kept
+
+
+def _too_much_here(here: int, problem: Problem) -> str:
+    """That the vectors of a fit don't fit beside the caller."""
+    needed, allowed = format_bytes(here), format_bytes(problem.here_bytes)
+    if problem.workers:
+        return (
+            f"This fit holds up to {needed} of vectors in the process of the client, which can take "
+            f"{allowed}. Run the client where there is more memory, ask for fewer components, or use "
+            "approximation=RPCholesky(rank=100)."
+        )
+    return (
+        f"This fit needs up to {needed} on the host beside what it has on {problem.engine} (n={problem.n}, "
+        f"d={problem.d}: vectors, and the rows that the model keeps), but `memory` allows {allowed} there. "
+        f"Raise `memory` for 'host' to {format_bytes(1.1 * here)}, ask for fewer components, or use "
+        "approximation=RPCholesky(rank=100)."
+    )
 
 
 def _shared(chosen: Plan, problem: Problem) -> str:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer._core.memory import HOST, parse_bytes, place_of, said_of
 from mercer.data.rows import take_rows
 from mercer.engine.base import FLOAT32, Workers
 from mercer.engine.tiles import CACHE_BYTES
 
 if TYPE_CHECKING:
+    from mercer._core.memory import Memory
     from mercer._core.types import Indices, Rows
     from mercer.data.training import TrainingData
     from mercer.engine.base import Facts
@@ -88,6 +90,32 @@ NOBODY = Workers(0, 0)
 
 
 @dataclass(frozen=True)
+class Budget:
+    """Bytes that a fit may use: where its tiles live and, where that is elsewhere, in this process too."""
+
+    there: int
+    here: int | None = None  # None: tiles live in this process
+
+    @classmethod
+    def of(cls, memory: Memory, facts: Facts) -> Budget:
+        """What `memory` says of the places of an engine."""
+        place = place_of(facts.name)
+        there = parse_bytes(memory, free=facts.free_bytes, place=place)
+        if place == HOST:
+            return cls(there)
+        if facts.workers is None:
+            return cls(there, parse_bytes(memory))
+        # A client has little but vectors: unless it is told, they may take all that is free.
+        free, said = facts.workers.here_bytes, said_of(memory, HOST)
+        return cls(there, free if said == "auto" else min(free, parse_bytes(said)))
+
+    @property
+    def of_rows(self) -> int:
+        """For rows that are read into this process."""
+        return self.there if self.here is None else self.here
+
+
+@dataclass(frozen=True)
 class Problem:
     """What the choice depends on."""
 
@@ -116,7 +144,8 @@ class Problem:
     engine: str = "numpy"
     workers: int = 0  # that make tiles and read rows, where this process does not
     least: int = 0  # numbers from which they do
-    here_bytes: int = 2**63  # memory of this process, where that of the budget is theirs
+    elsewhere: bool = False  # tiles live on a device or with workers: the budget is theirs
+    here_bytes: int = 2**63  # memory of this process, which has the vectors then
 
     @classmethod
     def of(
@@ -126,13 +155,14 @@ class Problem:
         n_components: int | float | None,
         *,
         facts: Facts,
-        budget: int,
+        budget: Budget | int,
         ownership: Ownership = Ownership.SEEN,
         forms_k: bool = True,
         linear: bool = False,
     ) -> Problem:
         """All that can change a choice; `forms_k` is False for an approximation, `linear` True for PCA."""
         streamed, workers = ownership is Ownership.STREAMED, facts.workers or NOBODY
+        budget = Budget(budget) if isinstance(budget, int) else budget
         # Rows of batches that are not loaded are read once, for an explicit map: no entry of K is made.
         forms_k = forms_k and not linear and (not streamed or data.rows.random_access)
         return cls(
@@ -140,7 +170,7 @@ class Problem:
             d=data.d,
             n_components=n_components,
             itemsize=data.itemsize,
-            budget_bytes=budget,
+            budget_bytes=budget.there,
             n_threads=facts.lanes if kernel.parallel else 1,
             rows_bytes=0 if ownership in (Ownership.SEEN, Ownership.STREAMED) else data.n_bytes,
             from_source=streamed,
@@ -161,8 +191,21 @@ class Problem:
             engine=facts.name,
             workers=workers.count,
             least=workers.least,
-            here_bytes=workers.here_bytes,
+            elsewhere=budget.here is not None,
+            here_bytes=workers.here_bytes if budget.here is None else budget.here,
         )
+
+    @property
+    def on_device(self) -> bool:
+        """Whether tiles live on a device, whose budget it is; all else is this process's."""
+        return self.elsewhere and not self.workers
+
+    @property
+    def at_home(self) -> Problem:
+        """The same for work that is the host's, whatever device there is: of its budget."""
+        if not self.on_device:
+            return self
+        return replace(self, elsewhere=False, budget_bytes=self.here_bytes, here_bytes=2**63)
 
     @property
     def wide(self) -> Problem:
@@ -183,8 +226,10 @@ class Problem:
         """Numbers a row that a product with so many columns sums up in float64.
 
         One array a thread; or, without a lock, two for all threads and the right side, all three padded to
-        whole vectors. Each worker has its own.
+        whole vectors. Each worker has its own. A device has the sums, the right side and its rounded copy.
         """
+        if self.on_device:
+            return 3 * columns
         own = columns * self.n_threads if self.locked else 3 * 16 * -(-columns // 16)
         return own * max(1, self.workers)
 

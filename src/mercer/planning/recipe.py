@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from mercer._core.memory import format_bytes, format_seconds
+from mercer._core.memory import HOST as HOST_PLACE
+from mercer._core.memory import format_bytes, format_seconds, place_of
 from mercer.engine.base import Rounding, TileStore
 from mercer.engine.tiles import PACKED, SINGLE, n_upper
 from mercer.operators import Gram, StoredGram
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 Route: TypeAlias = Literal["primal", "dual", "low-rank"]
 
 HOST = NUMPY, COMPILED = "numpy", "native"  # engines of the machine that plans
-DASK = "dask"
 # Entries this many times as large as their spread are shifted: with less, hardly a digit is gained.
 WIDE_KERNEL = 16.0
 
@@ -249,6 +249,7 @@ class Plan:
     preimage: str | None = None
     preimage_bytes: int = 0
     preimage_seconds: float | None = None
+    host_bytes: int = 0  # where `n_bytes` are those of a device: what this process holds beside it
 
     def because(self, *reasons: str) -> Plan:
         """The plan with more reasons."""
@@ -259,7 +260,10 @@ class Plan:
         # Of the host's engines the text says what differs: compiled tiles, or why there are none.
         where = "" if self.engine in HOST else f" by {self.engine}"
         matrix = f"{self._matrix_text()}{where}"
-        lines = [f"{self.route} route, {how}, {matrix}, at most {format_bytes(self.n_bytes)}"]
+        size = format_bytes(self.n_bytes)
+        if self.host_bytes:
+            size += f" there and {format_bytes(self.host_bytes)} on the host"
+        lines = [f"{self.route} route, {how}, {matrix}, at most {size}"]
         if self.n_products is not None and self.seconds is not None:
             many = self.n_products != 1
             what = f"product{'s' if many else ''}"
@@ -284,9 +288,8 @@ class Plan:
             return "K as given" if isinstance(self.recipe, Given) else "K stored"
         if isinstance(self.solver, Lapack):
             return "K formed once"
-        threads = (
-            1 if self.engine == DASK else self.n_threads
-        )  # those of workers are told with them
+        # Those of workers are told with them; a device has none.
+        threads = self.n_threads if place_of(self.engine) == HOST_PLACE else 1
         return self.recipe.told(threads, compiled=self.engine == COMPILED)
 
 

@@ -1,0 +1,72 @@
+"""What devices there are, for people who ask before they fit."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from mercer._core.memory import format_bytes
+from mercer.engine.torch.place import AMPERE, Place, _why_no_cuda, _why_no_mps, reason_of
+
+NO_TORCH = 'torch is not installed (pip install "mercer[gpu]")'
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device, by the name that `engine` takes."""
+
+    name: str
+    model: str
+    total_bytes: int
+    free_bytes: int
+    capability: str | None = None  # NVIDIA's
+    no_halves: str | None = (
+        None  # None where exact fits are made of half floats, else why they are not
+    )
+
+    def __str__(self) -> str:
+        held = f"{format_bytes(self.total_bytes)}, {format_bytes(self.free_bytes)} free"
+        able = "" if self.capability is None else f", compute capability {self.capability}"
+        halves = "half floats" if self.no_halves is None else f"no half floats ({self.no_halves})"
+        return f"{self.name}, {self.model}, {held}{able}, {halves}"
+
+
+def devices() -> tuple[tuple[Device, ...], str | None]:
+    """Those that torch sees and, where there is none, why. Imports torch only if it is installed."""
+    if sys.modules.get("torch") is None and find_spec("torch") is None:
+        return (), NO_TORCH
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what torch warns of is told in words
+        try:
+            torch = import_module("torch")
+            why = _why_no_cuda(torch, 0)
+            count = 0 if why is not None else torch.cuda.device_count()
+            found = [_gpu(torch, index) for index in range(count)]
+            if _why_no_mps(torch, 0) is None:
+                found.append(_metal())
+        except Exception as error:  # a torch that is broken, or older than what is asked of it
+            return (), f"torch can't be used: {reason_of(error)}"
+    return tuple(found), None if found else why
+
+
+def _gpu(torch: Any, index: int) -> Device:
+    place, known = Place("cuda", index), torch.cuda.get_device_properties(index)
+    own = place.name, str(known.name), place.total_bytes, place.free_bytes
+    if torch.version.hip is not None:
+        return Device(*own, no_halves="they are made for NVIDIA's tensor cores")
+    able = torch.cuda.get_device_capability(index)
+    why = None
+    if not place.has_tensor_cores:
+        old = able < AMPERE
+        why = "they need compute capability 8.0" if old else "Triton is not installed"
+    return Device(*own, capability=".".join(map(str, able)), no_halves=why)
+
+
+def _metal() -> Device:
+    place = Place("mps")
+    why = "they are made for NVIDIA's tensor cores"
+    return Device("mps", "Metal", place.total_bytes, place.free_bytes, no_halves=why)

@@ -118,7 +118,8 @@ class Centred(SymmetricOperator):
         v = self.scaled(self.project(v))
         if self._row_means is None:
             shares = self.shares.astype(v.dtype, copy=False)[:, None]
-            product = self.gram.matmat(np.concatenate([v, shares], axis=1))
+            v = np.concatenate([v, shares], axis=1)  # in its place: one copy less during the product
+            product = self.gram.matmat(v)
             self._row_means = product[:, -1].copy()
             require_finite(self._row_means, ROW)
             product = product[:, :-1]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.engine.base import Engine, TileKernel
 
+
 @dataclass(frozen=True, repr=False)
 class Explained:
     """What columns of F explain: of each row, and each column of all rows."""

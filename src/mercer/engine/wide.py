@@ -25,11 +25,12 @@ TRIANGLE = 96
 ROWS = 256
 
 
-def wide_times(a: Array, c: Array) -> Array:  # (n, m), (m, k) -> (n, k)
+def wide_times(
+    a: Array, c: Array, *, n_threads: int | None = None
+) -> Array:  # (n, m), (m, k) -> (n, k)
     """A C; of an upper triangle C, what lies below its diagonal is not multiplied."""
-    if is_upper(c):
-        return _sliced(a, c.shape[1], lambda rows: triangle_product(rows, c))
-    return _sliced(a, c.shape[1], lambda rows: np.matmul(rows, c))
+    multiply = triangle_product if is_upper(c) else np.matmul
+    return _sliced(a, c.shape[1], lambda rows: multiply(rows, c), n_threads)
 
 
 def times_transposed(a: Array, w: Array) -> Array:  # (n, m), (m, m) -> (n, m)
@@ -61,7 +62,9 @@ def is_upper(c: Array) -> bool:
     return not any(c[j.stop :, j].any() for j in row_slices(len(c), TRIANGLE))
 
 
-def _sliced(a: Array, width: int, part: Callable[[Array], Array]) -> Array:
+def _sliced(
+    a: Array, width: int, part: Callable[[Array], Array], n_threads: int | None = None
+) -> Array:
     slices = [*row_slices(len(a), ROWS)]
     if len(slices) <= 1:
         return part(a)
@@ -71,5 +74,5 @@ def _sliced(a: Array, width: int, part: Callable[[Array], Array]) -> Array:
         for i in own:
             out[i] = part(a[i])
 
-    parallel_map(fill, slices, n_threads=n_blas_threads())
+    parallel_map(fill, slices, n_threads=n_threads or n_blas_threads())
     return out

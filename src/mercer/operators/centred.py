@@ -118,7 +118,7 @@ class Centred(SymmetricOperator):
         v = self.scaled(self.project(v))
         if self._row_means is None:
             shares = self.shares.astype(v.dtype, copy=False)[:, None]
-            v = np.concatenate([v, shares], axis=1)  # in its place: one copy less during the product
+            v = np.concatenate([v, shares], axis=1)  # the name, too: one copy less is held
             product = self.gram.matmat(v)
             self._row_means = product[:, -1].copy()
             require_finite(self._row_means, ROW)

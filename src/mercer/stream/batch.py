@@ -38,7 +38,7 @@ ROUNDING = 1e-10
 INDEFINITE = 1e-6
 # Rows of a block whose residual Gram matrix is looked at. More: tighter bounds, and b times as many entries.
 NORM_ROWS = 128
-# Rows of a block whose moments are taken at a time: enough that an m x m sum a block costs less than its product.
+# Rows of a block whose moments are taken at a time: so many that an m x m sum is little beside their product.
 MOMENT_ROWS = 512
 
 

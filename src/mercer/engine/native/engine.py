@@ -143,9 +143,7 @@ class NativeEngine(NumpyEngine):
         # Values out of range, which NumPy knows how to reach, or to refuse in words.
         return product if np.isfinite(product).all() else super().times(kernel, x, z, v)
 
-    def _wide_times(
-        self, kernel: TileKernel, x: HostRows, z: NativeRows, v: Array
-    ) -> Array | None:
+    def _wide_times(self, kernel: TileKernel, x: HostRows, z: NativeRows, v: Array) -> Array | None:
         """The same for so many columns that BLAS multiplies them faster: compiled tiles, each made once.
 
         None where some rows have no compiled tiles, or these are out of range.
@@ -158,7 +156,7 @@ class NativeEngine(NumpyEngine):
             tile = Written(part, z).run(self._threads(kernel))
             if tile is None:
                 return None
-            product[i] = wide_times(tile, v)
+            product[i] = wide_times(tile, v, n_threads=self._threads(kernel))
         return product if np.isfinite(product).all() else None
 
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from mercer.engine.tiles import Part
 
 
-# Sums of 40 columns of 10 000 rows, which are multiplied in milliseconds where their tiles are kept. Where tiles
-# are made anew a product takes so long that fresh pages don't count: for 5000 rows 0.2 ms beside 15.
+# Sums of 40 columns of 10 000 rows, which are multiplied in milliseconds where their tiles are kept. Where
+# tiles are made anew a product takes so long that fresh pages don't count: for 5000 rows 0.2 ms beside 15.
 ROOM_BYTES, ANEW_BYTES = 2**23, 2**20
 
 
@@ -92,7 +92,7 @@ class NativeRows(HostRows):
     def room(self, name: str, shape: tuple[int, ...], dtype: Any, *, zero: bool = True) -> Array:
         """Memory that is used again: fresh pages would be faulted in by all threads at once.
 
-        Beyond `ROOM_BYTES` it is given back after its product, which takes far longer than its pages: it
+        Beyond `_most_room` it is given back after its product, which takes far longer than its pages: it
         would lie there while the same rows are multiplied in another precision.
         """
         if math.prod(shape) * np.dtype(dtype).itemsize > self._most_room:

@@ -30,25 +30,25 @@ def wide_times(
 ) -> Array:  # (n, m), (m, k) -> (n, k)
     """A C; of an upper triangle C, what lies below its diagonal is not multiplied."""
     multiply = triangle_product if is_upper(c) else np.matmul
-    return _sliced(a, c.shape[1], lambda rows: multiply(rows, c), n_threads)
+    return _sliced(a, c, np.empty((len(a), c.shape[1]), np.result_type(a, c)), multiply, n_threads)
 
 
 def times_transposed(a: Array, w: Array) -> Array:  # (n, m), (m, m) -> (n, m)
     """A Wᵀ of an upper triangle W."""
-
-    def part(rows: Array) -> Array:
-        out = np.empty((len(rows), len(w)))
-        for j in row_slices(len(w), TRIANGLE):
-            np.matmul(rows[:, j.start :], w[j, j.start :].T, out=out[:, j])
-        return out
-
-    return _sliced(a, len(w), part)
+    return _sliced(a, w, np.empty((len(a), len(w)), np.result_type(a, w)), _transposed_product)
 
 
-def triangle_product(x: Array, w: Array) -> Array:  # (b, m), (m, a) -> (b, a)
+def _transposed_product(x: Array, w: Array, out: Array) -> None:
+    for j in row_slices(len(w), TRIANGLE):
+        np.matmul(x[:, j.start :], w[j, j.start :].T, out=out[:, j])
+
+
+def triangle_product(
+    x: Array, w: Array, out: Array | None = None
+) -> Array:  # (b, m), (m, a) -> (b, a)
     """X W for the last columns W of an upper triangle; what lies below its diagonal is not multiplied."""
     m, a = w.shape
-    out = np.empty((len(x), a), dtype=np.result_type(x, w))
+    out = np.empty((len(x), a), dtype=np.result_type(x, w)) if out is None else out
     for j in row_slices(a, TRIANGLE):
         above = m - a + j.stop  # rows of these columns that are not zero
         np.matmul(x[:, :above], w[:above, j], out=out[:, j])
@@ -63,16 +63,16 @@ def is_upper(c: Array) -> bool:
 
 
 def _sliced(
-    a: Array, width: int, part: Callable[[Array], Array], n_threads: int | None = None
+    a: Array,
+    c: Array,
+    out: Array,
+    multiply: Callable[..., object],
+    n_threads: int | None = None,
 ) -> Array:
-    slices = [*row_slices(len(a), ROWS)]
-    if len(slices) <= 1:
-        return part(a)
-    out = np.empty((len(a), width), dtype=a.dtype)
-
     def fill(own: Iterable[slice]) -> None:
         for i in own:
-            out[i] = part(a[i])
+            multiply(a[i], c, out=out[i])
 
+    slices = row_slices(len(a), ROWS)
     parallel_map(fill, slices, n_threads=n_threads or n_blas_threads())
     return out

@@ -103,8 +103,8 @@ class Dictionary(OnEngine):
         c = Wu, and W M Wᵀ loses cpᵀ + pcᵀ with p = WMu - ½(uᵀMu)c. Only the columns that are asked for
         are brought up to date: the s-th point costs O(ms), and two products of matrices come before it.
         """
-        lengths, right = self.whiten @ self.whiten.T, times_transposed(second, self.whiten)
-        energies = times_transposed(right.T, self.whiten)  # W M Wᵀ
+        lengths = self.whiten @ self.whiten.T
+        energies = times_transposed(times_transposed(second, self.whiten).T, self.whiten)  # W M Wᵀ
         length, energy = np.diagonal(lengths).copy(), np.diagonal(energies).copy()
         shortest = 1.0 / squared_norms(self.lower)  # no dual is: w·φ(z) = 1
         c, p = np.zeros((self.size, n_out)), np.zeros((self.size, n_out))

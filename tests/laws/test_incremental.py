@@ -14,6 +14,7 @@ from sklearn.decomposition import KernelPCA as Reference
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import kernels as gp
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
 from conftest import frozen
 from mercer import IncrementalKernelPCA, KernelPCA, load
@@ -24,6 +25,7 @@ from mercer._core.errors import (
     RankWarning,
     ZeroVarianceError,
 )
+from mercer.engine.native import compiled
 from mercer.engine.pairwise import squared_norms
 from mercer.kernels import (
     RBF,
@@ -691,6 +693,20 @@ def test_the_same_seed_gives_the_same_bits_and_a_pickle_goes_on():
     np.testing.assert_array_equal(
         clone(model).fit(x).transform(x), clone(model).fit(x).transform(x)
     )
+
+
+@pytest.mark.skipif(compiled() is None, reason="BLAS splits thin products by its threads")
+def test_no_bit_depends_on_the_number_of_threads():
+    x = gaussians(2400, 4, seed=29)
+    found = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads):
+            model = IncrementalKernelPCA(3, kernel=RBF(0.3), max_landmarks=150, random_state=0)
+            for batch in cut(x, 600):
+                model.partial_fit(batch)
+            found.append((model.landmarks_, model.eigenvalues_, model.stream_.norm))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(other, one)
 
 
 def test_fit_forgets_and_partial_fit_goes_on():

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 
 import mpmath
 import numpy as np
@@ -197,6 +198,7 @@ def test_rows_may_lie_in_any_order(layout, sliced, dtype, rng):
 def test_no_bit_depends_on_the_number_of_threads(n, dtype, rng):
     kernel, x = RBF(0.1), rng.standard_normal((n, 5)).astype(dtype)
     v, few = rng.standard_normal((n, 9)).astype(dtype), np.arange(0, n, 7)
+    wide = np.triu(rng.standard_normal((len(few), len(few)))).astype(dtype)
 
     def everything(n_threads):
         engine, store = NativeEngine(n_threads), TileStore(minus=0.2, rounding=Rounding(minus=0.1))
@@ -208,11 +210,46 @@ def test_no_bit_depends_on_the_number_of_threads(n, dtype, rng):
         yield engine.times(kernel, points, rows, v)
         yield engine.times(kernel, rows, points, v[few])
         yield engine.tile(kernel, x, x[few])
+        yield engine.times(kernel, engine.load(x, kernel, dtype), points, wide)
 
     first = list(everything(1))
     for n_threads in (2, 3, 7, 16, 16):
         for one, other in zip(first, everything(n_threads), strict=True):
             np.testing.assert_array_equal(other, one)
+
+
+@pytest.mark.parametrize("k", [127, 128, 300])
+@pytest.mark.parametrize("size", [1.0, 2.0**41])
+def test_products_with_many_columns_are_right(k, size, dtype, rng):
+    """Compiled tiles times BLAS, and NumPy's own where rows are beyond the range of compiled ones."""
+    kernel, v = RBF(0.05 / size**2), rng.standard_normal((300, k)).astype(dtype)
+    x, z = ((size * rng.standard_normal((n, 5))).astype(dtype) for n in (900, 300))
+    engine = NativeEngine(2)
+    rows, points = (engine.load(each, kernel, dtype) for each in (x, z))
+    found = engine.times(kernel, rows, points, v)
+    assert found.dtype == dtype
+    exact = np.exp(-kernel.gamma * cdist(x, z, "sqeuclidean")) @ v.astype(np.float64)
+    assert np.all(np.abs(found - exact) <= 1e3 * np.finfo(dtype).eps * np.abs(v).sum(axis=0))
+
+
+@pytest.mark.parametrize("k", [8, 33])
+def test_a_large_product_holds_its_right_side_and_two_sums(k, rng):
+    """In whole vectors of at most eight numbers, and of whole tiles of rows; nothing stays of it."""
+    n, engine, kernel = 30_000, NativeEngine(2), RBF(1.0)
+    x, v = rng.standard_normal((n, 1)), rng.standard_normal((n, k))
+    rows = engine.load(x, kernel, x.dtype, width=192, sliced=True)
+    tracemalloc.start()
+    try:
+        product = engine.gram_times(kernel, rows, v)
+        now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    padded = 8 * (n + 192) * (k + 8)
+    assert peak <= 3 * padded + 2**21
+    assert now <= padded + 2**21
+    some = np.arange(0, n, 3001)
+    exact = np.exp(-cdist(x[some], x, "sqeuclidean")) @ v
+    np.testing.assert_allclose(product[some], exact, rtol=0, atol=1e-9)
 
 
 # ── k(X, Z) written out ─────────────────────────────────────────────────────

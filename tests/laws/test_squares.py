@@ -7,8 +7,8 @@ from mercer._core.observer import SILENT
 from mercer.approximations import Nystrom, RPCholesky, pivots, rpcholesky
 from mercer.approximations.pivots import PivotSearch
 from mercer.approximations.whitening import entry_error
-from mercer.engine.explained import triangle_product
 from mercer.engine.moments import Moments
+from mercer.engine.wide import times_transposed, triangle_product, wide_times
 from mercer.kernels import RBF, Sigmoid
 from mercer.model import lowrank, lowrank_pass
 from mercer.model.certificate import rounding_errors, rounding_moves
@@ -16,6 +16,8 @@ from mercer.model.lowrank_pass import ROWS_A_LANDMARK, square_dtype
 from mercer.model.task import Task
 from mercer.planning.plan import plan_approximation
 from mercer.planning.problem import Problem
+
+EPS = float(np.finfo(np.float64).eps)
 
 N, M, D = 600, 40, 6
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
@@ -170,6 +172,24 @@ def test_products_with_a_triangle_skip_zeros_alone(fresh, dtype, rng):
     assert found.dtype == dtype
     room = 256 * float(np.finfo(dtype).eps) * (np.abs(x) @ np.abs(w))
     assert np.all(np.abs(found - x @ w) <= room)
+
+
+# Rows of one slice, of whole slices, and one more; columns of a part of a triangle's block, and of several.
+@pytest.mark.parametrize("shape", [(1, 3), (255, 96), (256, 97), (513, 200)], ids=str)
+def test_wide_products_are_those_of_numpy_on_any_number_of_threads(shape, rng):
+    n, m = shape
+    a, square = rng.standard_normal((n, m)), rng.standard_normal((m, m))
+    upper = np.triu(square)
+    almost = upper.copy()
+    almost[-1, 0] = 1.0  # no triangle, by one number
+    for c in (square, upper, almost, square[:, :2]):
+        room = 2 * m * EPS * (np.abs(a) @ np.abs(c))
+        found = [wide_times(a, c, n_threads=n_threads) for n_threads in (1, 2, 5)]
+        assert np.all(np.abs(found[0] - a @ c) <= room)
+        for other in found[1:]:
+            np.testing.assert_array_equal(other, found[0])
+    room = 2 * m * EPS * (np.abs(a) @ np.abs(upper).T)
+    assert np.all(np.abs(times_transposed(a, upper) - a @ upper.T) <= room)
 
 
 def test_moments_may_use_the_room_of_the_block(rows, rng):

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.data.rows import row_slices
+from mercer.engine.wide import triangle_product
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.engine.base import Engine, TileKernel
-
-# Columns of a triangle that are multiplied together: few waste little, more are multiplied faster.
-TRIANGLE = 96
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,13 +53,3 @@ class ExplainSections:
     def at(self, start: int) -> ExplainSections:
         """The same for rows of which the first is at `start` among all."""
         return self if self.weights is None else replace(self, weights=self.weights[start:])
-
-
-def triangle_product(x: Array, w: Array) -> Array:  # (b, m), (m, a) -> (b, a)
-    """X W for the last columns W of an upper triangle; what lies below its diagonal is not multiplied."""
-    m, a = w.shape
-    out = np.empty((len(x), a), dtype=np.result_type(x, w))
-    for j in row_slices(a, TRIANGLE):
-        above = m - a + j.stop  # rows of these columns that are not zero
-        np.matmul(x[:, :above], w[:above, j], out=out[:, j])
-    return out

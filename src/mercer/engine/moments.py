@@ -16,6 +16,7 @@ from scipy.linalg.blas import dger
 
 from mercer.data.rows import row_blocks
 from mercer.engine.passes import fold
+from mercer.engine.wide import wide_times
 
 if TYPE_CHECKING:
     from typing import Any, Self
@@ -84,7 +85,7 @@ class Moments:
 
     def mapped(self, t: Array) -> Moments:  # (m, r)
         """Moments of the rows fT in place of f."""
-        return Moments(self.weight, self.mean @ t, t.T @ self.scatter @ t)
+        return Moments(self.weight, self.mean @ t, wide_times(t.T, wide_times(self.scatter, t)))
 
     def __repr__(self) -> str:
         return f"Moments(weight={self.weight:g}, m={len(self.mean)})"

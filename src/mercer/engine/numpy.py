@@ -198,6 +198,7 @@ class NumpyEngine(Engine[HostRows]):
                 out[i] += tile @ rounded[j]
                 if i != j:
                     out[j] += tile.T @ rounded[i]
+                del tile  # before the next one is made
             return out
 
         indices = upper_tiles(x.n, kept.width, x.part)

@@ -119,7 +119,8 @@ class Centred(SymmetricOperator):
         v = self.scaled(self.project(v))
         if self._row_means is None:
             shares = self.shares.astype(v.dtype, copy=False)[:, None]
-            product = self.gram.matmat(np.concatenate([v, shares], axis=1))
+            v = np.concatenate([v, shares], axis=1)  # the name, too: one copy less is held
+            product = self.gram.matmat(v)
             self._row_means = np.array(product[:, -1])
             require_finite(self._row_means, ROW)
             return self.project(self.scaled(product[:, :-1]))

@@ -78,9 +78,11 @@ class EigenPairs:
         for name in ("unseen", "rounding"):
             if facts.get(name) is not None:
                 facts[name] = facts[name][order]
-        vectors = vectors[:, order]
+        vectors, products = vectors[:, order], products[:, order]  # copies
         signs = fixed_signs(vectors)
-        return cls(values[order], vectors * signs, products[:, order] * signs, **facts)
+        vectors *= signs
+        products *= signs
+        return cls(values[order], vectors, products, **facts)
 
     @property
     def residuals(self) -> Array:

@@ -161,7 +161,9 @@ class KrylovBasis:
         """A Q s = Q T s + W B s_last: after a multiplication, without another."""
         inside = self.projected[: self.size, : self.size] @ coordinates
         outside = self._coupling @ coordinates[self._last]
-        return times(self.q, inside) + times(self._next, outside)
+        images = times(self.q, inside)
+        subtract(images, self._next, -outside)
+        return images
 
     def estimates(self, k: int) -> Array:
         """Relative residuals of the first k Ritz pairs."""

@@ -67,7 +67,9 @@ def refine(
     if rough is not None and most > 0:
         before = basis.images(coordinates) if found_by is None else found_by.products
         error = float(np.linalg.norm(product - before, axis=0).max(initial=0.0))
+        del before
     values, u, p = _rayleigh_ritz(u, product)
+    del product  # what is as long as the vectors and not needed any more
     n_products += 1
     excess = _excess(operator, values, u, p, tol)
     observer.step(n_products, None, "products", tol * excess)

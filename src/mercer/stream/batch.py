@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +11,18 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer.approximations.pivots import accept_pivots
 from mercer.data.rows import row_slices
+from mercer.engine.moments import Moments
 from mercer.engine.pairwise import squared_norms
+from mercer.engine.passes import fold
+from mercer.engine.thin import subtract
+from mercer.engine.threads import n_blas_threads, parallel_map
+from mercer.engine.wide import times_transposed
 from mercer.model.result import first_reaching
 from mercer.planning.bytes import FLOAT, SMALL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mercer._core.types import Array, Indices, Rows
     from mercer.kernels.base import Kernel
     from mercer.stream.dictionary import Dictionary
@@ -30,6 +38,8 @@ ROUNDING = 1e-10
 INDEFINITE = 1e-6
 # Rows of a block whose residual Gram matrix is looked at. More: tighter bounds, and b times as many entries.
 NORM_ROWS = 128
+# Rows of a block whose moments are taken at a time: so many that an m x m sum is little beside their product.
+MOMENT_ROWS = 512
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +51,7 @@ class Batch:
     diag: Array  # (b,) k(x, x)
     f: Array  # (b, m) or (b, m + c)
 
-    @property
+    @cached_property
     def residual(self) -> Array:  # (b,)
         """‖φ - φ̂‖² = k(x, x) - ‖f‖², where rounding may leave it below zero."""
         return self.diag - squared_norms(self.f)
@@ -60,14 +70,34 @@ class Batch:
         It is the largest eigenvalue of the residual Gram matrix, and at most the sum of those of its
         blocks on the diagonal.
         """
-        found, engine, kernel = 0.0, dictionary.engine, dictionary.kernel
-        for i in row_slices(len(self.f), NORM_ROWS):
-            gram = engine.gram(kernel, engine.load(self.rows[i], kernel, self.f.dtype))
-            gram -= self.f[i] @ self.f[i].T
-            np.fill_diagonal(gram, self.residual[i])
-            root = np.sqrt(self.weights[i])
-            found += max(float(np.linalg.eigvalsh(gram * np.outer(root, root))[-1]), 0.0)
-        return found + self._rounding
+        blocks = [*row_slices(len(self.f), NORM_ROWS)]
+        found = np.zeros(len(blocks))
+        residual = self.residual  # of all rows once, not in every thread
+
+        def part(places: Iterable[int]) -> None:
+            for place in places:
+                found[place] = self._block_norm(dictionary, blocks[place], residual)
+
+        n_threads = n_blas_threads() if dictionary.kernel.parallel else 1
+        parallel_map(part, range(len(blocks)), n_threads=n_threads)
+        return float(found.sum()) + self._rounding
+
+    def _block_norm(self, dictionary: Dictionary, i: slice, residual: Array) -> float:
+        engine, kernel = dictionary.engine, dictionary.kernel
+        gram = engine.gram(kernel, engine.load(self.rows[i], kernel, self.f.dtype))
+        gram -= self.f[i] @ self.f[i].T
+        np.fill_diagonal(gram, residual[i])
+        root = np.sqrt(self.weights[i])
+        return max(float(np.linalg.eigvalsh(gram * np.outer(root, root))[-1]), 0.0)
+
+    def moments(self) -> Moments:
+        """Of the coordinates: of blocks of rows on threads, merged in their order."""
+        step = partial(_block_moments, self.weights)
+        return fold(self.f, step, height=MOMENT_ROWS, n_threads=n_blas_threads())
+
+
+def _block_moments(weights: Array, f: Array, place: slice) -> Moments:
+    return Moments.of(f, weights[place])
 
 
 def grown(
@@ -98,7 +128,7 @@ def grown(
         rows, hopeless, lower = _drawn(dictionary, batch, law, most=most, floor=floor, rng=rng)
         waiting[rows], waiting[hopeless] = False, False
         columns = dictionary.values(batch.rows, batch.rows[rows])
-        columns -= batch.f @ batch.f[rows].T
+        subtract(columns, batch.f, batch.f[rows].T)
         columns = columns @ np.linalg.inv(lower).T
         # Exactly triangular among the chosen: what rounding leaves there is as large as a small pivot.
         columns[chosen], columns[rows] = 0.0, lower
@@ -128,7 +158,7 @@ def _drawn(
     """
     drawn = rng.choice(len(law), size=CANDIDATES_A_PIVOT * most, p=law / law.sum())
     rows, places = np.unique(drawn, return_inverse=True)
-    c = batch.f[rows] @ dictionary.whiten.T  # (p, m)
+    c = times_transposed(batch.f[rows], dictionary.whiten)  # (p, m)
     floors = floor * (batch.diag[rows] + c**2 @ squared_norms(dictionary.lower))
     gram = dictionary.kernel.tile(batch.rows[rows], batch.rows[rows])
     gram -= batch.f[rows] @ batch.f[rows].T

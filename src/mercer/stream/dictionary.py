@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import qr
+from scipy.linalg.lapack import dtrtri
 
 from mercer.approximations.whitening import extended
 from mercer.engine.pairwise import squared_norms
+from mercer.engine.wide import times_transposed
 from mercer.operators.sections import KernelSections, OnEngine
 
 if TYPE_CHECKING:
@@ -54,8 +57,7 @@ class Dictionary(OnEngine):
 
     def values(self, x: Rows, points: Rows) -> Array:  # (b, d), (c, d) float64 -> (b, c)
         """k(x, points), of a few points."""
-        sections = KernelSections(self.kernel, points, engine=self.engine)
-        return sections.times(x, np.eye(sections.width))
+        return self.engine.tile(self.kernel, x, points)
 
     @property
     def sections(self) -> KernelSections:
@@ -77,8 +79,10 @@ class Dictionary(OnEngine):
         From L[kept]ᵀ = QR: Q is that basis, and Rᵀ the points' coordinates in it. No kernel value is
         computed again, and Q is orthonormal to rounding however near to each other the points are.
         """
-        q, r = np.linalg.qr(self.lower[kept].T)
-        lower, whiten = np.ascontiguousarray(r.T), np.linalg.inv(r)
+        q, r = qr(self.lower[kept].T, mode="economic", check_finite=False)
+        # No row of L is a combination of others, so there are no zeros on the diagonal of R.
+        whiten, _ = dtrtri(r)
+        lower, whiten = np.ascontiguousarray(r.T), np.ascontiguousarray(whiten)
         return replace(self, points=self.points[kept], lower=lower, whiten=whiten), q
 
     # ── shrinking: which points to do without ───────────────────────────────
@@ -88,7 +92,7 @@ class Dictionary(OnEngine):
         Row w_j of W is dual to the points: orthogonal to φ(z_i) for i ≠ j. Without z_j the span loses
         that direction and no other, hence the energy w_jᵀ M w_j / ‖w_j‖² along it.
         """
-        energy = np.einsum("ij,ij->i", self.whiten @ second, self.whiten)
+        energy = np.einsum("ji,ij->i", times_transposed(second, self.whiten), self.whiten)
         return energy / squared_norms(self.whiten)
 
     def weakest(self, second: Array, n_out: int) -> tuple[Indices, Array]:
@@ -99,7 +103,8 @@ class Dictionary(OnEngine):
         c = Wu, and W M Wᵀ loses cpᵀ + pcᵀ with p = WMu - ½(uᵀMu)c. Only the columns that are asked for
         are brought up to date: the s-th point costs O(ms), and two products of matrices come before it.
         """
-        lengths, energies = self.whiten @ self.whiten.T, self.whiten @ second @ self.whiten.T
+        lengths = self.whiten @ self.whiten.T
+        energies = times_transposed(times_transposed(second, self.whiten).T, self.whiten)  # W M Wᵀ
         length, energy = np.diagonal(lengths).copy(), np.diagonal(energies).copy()
         shortest = 1.0 / squared_norms(self.lower)  # no dual is: w·φ(z) = 1
         c, p = np.zeros((self.size, n_out)), np.zeros((self.size, n_out))

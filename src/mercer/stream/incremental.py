@@ -96,7 +96,7 @@ class Stream:
         past, w = row_weights(weights, int(x.shape[0]), rules.forgetting)
         seen, batch = self._faded(past), self._batch(x, w)
         joint, batch = seen._offered(batch, rules, forgotten=1.0 - past)
-        moments = Moments.of(batch.f, w)
+        moments = batch.moments()
         takes, cheapest = seen._weighed(moments, rules)
         if takes:
             seen = seen._extended(joint)
@@ -156,7 +156,8 @@ class Stream:
         m = self.dictionary.size
         if m < rules.max_landmarks or len(batch.mean) == m:
             return len(batch.mean) > m, self.cheapest
-        most = float(np.linalg.eigvalsh(second_moment(batch)[m:, m:])[-1])
+        new = Moments(batch.weight, batch.mean[m:], batch.scatter[m:, m:])
+        most = float(np.linalg.eigvalsh(second_moment(new))[-1])
         if most <= WORTH * self.cheapest:
             return False, self.cheapest
         both = second_moment(self.moments.merged(leading(batch, m)))

@@ -25,10 +25,12 @@ from mercer.engine.native.passes import (
 from mercer.engine.native.program import NotCompiledError, Program
 from mercer.engine.native.rows import NativeRows
 from mercer.engine.native.squares import squared
-from mercer.engine.numpy import HostRows, NumpyEngine
+from mercer.engine.numpy import POINTS, HostRows, NumpyEngine
+from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.squares import SquareSections
 from mercer.engine.threads import n_blas_threads, parallel_map
 from mercer.engine.tiles import WHOLE
+from mercer.engine.wide import wide_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,6 +46,8 @@ S = TypeVar("S", bound=Mergeable)
 RANGE = 2.0**-30, 2.0**40
 LOOKED_AT = 2**26  # bytes that one thread looks through in some milliseconds
 PART_ROWS = 2**15  # rows whose products are summed, and that are packed, at a time
+# Columns that BLAS, which copies them into panels first, multiplies faster than the library.
+WIDE = 128
 # Steps of `fold` that are compiled, by their kind.
 COMPILED: dict[type, Callable[..., Any]] = {SquareSections: squared, ExplainSections: explained}
 
@@ -127,6 +131,9 @@ class NativeEngine(NumpyEngine):
         mine = isinstance(x, NativeRows) or isinstance(x.rows, RowSource)
         if not (mine and isinstance(z, NativeRows)) or x.dtype != z.dtype:
             return super().times(kernel, x, z, v)
+        if x.width is None and v.shape[1] >= WIDE and z.n <= POINTS and v.dtype == x.dtype:
+            product = self._wide_times(kernel, x, z, v)
+            return super().times(kernel, x, z, v) if product is None else product
         product = np.empty((x.n, v.shape[1]), dtype=np.result_type(x.dtype, v))
         for i, part in self._parts(kernel, x):
             if not isinstance(part, NativeRows):
@@ -135,6 +142,22 @@ class NativeEngine(NumpyEngine):
                 product[i, j] = Rectangle(part, z, v[:, j]).run(self._threads(kernel))
         # Values out of range, which NumPy knows how to reach, or to refuse in words.
         return product if np.isfinite(product).all() else super().times(kernel, x, z, v)
+
+    def _wide_times(self, kernel: TileKernel, x: HostRows, z: NativeRows, v: Array) -> Array | None:
+        """The same for so many columns that BLAS multiplies them faster: compiled tiles, each made once.
+
+        None where some rows have no compiled tiles, or these are out of range.
+        """
+        product = np.empty((x.n, v.shape[1]), dtype=v.dtype)
+        for i, rows in row_blocks(x.rows, max(BLOCK, SLICE_BYTES // (z.n * v.itemsize))):
+            part = self.load(rows, kernel, x.dtype)
+            if not isinstance(part, NativeRows):
+                return None
+            tile = Written(part, z).run(self._threads(kernel))
+            if tile is None:
+                return None
+            product[i] = wide_times(tile, v, n_threads=self._threads(kernel))
+        return product if np.isfinite(product).all() else None
 
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
         """k(X, Z) as a new array; in a thread of a pass, on that thread."""

@@ -171,6 +171,7 @@ class Kept:
             )
         elif rounding is not None:
             self.rounded = aligned((n, entries), np.float32)
+        self.complete = rounding is not None or self.n_exact == n
 
 
 class Symmetric(Pass):
@@ -199,12 +200,14 @@ class Symmetric(Pass):
         job.from_rounded = int(rough)
         width = self._right_side(v, FLOAT32 if rough else self.dtype)
         rows = self.blocks[0] * self.side
-        sums = self.x.room("sums", (2, rows, width), np.float64)
-        job.sums, job.other_sums = self._address(sums[0]), self._address(sums[1])
+        sums, other = (self.x.room(name, (rows, width), np.float64) for name in ("sums", "other"))
+        job.sums, job.other_sums = self._address(sums), self._address(other)
         self._drawn(n_threads)
-        product = np.empty(v.shape, dtype=v.dtype)
         inside = slice(0, self.x.n), slice(0, v.shape[1])
-        return np.add(sums[0][inside], sums[1][inside], out=product, casting="same_kind")
+        # Large sums, which nobody else has, become the product.
+        free = v.dtype == sums.dtype and not self.x.stays(sums)
+        product = sums[inside] if free else np.empty(v.shape, dtype=v.dtype)
+        return np.add(sums[inside], other[inside], out=product, casting="same_kind")
 
     def matrix(self, n_threads: int) -> Array:
         """K."""

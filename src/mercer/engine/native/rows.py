@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from mercer.engine.tiles import Part
 
 
-# Sums of 40 columns of 10 000 rows, which are multiplied in milliseconds where their tiles are kept.
-ROOM_BYTES = 2**23
+# Sums of 40 columns of 10 000 rows, which are multiplied in milliseconds where their tiles are kept. Where
+# tiles are made anew a product takes so long that fresh pages don't count: for 5000 rows 0.2 ms beside 15.
+ROOM_BYTES, ANEW_BYTES = 2**23, 2**20
 
 
 class NativeRows(HostRows):
@@ -91,10 +92,10 @@ class NativeRows(HostRows):
     def room(self, name: str, shape: tuple[int, ...], dtype: Any, *, zero: bool = True) -> Array:
         """Memory that is used again: fresh pages would be faulted in by all threads at once.
 
-        Beyond `ROOM_BYTES` it is given back after its product, which takes far longer than its pages: it
+        Beyond `_most_room` it is given back after its product, which takes far longer than its pages: it
         would lie there while the same rows are multiplied in another precision.
         """
-        if math.prod(shape) * np.dtype(dtype).itemsize > ROOM_BYTES:
+        if math.prod(shape) * np.dtype(dtype).itemsize > self._most_room:
             self._rooms.pop(name, None)
             return np.asarray(aligned(shape, dtype, zero=zero))
         found = self._rooms.get(name)
@@ -103,6 +104,16 @@ class NativeRows(HostRows):
         if zero:
             found.fill(0)
         return found
+
+    def stays(self, room: Array) -> bool:
+        """Whether a room is used again."""
+        return any(room is each for each in self._rooms.values())
+
+    @property
+    def _most_room(self) -> int:
+        """Bytes of a room that stays."""
+        anew = self.width is not None and (self.tiles is None or not self.tiles.complete)
+        return min(ROOM_BYTES, ANEW_BYTES) if anew else ROOM_BYTES
 
     def inverse_lengths(self, leaf: Leaf) -> Array:
         """1/√u(x, x) of each row, and 0 where that is zero."""

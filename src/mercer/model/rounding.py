@@ -6,12 +6,13 @@ are, and about the numbers that a user gets. What lies between them is bounded h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from mercer._core.changed import changed
 from mercer.approximations.whitening import entry_error
 from mercer.data.rows import take_rows
 from mercer.planning.problem import PROBE_ROWS, probe_rows, spread_over
@@ -132,4 +133,4 @@ def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0
         added = added + sizes + norm * lengths
     if pairs.rounding is not None:
         added = added + pairs.rounding
-    return replace(pairs, vectors=vectors, rounding=added)
+    return changed(pairs, vectors=vectors, rounding=added)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.operators.base import SymmetricOperator
 
+BRISK = 12  # products
 EPS = float(np.finfo(np.float64).eps)
 TINY = 1e-100  # numbers between this and one over it can be squared, and sums of them
 
@@ -237,10 +238,14 @@ class ConvergenceSchedule:
     next one is due shortly before they should reach the tolerance.
     """
 
-    def __init__(self, tol: float, expected: int, *, first: int = 2, thrifty: bool = False) -> None:
+    def __init__(
+        self, tol: float, expected: int, *, first: int = 2, thrifty: bool = False, brisk: bool = False
+    ) -> None:
         self.tol = tol
         # Whether a look costs more than a product: its cost grows with the cube of the basis.
         self.thrifty = thrifty
+        # Or far more: then a dozen are made between two, until half of the digits are there.
+        self.brisk = brisk
         self.worst: float | None = None  # the last residual seen
         self.expected = expected  # products until the tolerance is met, by the pace so far
         # The product to look after; one gains two digits or so at best.
@@ -267,14 +272,17 @@ class ConvergenceSchedule:
 
     def saw(self, product: int, worst: float) -> None:
         """The largest residual after a product: when to look next, and how many are still to come."""
-        self.worst, self.due = worst, product + (max(1, product // 4) if self.thrifty else 1)
+        most = max(1, product // 4)  # products until the next look of one who is thrifty
+        if self.brisk and worst * worst > self.tol:
+            most = max(most, min(product // 2, BRISK))
+        self.worst, self.due = worst, product + (most if self.thrifty else 1)
         if self._last is not None and 0.0 < worst < self._last[1]:
-            rate = np.log(self._last[1] / worst) / (product - self._last[0])
-            left = max(0.0, np.log(worst / self.tol) / rate)
-            self.expected = product + int(np.ceil(left))
+            rate = math.log(self._last[1] / worst) / (product - self._last[0])
+            left = max(0.0, math.log(worst / self.tol) / rate)
+            self.expected = product + math.ceil(left)
             self.due = product + max(1, min(int(0.8 * left), 2))
             if self.thrifty:
-                self.due = product + max(1, min(int(np.ceil(left)), max(2, product // 4)))
+                self.due = product + max(1, min(math.ceil(left), max(2, most)))
         self._last = product, worst
         self._first = self._first or self._last
 

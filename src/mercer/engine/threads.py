@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 TURN_SECONDS = 0.2
 NAME = "mercer-tiles"  # of threads that stay
+# Numbers up to which OpenBLAS sums products on the calling thread, in less time than NumPy looks for a maximum.
+LONE_DOT = 10_000
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

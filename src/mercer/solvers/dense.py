@@ -15,7 +15,7 @@ from mercer._core.observer import SILENT
 from mercer._core.public import public
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.reflections import Reflections
-from mercer.engine.threads import single_threaded_blas
+from mercer.engine.threads import LONE_DOT, single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, Status
 
 if TYPE_CHECKING:
@@ -190,9 +190,10 @@ def _subset_driver(dtype: np.dtype[Any], n: int) -> tuple[Any, int, int]:
 
 def _scaled(matrix: Array) -> tuple[Array, float]:
     """The matrix, in place, with entries near one: LAPACK loses digits on very small ones."""
-    size = math.sqrt(np.vdot(matrix, matrix))  # between the largest entry and n times that
-    if 1e-30 * len(matrix) < size < 1e30:
-        return matrix, 1.0
+    if matrix.size <= LONE_DOT:
+        size = math.sqrt(np.vdot(matrix, matrix))  # between the largest entry and n times that
+        if 1e-30 * len(matrix) < size < 1e30:
+            return matrix, 1.0
     largest = max(matrix.max(initial=0.0), -matrix.min(initial=0.0))
     unit = float(2.0 ** np.frexp(largest)[1])  # a power of two: exact
     if 1e-30 < unit < 1e30:

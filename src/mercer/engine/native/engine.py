@@ -28,7 +28,7 @@ from mercer.engine.native.rows import NativeRows
 from mercer.engine.native.squares import squared
 from mercer.engine.numpy import HostRows, NumpyEngine
 from mercer.engine.squares import SquareSections
-from mercer.engine.threads import n_blas_threads, parallel_map
+from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_map
 from mercer.engine.tiles import WHOLE
 
 if TYPE_CHECKING:
@@ -213,7 +213,8 @@ class NativeEngine(NumpyEngine):
 
 def _is_finite(matrix: Array) -> bool:
     """Whether all entries are; a finite sum of squares has finite terms, and takes no room."""
-    return math.isfinite(np.vdot(matrix, matrix)) or bool(np.isfinite(matrix).all())
+    quick = matrix.size <= LONE_DOT and math.isfinite(np.vdot(matrix, matrix))
+    return quick or bool(np.isfinite(matrix).all())
 
 
 def _on_host(x: HostRows) -> HostRows:
@@ -245,7 +246,7 @@ def out_of_range(x: Array, program: Program, tiles: str = "compiled tiles") -> s
     """Why squares of these numbers, or distances over a width, would overflow or lose digits; or None."""
     low, high = RANGE
     # Between the largest number and √(nd) times that, by one product: nearly always enough.
-    quick = x.nbytes <= LOOKED_AT and x.dtype.kind == "f" and x.flags.c_contiguous
+    quick = x.size <= LONE_DOT and x.dtype.kind == "f"
     most = math.sqrt(np.vdot(x, x)) if quick else math.inf
     if not low * math.sqrt(x.size) < most < high:
         most = _largest(x)

@@ -16,6 +16,7 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer.engine.thin import inner, subtract, times
 from mercer.solvers.base import allowed_residuals
+from mercer.solvers.dense import top_pairs
 
 if TYPE_CHECKING:
     from mercer._core.observer import State
@@ -42,7 +43,7 @@ class KrylovBasis:
         self._last = slice(0, 0)  # the block that was multiplied last
         self._next: Array = np.empty((n, 0))  # W
         self._coupling: Array = np.empty((0, 0))  # B
-        self._ritz: tuple[Array, Array] | None = None  # of the projected matrix, ascending
+        self._ritz: tuple[Array, Array] | None = None  # of the projected matrix, ascending; the largest, or all
         self._scale = 0.0  # a lower bound on the largest |eigenvalue|
 
     @property
@@ -147,8 +148,8 @@ class KrylovBasis:
 
     def ritz(self, k: int) -> tuple[Array, Array]:
         """Ritz values, descending, and their coordinates in Q; the first k of them."""
-        if self._ritz is None:
-            self._ritz = np.linalg.eigh(self.projected[: self.size, : self.size])
+        if self._ritz is None or len(self._ritz[0]) < min(k, self.size):
+            self._ritz = top_pairs(self.projected[: self.size, : self.size], min(k, self.size))
         values, rotation = self._ritz
         return values[::-1][:k], rotation[:, ::-1][:, :k]
 

@@ -35,6 +35,7 @@ LONE_ROWS = 512
 # whose tridiagonal solver for a part of the spectrum is not its quick one.
 REFLECTED_ROWS = 300
 ORTHOGONAL = 1e-12  # coordinates that the quick one leaves less so are not used
+IN_RANGE = 1e-100, 1e100  # sizes of a matrix whose squares are in range
 STEMR = linalg.lapack.dstemr
 
 
@@ -178,6 +179,21 @@ def _reflected(matrix: Array, k: int) -> tuple[Array, Array] | None:
     if not np.vdot(gram, gram) < ORTHOGONAL**2:  # NaN neither
         return None
     return values[:k], form.vectors(coordinates)
+
+
+def top_pairs(matrix: Array, k: int) -> tuple[Array, Array]:  # (m, m) float64
+    """The k largest pairs of a small symmetric matrix in ascending order, or all: for projected problems.
+
+    Between reflections a few take two thirds of the time of all (160 rows, 20 pairs: 1.0 and 1.6 ms).
+    """
+    m = len(matrix)
+    if 5 * k <= m <= REFLECTED_ROWS:
+        size = math.sqrt(float(np.einsum("ij,ij->", matrix, matrix)))
+        found = _reflected(matrix, k) if IN_RANGE[0] < size < IN_RANGE[1] else None
+        if found is not None:
+            return found
+    values, vectors = np.linalg.eigh(matrix)
+    return values, vectors
 
 
 @lru_cache(maxsize=256)

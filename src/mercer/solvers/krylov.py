@@ -14,7 +14,7 @@ from mercer.engine.pairwise import squared_norms
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, Status
 from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis, KrylovRun
-from mercer.solvers.dense import Lapack
+from mercer.solvers.dense import Lapack, top_pairs
 from mercer.solvers.refine import MAX_REFINEMENTS, compared, refine, spot_checked
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class BlockKrylov(Solver):
     def _schedule(self, k: int, n: int, tol: float) -> ConvergenceSchedule:
         """Narrow blocks make cheap products, and settle when half as many columns again as k are there."""
         block = self.width(k, n)
-        thrifty = block < min(k + 12, MAX_BLOCK)
+        thrifty = block < min(k + 4, MAX_BLOCK)
         first = 1 + -(-3 * k // (2 * block)) if thrifty else 2
         return ConvergenceSchedule(tol, self.products(k, n), first=first, thrifty=thrifty)
 
@@ -293,7 +293,7 @@ class BlockKrylov(Solver):
         # The eigenvectors of a few hundred rows, extended to all (Nyström), are near the ones sought
         # and save about half of the products.
         chosen = np.sort(rng.choice(n, m, replace=False))
-        _, vectors = np.linalg.eigh(operator.block(chosen))
+        _, vectors = top_pairs(operator.block(chosen), block - 2)
         landmark = operator.cross(chosen, vectors[:, -(block - 2) :])  # (n, block - 2)
         landmark = landmark.astype(np.float64, copy=False)
         # To the size of the random columns, whatever that of the kernel: none is dropped beside others.

@@ -160,6 +160,7 @@ class Thin(ctypes.Structure):
         ("v", _pointer),
         ("v_stride", _int),
         ("vectors", _int),
+        ("back", _int),
         ("y", _pointer),
         ("y_stride", _int),
         ("y_group", _int),

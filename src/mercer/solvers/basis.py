@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mercer.operators.base import SymmetricOperator
 
 BRISK = 12  # products
+LITTLE = 0.1  # of a block along the basis: taken off, it leaves rounding
 EPS = float(np.finfo(np.float64).eps)
 TINY = 1e-100  # numbers between this and one over it can be squared, and sums of them
 
@@ -41,6 +42,7 @@ class KrylovBasis:
         self.n_products = 0
         self.n_exact = 0  # leading columns whose products outrank those of later columns
         self._last = slice(0, 0)  # the block that was multiplied last
+        self._far = 0  # columns before it, and before the block that led to it
         self._next: Array = np.empty((n, 0))  # W
         self._coupling: Array = np.empty((0, 0))  # B
         self._ritz: tuple[Array, Array] | None = None  # of the projected matrix, ascending; the largest, or all
@@ -100,6 +102,7 @@ class KrylovBasis:
     def extend(self) -> None:
         """Take the open block into the basis: it is multiplied next."""
         before, self._last = self._last, slice(self.size, self.size + self.next_width)
+        self._far = before.start
         self.vectors[:, self._last] = self._next
         self.size = self._last.stop
         if self.n_exact:
@@ -130,20 +133,26 @@ class KrylovBasis:
             raise KernelError(msg)
         self.n_products += 1
         self._scale = max(self._scale, size)
-        inside = inner(self.q, product)  # (size, b)
-        subtract(product, self.q, inside)
-        last = self._last
+        # Three terms (Lanczos): but for rounding, a product has nothing along blocks before the last two.
+        far, last, near = self._far, self._last, self.vectors[:, self._far : self.size]
+        inside = np.zeros((self.size, product.shape[1]))
+        inside[far:] = inner(near, product)
+        subtract(product, near, inside[far:])
+        block, coupling = orthonormal(product, drop=10.0 * EPS * self._scale)
+        for _ in range(3 if block.shape[1] else 0):
+            # Once is not enough (Kahan): what is left of Q grew when the block was normalised.
+            again = inner(self.q, block)
+            subtract(block, self.q, again)
+            inside += again @ coupling
+            block, turned = orthonormal(block, drop=0.05)
+            coupling = turned @ coupling
+            if np.abs(again).max(initial=0.0) < LITTLE:  # or the block that led here was not all that did
+                break
         inside[last] = 0.5 * (inside[last] + inside[last].T)
         # A is symmetric: what exact products say of these columns is better than what theirs say.
         inside[: self.n_exact] = self.projected[: self.n_exact, last]
         self.projected[: self.size, last] = inside
         self.projected[last, : self.size] = inside.T
-        block, coupling = orthonormal(product, drop=10.0 * EPS * self._scale)
-        if block.shape[1]:
-            # Once is not enough (Kahan): what is left of Q grew when the block was normalised.
-            subtract(block, self.q, inner(self.q, block))
-            block, again = orthonormal(block, drop=0.05)
-            coupling = again @ coupling
         self._next, self._coupling = block, coupling
 
     def ritz(self, k: int) -> tuple[Array, Array]:
@@ -181,6 +190,7 @@ class KrylovBasis:
         self.projected[:] = 0.0
         self.projected[np.arange(keep), np.arange(keep)] = values
         self.size = keep
+        self._last = slice(0, keep)  # all of them led to the open block
         self._ritz = values[::-1], np.eye(keep)[:, ::-1]
 
 

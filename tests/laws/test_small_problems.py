@@ -67,7 +67,7 @@ def test_coordinates_that_are_not_orthogonal_are_not_used(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("unit", [1e-150, 1.0, 1e150])
-@pytest.mark.parametrize("m, k", [(1, 1), (10, 2), (40, 8), (40, 9), (160, 20)])
+@pytest.mark.parametrize(("m", "k"), [(1, 1), (10, 2), (40, 8), (40, 9), (160, 20)])
 def test_the_top_of_a_projected_problem_is_that_of_all(m, k, unit, rng):
     matrix = graded(m, rng) * unit
     values, vectors = dense.top_pairs(matrix, k)
@@ -82,7 +82,7 @@ def test_the_top_of_a_projected_problem_is_that_of_all(m, k, unit, rng):
 @pytest.mark.parametrize("name", sorted(SPECTRA))
 @pytest.mark.parametrize("width", [1, 3, 8])
 def test_a_basis_stays_orthonormal_and_its_projected_matrix_that_of_the_operator(name, width, rng):
-    """Also where blocks are opened at random, so that more than two of them lead to a product, and restarts."""
+    """Also after restarts, and where blocks opened at random make products of more than three terms."""
     matrix = symmetric(SPECTRA[name])
     n, size = len(matrix), np.abs(SPECTRA[name]).max() or 1.0
     basis = KrylovBasis(n, 10 * width)

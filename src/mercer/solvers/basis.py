@@ -45,7 +45,8 @@ class KrylovBasis:
         self._far = 0  # columns before it, and before the block that led to it
         self._next: Array = np.empty((n, 0))  # W
         self._coupling: Array = np.empty((0, 0))  # B
-        self._ritz: tuple[Array, Array] | None = None  # of the projected matrix, ascending; the largest, or all
+        # Of the projected matrix, ascending: the largest, or all.
+        self._ritz: tuple[Array, Array] | None = None
         self._scale = 0.0  # a lower bound on the largest |eigenvalue|
 
     @property
@@ -146,7 +147,9 @@ class KrylovBasis:
             inside += again @ coupling
             block, turned = orthonormal(block, drop=0.05)
             coupling = turned @ coupling
-            if np.abs(again).max(initial=0.0) < LITTLE:  # or the block that led here was not all that did
+            if (
+                np.abs(again).max(initial=0.0) < LITTLE
+            ):  # or the block that led here was not all that did
                 break
         inside[last] = 0.5 * (inside[last] + inside[last].T)
         # A is symmetric: what exact products say of these columns is better than what theirs say.
@@ -250,7 +253,13 @@ class ConvergenceSchedule:
     """
 
     def __init__(
-        self, tol: float, expected: int, *, first: int = 2, thrifty: bool = False, brisk: bool = False
+        self,
+        tol: float,
+        expected: int,
+        *,
+        first: int = 2,
+        thrifty: bool = False,
+        brisk: bool = False,
     ) -> None:
         self.tol = tol
         # Whether a look costs more than a product: its cost grows with the cube of the basis.

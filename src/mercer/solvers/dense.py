@@ -31,8 +31,8 @@ NUMPY_ROWS = 2000
 # turns, and 500 rows took 150 ms. So few rows gain nothing from threads: on one it is 12 ms. Of all pairs
 # that holds for half as many rows.
 LONE_ROWS = 512
-# Up to these the matrix stays in a core's own cache, and compiled reflections take half as long as LAPACK's driver,
-# whose tridiagonal solver for a part of the spectrum is not its quick one.
+# Up to these the matrix stays in a core's own cache, and compiled reflections take half as long as LAPACK's
+# driver, whose tridiagonal solver for a part of the spectrum is not its quick one.
 REFLECTED_ROWS = 300
 ORTHOGONAL = 1e-12  # coordinates that the quick one leaves less so are not used
 IN_RANGE = 1e-100, 1e100  # sizes of a matrix whose squares are in range
@@ -44,7 +44,7 @@ STEMR = linalg.lapack.dstemr
 class Lapack(Solver):
     """All eigenpairs by divide and conquer, or a few by LAPACK's subset driver.
 
-    A few of up to 300 rows are found between compiled reflections, by LAPACK's solver for tridiagonal matrices.
+    A few of up to 300 rows are found between compiled reflections, by its solver for tridiagonal matrices.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _all_pairs(matrix: Array, unit: float) -> tuple[Array, Array]:
 def _largest(matrix: Array, unit: float, k: int) -> tuple[Array, Array] | None:
     """The k largest pairs of unit times a symmetric matrix, which is overwritten; None where that fails.
 
-    On repeated eigenvalues LAPACK can return fewer pairs than asked for and say nothing: they are counted. And
+    On repeated eigenvalues it can return fewer pairs than asked for and say nothing: they are counted. And
     its inverse iteration may say that it did not converge.
     """
     n = len(matrix)
@@ -160,7 +160,7 @@ def _largest(matrix: Array, unit: float, k: int) -> tuple[Array, Array] | None:
 
 
 def _reflected(matrix: Array, k: int) -> tuple[Array, Array] | None:
-    """The k largest pairs, by way of a tridiagonal matrix; None without the library, or where that is not enough.
+    """The k largest pairs by way of a tridiagonal matrix; None without the library, or where that fails.
 
     Coordinates are of relatively robust representations (Dhillon & Parlett 2004), which need no
     orthogonalisation: whether they are orthogonal is seen.

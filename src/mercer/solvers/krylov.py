@@ -31,8 +31,8 @@ ROUGH_TOL = 3e-7
 HALF_EPS, HALF_TOL, HALF_NOISE = 1e-4, 0.5, 1 / 16
 # Wider blocks gain little speed in the product, and the small problems grow with the basis.
 MAX_BLOCK = 48
-# Columns beyond k: with 8 as few products are made as with 12, mostly. Compiled passes take columns in vectors of 16
-# float32, the means of the rows among them.
+# Columns beyond k: with 8 there are as few products as with 12, mostly. Compiled passes take columns in
+# vectors of 16 float32, the means of the rows among them.
 LEAST_MORE, MORE, VECTOR = 8, 12, 16
 # Enough for a random block to turn towards a large eigenvalue that was missed.
 CONFIRMING_PRODUCTS = 3
@@ -61,8 +61,8 @@ class BlockKrylov(Solver):
         tol² over its relative gap: 1e-12 for most, 1e-9 where float32 products corrected an exact one; to
         about tol where half floats did, on a GPU.
     block : int, optional
-        Width of a block; by default k + 12, or k + 8 where that is a vector less, at most 48. When it is less than k, convergence is
-        confirmed by a search outside of the Krylov space.
+        Width of a block; by default k + 12, or k + 8 where that is a vector less, at most 48. When it is
+        less than k, convergence is confirmed by a search outside of the Krylov space.
     max_products : int, default=200
         Block products to spend before giving up (with a warning and the residuals).
     max_basis : int, optional

@@ -1,4 +1,4 @@
-"""A few eigenpairs of a small symmetric matrix: compiled reflections on both sides of LAPACK's tridiagonal solver."""
+"""Small symmetric matrices made tridiagonal by compiled reflections, and vectors turned back by them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class Reflections:
         self._numbers = aligned((n + 5, self._stride), np.float64)
         self._numbers[:n, :n] = matrix
         self._numbers[:n, n:] = 0.0
-        self.diagonal, self.off = self._numbers[n + 3, :n], self._numbers[n + 4, :n]  # (n,), (n - 1,) and one
+        self.diagonal, self.off = (
+            self._numbers[n + 3, :n],
+            self._numbers[n + 4, :n],
+        )  # (n,), (n - 1,) and one
         start, row = address(self._numbers), 8 * self._stride
         self._job = Reduction(
             a=start,

@@ -125,7 +125,7 @@ def n_blas_threads(asked: int | None = None) -> int:
     return _LANES.get() or asked or _HOLD.usual or _blas_threads()
 
 
-class lanes:  # noqa: N801  a context manager, and as a generator it would take three times as long
+class lanes:  # a context manager, and as a generator it would take three times as long
     """A fit decides once how wide it runs: whatever asks within it gets that number."""
 
     def __init__(self, n_threads: int) -> None:

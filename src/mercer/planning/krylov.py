@@ -21,6 +21,7 @@ from mercer.planning.bytes import (
 from mercer.planning.problem import SMALL_ROWS, lapack_share
 from mercer.planning.recipe import Given, Halved, Plan, Proof, Recipe, TileCache, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
+from mercer.solvers.krylov import MAX_BLOCK, MORE
 
 if TYPE_CHECKING:
     from mercer.planning.problem import Problem
@@ -192,7 +193,8 @@ def fit_basis(
         return solver, needed, ()
     # A block that the user has set stays.
     usual = solver.width(k, n)
-    blocks = [usual, max(usual // 2, 1), max(usual // 4, 1)] if solver.block is None else [usual]
+    wide = min(k + MORE, MAX_BLOCK, n)  # whole vectors, where that is one
+    blocks = [usual, max(wide // 2, 1), max(wide // 4, 1)] if solver.block is None else [usual]
     shorter = [s for block in blocks if (s := _shorter(problem, solver, k, block, spare))]
     if not shorter:  # the refusal names what the least would take
         least = replace(solver, block=blocks[-1], max_basis=k + 2 * blocks[-1])

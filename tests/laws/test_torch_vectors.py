@@ -101,8 +101,13 @@ def test_what_is_not_foreseen_is_refused(engine, blocks):
         np.exp(a)
     with pytest.raises(TypeError):
         np.linalg.svd(a)
+    with pytest.raises(TypeError):
+        a @ np.eye(K)
     with pytest.raises(ValueError, match="copied to the host"):
         np.array(a, copy=False)
+    mine = np.array(a)
+    mine[0, 0] = 99.0
+    assert np.asarray(a)[0, 0] == blocks[0][0, 0]
 
 
 RECIPES = {"tiles": Tiles(128, "float64"), "half floats": Halved(128, 2)}

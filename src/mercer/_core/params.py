@@ -13,11 +13,15 @@ from mercer._core.errors import InputError, MercerError, ParameterError, close_t
 
 def is_whole(value: object) -> bool:
     """Whether a value is a whole number; True and False are not."""
+    if type(value) is int:  # which an abstract class takes ten times as long to see
+        return True
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
     """Whether a value is a real number; True and False are not."""
+    if isinstance(value, float) or type(value) is int:
+        return True
     return isinstance(value, Real) and not isinstance(value, bool)
 
 

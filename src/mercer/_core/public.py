@@ -89,6 +89,8 @@ def _entered(function: Any, owner: str, *, makes: bool = False) -> Any:
             raise UnknownParameterError(unknown_words(owner, names, given, cls))
         if not takes_all and len(args) > n_places:
             raise UnknownParameterError(_too_many(owner, names, args[skip:], n_places - skip))
+        if makes:  # parameters are stored, and nothing is computed
+            return function(*args, **given)
         now = np.geterr()
         if now == USUAL:  # as it is, unless a user has changed it
             return function(*args, **given)

@@ -106,6 +106,7 @@ def take_rows(x: Rows, indices: Indices) -> Rows:
 
 
 # ── what a source promises ──────────────────────────────────────────────────
+FEW_NUMBERS = 10_000  # whose squares BLAS sums on the calling thread
 REASONS = {
     "c": "complex numbers came; real ones were needed. Store the real part, or both parts as columns",
     "O": "Python objects came, which are pickled and not opened. Store the rows as float32 or float64",
@@ -213,6 +214,9 @@ def nth(noun: str, p: int) -> str:
 
 def first_bad(x: Rows) -> tuple[float, int, int, int] | None:
     """The first NaN or infinity of the rows, its row and column, and how many there are."""
+    few = isinstance(x, np.ndarray) and x.size <= FEW_NUMBERS and x.dtype.kind == "f"
+    if few and math.isfinite(np.vdot(x, x)):  # in a quarter of the time of what is below
+        return None
     values = x.data if sparse.issparse(x) else x
     with np.errstate(over="ignore", invalid="ignore"):
         if math.isfinite(values.sum()):  # one pass without a temporary; an overflow is looked into

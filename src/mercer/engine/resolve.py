@@ -49,6 +49,8 @@ def resolve_engine(engine: Any) -> Engine[Any]:
     'numpy'
     """
     if isinstance(engine, str):
+        if engine == AUTO:  # as nearly always, and a fit asks some times
+            return NumpyEngine() if compiled() is None else NativeEngine()
         name = engine.strip().lower()
         if name.partition(":")[0] in DEVICE_KINDS:
             return _on_device(name)

@@ -114,11 +114,11 @@ class Kernel:
 
     def tile(self, x: Rows, y: Rows) -> Array:
         """[k(x_i, y_j)] for checked rows, as a new (n, m) array of their dtype."""
-        return values(self._inherited(), x, y)
+        return values(remembered(self, self._inherited, "own"), x, y)
 
     def tile_diag(self, x: Rows) -> Array:
         """[k(x_i, x_i)] for checked rows, as a new (n,) array of their dtype."""
-        return values(self._inherited(), x)
+        return values(remembered(self, self._inherited, "own"), x)
 
     # ── derivatives ─────────────────────────────────────────────────────────
     @property

@@ -40,12 +40,15 @@ def identity(kernel: Kernel) -> tuple[Any, ...] | None:
 
     True is equal to 1, and 1 to 1.0, but they are not the same parameter.
     """
-    if not type(kernel).__module__.startswith(
-        "mercer."
-    ):  # may have slots, or attributes of its class
+    cls, own = type(kernel), vars(kernel)
+    if not cls.__module__.startswith("mercer."):  # may have slots, or attributes of its class
         return None
-    parts: list[Any] = [type(kernel)]
-    for name, value in vars(kernel).items():
+    values = tuple(own.values())
+    kinds = tuple(map(type, values))
+    if PLAIN.issuperset(kinds):  # as of most: no loop
+        return cls, tuple(own), kinds, values
+    parts: list[Any] = [cls]
+    for name, value in own.items():
         kind = type(value)
         if kind in PLAIN:
             parts += (name, kind, value)

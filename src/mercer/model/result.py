@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.changed import changed
 from mercer._core.errors import (
     ApproximationWarning,
     FlatSpectrumWarning,
@@ -63,8 +64,8 @@ class Fit(Printed):
         sections = self.projection.sections
         if not isinstance(sections, KernelSections):
             return self
-        moved = replace(self.projection, sections=replace(sections, points=points))
-        return replace(self, projection=moved)
+        moved = KernelSections(sections.kernel, points, engine=sections.engine)
+        return changed(self, projection=changed(self.projection, sections=moved))
 
     @property
     def eigenvalues(self) -> Array:

@@ -6,12 +6,13 @@ are, and about the numbers that a user gets. What lies between them is bounded h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from mercer._core.changed import changed
 from mercer.approximations.whitening import entry_error
 from mercer.data.rows import take_rows
 from mercer.planning.problem import PROBE_ROWS, probe_rows, spread_over
@@ -86,10 +87,9 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows, largest: float) -> float:
     gram = operator.gram
     block = gram.dense() if len(chosen) == operator.n else gram.block(chosen)  # a new array
     block = block.astype(np.float64, copy=False)
-    i = np.arange(len(chosen))
-    block[i, i] = -np.inf  # which is known, and not taken from a tile
+    block.flat[:: len(block) + 1] = -np.inf  # which is known, and not taken from a tile
     j = block.argmax(axis=1)
-    near = block[i, j] + gram.minus
+    near = np.maximum.reduce(block, axis=1) + gram.minus
     if shift_invariant:
         # k(x, y) = k(x - y, 0), where no distance is a difference of large squares. Near pairs far from the
         # others lose most by it, and theirs are the largest values. Sparse rows are not centred first.
@@ -97,7 +97,7 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows, largest: float) -> float:
         origin = sparse.csr_array(zero) if sparse.issparse(few) else zero
         exact = kernel.tile(few - few[j], origin)[:, 0]
     else:
-        exact = kernel.tile(few, few)[i, j]
+        exact = kernel.tile(few, few)[np.arange(len(j)), j]
     gaps = np.abs(near - exact)[np.isfinite(near)]
     return max(unit, float(gaps.max(initial=0.0)) / largest if largest > 0.0 else 0.0)
 
@@ -132,4 +132,4 @@ def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0
         added = added + sizes + norm * lengths
     if pairs.rounding is not None:
         added = added + pairs.rounding
-    return replace(pairs, vectors=vectors, rounding=added)
+    return changed(pairs, vectors=vectors, rounding=added)

@@ -21,6 +21,7 @@ from mercer.planning.bytes import (
 from mercer.planning.problem import SMALL_ROWS, lapack_share
 from mercer.planning.recipe import Given, Halved, Plan, Proof, Recipe, TileCache, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
+from mercer.solvers.krylov import MAX_BLOCK, MORE
 
 if TYPE_CHECKING:
     from mercer.planning.problem import Problem
@@ -38,6 +39,9 @@ OF_TWO = (
     "tensor cores multiply half floats: one a number to iterate, two to prove; rows in float64 show what "
     "these leave of residuals"
 )
+# Of a block of half floats, beyond those of others: with 31 columns rounding showed in 20 components of a
+# million rows, and a second precise product had to prove them; 63 did with one, and with fewer rough ones.
+SPARE_COLUMNS = 4
 TWICE = "float32 halves the time of making a tile; residuals are proved in float64"
 
 
@@ -114,8 +118,9 @@ def _of_halves(problem: Problem, solver: Solver, reason: str, k: int) -> Plan | 
     wide = replace(problem.wide, halves=parts)
     fixed = rows_bytes(wide) + live_tiles_bytes(wide)
     fixed += halves_bytes(problem.n, problem.d, parts)
-    fixed += product_bytes(problem.n, block_columns(max(solver.width(k, problem.n), k)))
-    block = solver.block or block_columns(solver.width(k, problem.n))
+    usual = solver.width(k, problem.n) + SPARE_COLUMNS
+    fixed += product_bytes(problem.n, block_columns(max(usual, k)))
+    block = solver.block or block_columns(usual)
     short, basis, reasons = fit_basis(wide, replace(solver, block=block), k, fixed)
     if reasons or fixed + basis > problem.budget_bytes:  # narrower ones
         short, basis, reasons = fit_basis(wide, solver, k, fixed)
@@ -195,7 +200,8 @@ def fit_basis(
         return solver, needed, ()
     # A block that the user has set stays.
     usual = solver.width(k, n)
-    blocks = [usual, max(usual // 2, 1), max(usual // 4, 1)] if solver.block is None else [usual]
+    wide = min(k + MORE, MAX_BLOCK, n)  # whole vectors, where that is one
+    blocks = [usual, max(wide // 2, 1), max(wide // 4, 1)] if solver.block is None else [usual]
     shorter = [s for block in blocks if (s := _shorter(problem, solver, k, block, spare))]
     if not shorter:  # the refusal names what the least would take
         least = replace(solver, block=blocks[-1], max_basis=k + 2 * blocks[-1])

@@ -226,7 +226,8 @@ def _wide(problem: Problem) -> BlockKrylov:
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
     wide = problem.wide
-    fits = _lapack_run_bytes(wide, solver) <= problem.budget_bytes
+    wide_bytes = _lapack_run_bytes(wide, solver)
+    fits = wide_bytes <= problem.budget_bytes
     if problem.is_double and (fits or not problem.single):  # K of a few rows where it fits
         problem = wide
     width, dtype = tile_width(problem, problem.itemsize), problem.dtype
@@ -236,7 +237,8 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
         recipe = Given(dtype)
     elif problem.costly:
         recipe, reasons = Whole(width, dtype), (*reasons, "a Python function is called once a pair")
-    n_bytes, whole = _lapack_run_bytes(problem, solver), problem.n**2 * problem.itemsize
+    n_bytes = wide_bytes if problem is wide else _lapack_run_bytes(problem, solver)
+    whole = problem.n**2 * problem.itemsize
     fits = n_bytes + whole <= problem.budget_bytes
     if isinstance(recipe, Tiles) and problem.n <= LAPACK_ROWS and fits:
         # Made again for the proof, and for probes, so small a K would take longer than it is worth.

@@ -219,6 +219,12 @@ def _constant(kernel: Kernel, x: Rows) -> float:
 
 def _in_common(block: Array) -> float:
     """The mean of entries that hardly differ, as those of a wide kernel; else nothing."""
+    # Entries within s of a mean of more than 16 s are more than 15 s in size, and s is at least half of
+    # their range: mostly the first row tells.
+    first = block[0].tolist()
+    low, high = min(first), max(first)
+    if min(abs(low), abs(high)) <= 0.5 * (WIDE_KERNEL - 1.0) * (high - low):
+        return 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(block.sum(dtype=np.float64)) / block.size
         spread = max(float(block.max()) - mean, mean - float(block.min()))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.changed import changed
 from mercer._core.observer import SILENT
 from mercer._core.params import Params
 
@@ -95,13 +96,15 @@ class EigenPairs:
 
     def here(self) -> EigenPairs:
         """With vectors and products on the host, wherever they were found."""
-        return replace(self, vectors=np.asarray(self.vectors), products=np.asarray(self.products))
+        if isinstance(self.vectors, np.ndarray):
+            return self
+        return changed(self, vectors=np.asarray(self.vectors), products=np.asarray(self.products))
 
     def first(self, k: int) -> EigenPairs:
         """The first k of them."""
         if k == len(self.values):
             return self
-        return replace(
+        return changed(
             self,
             values=self.values[:k],
             vectors=self.vectors[:, :k],
@@ -114,7 +117,7 @@ class EigenPairs:
         """Each vector times its sign."""
         if np.all(signs > 0):  # as they are
             return self
-        return replace(self, vectors=self.vectors * signs, products=self.products * signs)
+        return changed(self, vectors=self.vectors * signs, products=self.products * signs)
 
     def __getstate__(self) -> dict[str, Any]:  # by its name: skops can't make members of an Enum
         return {**self.__dict__, "status": self.status.name}
@@ -136,9 +139,8 @@ def fixed_signs(vectors: Array) -> Array:
         return np.ones(vectors.shape[1])
     high, low = np.maximum.reduce(vectors, axis=0), -np.minimum.reduce(vectors, axis=0)
     signs, least = np.where(low > high, -1.0, 1.0), (1.0 - TIE) * np.maximum(high, low)
-    for j in np.flatnonzero(
-        np.minimum(high, low) >= least
-    ):  # entries of either sign are the largest
+    # Entries of either sign are the largest.
+    for j in (np.minimum(high, low) >= least).nonzero()[0]:
         column = np.asarray(vectors[:, j])
         signs[j] = -1.0 if column[np.argmax(np.abs(column) >= least[j])] < 0 else 1.0
     return signs

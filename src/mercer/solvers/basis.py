@@ -16,12 +16,15 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer.engine.thin import inner, subtract, times
 from mercer.solvers.base import allowed_residuals
+from mercer.solvers.dense import top_pairs
 
 if TYPE_CHECKING:
     from mercer._core.observer import State
     from mercer._core.types import Array
     from mercer.operators.base import SymmetricOperator
 
+BRISK = 12  # products
+LITTLE = 0.1  # of a block along the basis: taken off, it leaves rounding
 EPS = float(np.finfo(np.float64).eps)
 TINY = 1e-100  # numbers between this and one over it can be squared, and sums of them
 
@@ -41,9 +44,11 @@ class KrylovBasis:
         self.n_products = 0
         self.n_exact = 0  # leading columns whose products outrank those of later columns
         self._last = slice(0, 0)  # the block that was multiplied last
+        self._far = 0  # columns before it, and before the block that led to it
         self._next: Array = self.vectors[:, :0]  # W
         self._coupling: Array = np.empty((0, 0))  # B
-        self._ritz: tuple[Array, Array] | None = None  # of the projected matrix, ascending
+        # Of the projected matrix, ascending: the largest, or all.
+        self._ritz: tuple[Array, Array] | None = None
         self._scale = 0.0  # a lower bound on the largest |eigenvalue|
 
     @property
@@ -100,6 +105,7 @@ class KrylovBasis:
     def extend(self) -> None:
         """Take the open block into the basis: it is multiplied next."""
         before, self._last = self._last, slice(self.size, self.size + self.next_width)
+        self._far = before.start
         self.vectors[:, self._last] = self._next
         self.size = self._last.stop
         if self.n_exact:
@@ -134,26 +140,33 @@ class KrylovBasis:
             raise KernelError(msg)
         self.n_products += 1
         self._scale = max(self._scale, size)
-        inside = inner(self.q, product)  # (size, b)
-        subtract(product, self.q, inside)
-        last = self._last
+        # Three terms (Lanczos): but for rounding, a product has nothing along blocks before the last two.
+        far, last, near = self._far, self._last, self.vectors[:, self._far : self.size]
+        inside = np.zeros((self.size, product.shape[1]))
+        inside[far:] = inner(near, product)
+        subtract(product, near, inside[far:])
+        block, coupling = orthonormal(product, drop=10.0 * EPS * self._scale)
+        for _ in range(3 if block.shape[1] else 0):
+            # Once is not enough (Kahan): what is left of Q grew when the block was normalised.
+            again = inner(self.q, block)
+            subtract(block, self.q, again)
+            inside += again @ coupling
+            block, turned = orthonormal(block, drop=0.05)
+            coupling = turned @ coupling
+            # Where more is left, the block that led here was not all that did.
+            if np.abs(again).max(initial=0.0) < LITTLE:
+                break
         inside[last] = 0.5 * (inside[last] + inside[last].T)
         # A is symmetric: what exact products say of these columns is better than what theirs say.
         inside[: self.n_exact] = self.projected[: self.n_exact, last]
         self.projected[: self.size, last] = inside
         self.projected[last, : self.size] = inside.T
-        block, coupling = orthonormal(product, drop=10.0 * EPS * self._scale)
-        if block.shape[1]:
-            # Once is not enough (Kahan): what is left of Q grew when the block was normalised.
-            subtract(block, self.q, inner(self.q, block))
-            block, again = orthonormal(block, drop=0.05)
-            coupling = again @ coupling
         self._next, self._coupling = block, coupling
 
     def ritz(self, k: int) -> tuple[Array, Array]:
         """Ritz values, descending, and their coordinates in Q; the first k of them."""
-        if self._ritz is None:
-            self._ritz = np.linalg.eigh(self.projected[: self.size, : self.size])
+        if self._ritz is None or len(self._ritz[0]) < min(k, self.size):
+            self._ritz = top_pairs(self.projected[: self.size, : self.size], min(k, self.size))
         values, rotation = self._ritz
         return values[::-1][:k], rotation[:, ::-1][:, :k]
 
@@ -192,6 +205,7 @@ class KrylovBasis:
         self.projected[:] = 0.0
         self.projected[np.arange(keep), np.arange(keep)] = values
         self.size = keep
+        self._last = slice(0, keep)  # all of them led to the open block
         self._ritz = values[::-1], np.eye(keep)[:, ::-1]
 
 
@@ -250,10 +264,20 @@ class ConvergenceSchedule:
     next one is due shortly before they should reach the tolerance.
     """
 
-    def __init__(self, tol: float, expected: int, *, first: int = 2, thrifty: bool = False) -> None:
+    def __init__(
+        self,
+        tol: float,
+        expected: int,
+        *,
+        first: int = 2,
+        thrifty: bool = False,
+        brisk: bool = False,
+    ) -> None:
         self.tol = tol
         # Whether a look costs more than a product: its cost grows with the cube of the basis.
         self.thrifty = thrifty
+        # Or far more: then a dozen are made between two, until half of the digits are there.
+        self.brisk = brisk
         self.worst: float | None = None  # the last residual seen
         self.expected = expected  # products until the tolerance is met, by the pace so far
         # The product to look after; one gains two digits or so at best.
@@ -280,14 +304,17 @@ class ConvergenceSchedule:
 
     def saw(self, product: int, worst: float) -> None:
         """The largest residual after a product: when to look next, and how many are still to come."""
-        self.worst, self.due = worst, product + (max(1, product // 4) if self.thrifty else 1)
+        most = max(1, product // 4)  # products until the next look of one who is thrifty
+        if self.brisk and worst * worst > self.tol:
+            most = max(most, min(product // 2, BRISK))
+        self.worst, self.due = worst, product + (most if self.thrifty else 1)
         if self._last is not None and 0.0 < worst < self._last[1]:
-            rate = np.log(self._last[1] / worst) / (product - self._last[0])
-            left = max(0.0, np.log(worst / self.tol) / rate)
-            self.expected = product + int(np.ceil(left))
+            rate = math.log(self._last[1] / worst) / (product - self._last[0])
+            left = max(0.0, math.log(worst / self.tol) / rate)
+            self.expected = product + math.ceil(left)
             self.due = product + max(1, min(int(0.8 * left), 2))
             if self.thrifty:
-                self.due = product + max(1, min(int(np.ceil(left)), max(2, product // 4)))
+                self.due = product + max(1, min(math.ceil(left), max(2, most)))
         self._last = product, worst
         self._first = self._first or self._last
 

@@ -14,11 +14,11 @@ from mercer.engine.thin import column_lengths
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, Status
 from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis, KrylovRun
-from mercer.solvers.dense import Lapack
+from mercer.solvers.dense import Lapack, top_pairs
 from mercer.solvers.refine import MAX_REFINEMENTS, compared, refine, spot_checked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mercer._core.observer import Observer, State
     from mercer._core.types import Array, Indices
@@ -31,6 +31,9 @@ ROUGH_TOL = 3e-7
 HALF_EPS, HALF_TOL, HALF_NOISE = 1e-4, 0.5, 1 / 16
 # Wider blocks gain little speed in the product, and the small problems grow with the basis.
 MAX_BLOCK = 48
+# Columns beyond k: with 8 there are as few products as with 12, mostly. Compiled passes take columns in
+# vectors of 16 float32, the means of the rows among them.
+LEAST_MORE, MORE, VECTOR = 8, 12, 16
 # Enough for a random block to turn towards a large eigenvalue that was missed.
 CONFIRMING_PRODUCTS = 3
 # Residuals below this are rounding, whatever the operator.
@@ -60,8 +63,8 @@ class BlockKrylov(Solver):
         tol² over its relative gap: 1e-12 for most, 1e-9 where float32 products corrected an exact one; to
         about tol where half floats did, on a GPU.
     block : int, optional
-        Width of a block; by default k + 12, at most 48. When it is less than k, convergence is
-        confirmed by a search outside of the Krylov space.
+        Width of a block; by default k + 12, or k + 8 where that is a vector less, at most 48. When it is
+        less than k, convergence is confirmed by a search outside of the Krylov space.
     max_products : int, default=200
         Block products to spend before giving up (with a warning and the residuals).
     max_basis : int, optional
@@ -102,7 +105,7 @@ class BlockKrylov(Solver):
 
     def width(self, k: int, n: int) -> int:
         """Columns of a block for k components of an n x n matrix."""
-        return min(self.block or min(k + 12, MAX_BLOCK), n)
+        return min(self.block or min(k + oversampled(k), MAX_BLOCK), n)
 
     def room(self, k: int, n: int) -> int:
         """Columns of the basis before a restart."""
@@ -219,7 +222,7 @@ class BlockKrylov(Solver):
     def _schedule(self, k: int, n: int, tol: float) -> ConvergenceSchedule:
         """Narrow blocks make cheap products, and settle when half as many columns again as k are there."""
         block = self.width(k, n)
-        thrifty = block < min(k + 8, MAX_BLOCK)
+        thrifty = block < min(k + LEAST_MORE, MAX_BLOCK)
         first = 1 + -(-3 * k // (2 * block)) if thrifty else 2
         return ConvergenceSchedule(tol, self.products(k, n), first=first, thrifty=thrifty)
 
@@ -235,12 +238,18 @@ class BlockKrylov(Solver):
     ) -> Status:
         """Product after product, until every residual is within the tolerance."""
         basis, block = run.basis, self.width(k, operator.n)
-        floor = max(NOISE, HALF_NOISE if work.eps > HALF_EPS else 0.0) * work.eps
+
+        def noise(
+            k: int,
+        ) -> float:  # of residuals: of half floats, that of what they have multiplied
+            halves = work.eps > HALF_EPS
+            return work.eps * (HALF_NOISE * basis.rough_share(k) if halves else NOISE)
+
         while True:
             observer.keep(lambda: _state(run, operator, work, rng))
             if basis.n_products >= self.max_products:
                 return Status.MAX_PRODUCTS
-            ended = self._advance(run, k, block, floor=floor, rng=rng)
+            ended = self._advance(run, k, block, noise=noise, rng=rng)
             if observer.step(
                 basis.n_products, run.schedule.expected, "products", run.schedule.worst
             ):
@@ -253,7 +262,13 @@ class BlockKrylov(Solver):
             basis.multiply(work)
 
     def _advance(
-        self, run: KrylovRun, k: int, block: int, *, floor: float, rng: np.random.Generator
+        self,
+        run: KrylovRun,
+        k: int,
+        block: int,
+        *,
+        noise: Callable[[int], float],
+        rng: np.random.Generator,
     ) -> Status | None:
         """After a product: look at the residuals when that is due; say when it is over."""
         basis, schedule = run.basis, run.schedule
@@ -263,9 +278,7 @@ class BlockKrylov(Solver):
             basis.inject(block, rng=rng)
         elif basis.size >= k and (exhausted or product >= schedule.due):
             values = basis.ritz(k)[0]
-            # What half floats blur of a product is a share of what they have multiplied.
-            noise = floor * basis.rough_share(k) if floor > HALF_EPS * HALF_NOISE else floor
-            worst = schedule.tol * basis.excess(k, schedule.tol, noise)
+            worst = schedule.tol * basis.excess(k, schedule.tol, noise(k))
             schedule.saw(product, worst)
             if worst <= schedule.tol:
                 if run.settled is not None and _same(values, run.settled, schedule.tol):
@@ -312,9 +325,15 @@ class BlockKrylov(Solver):
     ) -> Array:  # (m, k)
         """Leading eigenvectors of the matrix of a few rows, or roughly those of many: of a start, in turn."""
         if len(chosen) <= DENSE_LANDMARKS:
-            return np.linalg.eigh(operator.block(chosen))[1][:, -k:]
+            return top_pairs(operator.block(chosen), k)[1][:, -k:]
         few = BlockKrylov(START_TOL, max_products=START_PRODUCTS, landmarks=self.landmarks)
         return few(operator.among(chosen), k, rng=rng).vectors
+
+
+def oversampled(k: int) -> int:
+    """Columns of a block beyond k: fewer where that saves a vector, more where they cost nothing."""
+    saves = (k + LEAST_MORE) // VECTOR < (k + MORE) // VECTOR
+    return LEAST_MORE if saves else MORE
 
 
 def _state(

@@ -37,6 +37,7 @@ SQUARES = 1e-100, 1e100  # entries of a product whose squares are in range
 SPENT = 10.0 * EPS  # what is left of a product, over the largest number of T, is rounding
 # A Cholesky factor takes as long as n/10 steps or more: half of them are spent to do without.
 STEPS_OF_A_FACTOR = 20
+BRISK_ROWS = 400  # up to these a look takes as long as several steps
 # A symmetric product reads half of the matrix. They take as long to look up as a step.
 SYMV, STEMR = linalg.blas.dsymv, linalg.lapack.dstemr
 
@@ -128,8 +129,9 @@ class Lanczos(Solver):
 
     def _found(self, run: LanczosRun, k: int) -> tuple[Array, Array] | None:
         """Ritz pairs once their residuals are small; None where LAPACK is quicker."""
-        room = run.room
-        schedule = ConvergenceSchedule(self.tol, room, first=max(12, 3 * k // 2), thrifty=True)
+        room, brisk = run.room, len(run.matrix) <= BRISK_ROWS
+        first = max(12, 3 * k // 2)
+        schedule = ConvergenceSchedule(self.tol, room, first=first, thrifty=True, brisk=brisk)
         while True:
             run.extend(min(max(schedule.due, k), room))
             if run.size < k:

@@ -251,7 +251,7 @@ def spot_checked(
     u, products = times(basis.q, coordinates), basis.images(coordinates)
     unseen = _unseen(operator, u, products, rng=rng)
     pairs = EigenPairs.largest(values, u, products, k, n_products=basis.n_products, unseen=unseen)
-    return _held_to(operator, pairs, tol)
+    return _judged(operator, pairs, tol)
 
 
 def compared(
@@ -266,10 +266,10 @@ def compared(
     Status.STAGNATED means that they are too far apart: they are held to what ``operator.exact`` would leave.
     """
     unseen = _unseen(operator, pairs.vectors, pairs.products, rng=rng)
-    return _held_to(operator, replace(pairs, unseen=unseen), tol)
+    return _judged(operator, replace(pairs, unseen=unseen), tol)
 
 
-def _held_to(operator: SymmetricOperator, pairs: EigenPairs, tol: float) -> EigenPairs:
+def _judged(operator: SymmetricOperator, pairs: EigenPairs, tol: float) -> EigenPairs:
     """Converged, if residuals and scores are as they should be with what rows have shown; else stagnated."""
     exact, scores = (operator.exact or operator), SCORES if operator.exact is None else SEEN_SCORES
     allowed = allowed_residuals(

@@ -160,6 +160,7 @@ class Thin(ctypes.Structure):
         ("v", _pointer),
         ("v_stride", _int),
         ("vectors", _int),
+        ("back", _int),
         ("y", _pointer),
         ("y_stride", _int),
         ("y_group", _int),
@@ -203,6 +204,8 @@ class Reduction(ctypes.Structure):
         ("off", _pointer),
         ("q", _pointer),
         ("room", _pointer),
+        ("rows", _pointer),
+        ("count", _int),
     )
 
 
@@ -280,6 +283,7 @@ class Library:
         self.left_out = function("left_out", None, ctypes.POINTER(LeftOut))
         self.beside = function("beside", None, ctypes.POINTER(Beside))
         self.reduce = function("reduce", None, ctypes.POINTER(Reduction))
+        self.turn_back = function("turn_back", None, ctypes.POINTER(Reduction))
         self.lanczos = function("lanczos", _int, ctypes.POINTER(Steps))
         self.targets = int(function("targets", _int)())
         apply = (None, _int, _pointer, _pointer, _int, _double)

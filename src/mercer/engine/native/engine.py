@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -28,7 +29,7 @@ from mercer.engine.native.squares import squared
 from mercer.engine.numpy import POINTS, HostRows, NumpyEngine
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.squares import SquareSections
-from mercer.engine.threads import n_blas_threads, parallel_map
+from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_map
 from mercer.engine.tiles import WHOLE
 from mercer.engine.wide import wide_times
 
@@ -220,7 +221,7 @@ class NativeEngine(NumpyEngine):
         """k(X, X) as a new array."""
         if isinstance(x, NativeRows) and x.host is None:
             matrix = Symmetric(x).matrix(self._threads(kernel))
-            if np.isfinite(matrix).all():
+            if _is_finite(matrix):
                 return matrix
             self._give_up(kernel, x)
         return super().gram(kernel, _on_host(x))
@@ -231,6 +232,12 @@ class NativeEngine(NumpyEngine):
             None,
             super().load(x.rows, kernel, x.dtype, width=x.width, sliced=x.sliced, store=x.store),
         )
+
+
+def _is_finite(matrix: Array) -> bool:
+    """Whether all entries are; a finite sum of squares has finite terms, and takes no room."""
+    quick = matrix.size <= LONE_DOT and math.isfinite(np.vdot(matrix, matrix))
+    return quick or bool(np.isfinite(matrix).all())
 
 
 def _on_host(x: HostRows) -> HostRows:
@@ -261,7 +268,11 @@ def _largest(x: Array) -> float:
 def out_of_range(x: Array, program: Program, tiles: str = "compiled tiles") -> str | None:
     """Why squares of these numbers, or distances over a width, would overflow or lose digits; or None."""
     low, high = RANGE
-    most = _largest(x)
+    # Between the largest number and √(nd) times that, by one product: nearly always enough.
+    quick = x.size <= LONE_DOT and x.dtype.kind == "f"
+    most = math.sqrt(np.vdot(x, x)) if quick else math.inf
+    if not low * math.sqrt(x.size) < most < high:
+        most = _largest(x)
     if not low < most < high:
         return f"{tiles} take rows of {low:.0e} to {high:.0e} in size, and these are {most:.3g}"
     if not program.sharpest < 1.0 / low:

@@ -48,7 +48,9 @@ class Pass:
             columns = x.d if leaf.columns is None else len(leaf.columns)
             to.kind, to.columns = lib.KINDS[leaf.kind], columns
             for side, rows in (("left", x), ("right", z)):
-                if rows.sliced:
+                if rows.sliced and side == "right" and z is x:
+                    to.right_rows = to.left_rows
+                elif rows.sliced:
                     raw = rows.raw(leaf, origin, self._alive)
                     self._alive.append(raw)
                     setattr(to, f"{side}_rows", ctypes.pointer(raw))

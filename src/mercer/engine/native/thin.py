@@ -49,9 +49,9 @@ def summed(native: Library, t: Array, v: Array, n_threads: int) -> Array:  # (m,
 
 
 def _widened(v: Array, native: Library) -> Array:
-    """V as it is where its rows are whole vectors, and else with columns of zeros."""
+    """V as it is where its rows have a vector at least, and else with columns of zeros."""
     width = native.vector_bytes // v.itemsize
-    if v.shape[1] % width == 0 and v.strides[1] == v.itemsize:
+    if v.shape[1] >= width and v.strides[1] == v.itemsize:
         return v
     wide = np.zeros((len(v), -(-v.shape[1] // width) * width), dtype=v.dtype)
     wide[:, : v.shape[1]] = v
@@ -61,13 +61,15 @@ def _widened(v: Array, native: Library) -> Array:
 def _run(
     native: Library,
     t: Array,  # (m, n)
-    v: Array,  # (n, w), w numbers in whole vectors
+    v: Array,  # (n, w), no fewer numbers than a vector has
     y: Array,  # (groups, m, w)
     *,
     n_threads: int,
     length: int | None = None,
 ) -> None:
     (m, n), groups, size = t.shape, len(y), t.itemsize
+    width = native.vector_bytes // size
+    vectors = -(-v.shape[1] // width)
     pieces = -(-2 * n_threads // groups) if n_threads > 1 else 1  # some thread is always late
     height = max(HEIGHT, -(-m // (pieces * HEIGHT)) * HEIGHT)
     job = Thin(
@@ -78,7 +80,8 @@ def _run(
         along=t.strides[1] // size,
         v=address(v),
         v_stride=v.strides[0] // size,
-        vectors=v.shape[1] * size // native.vector_bytes,
+        vectors=vectors,
+        back=vectors * width - v.shape[1],
         y=address(y),
         y_stride=y.strides[1] // 8,
         y_group=y.strides[0] // 8,

@@ -575,6 +575,7 @@ EXPORT void NAMED(left_out, ISA)(LeftOut *job) { left_out(*job); }
 EXPORT void NAMED(beside, ISA)(Beside *job) { beside(*job); }
 EXPORT int64_t NAMED(lanczos, ISA)(Steps *job) { return lanczos(*job); }
 EXPORT void NAMED(reduce, ISA)(Reduction *job) { reduce(*job); }
+EXPORT void NAMED(turn_back, ISA)(Reduction *job) { turn_back(*job); }
 EXPORT int64_t NAMED(targets, ISA)() { return TARGETS; }
 EXPORT int64_t NAMED(panel64, ISA)() { return PANEL<double>; }
 EXPORT int64_t NAMED(panel32, ISA)() { return PANEL<float>; }

@@ -36,8 +36,10 @@ struct Reduction {  // κ = Q T Q' by reflections (Householder 1958), for matric
     double *a;                      // (n, stride) κ, overwritten; its rows, and those below, start where a vector may
     int64_t n, stride;
     double *diagonal, *off;         // (n,), (n - 1,) of T
-    double *q;                      // (n, stride) Q', zero beyond the n-th column
+    double *q;                      // (n, stride) Q', zero beyond the n-th column; none: it is left as reflections
     double *room;                   // (3, stride)
+    double *rows;                   // (count, stride) coordinates in the columns of Q, zero beyond the n-th column
+    int64_t count;
 };
 
 // Columns of x come in whole numbers of these; so many at most share a look at Q, as there are registers for.
@@ -225,6 +227,7 @@ void reduce(const Reduction &job) {
         before = v;
     }
     job.diagonal[0] = job.a[0] - 2.0 * before[0] * w[0];
+    if (!job.q) return;
     for (long r = 0; r < n; r++)
         for (long c = 0; c < stride; c++) job.q[r * stride + c] = r == c ? 1.0 : 0.0;
     for (long m = 1; m < n; m++) {
@@ -233,6 +236,18 @@ void reduce(const Reduction &job) {
         for (; r + SHARING <= m; r += SHARING) reflect_rows<SHARING>(job.q + r * stride, stride, m, v, taus[m]);
         for (; r < m; r++) reflect_rows<1>(job.q + r * stride, stride, m, v, taus[m]);
     }
+}
+
+// Rows of coordinates times Q', reflection by reflection: for a few of them Q' itself would take far longer.
+void turn_back(const Reduction &job) {
+    const long n = job.n, stride = job.stride;
+    const double *taus = job.room + 2 * stride;
+    long r = 0;
+    for (; r + SHARING <= job.count; r += SHARING)
+        for (long m = 1; m < n; m++)
+            reflect_rows<SHARING>(job.rows + r * stride, stride, m, job.a + m * stride, taus[m]);
+    for (; r < job.count; r++)
+        for (long m = 1; m < n; m++) reflect_rows<1>(job.rows + r * stride, stride, m, job.a + m * stride, taus[m]);
 }
 
 }  // namespace

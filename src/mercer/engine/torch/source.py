@@ -10,8 +10,8 @@ So has a precise product of rows for each BK columns, times a one that Triton do
 
 Rows are half floats times a power of two, one for all or, where their sizes are far apart, each its own, so
 that numbers of any size fit. `precise`: halves of more, high + low · 2⁻¹¹, and of each product the three
-parts that matter. What is said of rows holds for V,
-column by column, and for tiles, which are multiplied by one power of two.
+parts that matter. What is said of rows holds for V, column by column, and for tiles, which are multiplied by
+one power of two.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def mercer_strip(
     z_at = begin.to(tl.int64) * D + (tl.arange(0, BN)[None, :] * D + along[:, None])
     norms, lengths = tl.load(x_norms + rows), tl.load(x_lengths + rows)
     scales, v_scale = tl.load(x_scales + rows), tl.load(v_scales + columns)
-    rows_at = rows[:, None] * C + columns[None, :]
+    rows_at = rows[:, None].to(tl.int64) * C + columns[None, :]
     if MIRROR:
         v_rows = tl.load(v_high + rows_at)
     sums = tl.zeros((BM, C), dtype=tl.float32)
@@ -195,7 +195,7 @@ def mercer_strip(
         if MIRROR:
             if start + BM > n:
                 tile = tl.where(rows[:, None] < n, tile, 0.0)
-        v_at = others[:, None] * C + columns[None, :]
+        v_at = others[:, None].to(tl.int64) * C + columns[None, :]
         v = tl.load(v_high + v_at)
         high = tile.to(tl.float16)
         product = tl.dot(high, v)

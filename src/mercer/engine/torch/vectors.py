@@ -55,7 +55,9 @@ class DeviceVectors(NDArrayOperatorsMixin, RemoteVectors):
         if copy is False:
             msg = "Vectors on a device are copied to the host."
             raise ValueError(msg)
-        return np.asarray(self.tensor.cpu().numpy(), dtype=dtype)
+        found = np.asarray(self.tensor.cpu().numpy(), dtype=dtype)
+        # A processor's own numbers would be the caller's too.
+        return found.copy() if copy and self.tensor.device.type == "cpu" else found
 
     def __getitem__(self, key: Any) -> DeviceVectors:
         return self._own(self.tensor[self._index(key)])
@@ -117,7 +119,10 @@ class DeviceVectors(NDArrayOperatorsMixin, RemoteVectors):
             found = getattr(torch, _REDUCED[ufunc])(inputs[0].tensor, dim=kwargs["axis"])
             return self._here(found if ufunc is np.add else found.values)
         if method == "__call__" and ufunc is np.matmul:  # of numbers, one a row, with the vectors
-            return self._here(self._there(inputs[0]).to(self.tensor.dtype) @ self.tensor)
+            left, right = inputs
+            if right is not self or np.ndim(left) != 1:
+                return NotImplemented
+            return self._here(self._there(left).to(self.tensor.dtype) @ self.tensor)
         if method != "__call__" or ufunc not in _UFUNCS or set(kwargs) - {"out"}:
             return NotImplemented
         found = getattr(torch, _UFUNCS[ufunc])(*map(self._there, inputs))

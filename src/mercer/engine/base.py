@@ -1,8 +1,9 @@
 """The seam between the mathematics and where it is computed: an engine is a handful of verbs.
 
 Only tiles of K are large; vectors are (n, block). So solvers, small eigenproblems and evidence are written
-once, in NumPy, whatever the engine, and an engine does no more than multiply by kernel matrices that are never
-formed, and pass over rows. It may keep a solver's vectors elsewhere (`placed`). `NumpyEngine` is the reference: every other engine is held against it.
+once, in NumPy, whatever the engine, and an engine does no more than multiply by kernel matrices that are
+never formed, and pass over rows; it may keep a solver's vectors (`placed`). `NumpyEngine` is the reference:
+every other engine is held against it.
 
 Also on the host: matrices that are stored whole (a few thousand rows), explicit maps of rows in memory, the
 small matrices of landmarks among themselves, and slopes, of which gradients, `importance` and the pre-images

@@ -64,9 +64,7 @@ class Blocks:
         """The same where each tile is used twice: a copy of it lies in shared memory, beside V."""
         if precise:
             return MIRRORED_PRECISE[min(columns, COLUMNS)]
-        return (
-            cls(BN=256) if columns <= FEW_COLUMNS else cls(num_stages=4 if columns < COLUMNS else 3)
-        )
+        return cls(BN=256) if columns < COLUMNS else cls()
 
     @property
     def smaller(self) -> tuple[Blocks, ...]:

@@ -85,7 +85,7 @@ def test_a_basis_stays_orthonormal_and_its_projected_matrix_that_of_the_operator
     """Also after restarts, and where blocks opened at random make products of more than three terms."""
     matrix = symmetric(SPECTRA[name])
     n, size = len(matrix), np.abs(SPECTRA[name]).max() or 1.0
-    basis = KrylovBasis(n, 10 * width)
+    basis = KrylovBasis(np.empty((n, 0)), 10 * width)
     basis.append(rng.standard_normal((n, width)), rng=rng)
     basis.multiply(StoredGram(matrix))
     for step in range(14):

@@ -244,7 +244,7 @@ def _axes(
     scatter, asked = moments.scatter, task.asked
     if k < len(scatter):
         small = StoredGram(scatter, task.plan.n_threads)
-        pairs = Lapack(subset=True)(small, k, rng=task.rng)
+        pairs = Lapack(subset=True).by_driver(small, k)
         # Of K there was no product.
         pairs = replace(pairs, n_products=0, spectrum=None)
         values, vectors = pairs.values, pairs.vectors

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 # Half floats have fifteen bits of sizes: eleven digits are left of rows this many times as small as others.
 ALIKE = 2.0**8
 LONG_ROWS = 256  # numbers a row
-FEW_COLUMNS = 32  # of V
 Given: TypeAlias = "tuple[Tensor, ...]"
 Numbers: TypeAlias = "tuple[float, ...]"
 
@@ -74,7 +73,7 @@ class Blocks:
 
 
 MIRRORED_PRECISE = {
-    **dict.fromkeys((16, FEW_COLUMNS), Blocks(BK=32, num_stages=4)),
+    **dict.fromkeys((16, 32), Blocks(BK=32, num_stages=4)),
     64: Blocks(num_stages=2),
     COLUMNS: Blocks(BN=64, BK=32),
 }

@@ -19,6 +19,7 @@ from mercer.engine.threads import n_blas_threads, parallel_map
 from mercer.engine.wide import times_transposed
 from mercer.model.result import first_reaching
 from mercer.planning.bytes import FLOAT, SMALL
+from mercer.solvers.dense import top_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,7 +89,8 @@ class Batch:
         gram -= self.f[i] @ self.f[i].T
         np.fill_diagonal(gram, residual[i])
         root = np.sqrt(self.weights[i])
-        return max(float(np.linalg.eigvalsh(gram * np.outer(root, root))[-1]), 0.0)
+        values, _ = top_pairs(gram * np.outer(root, root), 1)
+        return max(float(values[-1]), 0.0)
 
     def moments(self) -> Moments:
         """Of the coordinates: of blocks of rows on threads, merged in their order."""

@@ -145,8 +145,11 @@ def test_tiles_are_held_as_far_as_memory_goes(budget):
     found = plan(problem)
     assert found.n_bytes <= budget
     assert 0.0 <= found.recipe.share <= 1.0
-    if found.recipe.share < 1.0:  # what is left over would not hold one more tile
-        assert budget - found.n_bytes < 4 * found.recipe.width**2
+    tile = 4 * found.recipe.width**2
+    if 0.0 < found.recipe.share < 1.0:  # what is left over would not hold one more tile
+        assert budget - found.n_bytes < tile
+    if found.recipe.share == 0.0:  # nor a thirty-second of them, below which none is worth its memory
+        assert budget - found.n_bytes < tile * (found.recipe.store.n_tiles / 32 + 1)
 
 
 def test_a_short_budget_shortens_the_basis():

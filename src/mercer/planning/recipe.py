@@ -30,6 +30,7 @@ Route: TypeAlias = Literal["primal", "dual", "low-rank"]
 HOST = NUMPY, COMPILED = "numpy", "native"  # engines of the machine that plans
 # Entries this many times as large as their spread are shifted: with less, hardly a digit is gained.
 WIDE_KERNEL = 16.0
+LEAST_SHARE = 1 / 32  # of the tiles, to hold any: fewer save less time than runs differ by
 
 
 # ── what stays of the tiles between products ────────────────────────────────
@@ -60,8 +61,13 @@ class TileCache:
                 "half of K does not fit in float32: its tiles are held in 16 bits, whose rounding is "
                 "measured on rows in float64",
             )
+        wanted, held = format_bytes(self.n_tiles * self.tile_bytes), format_bytes(self.n_bytes)
+        if not self.n_held:
+            return (
+                f"half of K would take {wanted}, for which there is no room: all tiles are made anew for "
+                "each product",
+            )
         if self.share < 1.0:
-            wanted, held = format_bytes(self.n_tiles * self.tile_bytes), format_bytes(self.n_bytes)
             return (
                 f"half of K would take {wanted}, and {held} are left for it: the other tiles are made "
                 "anew for each product",
@@ -70,9 +76,12 @@ class TileCache:
 
     @classmethod
     def within(cls, free: int, n: int, width: int, itemsize: int) -> TileCache:
-        """As many tiles of so many bytes an entry as fit in `free` bytes."""
+        """As many tiles of so many bytes an entry as fit in `free` bytes, or none where these are few."""
         n_tiles, size = n_upper(n, width), width * width * itemsize
-        return cls(n_tiles, max(0, min(n_tiles, free // size)), size, itemsize == PACKED)
+        n_held = max(0, min(n_tiles, free // size))
+        return cls(
+            n_tiles, n_held if n_held >= LEAST_SHARE * n_tiles else 0, size, itemsize == PACKED
+        )
 
 
 # ── recipes ─────────────────────────────────────────────────────────────────

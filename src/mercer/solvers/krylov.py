@@ -165,8 +165,9 @@ class BlockKrylov(Solver):
         tol = max(0.5 * self.tol, ROUGH_TOL) if filled else tol  # the rest is room for rounding
         state = observer.resume()
         if state is None:
-            first = operator.placed(self._start(work, k, rng=rng, start=start))
-            run = self._begun(first, k, tol, rng=rng)
+            begin = self._start(work, k, rng=rng, start=start)
+            run = self._begun(operator.placed(begin), k, tol, rng=rng)
+            del begin  # the basis has it
             run.basis.multiply(operator if filled else work)
             run.basis.n_exact = run.basis.size if filled else 0
         else:

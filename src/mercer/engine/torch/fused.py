@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from mercer.data.rows import row_slices
+from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.base import FLOAT32
-from mercer.engine.halves import COLUMNS, PAD, SPLIT, band_rows, grid, is_mirrored, padded_columns
+from mercer.engine.halves import (
+    COLUMNS,
+    PAD,
+    SPLIT,
+    band_rows,
+    grid,
+    is_mirrored,
+    keeps_digits,
+    padded_columns,
+)
+from mercer.engine.pairwise import ROUNDING
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.source import LOW, is_shifted, source, why_not_fused
 from mercer.engine.torch.vectors import found_for
@@ -25,7 +35,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Rows
     from mercer.engine.native.program import Program
     from mercer.engine.torch.place import Place
     from mercer.engine.torch.rows import Side, TorchRows
@@ -132,10 +142,8 @@ class Halves:
     ) -> Halves:
         """With one scale for all rows where that can be, and the norms of what they have become."""
         scale = _common(scales[:n])
-        if scale is not None:  # powers of two: nothing is rounded but what is far below the others
-            shares = (scales / scale).half()[:, None]
-            for each in halves:
-                each.mul_(shares)
+        if scale is not None:
+            _shrink(halves, scales / scale)
             scales.fill_(scale)
         high, low = halves[0], halves[1] if len(halves) > 1 else None
         norms = _norms(high, None, scales), _norms(high, low, scales)
@@ -152,6 +160,17 @@ def _common(scales: Tensor) -> float | None:
     """One power of two for all rows; None where theirs are too far apart for half floats."""
     least, most = float(scales.min()), float(scales.max())
     return most if most <= ALIKE * least else None
+
+
+def _shrink(halves: list[Tensor], shares: Tensor) -> None:
+    """Multiply rows by powers of two, in place; what a high part is too small for goes to the low one."""
+    high, low = halves[0], halves[1] if len(halves) > 1 else None
+    for i in row_slices(len(high), max(1, SPLIT // high.shape[1])):
+        share = shares[i, None]
+        exact = high[i].float() * share  # of float32, which has the range
+        high[i] = exact.half()
+        if low is not None:
+            low[i] = low[i].float().mul_(share).add_((exact - high[i].float()) / LOW).half()
 
 
 def _norms(high: Tensor, low: Tensor | None, scales: Tensor) -> Tensor:  # (n,)
@@ -214,12 +233,47 @@ def fused_cross_times(x: TorchRows, z: TorchRows, v: Array) -> Array:  # (m, k) 
     return fused_times(x.program, _halves_of(x), points, v, x.place, precise=False)
 
 
-def _halves_of(x: TorchRows) -> Halves:
+def sections_times(rows: Rows, z: TorchRows, v: Array) -> Array | None:  # (n, d), (m, k) -> (n, k)
+    """k(X, Z) @ V of new rows by two half floats a number; None where float32 tiles keep more digits.
+
+    Those of the points stay on the device with them. Nothing proves such a product, as a fit's are proved:
+    it is made where it is as good as tiles. Rows that are too wild for it are no reason to give it up.
+    """
+    points, tall = _halves_of(z, precise=True), _split_rows(z)
+    sides = (z.side_of(some) for _, some in row_blocks(rows, tall))
+    own = Halves.of(z.program, sides, int(rows.shape[0]), precise=True)
+    if not _keeps_digits(z.program, own, points):
+        return None
+    product = fused_times(z.program, own, points, v, z.place, precise=True)
+    return product if np.isfinite(product).all() else None
+
+
+def _keeps_digits(program: Program, x: Halves, z: Halves) -> bool:
+    return keeps_digits(
+        lost=program.sharpest * float(x.norms[1].max() + z.norms[1].max()),
+        limit=ROUNDING[FLOAT32],
+        largest=_largest(x, z),
+        usual=float(z.own[: z.n].abs().median()),
+    )
+
+
+def _largest(x: Halves, z: Halves) -> float:
+    """A bound of the entries: |k(x, z)|² ≤ k(x, x) k(z, z)."""
+    return float((x.own.abs().max() * z.own.abs().max()).sqrt())
+
+
+def _halves_of(x: TorchRows, *, precise: bool | None = None) -> Halves:
     if x.halves is None:
-        assert x.store.rounding is not None
-        sides, two = x.sides(max(1, SPLIT // max(1, x.d))), x.store.rounding.halves > 1
-        x.halves = Halves.of(x.program, sides, x.n, precise=two)
+        if precise is None:
+            assert x.store.rounding is not None
+            precise = x.store.rounding.halves > 1
+        x.halves = Halves.of(x.program, x.sides(_split_rows(x)), x.n, precise=precise)
     return x.halves
+
+
+def _split_rows(x: TorchRows) -> int:
+    """Rows that are split into halves at a time."""
+    return max(1, SPLIT // max(1, x.d))
 
 
 def fused_times(
@@ -259,8 +313,7 @@ def fused_columns(
     import torch
 
     d, c = x.high.shape[1], padded_columns(v.shape[1])
-    # |k(x, z)|² ≤ k(x, x) k(z, z): tiles of at most about one in size.
-    most = float((x.own.abs().max() * z.own.abs().max()).sqrt()) + abs(minus)
+    most = _largest(x, z) + abs(minus)  # tiles of at most about one in size
     shrink = float(2.0 ** -np.ceil(np.log2(most))) if 0.0 < most < np.inf else 1.0
     high, low, scales = split(v, dim=0)
     right = [_padded(each, c - v.shape[1]) for each in (high, low)]
@@ -300,7 +353,9 @@ def _plain(
 
     tall, parts, part_rows = grid(x.n, z.n, own["BM"], own["BN"])
     out = x.scales.new_zeros((parts, len(x.scales), own["C"]))
-    sizes = x.n, z.n, len(x.scales), part_rows
+    # Rows beyond the last are computed too, and cut off: Triton compiles one pass more where a number of rows
+    # is no multiple of 16.
+    sizes = len(x.scales), z.n, len(x.scales), part_rows
     run[(tall, parts)](*given, out, *sizes, *numbers, GRAM=x is z, **own)
     return out.sum(dim=0, dtype=torch.float64)
 

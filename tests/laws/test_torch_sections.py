@@ -48,8 +48,8 @@ def always(monkeypatch):
     monkeypatch.setattr(engines, "CROSS_ROWS", 32)
     calls = []
 
-    def noted(rows, *others):
-        found = sections_times(rows, *others)
+    def noted(rows, *others, **own):
+        found = sections_times(rows, *others, **own)
         calls.append((rows.shape[0], found is not None))
         return found
 

@@ -33,6 +33,7 @@ from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.source import why_not_fused, why_not_sections
 from mercer.engine.torch.squares import squared
 from mercer.engine.torch.tiles import matrix, symmetric_times
+from mercer.engine.torch.tuned import Choices, is_asked
 from mercer.engine.torch.vectors import DeviceVectors, like
 
 if TYPE_CHECKING:
@@ -59,10 +60,15 @@ class TorchEngine(Engine[TorchRows]):
     fused : bool, optional
         Whether iterations are made of products of half floats, K @ V without K in one Triton kernel, for
         kernels that have such a form; by default on NVIDIA GPUs, if Triton is installed.
+    tune : bool, optional
+        Whether long products of half floats try several blocks first, where nothing is known of such a pass
+        on this device, and the fastest are remembered in the user's cache folder; by default where the
+        environment has ``MERCER_TUNE=on``. It takes some ten seconds a pass, once, and changes last bits.
     """
 
     device: str = "cuda"
     fused: bool | None = None
+    tune: bool | None = None
 
     def __post_init__(self) -> None:
         _ = self.place  # raises where there is none
@@ -75,13 +81,18 @@ class TorchEngine(Engine[TorchRows]):
         return Place.named(self.device)
 
     @cached_property
+    def choices(self) -> Choices:
+        """How passes of half floats are cut, here and for as long as there is this engine."""
+        return Choices(tune=is_asked(self.tune))
+
+    @cached_property
     def here(self) -> NumpyEngine:
         """The engine of the host."""
         return NumpyEngine() if compiled() is None else NativeEngine()
 
     def __getstate__(self) -> dict[str, Any]:
         # The device itself is looked for where it is unpickled.
-        return {"device": self.device, "fused": self.fused}
+        return {"device": self.device, "fused": self.fused, "tune": self.tune}
 
     def facts(self) -> Facts:
         """The device's memory and tiles; its lanes are threads of the host, for passes over rows."""
@@ -174,7 +185,8 @@ class TorchEngine(Engine[TorchRows]):
         """By half floats, a slice of the rows at a time; by tiles where these keep more digits."""
         product = np.empty((x.n, v.shape[1]), dtype=np.result_type(x.dtype, v.dtype))
         for i, rows in row_blocks(x.rows, CROSS_ROWS):
-            found = None if z.plain else self._of_halves(z, partial(sections_times, rows, z, v))
+            work = partial(sections_times, rows, z, v, choices=self.choices)
+            found = None if z.plain else self._of_halves(z, work)
             if found is None:
                 found = self._tiles_times(self.load(rows, kernel, x.dtype), z, v)
             product[i] = found
@@ -291,9 +303,10 @@ class TorchEngine(Engine[TorchRows]):
         """
         if x.plain or x.part != WHOLE or not is_fused(x, precise=precise):
             return None
+        own: dict[str, Any] = {"choices": self.choices}
         if z is None:
-            return self._of_halves(x, lambda: fused_gram_times(x, v, precise=precise))
-        return self._of_halves(x, lambda: fused_cross_times(x, z, v))
+            return self._of_halves(x, lambda: fused_gram_times(x, v, precise=precise, **own))
+        return self._of_halves(x, lambda: fused_cross_times(x, z, v, **own))
 
     def _of_halves(self, x: TorchRows, work: Callable[[], Array | None]) -> Array | None:
         """The product, if there is one; where it fails tiles make all products with these rows."""

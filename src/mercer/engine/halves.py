@@ -12,6 +12,13 @@ PROGRAMS = 2**10  # that a device is given at least, where there are enough rows
 MIRRORED_FEATURES, MIRRORED_ROWS = 256, 2**12
 # What the programs of such a pass may add to, each to its own sums; and how many there are, to count with.
 MIRROR_BYTES, PROCESSORS = 2**30, 192
+# k(X, Z) V of new rows: so many of them are sent at a time. Multiply-adds from which on half floats pay, an
+# entry's formula counted as FORMULA of them: float32 tiles take an H200 about a second for so many, a pass a
+# tenth of it, and a second or two to compile for a new kernel.
+CROSS_ROWS, CROSS_WORK, FORMULA = 2**18, 2**45, 512
+# How far the largest entry of k(X, Z) may be above the usual k(z, z). Two half floats, over a power of two
+# that is the same for all entries, leave 2⁻³⁵ of the largest: less than float32 rounds the usual ones by.
+WILD = 2.0**8
 SPLIT = 2**24  # numbers that are split into halves at a time: in float64, and in several copies
 SPLIT_BYTES = 64  # of each of them
 
@@ -53,6 +60,36 @@ def grid(n: int, m: int, bm: int, bn: int) -> tuple[int, int, int]:
 def is_mirrored(n: int, d: int) -> bool:
     """Whether a pass over k(X, X) uses each tile for both sides of the diagonal."""
     return d >= MIRRORED_FEATURES and n >= MIRRORED_ROWS
+
+
+def is_cross_worthwhile(n: int, m: int, d: int, columns: int) -> bool:
+    """Whether a product of n new rows with m points is long enough for a pass to be compiled for it.
+
+    By its size alone: what has been compiled before must not decide about the bits of a result.
+
+    Examples
+    --------
+    >>> [is_cross_worthwhile(n, 100_000, 50, 20) for n in (10_000, 1_000_000)]
+    [False, True]
+    """
+    return n * m * (d + columns + FORMULA) >= CROSS_WORK
+
+
+def keeps_digits(*, lost: float, limit: float, largest: float, usual: float) -> bool:
+    """Whether entries of k(X, Z) by half floats are as good as those of float32 tiles.
+
+    `lost`: |scale| (‖x‖² + ‖z‖²) at its largest, so many roundings of float32 are lost of a distance; beyond
+    `limit` tiles subtract rows first. `largest`: a bound of |k(x, z)|; `usual`: the median k(z, z). Numbers
+    that are none keep nothing.
+
+    Examples
+    --------
+    >>> keeps_digits(lost=10.0, limit=800.0, largest=1.0, usual=1.0)
+    True
+    >>> keeps_digits(lost=10.0, limit=800.0, largest=1e6, usual=1.0)
+    False
+    """
+    return lost <= limit and largest <= WILD * usual
 
 
 def band_rows(programs: int, columns: int) -> int:

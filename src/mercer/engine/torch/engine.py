@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -18,7 +18,8 @@ from mercer._core.errors import EngineWarning, InputError, users_level
 from mercer._core.observer import SILENT
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
-from mercer.engine.base import FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable, TileStore
+from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable, TileStore
+from mercer.engine.halves import CROSS_ROWS, is_cross_worthwhile
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native.engine import out_of_range, program_of
 from mercer.engine.numpy import NumpyEngine
@@ -26,12 +27,13 @@ from mercer.engine.squares import SquareSections
 from mercer.engine.threads import lanes, n_blas_threads
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.fused import fused_cross_times, fused_gram_times, is_fused
+from mercer.engine.torch.fused import fused_cross_times, fused_gram_times, is_fused, sections_times
 from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory, reason_of
 from mercer.engine.torch.rows import TorchRows
-from mercer.engine.torch.source import why_not_fused
+from mercer.engine.torch.source import why_not_fused, why_not_sections
 from mercer.engine.torch.squares import squared
 from mercer.engine.torch.tiles import matrix, symmetric_times
+from mercer.engine.torch.tuned import Choices, is_asked
 from mercer.engine.torch.vectors import DeviceVectors, like
 
 if TYPE_CHECKING:
@@ -58,10 +60,15 @@ class TorchEngine(Engine[TorchRows]):
     fused : bool, optional
         Whether iterations are made of products of half floats, K @ V without K in one Triton kernel, for
         kernels that have such a form; by default on NVIDIA GPUs, if Triton is installed.
+    tune : bool, optional
+        Whether long products of half floats try several blocks first, where nothing is known of such a pass
+        on this device, and the fastest are remembered in the user's cache folder; by default where the
+        environment has ``MERCER_TUNE=on``. It takes some ten seconds a pass, once, and changes last bits.
     """
 
     device: str = "cuda"
     fused: bool | None = None
+    tune: bool | None = None
 
     def __post_init__(self) -> None:
         _ = self.place  # raises where there is none
@@ -74,13 +81,18 @@ class TorchEngine(Engine[TorchRows]):
         return Place.named(self.device)
 
     @cached_property
+    def choices(self) -> Choices:
+        """How passes of half floats are cut, here and for as long as there is this engine."""
+        return Choices(tune=is_asked(self.tune))
+
+    @cached_property
     def here(self) -> NumpyEngine:
         """The engine of the host."""
         return NumpyEngine() if compiled() is None else NativeEngine()
 
     def __getstate__(self) -> dict[str, Any]:
         # The device itself is looked for where it is unpickled.
-        return {"device": self.device, "fused": self.fused}
+        return {"device": self.device, "fused": self.fused, "tune": self.tune}
 
     def facts(self) -> Facts:
         """The device's memory and tiles; its lanes are threads of the host, for passes over rows."""
@@ -92,11 +104,14 @@ class TorchEngine(Engine[TorchRows]):
 
     def _halves(self, kernel: TileKernel) -> int:
         """Half floats a number of which products are made: 0, 1 or 2."""
-        fuses = self.place.has_tensor_cores if self.fused is None else self.fused
         program = program_of(kernel)
-        if not fuses or isinstance(program, str):
+        if not self._fuses or isinstance(program, str):
             return 0
         return sum(why_not_fused(program, precise=precise) is None for precise in (False, True))
+
+    @property
+    def _fuses(self) -> bool:
+        return self.place.has_tensor_cores if self.fused is None else self.fused
 
     def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
         """Why the host computes on these rows, in words; None where the device does."""
@@ -139,14 +154,46 @@ class TorchEngine(Engine[TorchRows]):
     def times(self, kernel: TileKernel, x: TorchRows, z: TorchRows, v: Array) -> Array:
         """k(X, Z) @ V: slices of X meet all of Z, which stays on the device where it fits."""
         if not (x.on_host or z.on_host) and x.dtype == z.dtype:
-            found = self._fused(x, v, precise=False, z=z) if x.of_halves and z.of_halves else None
-            product = (
-                self._within_memory(z, lambda: self._times(x, z, v)) if found is None else found
-            )
+            if self._is_of_sections(x, z, v):
+                product = self._sections_times(kernel, x, z, v)
+            else:
+                found = (
+                    self._fused(x, v, precise=False, z=z) if x.of_halves and z.of_halves else None
+                )
+                product = self._tiles_times(x, z, v) if found is None else found
             if np.isfinite(product).all():
                 return like(product, v)
         rows, points = self._here(kernel, x), self._here(kernel, z)
         return like(self.here.times(kernel, rows, points, np.asarray(v)), v)
+
+    def _is_of_sections(self, x: TorchRows, z: TorchRows, v: Array) -> bool:
+        """Whether this is a long product of new rows with a model's points, which no fit has planned."""
+        return (
+            self._fuses
+            and x.dtype == FLOAT32
+            and x.width is None
+            and z.width is None
+            and isinstance(v, np.ndarray)
+            and not z.plain
+            and is_cross_worthwhile(x.n, z.n, x.d, v.shape[1])
+            and why_not_sections(z.program) is None
+        )
+
+    def _sections_times(
+        self, kernel: TileKernel, x: TorchRows, z: TorchRows, v: Array
+    ) -> Array:  # (n, k)
+        """By half floats, a slice of the rows at a time; by tiles where these keep more digits."""
+        product = np.empty((x.n, v.shape[1]), dtype=np.result_type(x.dtype, v.dtype))
+        for i, rows in row_blocks(x.rows, CROSS_ROWS):
+            work = partial(sections_times, rows, z, v, choices=self.choices)
+            found = None if z.plain else self._of_halves(z, work)
+            if found is None:
+                found = self._tiles_times(self.load(rows, kernel, x.dtype), z, v)
+            product[i] = found
+        return product
+
+    def _tiles_times(self, x: TorchRows, z: TorchRows, v: Array) -> Array:
+        return self._within_memory(z, lambda: self._times(x, z, v))
 
     def _times(self, x: TorchRows, z: TorchRows, v: Array) -> Array:
         # Rows that stay have an origin of their own; those that meet them join.
@@ -256,16 +303,21 @@ class TorchEngine(Engine[TorchRows]):
         """
         if x.plain or x.part != WHOLE or not is_fused(x, precise=precise):
             return None
+        own: dict[str, Any] = {"choices": self.choices}
+        if z is None:
+            return self._of_halves(x, lambda: fused_gram_times(x, v, precise=precise, **own))
+        return self._of_halves(x, lambda: fused_cross_times(x, z, v, **own))
+
+    def _of_halves(self, x: TorchRows, work: Callable[[], Array | None]) -> Array | None:
+        """The product, if there is one; where it fails tiles make all products with these rows."""
         try:
-            if z is None:
-                product = self._tried(lambda: fused_gram_times(x, v, precise=precise))
-            else:
-                product = self._tried(lambda: fused_cross_times(x, z, v))
-            why = "there is not enough memory" if product is None else "their values overflow"
+            done = self._tried(lambda: (work(),))
+            product = done[0] if done else None
+            if done and (product is None or np.isfinite(product).all()):
+                return product
+            why = "their values overflow" if done else "there is not enough memory"
         except Exception as error:
-            product, why = None, f"{type(error).__name__}: {reason_of(error)}"
-        if product is not None and np.isfinite(product).all():
-            return product
+            why = f"{type(error).__name__}: {reason_of(error)}"
         x.plain, x.halves = True, None
         msg = f"{self.place.name} makes no products of half floats here, but slower tiles instead: {why}."
         warnings.warn(msg, EngineWarning, stacklevel=users_level())

@@ -7,17 +7,30 @@ from __future__ import annotations
 
 import hashlib
 import linecache
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from mercer.data.rows import row_slices
+from mercer.data.rows import row_blocks
 from mercer.engine.base import FLOAT32
-from mercer.engine.halves import COLUMNS, PAD, SPLIT, band_rows, grid, is_mirrored, padded_columns
+from mercer.engine.halves import (
+    COLUMNS,
+    PAD,
+    SPLIT,
+    band_rows,
+    grid,
+    is_mirrored,
+    keeps_digits,
+    padded_columns,
+)
+from mercer.engine.pairwise import ROUNDING
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.source import LOW, is_shifted, source, why_not_fused
+from mercer.engine.torch.source import is_shifted, source, why_not_fused
+from mercer.engine.torch.split import common, padded, shrunk, split, squared_norms
+from mercer.engine.torch.trials import compiled_for, trials_of
+from mercer.engine.torch.tuned import Blocks, PassClass, is_long
 from mercer.engine.torch.vectors import found_for
 
 if TYPE_CHECKING:
@@ -25,58 +38,14 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Rows
     from mercer.engine.native.program import Program
     from mercer.engine.torch.place import Place
     from mercer.engine.torch.rows import Side, TorchRows
+    from mercer.engine.torch.tuned import Choices
 
-# Half floats have fifteen bits of sizes: eleven digits are left of rows this many times as small as others.
-ALIKE = 2.0**8
-LONG_ROWS = 256  # numbers a row
 Given: TypeAlias = "tuple[Tensor, ...]"
 Numbers: TypeAlias = "tuple[float, ...]"
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """How the pass is cut: rows of X, of Z and columns at a time; warps and stages of a pipeline."""
-
-    BM: int = 128
-    BN: int = 128
-    BK: int = 64
-    num_warps: int = 8
-    num_stages: int = 3
-
-    @classmethod
-    def usual(cls, d: int, *, precise: bool = False) -> Blocks:
-        """Fastest of some on an H200: the longer rows are, the more of the time is their products.
-
-        Precise products hold twice the accumulators.
-        """
-        bk = max(16, min(64, 1 << (d - 1).bit_length()))
-        if d < LONG_ROWS:
-            return cls(BN=64, BK=bk) if precise else cls(BK=bk)
-        return cls() if precise else cls(BN=256)
-
-    @classmethod
-    def mirrored(cls, columns: int, *, precise: bool = False) -> Blocks:
-        """The same where each tile is used twice: a copy of it lies in shared memory, beside V."""
-        if precise:
-            return MIRRORED_PRECISE[min(columns, COLUMNS)]
-        return cls(BN=256) if columns < COLUMNS else cls()
-
-    @property
-    def smaller(self) -> tuple[Blocks, ...]:
-        """These, and others for devices with less shared memory, one after the other."""
-        least = replace(self, BN=64, num_stages=2)
-        return self, replace(self, BN=min(self.BN, 128), num_stages=2), least, replace(least, BM=64)
-
-
-MIRRORED_PRECISE = {
-    **dict.fromkeys((16, 32), Blocks(BK=32, num_stages=4)),
-    64: Blocks(num_stages=2),
-    COLUMNS: Blocks(BN=64, BK=32),
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,6 +62,15 @@ class Halves:
     ]  # of high, and of both: equal rows are no distance apart in either product
     lengths: Tensor  # 1/√u(x, x) where the formula divides by it
     own: Tensor  # k(x, x)
+
+    def first(self, rows: int) -> Halves:
+        """Some of them, as views: at most so many, a multiple of `PAD`."""
+        if rows >= self.n:
+            return self
+        low = None if self.low is None else self.low[:rows]
+        norms = self.norms[0][:rows], self.norms[1][:rows]
+        own = self.scale, norms, self.lengths[:rows], self.own[:rows]
+        return Halves(rows, self.high[:rows], low, self.scales[:rows], *own)
 
     def tensors(self, *, precise: bool) -> tuple[Tensor, ...]:
         """As the pass takes them."""
@@ -131,14 +109,12 @@ class Halves:
         cls, n: int, halves: list[Tensor], scales: Tensor, lengths: Tensor, own: Tensor
     ) -> Halves:
         """With one scale for all rows where that can be, and the norms of what they have become."""
-        scale = _common(scales[:n])
-        if scale is not None:  # powers of two: nothing is rounded but what is far below the others
-            shares = (scales / scale).half()[:, None]
-            for each in halves:
-                each.mul_(shares)
+        scale = common(scales[:n])
+        if scale is not None:
+            shrunk(halves, scales / scale)
             scales.fill_(scale)
         high, low = halves[0], halves[1] if len(halves) > 1 else None
-        norms = _norms(high, None, scales), _norms(high, low, scales)
+        norms = squared_norms(high, None, scales), squared_norms(high, low, scales)
         return cls(n, high, low, scales, scale, norms, lengths, own)
 
 
@@ -146,44 +122,6 @@ def _zeros(like: Tensor, dtype: str, *shape: int) -> Tensor:
     import torch
 
     return like.new_zeros(shape, dtype=getattr(torch, dtype))
-
-
-def _common(scales: Tensor) -> float | None:
-    """One power of two for all rows; None where theirs are too far apart for half floats."""
-    least, most = float(scales.min()), float(scales.max())
-    return most if most <= ALIKE * least else None
-
-
-def _norms(high: Tensor, low: Tensor | None, scales: Tensor) -> Tensor:  # (n,)
-    """Squared norms of the rows as they are here; what is in float64 on the way is large."""
-    norms = scales.clone()
-    for i in row_slices(len(high), max(1, SPLIT // high.shape[1])):
-        kept = high[i].double()
-        if low is not None:
-            kept += low[i].double() * LOW
-        norms[i] = (kept.square_().sum(dim=1) * scales[i].double().square()).float()
-    return norms
-
-
-def split(x: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """High and low half floats of x over a power of two of each row (dim=1) or column (dim=0), and those."""
-    import torch
-
-    top = x.abs().amax(dim=dim, keepdim=True).double()
-    _, power = torch.frexp(top)
-    scale = torch.ldexp(torch.ones_like(top), power)  # above the largest: nothing overflows
-    y = x.double() / scale
-    high = y.to(torch.float16)
-    low = ((y - high.double()) / LOW).to(torch.float16)
-    return high, low, scale.squeeze(dim).float()
-
-
-def _padded(x: Tensor, wide: int = 0) -> Tensor:
-    """With rows of zeros to a multiple of PAD, and so many columns of them."""
-    import torch
-
-    beside = (0, wide) if x.ndim == 2 else ()
-    return torch.nn.functional.pad(x, (*beside, 0, -len(x) % PAD)).contiguous()
 
 
 @lru_cache(maxsize=32)
@@ -202,24 +140,68 @@ def is_fused(x: TorchRows, *, precise: bool) -> bool:
     return parts > precise and why_not_fused(x.program, precise=precise) is None
 
 
-def fused_gram_times(x: TorchRows, v: Array, *, precise: bool) -> Array:  # (n, k) -> (n, k)
+def fused_gram_times(
+    x: TorchRows, v: Array, *, precise: bool, choices: Choices | None = None
+) -> Array:  # (n, k) -> (n, k)
     """(K - c) @ V by half floats."""
-    own, minus = _halves_of(x), x.store.minus
-    return fused_times(x.program, own, own, v, x.place, precise=precise, minus=minus)
+    own: Any = {"precise": precise, "minus": x.store.minus, "choices": choices}
+    halves = _halves_of(x)
+    return fused_times(x.program, halves, halves, v, x.place, **own)
 
 
-def fused_cross_times(x: TorchRows, z: TorchRows, v: Array) -> Array:  # (m, k) -> (n, k)
+def fused_cross_times(
+    x: TorchRows, z: TorchRows, v: Array, *, choices: Choices | None = None
+) -> Array:  # (m, k) -> (n, k)
     """k(X, Z) @ V roughly, by half floats."""
+    own: Any = {"precise": False, "choices": choices}
     points = _halves_of(z.about(x.origin))
-    return fused_times(x.program, _halves_of(x), points, v, x.place, precise=False)
+    return fused_times(x.program, _halves_of(x), points, v, x.place, **own)
 
 
-def _halves_of(x: TorchRows) -> Halves:
+def sections_times(
+    rows: Rows, z: TorchRows, v: Array, *, choices: Choices | None = None
+) -> Array | None:  # (n, d), (m, k) -> (n, k)
+    """k(X, Z) @ V of new rows by two half floats a number; None where float32 tiles keep more digits.
+
+    Those of the points stay on the device with them. Nothing proves such a product, as a fit's are proved:
+    it is made where it is as good as tiles. Rows that are too wild for it are no reason to give it up.
+    """
+    points, tall = _halves_of(z, precise=True), _split_rows(z)
+    sides = (z.side_of(some) for _, some in row_blocks(rows, tall))
+    own = Halves.of(z.program, sides, int(rows.shape[0]), precise=True)
+    if not _keeps_digits(z.program, own, points):
+        return None
+    given: Any = {"precise": True, "choices": choices}
+    product = fused_times(z.program, own, points, v, z.place, **given)
+    return product if np.isfinite(product).all() else None
+
+
+def _keeps_digits(program: Program, x: Halves, z: Halves) -> bool:
+    return keeps_digits(
+        lost=program.sharpest * float(x.norms[1].max() + z.norms[1].max()),
+        limit=ROUNDING[FLOAT32],
+        largest=_largest(x, z),
+        usual=float(z.own[: z.n].abs().median()),
+    )
+
+
+def _largest(x: Halves, z: Halves) -> float:
+    """A bound of the entries: |k(x, z)|² ≤ k(x, x) k(z, z)."""
+    return float((x.own.abs().max() * z.own.abs().max()).sqrt())
+
+
+def _halves_of(x: TorchRows, *, precise: bool | None = None) -> Halves:
     if x.halves is None:
-        assert x.store.rounding is not None
-        sides, two = x.sides(max(1, SPLIT // max(1, x.d))), x.store.rounding.halves > 1
-        x.halves = Halves.of(x.program, sides, x.n, precise=two)
+        if precise is None:
+            assert x.store.rounding is not None
+            precise = x.store.rounding.halves > 1
+        x.halves = Halves.of(x.program, x.sides(_split_rows(x)), x.n, precise=precise)
     return x.halves
+
+
+def _split_rows(x: TorchRows) -> int:
+    """Rows that are split into halves at a time."""
+    return max(1, SPLIT // max(1, x.d))
 
 
 def fused_times(
@@ -231,14 +213,14 @@ def fused_times(
     *,
     precise: bool,
     minus: float = 0.0,
-    blocks: Blocks | None = None,
+    choices: Choices | None = None,
 ) -> Array:  # (n, k)
     """(k(X, Z) - c) @ V; X and Z that are one object have the diagonal of K from k(x, x)."""
     import torch
 
-    right = place.tensor(v, FLOAT32)
+    right, own = place.tensor(v, FLOAT32), dict[str, Any](minus=minus, choices=choices)
     parts = [
-        fused_columns(program, x, z, some, precise=precise, minus=minus, blocks=blocks)
+        fused_columns(program, x, z, some, precise=precise, **own)
         for some in right.split(COLUMNS, dim=1)
     ]
     return found_for(v, torch.cat(parts, dim=1))
@@ -253,43 +235,89 @@ def fused_columns(
     precise: bool,
     minus: float = 0.0,
     blocks: Blocks | None = None,
+    choices: Choices | None = None,
     mirror: bool | None = None,
 ) -> Tensor:  # (m, k) -> (n, k) float64
     """The same of at most `COLUMNS` columns, there; `mirror`: each tile for both sides of the diagonal."""
-    import torch
-
-    d, c = x.high.shape[1], padded_columns(v.shape[1])
-    # |k(x, z)|² ≤ k(x, x) k(z, z): tiles of at most about one in size.
-    most = float((x.own.abs().max() * z.own.abs().max()).sqrt()) + abs(minus)
-    shrink = float(2.0 ** -np.ceil(np.log2(most))) if 0.0 < most < np.inf else 1.0
-    high, low, scales = split(v, dim=0)
-    right = [_padded(each, c - v.shape[1]) for each in (high, low)]
-    right.append(torch.nn.functional.pad(scales / shrink, (0, c - v.shape[1])))
-    passes = compiled_passes(source(program, precise=precise))
-    alike = x.scale is not None and z.scale is not None
-    given = *x.tensors(precise=precise), *z.tensors(precise=precise), *right, x.own
-    numbers = x.scale or 1.0, z.scale or 1.0, -minus * shrink, shrink, 1.0
-    mirrors = x is z and is_mirrored(x.n, d) if mirror is None else mirror
-
-    def launched(cut: Blocks) -> Tensor:
-        own = {"D": d, "C": c, "ALIKE": alike, **asdict(cut)}
-        launch: dict[str, Any] = {"given": given, "numbers": numbers, "own": own}
-        with torch.cuda.device_of(v):  # Triton launches on the device in force
-            if mirrors:
-                sums = _mirrored(passes["mercer_mirrored_pass"], x, **launch)
-            else:
-                sums = _plain(passes["mercer_pass"], x, z, **launch)
-        return sums[: x.n, : v.shape[1]]
-
-    usual = Blocks.mirrored(c, precise=precise) if mirrors else Blocks.usual(d, precise=precise)
-    *tried, last = (blocks,) if blocks else usual.smaller
+    mirrors = x is z and is_mirrored(x.n, x.high.shape[1]) if mirror is None else mirror
+    text = source(program, precise=precise)
+    launch = Launch.of(text, x, z, v, precise=precise, mirrors=mirrors, minus=minus)
+    order = (blocks,) if blocks else launch.usual.smaller
+    if blocks is None and choices is not None and is_long(x.n, z.n):
+        best = choices.blocks(launch.kind, launch.usual, trials_of(launch))
+        order = tuple(dict.fromkeys((best, *order)))  # whatever a file says, there are the table's
+    *tried, last = order
     for cut in tried:
         try:
-            return launched(cut)
+            return launch(cut)
         except Exception as error:  # Triton's own, of a module that is not imported here
             if type(error).__name__ != "OutOfResources":
                 raise
-    return launched(last)
+    return launch(last)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Launch:
+    """A pass that is ready but for its blocks."""
+
+    text: str
+    x: Halves
+    z: Halves
+    right: tuple[Tensor, ...]  # of V: high, low and scales, padded
+    columns: int  # before that
+    minus: float
+    shrink: float
+    precise: bool
+    mirrors: bool
+
+    @classmethod
+    def of(
+        cls, text: str, x: Halves, z: Halves, v: Tensor, *, minus: float, **kind: bool
+    ) -> Launch:
+        """With V split, and tiles of at most about one in size."""
+        import torch
+
+        most, more = _largest(x, z) + abs(minus), padded_columns(v.shape[1]) - v.shape[1]
+        shrink = float(2.0 ** -np.ceil(np.log2(most))) if 0.0 < most < np.inf else 1.0
+        high, low, scales = split(v, dim=0)
+        right = [padded(each, more) for each in (high, low)]
+        right.append(torch.nn.functional.pad(scales / shrink, (0, more)))
+        return cls(text, x, z, tuple(right), v.shape[1], minus, shrink, **kind)
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """What is compiled into it."""
+        alike = self.x.scale is not None and self.z.scale is not None
+        return {"D": self.x.high.shape[1], "C": self.right[0].shape[1], "ALIKE": alike}
+
+    @property
+    def usual(self) -> Blocks:
+        """The blocks of the table."""
+        if self.mirrors:
+            return Blocks.mirrored(self.own["C"], precise=self.precise)
+        return Blocks.usual(self.own["D"], precise=self.precise)
+
+    @property
+    def kind(self) -> PassClass:
+        """What other blocks may be known for."""
+        device, (d, c, alike) = compiled_for(self.x.scales), self.own.values()
+        return PassClass(*device, self.text, d, c, self.precise, self.mirrors, alike)
+
+    def __call__(self, cut: Blocks) -> Tensor:  # (n, k) float64
+        """The product."""
+        import torch
+
+        x, z, passes = self.x, self.z, compiled_passes(self.text)
+        sides = *x.tensors(precise=self.precise), *z.tensors(precise=self.precise)
+        numbers = x.scale or 1.0, z.scale or 1.0, -self.minus * self.shrink, self.shrink, 1.0
+        launch: dict[str, Any] = {"numbers": numbers, "own": {**self.own, **asdict(cut)}}
+        launch["given"] = *sides, *self.right, x.own
+        with torch.cuda.device_of(x.scales):  # Triton launches on the device in force
+            if self.mirrors:
+                sums = _mirrored(passes["mercer_mirrored_pass"], x, **launch)
+            else:
+                sums = _plain(passes["mercer_pass"], x, z, **launch)
+        return sums[: x.n, : self.columns]
 
 
 def _plain(
@@ -300,7 +328,9 @@ def _plain(
 
     tall, parts, part_rows = grid(x.n, z.n, own["BM"], own["BN"])
     out = x.scales.new_zeros((parts, len(x.scales), own["C"]))
-    sizes = x.n, z.n, len(x.scales), part_rows
+    # Rows beyond the last are computed too, and cut off: Triton compiles one pass more where a number of rows
+    # is no multiple of 16.
+    sizes = len(x.scales), z.n, len(x.scales), part_rows
     run[(tall, parts)](*given, out, *sizes, *numbers, GRAM=x is z, **own)
     return out.sum(dim=0, dtype=torch.float64)
 

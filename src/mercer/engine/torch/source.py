@@ -45,6 +45,13 @@ def why_not_fused(program: Program, *, precise: bool = False) -> str | None:
     return None
 
 
+def why_not_sections(program: Program) -> str | None:
+    """The same of products with new rows, which nothing proves."""
+    if any(step.code == op.TANH for step in program.steps):
+        return "tanh of large products shows what they are off by, and not their size"
+    return why_not_fused(program, precise=True)
+
+
 def is_shifted(program: Program) -> bool:
     """Whether rows are counted from their middle: where nothing but distances is taken of them."""
     return all(leaf.kind == "sqdist" for leaf in program.leaves)

@@ -1,0 +1,297 @@
+"""How a fused pass is cut into blocks: a table, and what trials found faster on a device, in a user's folder.
+
+The table is of an H200. On another device other blocks may be faster, by some tenths. Trying a handful of
+them takes ten seconds or more, for each is compiled, and most fits are shorter: it is done only where it is
+asked for, once for a class of passes, and for long products alone, of which a slice is timed.
+
+That it is never done unasked has one more reason. The order of sums, and so the last bits of a product,
+depend on the blocks. A choice by the clock must not come between two fits of the same rows unless somebody
+wanted it: bits are those of a device *and* of what is written here for it. Short products have the blocks of
+the table always, and a class is decided before its first long one: a fit that tunes has the bits of those
+that come after it.
+
+A file holds the choice for one class. Writers replace it whole, and need not know of each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from tempfile import mkstemp
+from typing import TYPE_CHECKING, Any
+
+from mercer.engine.halves import COLUMNS, PAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LONG_ROWS = 256  # numbers a row
+ASKED = "MERCER_TUNE"  # in the environment: "on"
+FORMAT = 1  # of the files
+FILE_BYTES = 4096  # a longer one is none of ours
+# A trial is a product of so many rows with as many: some milliseconds, and some blocks for every processor.
+TRIAL_ROWS = 2**15
+LONG_PAIRS = 16 * TRIAL_ROWS**2  # of rows of X and Z in a product that is worth a trial
+TRIALS = 6  # blocks that are tried: the table's, and some of their neighbours
+REPEATS = 3  # the median counts
+BETTER = 0.95  # of the table's time, at most: less is noise
+WARPS, STAGES = (4, 8), (1, 5)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How the pass is cut: rows of X, of Z and columns at a time; warps and stages of a pipeline."""
+
+    BM: int = 128
+    BN: int = 128
+    BK: int = 64
+    num_warps: int = 8
+    num_stages: int = 3
+
+    @classmethod
+    def usual(cls, d: int, *, precise: bool = False) -> Blocks:
+        """Fastest of some on an H200: the longer rows are, the more of the time is their products.
+
+        Precise products hold twice the accumulators.
+        """
+        bk = max(16, min(64, 1 << (d - 1).bit_length()))
+        if d < LONG_ROWS:
+            return cls(BN=64, BK=bk) if precise else cls(BK=bk)
+        return cls() if precise else cls(BN=256)
+
+    @classmethod
+    def mirrored(cls, columns: int, *, precise: bool = False) -> Blocks:
+        """The same where each tile is used twice: a copy of it lies in shared memory, beside V."""
+        if precise:
+            return MIRRORED_PRECISE[min(columns, COLUMNS)]
+        return cls(BN=256) if columns < COLUMNS else cls()
+
+    @property
+    def smaller(self) -> tuple[Blocks, ...]:
+        """These, and others for devices with less shared memory, one after the other."""
+        least = replace(self, BN=64, num_stages=2)
+        return self, replace(self, BN=min(self.BN, 128), num_stages=2), least, replace(least, BM=64)
+
+    def suits(self, d: int) -> bool:
+        """Whether a pass over rows of d numbers, padded, can be cut so."""
+        sides = self.BM, self.BN, self.BK
+        return (
+            all(type(each) is int for each in astuple(self))
+            and all(16 <= side <= PAD and side & (side - 1) == 0 for side in sides)
+            and d % self.BK == 0
+            and self.num_warps in WARPS
+            and STAGES[0] <= self.num_stages <= STAGES[1]
+        )
+
+
+MIRRORED_PRECISE = {
+    **dict.fromkeys((16, 32), Blocks(BK=32, num_stages=4)),
+    64: Blocks(num_stages=2),
+    COLUMNS: Blocks(BN=64, BK=32),
+}
+
+
+# ── which passes ────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class PassClass:
+    """Passes for which the same blocks are fastest, as far as anybody looks."""
+
+    device: str  # and its compute capability
+    versions: str  # of torch and Triton, which compiles
+    text: str  # of the pass
+    d: int  # numbers a row, padded
+    columns: int  # of V, padded
+    precise: bool
+    mirrored: bool
+    alike: bool  # one scale for all rows
+
+    @property
+    def key(self) -> str:
+        """In words. Widths of a kernel cost nothing, so numbers are left out of the text."""
+        without = re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", self.text)
+        digest = hashlib.sha256(without.encode()).hexdigest()[:16]
+        kind = "precise" if self.precise else "rough"
+        sides = "both sides" if self.mirrored else "one side"
+        scales = "one scale" if self.alike else "own scales"
+        numbers = 1 << (self.d - 1).bit_length()  # the next power of two
+        return ", ".join(
+            (
+                self.device,
+                self.versions,
+                f"{kind}, {sides}, {scales}",
+                f"rows of {numbers}, {self.columns} columns",
+                f"pass {digest}",
+            )
+        )
+
+
+def is_long(n: int, m: int) -> bool:
+    """Whether a product of n rows with m is worth a trial, and as a trial is.
+
+    Examples
+    --------
+    >>> is_long(131_072, 131_072), is_long(2**24, 1000), is_long(50_000, 50_000)
+    (True, False, False)
+    """
+    return min(n, m) >= TRIAL_ROWS and n * m >= LONG_PAIRS
+
+
+# ── which blocks ────────────────────────────────────────────────────────────
+def candidates(usual: Blocks, d: int) -> tuple[Blocks, ...]:
+    """The table's, first, and neighbours that a pass over rows of d numbers can be cut by."""
+    other = WARPS[0] if usual.num_warps == WARPS[1] else WARPS[1]
+    near = (
+        usual,
+        replace(usual, BN=usual.BN // 2),
+        replace(usual, BN=usual.BN * 2),
+        replace(usual, num_stages=usual.num_stages - 1),
+        replace(usual, BN=64, num_warps=other),
+        replace(usual, num_stages=usual.num_stages + 1),
+        replace(usual, BK=usual.BK // 2),
+    )
+    return tuple(dict.fromkeys(cut for cut in near if cut.suits(d)))[:TRIALS]
+
+
+def fastest(usual: Blocks, d: int, seconds_of: Callable[[Blocks], float | None]) -> Blocks | None:
+    """The fastest in a trial, if it is faster than the table's beyond noise; None where no trial succeeds.
+
+    `seconds_of` gives None, or raises, for blocks that can't be taken. These are out, whatever the reason: if
+    it holds for all blocks, the product itself will tell. Where the device has no room for the table's, the
+    smaller ones that stand in for them are tried as well.
+    """
+    took: dict[Blocks, float] = {}
+
+    def tried(cut: Blocks) -> None:
+        with suppress(Exception):
+            seconds = seconds_of(cut)
+            if seconds is not None and math.isfinite(seconds):
+                took[cut] = seconds
+
+    near = candidates(usual, d)
+    for cut in near:
+        tried(cut)
+    for cut in usual.smaller if usual not in took else ():
+        if cut not in near:
+            tried(cut)
+    if not took:
+        return None
+    best = min(took, key=took.__getitem__)  # of equal ones the first
+    return best if took[best] <= BETTER * took.get(usual, math.inf) else usual
+
+
+class Choices:
+    """The blocks of an engine's passes: for each class decided once, so that a fit has one choice throughout.
+
+    Parameters
+    ----------
+    tune : bool
+        Whether blocks of long products for which nothing is written are tried.
+    folder : Path, optional
+        Where it is written: `cache_folder` by default. Nothing is, or is read, where there is none.
+    """
+
+    def __init__(self, *, tune: bool, folder: Path | None = None) -> None:
+        self.tune, self.folder = tune, cache_folder() if folder is None else folder
+        self._decided: dict[str, Blocks] = {}
+        self._lock = threading.Lock()  # a model may transform on several threads
+
+    def blocks(
+        self, own: PassClass, usual: Blocks, seconds_of: Callable[[Blocks], float | None]
+    ) -> Blocks:
+        """Those of a long product."""
+        key = own.key
+        with self._lock:
+            if key not in self._decided:
+                found = read(self.folder, key)
+                if found is None and self.tune:
+                    found = fastest(usual, own.d, seconds_of)
+                    if found is not None:
+                        write(self.folder, key, found)
+                self._decided[key] = found if found is not None and found.suits(own.d) else usual
+            return self._decided[key]
+
+
+def is_asked(wanted: bool | None) -> bool:
+    """Whether trials are wanted: as said or, where nothing is, as the environment has it.
+
+    Examples
+    --------
+    >>> is_asked(True), is_asked(False)
+    (True, False)
+    """
+    if wanted is not None:
+        return wanted
+    return os.environ.get(ASKED, "").strip().lower() in ("on", "1", "true", "yes")
+
+
+# ── where it is written ─────────────────────────────────────────────────────
+def cache_folder() -> Path | None:
+    """Where programs of this user keep what can be had again, and mercer there; None without a home."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(given):  # others are to be ignored, by the standard
+        return Path(given) / "mercer"
+    try:
+        home = Path.home()
+    except RuntimeError:  # nobody's home
+        return None
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "mercer"
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA", "")
+        return (Path(local) if local else home / "AppData" / "Local") / "mercer" / "Cache"
+    return home / ".cache" / "mercer"
+
+
+def path_of(folder: Path, key: str) -> Path:
+    """The file of a class."""
+    return folder / "blocks" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+
+
+def read(folder: Path | None, key: str) -> Blocks | None:
+    """What is written for a class; None where that is nothing, spoilt, or of another format."""
+    if folder is None:
+        return None
+    try:
+        with path_of(folder, key).open("rb") as file:
+            found = json.loads(file.read(FILE_BYTES))
+        return _blocks(found, key)
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _blocks(found: Any, key: str) -> Blocks | None:
+    """Those of a file that says what it should."""
+    if not isinstance(found, dict) or (found.get("format"), found.get("for")) != (FORMAT, key):
+        return None
+    sizes = found.get("blocks")
+    if not isinstance(sizes, dict) or set(sizes) != set(Blocks.__dataclass_fields__):
+        return None
+    cut = Blocks(**sizes)
+    return cut if all(type(each) is int for each in sizes.values()) and cut.suits(PAD) else None
+
+
+def write(folder: Path | None, key: str, cut: Blocks) -> None:
+    """Replace what is written for a class; where that can't be, nothing is."""
+    if folder is None:
+        return
+    path = path_of(folder, key)
+    sizes = {name: getattr(cut, name) for name in Blocks.__dataclass_fields__}
+    text = json.dumps({"format": FORMAT, "for": key, "blocks": sizes}, indent=1)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = mkstemp(dir=path.parent, suffix=".part")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(name, path)  # a reader sees the old one or the new one
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise

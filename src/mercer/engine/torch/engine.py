@@ -18,7 +18,15 @@ from mercer._core.errors import EngineWarning, InputError, users_level
 from mercer._core.observer import SILENT
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
-from mercer.engine.base import FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable, TileStore
+from mercer.engine.base import (
+    FLOAT64,
+    NOTHING_KEPT,
+    Engine,
+    Facts,
+    Mergeable,
+    TileStore,
+    no_staging,
+)
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native.engine import out_of_range, program_of
 from mercer.engine.numpy import NumpyEngine
@@ -29,6 +37,7 @@ from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.fused import fused_cross_times, fused_gram_times, is_fused
 from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory, reason_of
 from mercer.engine.torch.rows import TorchRows
+from mercer.engine.torch.sending import staging_bytes
 from mercer.engine.torch.source import why_not_fused
 from mercer.engine.torch.squares import squared
 from mercer.engine.torch.tiles import matrix, symmetric_times
@@ -88,7 +97,8 @@ class TorchEngine(Engine[TorchRows]):
             wide = n_blas_threads()
         cache = WIDEST[self.place.kind] ** 2 * 8
         own = self.place.name, wide, self.place.free_bytes, _why_not, cache
-        return Facts(*own, halves=self._halves)
+        staging = staging_bytes if self.place.kind == "cuda" else no_staging
+        return Facts(*own, halves=self._halves, staging=staging)
 
     def _halves(self, kernel: TileKernel) -> int:
         """Half floats a number of which products are made: 0, 1 or 2."""

@@ -18,6 +18,7 @@ from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, lately_available_bytes
 from mercer.data.frames import need
 from mercer.engine.base import FLOAT32, FLOAT64
+from mercer.engine.torch.sending import ring_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mercer._core.types import Array
+    from mercer.engine.torch.sending import Ring
 
 _NAME = re.compile(r"(?:torch:)?(?P<kind>cuda|mps)(?::(?P<index>\d{1,3}))?|torch:(?P<cpu>cpu)")
 FORMS = "'cuda', 'cuda:1', 'mps' or 'torch:cpu'"
@@ -188,6 +190,21 @@ class Place:
             return there if dtype is None else there.to(getattr(torch, dtype.name))
         array = np.ascontiguousarray(array, dtype=dtype or array.dtype.newbyteorder("="))
         return torch.tensor(array, device=self.device)
+
+    @property
+    def ring(self) -> Ring | None:
+        """The buffers that rows are sent through, where that pays: memory is pinned for CUDA alone."""
+        return ring_of(self.index) if self.kind == "cuda" else None
+
+    def begin(self, array: Array, dtype: np.dtype[Any]) -> Callable[[], Tensor]:
+        """The same as `tensor` by what comes back, once it is called; a large array is on its way by then.
+
+        It is to be called by the thread that computes: the copy is for what that starts afterwards.
+        """
+        ring = self.ring
+        if ring is None or not ring.takes(array.shape, dtype):
+            return partial(self.tensor, array, dtype)
+        return ring.begin(array, dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
         """Zeros on the device."""

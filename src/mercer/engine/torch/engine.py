@@ -309,7 +309,8 @@ class TorchEngine(Engine[TorchRows]):
         while (found := self._tried(work)) is None:
             held = x.width if x.kept is None else x.kept.width
             usual = x.narrowed or held or self.place.width(x.dtype)
-            if usual <= LEAST:
+            # A part of narrower tiles would not be the rest of the other parts.
+            if usual <= LEAST or x.part != WHOLE:
                 raise self.place.too_little(usual)
             x.narrow(max(LEAST, usual // 2))
         return found

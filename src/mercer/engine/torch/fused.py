@@ -301,7 +301,7 @@ def _plain(
     tall, parts, part_rows = grid(x.n, z.n, own["BM"], own["BN"])
     out = x.scales.new_zeros((parts, len(x.scales), own["C"]))
     sizes = x.n, z.n, len(x.scales), part_rows
-    run[(tall, parts)](*given, out, *sizes, *numbers, GRAM=x is z, **own)
+    run[(tall, parts)](*given, out, *sizes, *numbers, GRAM=x.high is z.high, **own)
     return out.sum(dim=0, dtype=torch.float64)
 
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from mercer.engine.torch.sending import Ring
 
 _NAME = re.compile(r"(?:torch:)?(?P<kind>cuda|mps)(?::(?P<index>\d{1,3}))?|torch:(?P<cpu>cpu)")
-FORMS = "'cuda', 'cuda:1', 'mps' or 'torch:cpu'"
+FORMS = "'cuda', 'cuda:1', 'cuda:0,cuda:1', 'cuda:all', 'mps' or 'torch:cpu'"
+ALL = "cuda:all"
 
 # Shares of a device's free memory. Rows that stay there leave room for the tiles of a pass; kept tiles come
 # last, and leave room for what torch's allocator wastes.
@@ -57,6 +58,26 @@ def device_of(name: str) -> tuple[str, int]:
         msg = f"engine={name!r} names no device: use {FORMS}."
         raise InputError(msg)
     return found["kind"] or found["cpu"], int(found["index"] or 0)
+
+
+def devices_of(name: str) -> tuple[str, ...]:
+    """The devices of a name, one or several of a kind; `ALL` is those that torch sees, or the first.
+
+    Examples
+    --------
+    >>> devices_of("cuda"), devices_of("cuda:0, cuda:1")
+    (('cuda',), ('cuda:0', 'cuda:1'))
+    """
+    if name.strip().lower().removeprefix("torch:") == ALL:
+        torch = need("torch", extra="gpu")
+        count = 0 if _why_no_cuda(torch, 0) is not None else torch.cuda.device_count()
+        return tuple(f"cuda:{index}" for index in range(max(1, count)))
+    names = tuple(each.strip() for each in name.split(","))
+    kinds = {device_of(each)[0] for each in names}
+    if len(kinds) > 1:
+        msg = f"engine={name!r} must name devices of one kind; got {' and '.join(sorted(kinds))}."
+        raise InputError(msg)
+    return names
 
 
 def tile_width(n_bytes: int, itemsize: int, *, depth: int, widest: int) -> int:

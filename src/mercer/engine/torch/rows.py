@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer.data.rows import RowSource, row_blocks, row_slices, take_rows
+from mercer.data.rows import RowSource, SomeRows, row_blocks, row_slices, take_rows
 from mercer.engine.base import FLOAT64
 from mercer.engine.native.program import Program
 from mercer.engine.pairwise import BLUR
@@ -138,6 +138,7 @@ class TorchRows:
         self.on_host = False  # whether the host computes on them: values are out of range
         self.here: HostRows | None = None  # the rows as it has them, where it had to
         self.narrowed: int | None = None  # width of tiles for which there was memory
+        self.start = 0  # the row that `sides` begin with; those before it come last
         self._whole: Side | None = None
         self._recent: dict[tuple[int, int], Side] = {}
         self._lock = threading.RLock()  # a model may transform on several threads
@@ -172,6 +173,21 @@ class TorchRows:
         other._whole, other._recent, other.kept, other.halves = None, {}, None, None
         return other
 
+    def at(self, place: Place, part: Part = WHOLE) -> TorchRows:
+        """The same rows for another device, or another part of the tiles; nothing of them is there yet."""
+        other = copy(self)
+        other.place, other.part, other.here, other._lock = place, part, None, threading.RLock()
+        other._whole, other._recent, other.kept, other.halves = None, {}, None, None
+        return other
+
+    def some(self, i: slice, place: Place) -> TorchRows:
+        """Some of the rows, to meet others on a device."""
+        other = self.at(place)
+        other.rows = SomeRows(self.rows, i) if isinstance(self.rows, RowSource) else self.rows[i]
+        other.n, other.d = other.shape = int(other.rows.shape[0]), self.d
+        other.width = None
+        return other
+
     @property
     def of_halves(self) -> bool:
         """Whether rough products are to be made of half floats."""
@@ -192,10 +208,17 @@ class TorchRows:
 
     def sides(self, width: int) -> Iterator[Side]:
         """All rows, so many at a time; those that are not on the device leave it again."""
-        if self._whole is None:
-            yield from (side for _, _, side in self.sent_blocks(self.rows, width))
+        if self._whole is not None:
+            yield from (self._whole[i] for i in self._around(width))
             return
-        yield from (self._whole[i] for i in row_slices(self.n, width))
+        blocks = None if not self.start else ((i, self.rows[i]) for i in self._around(width))
+        yield from (side for _, _, side in self.sent_blocks(self.rows, width, blocks))
+
+    def _around(self, width: int) -> Iterator[slice]:
+        """Slices of all rows, from the first one meant to the one before it."""
+        for begin, end in ((self.start, self.n), (0, self.start)):
+            for i in row_slices(end - begin, width):
+                yield slice(begin + i.start, begin + i.stop)
 
     def narrow(self, width: int) -> None:
         """Do with less memory: narrower tiles, none kept yet, and slices of rows that could not be sent."""
@@ -233,13 +256,16 @@ class TorchRows:
         """Rows that are new to the device, counted from the same origin."""
         return self._side(self._begun(rows)())
 
-    def sent_blocks(self, x: Rows, height: int) -> Iterator[tuple[slice, Rows, Side]]:
+    def sent_blocks(
+        self, x: Rows, height: int, blocks: Iterator[tuple[slice, Rows]] | None = None
+    ) -> Iterator[tuple[slice, Rows, Side]]:
         """Rows that are new to the device, so many at a time: their place, and they here and there.
 
         Where the device is a GPU the next ones are read and sent while the caller computes on these.
+        `blocks` are all rows in order, unless they are given.
         """
         origin = self.origin  # looked for first, since that may read rows
-        blocks = ((i, rows) for i, rows in row_blocks(x, height))
+        blocks = row_blocks(x, height) if blocks is None else blocks
 
         def begin(block: tuple[slice, Rows]) -> tuple[slice, Rows, Callable[[], Tensor]]:
             return *block, self._begun(block[1])

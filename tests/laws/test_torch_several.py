@@ -2,6 +2,8 @@
 
 import pickle
 import threading
+import time
+from concurrent.futures import wait
 from dataclasses import replace
 
 import numpy as np
@@ -361,6 +363,37 @@ def test_passes_that_fail_are_tiles_on_all_devices(halved, monkeypatch):
         found = halved.gram_times(RBF(0.3), loaded, V, rough=True)
     np.testing.assert_allclose(found, RBF(0.3)(X) @ V, atol=1e-11)
     assert loaded.alone.plain
+
+
+def test_an_interrupt_stops_the_devices_at_their_next_tile(engine, monkeypatch):
+    """As Ctrl-C comes: out of the wait of the thread that asked."""
+    begun, made, make = threading.Event(), [], rows.TorchRows.side
+
+    def side(self, i):
+        made.append(i)
+        begun.set()
+        time.sleep(1e-3)
+        return make(self, i)
+
+    def interrupted(futures, timeout=None):
+        if timeout is None:  # the wait for all to end
+            return wait(futures)
+        assert begun.wait(10.0)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rows.TorchRows, "side", side)
+    wide = np.random.default_rng(0).standard_normal((6400, 4))
+    loaded = engine.load(wide, RBF(0.3), FLOAT64, width=64)  # 5050 tiles
+    with monkeypatch.context() as patch:
+        patch.setattr("mercer.engine.threads.wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.gram_times(RBF(0.3), loaded, np.ones((6400, 1)))
+    assert len(made) < 500
+    monkeypatch.setattr(rows.TorchRows, "side", make)
+    found = engine.gram_times(
+        RBF(0.3), loaded, np.ones((6400, 1))
+    )  # and go on when they are asked again
+    np.testing.assert_allclose(found[:5], RBF(0.3)(wide[:5], wide).sum(axis=1, keepdims=True))
 
 
 def test_shares_are_all_rows():

@@ -8,7 +8,14 @@ import pytest
 from scipy import sparse
 
 from mercer.engine.torch import sending
-from mercer.engine.torch.sending import LEAST_BYTES, STAGING_BYTES, Ring, ahead, staging_bytes
+from mercer.engine.torch.sending import (
+    LEAST_BYTES,
+    STAGING_BYTES,
+    Ring,
+    ahead,
+    is_staged,
+    staging_bytes,
+)
 
 
 class LateSlot:
@@ -124,11 +131,11 @@ def test_many_threads_share_the_slots():
 def test_what_goes_through_buffers(monkeypatch):
     monkeypatch.setattr(sending, "LEAST_BYTES", LEAST_BYTES)
     ring, dtype = Ring(LateLine(2**22)), np.dtype("f8")
-    assert ring.takes((2**15, 4), dtype)
-    assert not ring.takes((2**15 - 1, 4), dtype)  # small
     assert ring.takes((3, 2**19), dtype)
     assert not ring.takes((3, 2**19 + 1), dtype)  # no buffer has a row
     assert not ring.takes((3, 0), dtype)
+    assert is_staged(LEAST_BYTES)
+    assert not is_staged(LEAST_BYTES - 1)
     assert staging_bytes(LEAST_BYTES - 1) == 0
     assert staging_bytes(LEAST_BYTES) == STAGING_BYTES == 3 * 2**26
 

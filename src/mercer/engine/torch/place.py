@@ -18,7 +18,7 @@ from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, lately_available_bytes
 from mercer.data.frames import need
 from mercer.engine.base import FLOAT32, FLOAT64
-from mercer.engine.torch.sending import ring_of
+from mercer.engine.torch.sending import is_staged, ring_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -222,7 +222,7 @@ class Place:
 
         It is to be called by the thread that computes: the copy is for what that starts afterwards.
         """
-        ring = self.ring
+        ring = self.ring if is_staged(array.size * dtype.itemsize) else None
         if ring is None or not ring.takes(array.shape, dtype):
             return partial(self.tensor, array, dtype)
         return ring.begin(array, dtype)

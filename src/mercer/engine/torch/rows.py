@@ -19,7 +19,7 @@ from mercer.engine.shifted import blur_of, centre_of
 from mercer.engine.tiles import BAND, WHOLE
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.place import ROWS_SHARE
-from mercer.engine.torch.sending import SLOT_BYTES, ahead
+from mercer.engine.torch.sending import SLOT_BYTES, ahead, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,6 +40,10 @@ SENT_ROWS = 2**16  # rows that are sent at a time, unless they are long
 AHEAD_SHARE = (
     16  # a block is sent ahead where it takes at most this part of the device's free memory
 )
+
+
+class StoppedError(Exception):
+    """Between two tiles of a pass that nobody waits for."""
 
 
 class Side:
@@ -139,6 +143,7 @@ class TorchRows:
         self.here: HostRows | None = None  # the rows as it has them, where it had to
         self.narrowed: int | None = None  # width of tiles for which there was memory
         self.start = 0  # the row that `sides` begin with; those before it come last
+        self.stop: threading.Event | None = None  # set where nobody waits for a product any more
         self._whole: Side | None = None
         self._recent: dict[tuple[int, int], Side] = {}
         self._lock = threading.RLock()  # a model may transform on several threads
@@ -241,6 +246,8 @@ class TorchRows:
 
     def side(self, i: slice) -> Side:
         """Some rows on the device."""
+        if self.stop is not None and self.stop.is_set():
+            raise StoppedError
         key = i.start, i.stop
         with self._lock:
             side = self._recent.pop(key, None)
@@ -280,9 +287,11 @@ class TorchRows:
         Batches are made by code of the caller's, which may want the thread that it began on.
         """
         from_file = isinstance(x, RowSource)
-        if self.place.ring is None or (from_file and not x.random_access):
-            return False
         n_bytes = self._sent_bytes(x, min(height, int(x.shape[0])))
+        if not is_staged(n_bytes) or (from_file and not x.random_access):
+            return False
+        if self.place.ring is None:
+            return False
         held = from_file or sparse.issparse(x)  # of an array there are views
         fits = n_bytes <= SLOT_BYTES or not held
         return fits and AHEAD_SHARE * n_bytes <= self.place.free_bytes

@@ -45,7 +45,12 @@ Begun = TypeVar("Begun")
 
 def staging_bytes(n_bytes: int) -> int:
     """What this process holds while so many bytes of rows are sent."""
-    return STAGING_BYTES if n_bytes >= LEAST_BYTES else 0
+    return STAGING_BYTES if is_staged(n_bytes) else 0
+
+
+def is_staged(n_bytes: int) -> bool:
+    """Whether so much is worth a buffer. Asked first: nothing is pinned for what is small."""
+    return n_bytes >= LEAST_BYTES
 
 
 class Slot(Protocol):
@@ -94,10 +99,8 @@ class Ring:
         self.slot_bytes = min(len(slot.staged) for slot in line.slots)
 
     def takes(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-        """Whether such an array goes through the buffers: it is no small one, and none has a row alone."""
-        rows, *columns = shape
-        row_bytes = int(np.prod(columns)) * dtype.itemsize
-        return 0 < row_bytes <= self.slot_bytes and rows * row_bytes >= LEAST_BYTES
+        """Whether a buffer holds a row of such an array."""
+        return 0 < int(np.prod(shape[1:])) * dtype.itemsize <= self.slot_bytes
 
     def begin(self, array: Array, dtype: np.dtype[Any]) -> Callable[[], Any]:
         """Begin to send a copy in this precision; what comes back gives it, once it is asked for."""
@@ -164,7 +167,8 @@ class CudaLine:
         import torch
 
         self._stream = torch.cuda.Stream(device=index)
-        self.slots = tuple(PinnedSlot(self._stream) for _ in range(SLOTS))
+        with torch.cuda.device(index):  # the first device gets no context where another is meant
+            self.slots = tuple(PinnedSlot(self._stream) for _ in range(SLOTS))
         self._used: deque[Any] = (
             deque()
         )  # marks of the streams that compute: blocks before are used

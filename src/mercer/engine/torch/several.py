@@ -8,6 +8,7 @@ together in their order, and so no bit depends on which one is first.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -251,13 +252,16 @@ class SeveralEngine(Engine[SeveralRows]):
         """The same vectors on each device, or as they are on the host."""
         return [moved(v, engine.place) for engine in self.engines]
 
-    def _dealt(self, work: Callable[[int], T]) -> list[T]:
-        """`work` of each device, in their order, when all are done."""
+    def _dealt(self, work: Callable[[int], T], parts: Sequence[TorchRows] = ()) -> list[T]:
+        """`work` of each device, in their order, when all are done; after Ctrl-C passes over parts stop."""
+        stop = threading.Event()
+        for part in parts:
+            part.stop = stop
         jobs: list[Callable[[], T]] = [
             partial(self._driven, h, work, _stream(each.place))
             for h, each in enumerate(self.engines)
         ]
-        return [done.result() for done in on_threads(jobs, lambda: None)]
+        return [done.result() for done in on_threads(jobs, stop.set)]
 
     @staticmethod
     def _driven(h: int, work: Callable[[int], T], stream: Any) -> T:
@@ -275,7 +279,8 @@ class SeveralEngine(Engine[SeveralRows]):
                 each.narrowed, each.kept = width, None
         while True:
             found = self._dealt(
-                lambda h: tried[h](lambda: symmetric_times(x.settle(h), right[h], rough=rough))
+                lambda h: tried[h](lambda: symmetric_times(x.settle(h), right[h], rough=rough)),
+                parts,
             )
             done = [moved(part, self.first.place) for part in found if part is not None]
             if len(done) == len(found):

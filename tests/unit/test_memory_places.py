@@ -11,6 +11,7 @@ from markets.commands import refused, results
 from mercer import PCA, KernelPCA, KernelPCADetector, load
 from mercer._core.errors import MemoryBudgetError, ParameterError
 from mercer._core.memory import AUTO_SHARE, parse_bytes
+from mercer.data.training import TrainingData
 from mercer.engine.base import Facts, Workers
 from mercer.engine.numpy import NumpyEngine
 from mercer.kernels import RBF
@@ -39,6 +40,35 @@ def test_what_is_said_of_a_place(name):
     memory, cuda, host = SAID[name]
     found = [parse_bytes(memory, free=FREE, place=place) for place in ("cuda:0", "host")]
     assert found == [cuda, host]
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        ("auto", 600),
+        ("3GB", 3 * GB),
+        ({"cuda": "2GB"}, 2 * GB),
+        ({"cuda:0": 300, "cuda": "2GB"}, 300),
+        ({"cuda:1": 300, "cuda": "2GB"}, 300),
+        ({"cuda:1": "2GB"}, 600),
+        ({"cuda:2": 5, "host": 7}, 600),
+    ],
+    ids=str,
+)
+def test_of_several_devices_the_least_counts(memory, expected):
+    assert parse_bytes(memory, free=FREE, place="cuda:0,cuda:1") == expected
+
+
+def test_a_device_holds_rows_on_their_way_in_this_process_too():
+    """Buffers and a block of a file, where rows are large enough to pass through them."""
+    facts = [
+        Facts("cuda:0", 4, 80 * GB, lambda _: None, staging=s) for s in (lambda n: n // 2, int)
+    ]
+    data = TrainingData(np.zeros((100, 3)))
+    found = [
+        plan(Problem.of(data, RBF(0.3), 2, facts=each, budget=Budget(GB, GB))) for each in facts
+    ]
+    assert found[1].host_bytes - found[0].host_bytes == 100 * 3 * 8 - 100 * 3 * 4
 
 
 WRONG = {

@@ -148,7 +148,9 @@ def test_tiles_are_held_as_far_as_memory_goes(budget):
     tile = 4 * found.recipe.width**2
     if 0.0 < found.recipe.share < 1.0:  # what is left over would not hold one more tile
         assert budget - found.n_bytes < tile
-    if found.recipe.share == 0.0:  # nor a thirty-second of them, below which none is worth its memory
+    if (
+        found.recipe.share == 0.0
+    ):  # nor a thirty-second of them, below which none is worth its memory
         assert budget - found.n_bytes < tile * (found.recipe.store.n_tiles / 32 + 1)
 
 

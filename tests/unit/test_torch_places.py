@@ -15,6 +15,7 @@ from mercer.engine.torch.place import (
     TILE_SHARE,
     Place,
     device_of,
+    devices_of,
     kept_tiles,
     out_of_memory,
     reason_of,
@@ -66,9 +67,36 @@ def test_names_of_devices(name):
     assert device_of(name) == NAMES[name]
 
 
-@pytest.mark.parametrize("name", ["torch", "cuda:", "cuda:x", "cuda:-1", "cuda1", "torch:tpu"])
+@pytest.mark.parametrize(
+    "name", ["cuda:0,cuda:1", " CUDA:0 , cuda:1 ", "cuda:all", "torch:cuda:ALL"]
+)
+def test_names_of_several(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", torch_with(count=2))
+    assert [device_of(each) for each in devices_of(name)] == [("cuda", 0), ("cuda", 1)]
+    assert resolve_engine(name).name == "cuda:0,cuda:1"
+
+
+def test_all_of_one_is_one_and_all_of_none_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", torch_with(count=1))
+    assert resolve_engine("cuda:all").place.name == "cuda:0"
+    with pytest.raises(InputError, match=r"engine='cuda:1' has no device: .* only cuda:0 is there"):
+        resolve_engine("cuda:0,cuda:1")
+    monkeypatch.setitem(sys.modules, "torch", torch_with())
+    with pytest.raises(InputError, match="engine='cuda:0' has no device"):
+        resolve_engine("cuda:all")
+
+
+def test_several_are_of_one_kind():
+    with pytest.raises(InputError, match="must name devices of one kind; got cpu and cuda"):
+        devices_of("cuda:0,torch:cpu")
+
+
+BAD = ["torch", "cuda:", "cuda:x", "cuda:-1", "cuda1", "torch:tpu", "cuda:0,", "cuda:0,cuda:all"]
+
+
+@pytest.mark.parametrize("name", BAD)
 def test_a_name_of_no_device_is_refused_with_those_that_are(name):
-    for read in (device_of, resolve_engine):
+    for read in (device_of, devices_of, resolve_engine):
         with pytest.raises(InputError, match=r"'cuda'.*'torch:cpu'"):
             read(name)
 

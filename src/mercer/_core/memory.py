@@ -56,14 +56,15 @@ def place_of(engine: str) -> str:
 def parse_bytes(memory: Memory, *, free: int | None = None, place: str = HOST) -> int:
     """Read a byte size such as ``"4GB"``, ``"512 MiB"`` or a plain number, or that of a place among several.
 
-    ``"auto"`` is a share of the bytes that are `free`, by default of those of this machine.
+    ``"auto"`` is a share of the bytes that are `free`, by default of those of this machine. Of several
+    devices, ``"cuda:0,cuda:1"``, it is what the one that may use least may use.
 
     Examples
     --------
     >>> parse_bytes("1.5GB"), parse_bytes("2 MiB"), parse_bytes("cuda=20GB,host=4GB", place="cuda:0")
     (1500000000, 2097152, 20000000000)
     """
-    return _bytes(said_of(memory, place), free)
+    return min(_bytes(said_of(memory, each), free) for each in place.split(","))
 
 
 def said_of(memory: Memory, place: str) -> str | float:

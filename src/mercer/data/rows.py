@@ -82,6 +82,29 @@ class RowSource(ABC):
         return f"{self.name}, {self.shape[0]} x {self.shape[1]} {self.dtype}"
 
 
+class SomeRows(RowSource):
+    """Consecutive rows of a source that gives them in any order, read where they are needed."""
+
+    def __init__(self, source: RowSource, place: slice) -> None:
+        self.source, self.start = source, place.start
+        self.shape, self.dtype = (place.stop - place.start, source.shape[1]), source.dtype
+        self.name, self.columns = source.name, source.columns
+
+    def __getitem__(self, key: slice | Indices) -> Rows:
+        if isinstance(key, slice):
+            start, stop, step = key.indices(self.shape[0])
+            return self.source[slice(self.start + start, self.start + stop, step)]
+        return self.source[np.asarray(key) + self.start]
+
+    def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
+        for start in range(0, self.shape[0], height):
+            place = slice(start, min(start + height, self.shape[0]))
+            yield place, self[place]
+
+    def check_unchanged(self) -> None:
+        self.source.check_unchanged()
+
+
 def row_slices(n_rows: int, width: int) -> Iterator[slice]:
     """Consecutive slices of at most `width` rows that cover `n_rows`."""
     for start in range(0, n_rows, width):

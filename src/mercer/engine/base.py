@@ -65,6 +65,11 @@ def no_halves(_kernel: Any) -> int:
     return 0
 
 
+def no_staging(_n_bytes: int) -> int:
+    """Of an engine that computes on rows where they are."""
+    return 0
+
+
 @dataclass(frozen=True)
 class Workers:
     """Other processes that compute for this one."""
@@ -91,6 +96,8 @@ class Facts:
     # Half floats a number of which it makes products with a kernel matrix far faster than in float32: none,
     # one for rough ones, two for ones that are about as good as float32's.
     halves: Callable[[Any], int] = no_halves
+    # Memory of this process that so many bytes of rows take on their way to where the tiles live.
+    staging: Callable[[int], int] = no_staging
 
 
 class Resident(Protocol):

@@ -28,7 +28,7 @@ ENGINES: dict[str, Callable[[], Engine[Any]]] = {
     "numpy": NumpyEngine,
     DASK: lambda: _on_cluster(None),
 }
-# What names of devices begin with, and those that are shown: cuda:1 and so on are names too.
+# What names of devices begin with, and those that are shown: cuda:1, cuda:0,cuda:1 and so on are names too.
 DEVICE_KINDS, DEVICES = ("cuda", "mps", "torch"), ("cuda", "mps", "torch:cpu")
 AUTO = "auto"
 NAMES = (AUTO, *ENGINES, *DEVICES)
@@ -93,10 +93,12 @@ def _on_cluster(where: Any) -> Engine[Any]:
 
 
 def _on_device(name: str) -> Engine[Any]:
-    """The engine of a device; raises, in one sentence, where torch or the device is missing."""
-    from mercer.engine.torch import TorchEngine
+    """The engine of a device, or of several; raises, in one sentence, where torch or one is missing."""
+    from mercer.engine.torch import SeveralEngine, TorchEngine
+    from mercer.engine.torch.place import devices_of
 
-    return TorchEngine(name)
+    names = devices_of(name)
+    return TorchEngine(*names) if len(names) == 1 else SeveralEngine(names)
 
 
 def is_auto(engine: Any) -> bool:

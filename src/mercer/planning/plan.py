@@ -289,7 +289,7 @@ def _here_bytes(chosen: Plan, problem: Problem) -> int:
         if not iterates:
             return _lapack_run_bytes(alone, Lapack(subset=True))
         return krylov_bytes(alone, chosen.solver, problem.k or SHARE_COMPONENTS)
-    kept = problem.rows_bytes + problem.reading_bytes
+    kept = problem.rows_bytes + problem.reading_bytes + problem.staging_bytes
     if not iterates or problem.k is None:  # K, features, or as many vectors as a share may need
         return chosen.n_bytes + kept
     return krylov_bytes(problem, chosen.solver, problem.k) + kept

@@ -128,6 +128,7 @@ class Problem:
     rows_bytes: int = 0  # what the model itself keeps of the rows
     from_source: bool = False  # rows are read from a source, slice by slice
     reading_bytes: int = 0  # what the source holds while it is read: a batch, a row group
+    staging_bytes: int = 0  # what this process holds while it sends rows to a device
     dense: bool = True  # False: a sparse matrix
     d_held: int | None = None  # numbers that a row takes in memory; None: d
     map_dimension: int | None = None  # of the kernel's explicit map, where there is one
@@ -175,6 +176,7 @@ class Problem:
             rows_bytes=0 if ownership in (Ownership.SEEN, Ownership.STREAMED) else data.n_bytes,
             from_source=streamed,
             reading_bytes=data.reading_bytes,
+            staging_bytes=facts.staging(data.n * data.d * data.itemsize),
             dense=not data.is_sparse,
             d_held=None if kernel.tree().densifies else data.numbers_a_row,
             map_dimension=kernel.map_dimension(data.d),

@@ -25,7 +25,7 @@ from mercer.engine.tiles import PACKED, SINGLE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Rows
     from mercer.engine.base import RowStep, Step, TileKernel, TileStore
     from mercer.engine.numpy import HostRows
     from mercer.engine.tiles import Part
@@ -201,27 +201,3 @@ def times_share(
             for each in (blocks[:n_left], blocks[n_left:])
         )
         return engine.times(cut.kernel, x, z, v if columns is None else v[columns])
-
-
-# ── rows of files ───────────────────────────────────────────────────────────
-class SomeRows(RowSource):
-    """Consecutive rows of a source, read by the worker that needs them."""
-
-    def __init__(self, source: RowSource, place: slice) -> None:
-        self.source, self.start = source, place.start
-        self.shape, self.dtype = (place.stop - place.start, source.shape[1]), source.dtype
-        self.name, self.columns = source.name, source.columns
-
-    def __getitem__(self, key: slice | Indices) -> Rows:
-        if isinstance(key, slice):
-            start, stop, step = key.indices(self.shape[0])
-            return self.source[slice(self.start + start, self.start + stop, step)]
-        return self.source[np.asarray(key) + self.start]
-
-    def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
-        for start in range(0, self.shape[0], height):
-            place = slice(start, min(start + height, self.shape[0]))
-            yield place, self[place]
-
-    def check_unchanged(self) -> None:
-        self.source.check_unchanged()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data.dask import DaskRows
-from mercer.data.rows import RowSource, row_slices
-from mercer.engine.dask.hands import Local, SomeRows
+from mercer.data.rows import RowSource, SomeRows, row_slices
+from mercer.engine.dask.hands import Local
 from mercer.engine.dask.work import Work, computed
 
 if TYPE_CHECKING:

@@ -18,7 +18,16 @@ from mercer._core.errors import EngineWarning, InputError, users_level
 from mercer._core.observer import SILENT
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
-from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable, TileStore
+from mercer.engine.base import (
+    FLOAT32,
+    FLOAT64,
+    NOTHING_KEPT,
+    Engine,
+    Facts,
+    Mergeable,
+    TileStore,
+    no_staging,
+)
 from mercer.engine.halves import CROSS_ROWS, is_cross_worthwhile
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native.engine import out_of_range, program_of
@@ -30,6 +39,7 @@ from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.fused import fused_cross_times, fused_gram_times, is_fused, sections_times
 from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory, reason_of
 from mercer.engine.torch.rows import TorchRows
+from mercer.engine.torch.sending import staging_bytes
 from mercer.engine.torch.source import why_not_fused, why_not_sections
 from mercer.engine.torch.squares import squared
 from mercer.engine.torch.tiles import matrix, symmetric_times
@@ -100,7 +110,8 @@ class TorchEngine(Engine[TorchRows]):
             wide = n_blas_threads()
         cache = WIDEST[self.place.kind] ** 2 * 8
         own = self.place.name, wide, self.place.free_bytes, _why_not, cache
-        return Facts(*own, halves=self._halves)
+        staging = staging_bytes if self.place.kind == "cuda" else no_staging
+        return Facts(*own, halves=self._halves, staging=staging)
 
     def _halves(self, kernel: TileKernel) -> int:
         """Half floats a number of which products are made: 0, 1 or 2."""
@@ -208,7 +219,7 @@ class TorchEngine(Engine[TorchRows]):
         if stays:
             sides = ((i, x.side(i)) for i in row_slices(x.n, width))
         else:
-            sides = ((i, z.side_of(rows)) for i, rows in row_blocks(x.rows, width))
+            sides = ((i, side) for i, _, side in z.sent_blocks(x.rows, width))
         for i, side in sides:
             sums = self.place.zeros((side.n, v.shape[1]), self.place.sums)
             for j in row_slices(z.n, width):
@@ -351,7 +362,8 @@ class TorchEngine(Engine[TorchRows]):
         while (found := self._tried(work)) is None:
             held = x.width if x.kept is None else x.kept.width
             usual = x.narrowed or held or self.place.width(x.dtype)
-            if usual <= LEAST:
+            # A part of narrower tiles would not be the rest of the other parts.
+            if usual <= LEAST or x.part != WHOLE:
                 raise self.place.too_little(usual)
             x.narrow(max(LEAST, usual // 2))
         return found

@@ -145,7 +145,7 @@ def fused_gram_times(
 ) -> Array:  # (n, k) -> (n, k)
     """(K - c) @ V by half floats."""
     own: Any = {"precise": precise, "minus": x.store.minus, "choices": choices}
-    halves = _halves_of(x)
+    halves = halves_of(x)
     return fused_times(x.program, halves, halves, v, x.place, **own)
 
 
@@ -154,8 +154,8 @@ def fused_cross_times(
 ) -> Array:  # (m, k) -> (n, k)
     """k(X, Z) @ V roughly, by half floats."""
     own: Any = {"precise": False, "choices": choices}
-    points = _halves_of(z.about(x.origin))
-    return fused_times(x.program, _halves_of(x), points, v, x.place, **own)
+    points = halves_of(z.about(x.origin))
+    return fused_times(x.program, halves_of(x), points, v, x.place, **own)
 
 
 def sections_times(
@@ -166,7 +166,7 @@ def sections_times(
     Those of the points stay on the device with them. Nothing proves such a product, as a fit's are proved:
     it is made where it is as good as tiles. Rows that are too wild for it are no reason to give it up.
     """
-    points, tall = _halves_of(z, precise=True), _split_rows(z)
+    points, tall = halves_of(z, precise=True), _split_rows(z)
     sides = (z.side_of(some) for _, some in row_blocks(rows, tall))
     own = Halves.of(z.program, sides, int(rows.shape[0]), precise=True)
     if not _keeps_digits(z.program, own, points):
@@ -190,7 +190,7 @@ def _largest(x: Halves, z: Halves) -> float:
     return float((x.own.abs().max() * z.own.abs().max()).sqrt())
 
 
-def _halves_of(x: TorchRows, *, precise: bool | None = None) -> Halves:
+def halves_of(x: TorchRows, *, precise: bool | None = None) -> Halves:
     if x.halves is None:
         if precise is None:
             assert x.store.rounding is not None
@@ -331,7 +331,7 @@ def _plain(
     # Rows beyond the last are computed too, and cut off: Triton compiles one pass more where a number of rows
     # is no multiple of 16.
     sizes = len(x.scales), z.n, len(x.scales), part_rows
-    run[(tall, parts)](*given, out, *sizes, *numbers, GRAM=x is z, **own)
+    run[(tall, parts)](*given, out, *sizes, *numbers, GRAM=x.high is z.high, **own)
     return out.sum(dim=0, dtype=torch.float64)
 
 

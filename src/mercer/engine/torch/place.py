@@ -18,6 +18,7 @@ from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, lately_available_bytes
 from mercer.data.frames import need
 from mercer.engine.base import FLOAT32, FLOAT64
+from mercer.engine.torch.sending import is_staged, ring_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mercer._core.types import Array
+    from mercer.engine.torch.sending import Ring
 
 _NAME = re.compile(r"(?:torch:)?(?P<kind>cuda|mps)(?::(?P<index>\d{1,3}))?|torch:(?P<cpu>cpu)")
-FORMS = "'cuda', 'cuda:1', 'mps' or 'torch:cpu'"
+FORMS = "'cuda', 'cuda:1', 'cuda:0,cuda:1', 'cuda:all', 'mps' or 'torch:cpu'"
+ALL = "cuda:all"
 
 # Shares of a device's free memory. Rows that stay there leave room for the tiles of a pass; kept tiles come
 # last, and leave room for what torch's allocator wastes.
@@ -55,6 +58,26 @@ def device_of(name: str) -> tuple[str, int]:
         msg = f"engine={name!r} names no device: use {FORMS}."
         raise InputError(msg)
     return found["kind"] or found["cpu"], int(found["index"] or 0)
+
+
+def devices_of(name: str) -> tuple[str, ...]:
+    """The devices of a name, one or several of a kind; `ALL` is those that torch sees, or the first.
+
+    Examples
+    --------
+    >>> devices_of("cuda"), devices_of("cuda:0, cuda:1")
+    (('cuda',), ('cuda:0', 'cuda:1'))
+    """
+    if name.strip().lower().removeprefix("torch:") == ALL:
+        torch = need("torch", extra="gpu")
+        count = 0 if _why_no_cuda(torch, 0) is not None else torch.cuda.device_count()
+        return tuple(f"cuda:{index}" for index in range(max(1, count)))
+    names = tuple(each.strip() for each in name.split(","))
+    kinds = {device_of(each)[0] for each in names}
+    if len(kinds) > 1:
+        msg = f"engine={name!r} must name devices of one kind; got {' and '.join(sorted(kinds))}."
+        raise InputError(msg)
+    return names
 
 
 def tile_width(n_bytes: int, itemsize: int, *, depth: int, widest: int) -> int:
@@ -188,6 +211,21 @@ class Place:
             return there if dtype is None else there.to(getattr(torch, dtype.name))
         array = np.ascontiguousarray(array, dtype=dtype or array.dtype.newbyteorder("="))
         return torch.tensor(array, device=self.device)
+
+    @property
+    def ring(self) -> Ring | None:
+        """The buffers that rows are sent through, where that pays: memory is pinned for CUDA alone."""
+        return ring_of(self.index) if self.kind == "cuda" else None
+
+    def begin(self, array: Array, dtype: np.dtype[Any]) -> Callable[[], Tensor]:
+        """The same as `tensor` by what comes back, once it is called; a large array is on its way by then.
+
+        It is to be called by the thread that computes: the copy is for what that starts afterwards.
+        """
+        ring = self.ring if is_staged(array.size * dtype.itemsize) else None
+        if ring is None or not ring.takes(array.shape, dtype):
+            return partial(self.tensor, array, dtype)
+        return ring.begin(array, dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
         """Zeros on the device."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer.data.rows import RowSource, row_blocks, take_rows
+from mercer.data.rows import RowSource, SomeRows, row_blocks, row_slices, take_rows
 from mercer.engine.base import FLOAT64
 from mercer.engine.native.program import Program
 from mercer.engine.pairwise import BLUR
@@ -19,9 +19,10 @@ from mercer.engine.shifted import blur_of, centre_of
 from mercer.engine.tiles import BAND, WHOLE
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.place import ROWS_SHARE
+from mercer.engine.torch.sending import SLOT_BYTES, ahead, is_staged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torch import Tensor
 
@@ -35,16 +36,22 @@ if TYPE_CHECKING:
     from mercer.engine.torch.tiles import KeptTiles
 
 RECENT = BAND + 2  # slices that stay on the device where all rows do not
-SENT_ROWS = 2**16  # rows that are sent at a time
+SENT_ROWS = 2**16  # rows that are sent at a time, unless they are long
+AHEAD_SHARE = (
+    16  # a block is sent ahead where it takes at most this part of the device's free memory
+)
+
+
+class StoppedError(Exception):
+    """Between two tiles of a pass that nobody waits for."""
 
 
 class Side:
     """Some rows on the device, as each quantity of a formula takes them."""
 
-    def __init__(self, place: Place, rows: Array, origin: Array, dtype: np.dtype[Any]) -> None:
-        self.n, self.like = len(rows), place.zeros((), dtype)
-        # Shifted in the better precision, where the device has it: each float32 is a float64.
-        self._block: Tensor | None = place.tensor(rows, None if place.has_double else dtype)
+    def __init__(self, place: Place, block: Tensor, origin: Array, dtype: np.dtype[Any]) -> None:
+        self.n, self.like = len(block), place.zeros((), dtype)
+        self._block: Tensor | None = block
         self._origin = place.tensor(origin, place.sums)
         self._packed: dict[Leaf, tuple[Tensor, ...]] = {}
         self._most: dict[Leaf, float] = {}
@@ -135,6 +142,8 @@ class TorchRows:
         self.on_host = False  # whether the host computes on them: values are out of range
         self.here: HostRows | None = None  # the rows as it has them, where it had to
         self.narrowed: int | None = None  # width of tiles for which there was memory
+        self.start = 0  # the row that `sides` begin with; those before it come last
+        self.stop: threading.Event | None = None  # set where nobody waits for a product any more
         self._whole: Side | None = None
         self._recent: dict[tuple[int, int], Side] = {}
         self._lock = threading.RLock()  # a model may transform on several threads
@@ -169,6 +178,21 @@ class TorchRows:
         other._whole, other._recent, other.kept, other.halves = None, {}, None, None
         return other
 
+    def at(self, place: Place, part: Part = WHOLE) -> TorchRows:
+        """The same rows for another device, or another part of the tiles; nothing of them is there yet."""
+        other = copy(self)
+        other.place, other.part, other.here, other._lock = place, part, None, threading.RLock()
+        other._whole, other._recent, other.kept, other.halves = None, {}, None, None
+        return other
+
+    def some(self, i: slice, place: Place) -> TorchRows:
+        """Some of the rows, to meet others on a device."""
+        other = self.at(place)
+        other.rows = SomeRows(self.rows, i) if isinstance(self.rows, RowSource) else self.rows[i]
+        other.n, other.d = other.shape = int(other.rows.shape[0]), self.d
+        other.width = None
+        return other
+
     @property
     def of_halves(self) -> bool:
         """Whether rough products are to be made of half floats."""
@@ -189,8 +213,17 @@ class TorchRows:
 
     def sides(self, width: int) -> Iterator[Side]:
         """All rows, so many at a time; those that are not on the device leave it again."""
-        for i, rows in row_blocks(self.rows, width):
-            yield self.side_of(rows) if self._whole is None else self._whole[i]
+        if self._whole is not None:
+            yield from (self._whole[i] for i in self._around(width))
+            return
+        blocks = None if not self.start else ((i, self.rows[i]) for i in self._around(width))
+        yield from (side for _, _, side in self.sent_blocks(self.rows, width, blocks))
+
+    def _around(self, width: int) -> Iterator[slice]:
+        """Slices of all rows, from the first one meant to the one before it."""
+        for begin, end in ((self.start, self.n), (0, self.start)):
+            for i in row_slices(end - begin, width):
+                yield slice(begin + i.start, begin + i.stop)
 
     def narrow(self, width: int) -> None:
         """Do with less memory: narrower tiles, none kept yet, and slices of rows that could not be sent."""
@@ -199,8 +232,8 @@ class TorchRows:
 
     def _sent(self) -> Side:
         whole: dict[Leaf, tuple[Tensor, ...]] = {}
-        for i, rows in row_blocks(self.rows, SENT_ROWS):
-            side = self.side_of(rows)
+        height = max(1, min(SENT_ROWS, SLOT_BYTES // max(1, self._sent_bytes(self.rows, 1))))
+        for i, _, side in self.sent_blocks(self.rows, height):
             for leaf, tensors in side.all(self.program).items():
                 if side.n == self.n:
                     whole[leaf] = tensors
@@ -213,6 +246,8 @@ class TorchRows:
 
     def side(self, i: slice) -> Side:
         """Some rows on the device."""
+        if self.stop is not None and self.stop.is_set():
+            raise StoppedError
         key = i.start, i.stop
         with self._lock:
             side = self._recent.pop(key, None)
@@ -226,8 +261,57 @@ class TorchRows:
 
     def side_of(self, rows: Rows) -> Side:
         """Rows that are new to the device, counted from the same origin."""
+        return self._side(self._begun(rows)())
+
+    def sent_blocks(
+        self, x: Rows, height: int, blocks: Iterator[tuple[slice, Rows]] | None = None
+    ) -> Iterator[tuple[slice, Rows, Side]]:
+        """Rows that are new to the device, so many at a time: their place, and they here and there.
+
+        Where the device is a GPU the next ones are read and sent while the caller computes on these.
+        `blocks` are all rows in order, unless they are given.
+        """
+        origin = self.origin  # looked for first, since that may read rows
+        blocks = row_blocks(x, height) if blocks is None else blocks
+
+        def begin(block: tuple[slice, Rows]) -> tuple[slice, Rows, Callable[[], Tensor]]:
+            return *block, self._begun(block[1])
+
+        begun = ahead(blocks, begin) if self._is_read_ahead(x, height) else map(begin, blocks)
+        for i, rows, arrived in begun:
+            yield i, rows, self._side(arrived(), origin)
+
+    def _is_read_ahead(self, x: Rows, height: int) -> bool:
+        """Whether there is a GPU, with room for one more block, and the host has that too.
+
+        Batches are made by code of the caller's, which may want the thread that it began on.
+        """
+        from_file = isinstance(x, RowSource)
+        n_bytes = self._sent_bytes(x, min(height, int(x.shape[0])))
+        if not is_staged(n_bytes) or (from_file and not x.random_access):
+            return False
+        if self.place.ring is None:
+            return False
+        held = from_file or sparse.issparse(x)  # of an array there are views
+        fits = n_bytes <= SLOT_BYTES or not held
+        return fits and AHEAD_SHARE * n_bytes <= self.place.free_bytes
+
+    def _sent_bytes(self, x: Rows, height: int) -> int:
+        return height * int(x.shape[1]) * np.dtype(self._sent_dtype(x)).itemsize
+
+    def _sent_dtype(self, x: Rows) -> np.dtype[Any]:
+        """Shifted in the better precision, where the device has it: each float32 is a float64."""
+        own: np.dtype[Any] = x.dtype.newbyteorder("=")
+        return own if self.place.has_double else self.dtype
+
+    def _begun(self, rows: Rows) -> Callable[[], Tensor]:
+        """Rows that are on their way; what comes back gives them."""
         dense = rows.toarray() if sparse.issparse(rows) else rows
-        return Side(self.place, dense, self.origin.astype(FLOAT64), self.dtype)
+        return self.place.begin(dense, self._sent_dtype(rows))
+
+    def _side(self, block: Tensor, origin: Array | None = None) -> Side:
+        origin = self.origin if origin is None else origin
+        return Side(self.place, block, origin.astype(FLOAT64), self.dtype)
 
     def forget(self) -> None:
         """Slices of rows are of use within a pass; where all rows stay, from pass to pass."""

@@ -1,0 +1,272 @@
+"""Rows on their way to a GPU: through buffers of pinned memory, the next block while one is computed on.
+
+A device reads pinned memory by itself, at the full speed of the bus, while both processors go on. Memory of
+the caller's is not pinned: that would change what is not ours, and take as long as a copy. So a block passes
+through two buffers in slabs, one filled while the other is read, on a stream of its own. What the device
+computes waits for the block, and neither the host nor the stream waits for what the device computes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+import numpy as np
+
+from mercer.data.rows import row_slices
+from mercer.engine.threads import TURN_SECONDS, n_blas_threads, on_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from torch import Tensor
+
+    from mercer._core.types import Array
+
+SLOT_BYTES, SLOTS = 2**26, 2
+# What this process holds at most for sending: the buffers, and a block of a file that is read ahead.
+STAGING_BYTES = (SLOTS + 1) * SLOT_BYTES
+LEAST_BYTES = (
+    2**20
+)  # fewer are copied as they are: a copy takes less time than what is done for it here
+# Threads that fill a buffer: one copies at a third of the speed of the bus.
+COPYING, ALONE_BYTES = 4, 2**23
+UNUSED = (
+    2  # blocks that are on the device before it has come to them; more would only take its memory
+)
+
+Block = TypeVar("Block")
+Begun = TypeVar("Begun")
+
+
+def staging_bytes(n_bytes: int) -> int:
+    """What this process holds while so many bytes of rows are sent."""
+    return STAGING_BYTES if is_staged(n_bytes) else 0
+
+
+def is_staged(n_bytes: int) -> bool:
+    """Whether so much is worth a buffer. Asked first: nothing is pinned for what is small."""
+    return n_bytes >= LEAST_BYTES
+
+
+class Slot(Protocol):
+    """A buffer that the device reads."""
+
+    @property
+    def staged(self) -> Array:  # (SLOT_BYTES,) uint8
+        """Its bytes, on the host."""
+        ...
+
+    def wait(self) -> None:
+        """Until what was last sent from here has left."""
+        ...
+
+    def send(self, to: Any) -> None:
+        """Begin to copy as many of the first bytes as fill `to`."""
+        ...
+
+
+class Line(Protocol):
+    """The way to a device."""
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        """Its buffers."""
+        ...
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """Room on the device."""
+        ...
+
+    def mark(self) -> Any:
+        """Behind all that has been sent so far."""
+        ...
+
+    def arrived(self, there: Any, mark: Any) -> Any:
+        """The same, for what the calling thread starts on the device from now on: that waits for the mark."""
+        ...
+
+
+class Ring:
+    """Buffers that take turns; whoever sends uses the same ones."""
+
+    def __init__(self, line: Line) -> None:
+        self._line, self._turn, self._lock = line, 0, threading.Lock()
+        self.slot_bytes = min(len(slot.staged) for slot in line.slots)
+
+    def takes(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+        """Whether a buffer holds a row of such an array."""
+        return 0 < int(np.prod(shape[1:])) * dtype.itemsize <= self.slot_bytes
+
+    def begin(self, array: Array, dtype: np.dtype[Any]) -> Callable[[], Any]:
+        """Begin to send a copy in this precision; what comes back gives it, once it is asked for."""
+        with self._lock:
+            there = self._line.empty(array.shape, dtype)
+        row_bytes = int(np.prod(array.shape[1:])) * dtype.itemsize
+        for i in row_slices(len(array), self.slot_bytes // row_bytes):
+            self._send(array[i], there[i], dtype)
+        return partial(self._line.arrived, there, self._line.mark())
+
+    def _send(self, slab: Array, to: Any, dtype: np.dtype[Any]) -> None:
+        with self._lock:
+            slot = self._line.slots[self._turn]
+            self._turn = (self._turn + 1) % len(self._line.slots)
+            slot.wait()
+            # In the order of C and of this processor, whatever the caller's rows are like.
+            _copy(slab, slot.staged[: slab.size * dtype.itemsize].view(dtype).reshape(slab.shape))
+            slot.send(to)
+
+
+def _copy(rows: Array, to: Array) -> None:
+    """On some threads. BLAS is not held to one of its own on the way: the caller may be at a product."""
+    threads = COPYING if to.nbytes > ALONE_BYTES else 1
+    height = -(-len(rows) // max(1, min(threads, n_blas_threads())))
+    jobs: list[Callable[[], None]] = [
+        partial(np.copyto, to[i], rows[i], casting="unsafe") for i in row_slices(len(rows), height)
+    ]
+    if len(jobs) == 1:
+        jobs[0]()
+        return
+    for done in on_threads(jobs, lambda: None):
+        done.result()
+
+
+# ── CUDA ────────────────────────────────────────────────────────────────────
+class PinnedSlot:
+    """Pinned memory, and the stream that it is read on."""
+
+    def __init__(self, stream: Any) -> None:
+        import torch
+
+        self._held = torch.empty(SLOT_BYTES, dtype=torch.uint8, pin_memory=True)
+        self.staged = self._held.numpy()
+        self._stream, self._left = stream, torch.cuda.Event()
+
+    def wait(self) -> None:
+        """Until what was last sent has left; at once where nothing was."""
+        self._left.synchronize()
+
+    def send(self, to: Tensor) -> None:
+        """Begin to copy."""
+        import torch
+
+        held = self._held[: to.numel() * to.element_size()].view(to.dtype).view(to.shape)
+        with torch.cuda.stream(self._stream):
+            to.copy_(held, non_blocking=True)
+            self._left.record(self._stream)
+
+
+class CudaLine:
+    """A stream to a GPU beside those that compute."""
+
+    def __init__(self, index: int) -> None:
+        import torch
+
+        self._stream = torch.cuda.Stream(device=index)
+        with torch.cuda.device(index):  # the first device gets no context where another is meant
+            self.slots = tuple(PinnedSlot(self._stream) for _ in range(SLOTS))
+        self._used: deque[Any] = (
+            deque()
+        )  # marks of the streams that compute: blocks before are used
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+        """Room on the device, of the stream's own: torch gives it to no other before that is done with it.
+
+        Nothing here waits for the device, so a host that is fast would fill its memory with blocks.
+        """
+        import torch
+
+        while len(self._used) > UNUSED:
+            self._used.popleft().synchronize()
+        with torch.cuda.stream(self._stream):
+            there: Tensor = torch.empty(
+                shape, dtype=getattr(torch, dtype.name), device=self._stream.device
+            )
+        return there
+
+    def mark(self) -> Any:
+        """An event of the stream."""
+        return self._stream.record_event()
+
+    def arrived(self, there: Tensor, mark: Any) -> Tensor:
+        """For the stream of the calling thread, which the memory then is in use by."""
+        import torch
+
+        stream = torch.cuda.current_stream(there.device)
+        self._used.append(stream.record_event())
+        stream.wait_event(mark)
+        there.record_stream(stream)
+        return there
+
+
+@cache
+def ring_of(index: int) -> Ring | None:
+    """The buffers of a GPU, for the life of the process; None where no memory may be pinned."""
+    try:
+        return Ring(CudaLine(index))
+    except RuntimeError:  # a limit of a container: rows are sent as before, to the same bits
+        return None
+
+
+# ── the next block meanwhile ────────────────────────────────────────────────
+END = object()
+
+
+class _Job(Generic[Begun]):
+    """Work on a thread that ends with it: none is left waiting for a caller that has gone."""
+
+    def __init__(self, work: Callable[[], Begun]) -> None:
+        self._found: Future[Begun] = Future()
+        # In a copy of the caller's context: its np.errstate holds there too.
+        run = partial(copy_context().run, self._run, work)
+        self._thread = threading.Thread(target=run, name="mercer-reader")
+        self._thread.start()
+
+    def _run(self, work: Callable[[], Begun]) -> None:
+        try:
+            self._found.set_result(work())
+        except BaseException as error:  # raised where the result is asked for
+            self._found.set_exception(error)
+
+    def result(self) -> Begun:
+        """What it has found, or its error. In turns: Ctrl-C comes between two where nothing else lets it."""
+        while wait([self._found], timeout=TURN_SECONDS).not_done:
+            pass
+        return self._found.result()
+
+    def join(self) -> None:
+        """Until it has ended, whatever it has found."""
+        self._thread.join()
+
+
+def ahead(blocks: Iterator[Block], begin: Callable[[Block], Begun]) -> Iterator[Begun]:
+    """``begin`` of all blocks in their order, of the next one while the caller has the last.
+
+    So no more than two are under way. An error in reading comes when its block is asked for, after all
+    blocks before it.
+
+    Examples
+    --------
+    >>> list(ahead(iter("abc"), str.upper))
+    ['A', 'B', 'C']
+    """
+
+    def step() -> Any:
+        for block in blocks:
+            return begin(block)
+        return END
+
+    job = _Job(step)
+    try:
+        while (found := job.result()) is not END:
+            job = _Job(step)
+            yield cast("Begun", found)
+            del found  # the caller's alone from here on
+    finally:
+        job.join()
+        if hasattr(blocks, "close"):
+            blocks.close()

@@ -191,6 +191,7 @@ def _largest(x: Halves, z: Halves) -> float:
 
 
 def halves_of(x: TorchRows, *, precise: bool | None = None) -> Halves:
+    """Those of all rows, made once: of two a number if that is said, or as a fit has planned."""
     if x.halves is None:
         if precise is None:
             assert x.store.rounding is not None

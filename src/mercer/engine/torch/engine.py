@@ -19,6 +19,7 @@ from mercer._core.observer import SILENT
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.base import FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable, TileStore
+from mercer.engine.explained import ExplainSections
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native.engine import out_of_range, program_of
 from mercer.engine.numpy import NumpyEngine
@@ -26,7 +27,9 @@ from mercer.engine.squares import SquareSections
 from mercer.engine.threads import lanes, n_blas_threads
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.evaluate import values
+from mercer.engine.torch.explained import explained
 from mercer.engine.torch.fused import fused_cross_times, fused_gram_times, is_fused
+from mercer.engine.torch.passes import height as height_of
 from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory, reason_of
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.source import why_not_fused
@@ -219,16 +222,11 @@ class TorchEngine(Engine[TorchRows]):
         parallel: bool = True,
         observer: Observer = SILENT,
     ) -> S:
-        """Squares of sections on the device; all other steps are the host's."""
+        """Steps whose kind is known on the device; all others are the host's."""
         rows = x.rows if isinstance(x, TorchRows) else x
-        if isinstance(step, SquareSections):
-            points = self.load(step.points.astype(step.dtype, copy=False), step.kernel, step.dtype)
-            if not points.on_host and self.why_not_rows(step.kernel, rows) is None:
-                wide = self.place.width(FLOAT64, points.program.depth)
-                tall = max(LEAST, wide * wide // max(1, points.n))
-                found: Any = self._tried(lambda: squared(step, rows, points, tall, observer))
-                if found is not None:
-                    return found
+        found = self._stepped(rows, step, observer)
+        if found is not None:
+            return cast("S", found)
         advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
         return self.here.fold(rows, step, observer=observer, **advice)
 
@@ -245,6 +243,18 @@ class TorchEngine(Engine[TorchRows]):
         if isinstance(x, TorchRows):
             x, dtype = x.rows, dtype or x.dtype
         return self.here.map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
+
+    def _stepped(self, x: Rows, step: Any, observer: Observer) -> Any:
+        """The result of a step that the device runs; None where the host has to."""
+        if not isinstance(step, SquareSections | ExplainSections):
+            return None
+        run: Callable[..., Any] = squared if isinstance(step, SquareSections) else explained
+        dtype = step.dtype if isinstance(step, SquareSections) else x.dtype
+        points = self.load(step.points.astype(dtype, copy=False), step.kernel, dtype)
+        if points.on_host or self.why_not_rows(step.kernel, x) is not None:
+            return None
+        tall = height_of(self.place, points.n, points.program.depth)
+        return self._tried(lambda: run(step, x, points, tall, observer))
 
     # ── what the device can't do ────────────────────────────────────────────
     def _fused(

@@ -1,0 +1,152 @@
+"""Steps that the torch engine runs on its device, held against NumPy: sums, and numbers of each row."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: pip install 'mercer[gpu]'")
+
+import torch
+
+from laws.test_native_explained import KERNELS, SHAPES, explained, holds, triangle
+from markets.engines import SOURCES, in_memory
+from mercer._core.errors import KernelError
+from mercer._core.observer import SILENT
+from mercer.approximations.landmarks import checked_lengths
+from mercer.approximations.pivots import PivotSearch
+from mercer.engine.base import FLOAT64
+from mercer.engine.explained import ExplainSections
+from mercer.engine.numpy import NumpyEngine
+from mercer.engine.squares import SquareSections
+from mercer.engine.torch import TorchEngine, passes
+from mercer.kernels import RBF, Polynomial, Sigmoid
+
+NAMES = ["torch:cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+HERE = NumpyEngine(1)
+
+
+@pytest.fixture(params=NAMES)
+def engine(request):
+    return TorchEngine(request.param)
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def several_blocks(monkeypatch):
+    monkeypatch.setattr(passes, "ROWS", 500)
+
+
+@pytest.fixture
+def on_device(monkeypatch):
+    """Nothing may be left to the engine of the host."""
+
+    def refuse(_):
+        msg = "The host was asked."
+        raise AssertionError(msg)
+
+    monkeypatch.setattr(TorchEngine, "here", property(refuse))
+
+
+alone = pytest.mark.usefixtures("on_device")
+
+
+# ── what columns of a factor explain ────────────────────────────────────────
+@alone
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_explained_squares_are_right_to_rounding(shape, weighted, dtype, engine, rng):
+    n, m, a, d = shape
+    x = rng.standard_normal((n, d)).astype(dtype)
+    z, w = x[rng.integers(0, n, m)] + x.dtype.type(0.1), triangle(m, a, dtype, rng)
+    weights = rng.random(n) if weighted else None
+    found = explained(engine, RBF(0.3), x, z, w, weights=weights)
+    holds(found, RBF(0.3), x, z, w, weights=weights)
+
+
+@alone
+@pytest.mark.parametrize("panel", [16, 256])
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_explained_by_every_kind_of_kernel(name, panel, engine, rng, monkeypatch):
+    monkeypatch.setattr("mercer.engine.torch.explained.PANEL", panel)
+    for dtype in ("f4", "f8"):
+        kernel, x = KERNELS[name], rng.standard_normal((600, 3)).astype(dtype)
+        z, w = x[:70], triangle(70, 40, dtype, rng)
+        holds(explained(engine, kernel, x, z, w), kernel, x, z, w)
+
+
+@alone
+@pytest.mark.parametrize("source", ["file", "sparse"])
+def test_explained_in_sparse_rows_and_files(source, engine, rng, tmp_path):
+    data = SOURCES[source](rng.standard_normal((1300, 4)), tmp_path)
+    w, x = triangle(40, 25, "float64", rng), in_memory(data)
+    holds(explained(engine, RBF(0.3), data, x[:40], w), RBF(0.3), x, x[:40], w)
+
+
+def test_values_out_of_range_are_explained_by_the_host(engine, rng):
+    """A power that overflows in float32 on the way, and rows too large for squares."""
+    x = 1e9 * rng.standard_normal((60, 3)).astype("f4")
+    w = triangle(10, 10, "f4", rng)
+    kernel = Polynomial(5, gamma=1.0).normalised()
+    step = ExplainSections(kernel, x[:10], w, None, engine)
+    found, expected = engine.fold(x, step), HERE.fold(x, replace(step, engine=HERE))
+    np.testing.assert_allclose(np.concatenate(found.rows), np.concatenate(expected.rows), rtol=1e-4)
+
+
+def test_pivots_are_those_of_the_host(engine, rng):
+    """The same dice: what is left of each row agrees to rounding, and so do the landmarks."""
+    x = rng.standard_normal((900, 3))
+    chosen = []
+    for each in (engine, HERE):
+        search, own = PivotSearch(RBF(0.2), x, None, each), np.random.default_rng(5)
+        for _ in range(3):
+            search.draw(15, rng=own)
+            search.update(observer=SILENT)
+        chosen.append((search.landmarks, search.left, search._energies))
+    np.testing.assert_array_equal(chosen[0][0], chosen[1][0])
+    np.testing.assert_allclose(chosen[0][1], chosen[1][1], atol=1e-11)
+    np.testing.assert_allclose(chosen[0][2], chosen[1][2], rtol=1e-10)
+
+
+# ── squares of sections ─────────────────────────────────────────────────────
+@alone
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("precisions", ["f4 f4", "f4 f8", "f8 f8"])
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_squares_agree_with_numpy(name, precisions, weighted, engine, rng):
+    dtype, squared_in = map(np.dtype, precisions.split())
+    kernel, x = KERNELS[name], (2.0 + rng.standard_normal((1300, 3))).astype(dtype)
+    weights = rng.uniform(0.0, 3.0, len(x)) if weighted else None
+    if weighted:
+        weights[:500] = 0.0  # a block that counts for nothing
+    lengths = partial(checked_lengths, kernel)
+    own = dtype, squared_in, weights, lengths
+    found = engine.fold(x, SquareSections(kernel, x[:60], *own, engine))
+    wide = FLOAT64, FLOAT64, weights, lengths
+    x = x.astype(np.float64)
+    expected = SquareSections(kernel, x[:60], *wide, HERE)(x, slice(0, len(x)))
+    eps = float(max(np.finfo(dtype).eps, np.finfo(squared_in).eps))
+    sizes = np.sqrt(kernel.diag(x).max() * kernel.diag(x[:60]))  # of sections, (m,)
+    weight = expected.moments.weight
+    assert found.moments.weight == pytest.approx(weight)
+    assert found.trace == pytest.approx(expected.trace, rel=30 * eps)
+    assert np.all(np.abs(found.moments.mean - expected.moments.mean) <= 30 * eps * sizes)
+    # Sections are off by roundings of their sizes, of which sums over n rows are made, and their squares.
+    off = 60 * eps * weight * np.outer(sizes, sizes)
+    assert np.all(np.abs(found.moments.scatter - expected.moments.scatter) <= off)
+    np.testing.assert_array_equal(found.moments.scatter, found.moments.scatter.T)
+
+
+def test_a_length_below_zero_is_told_in_words(engine, rng):
+    x = rng.standard_normal((700, 3))
+    kernel = Sigmoid(gamma=-0.5, coef0=0.0)
+    step = SquareSections(
+        kernel, x[:9], FLOAT64, FLOAT64, None, partial(checked_lengths, kernel), engine
+    )
+    with pytest.raises(KernelError, match=r"k\(x, x\) = .* < 0"):
+        engine.fold(x, step)

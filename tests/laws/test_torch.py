@@ -351,7 +351,7 @@ def starved(monkeypatch, below):
             raise torch.OutOfMemoryError
         return make(program, left, right)
 
-    for module in ("engine", "explained", "squares", "tiles"):
+    for module in ("engine", "explained", "features", "squares", "tiles"):
         monkeypatch.setattr(f"mercer.engine.torch.{module}.values", values)
 
 

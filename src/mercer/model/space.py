@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.engine.features import FeatureErrors
 from mercer.engine.pairwise import squared_norms
 from mercer.operators.sections import GivenSections, KernelSections
 
@@ -58,7 +59,9 @@ class FeatureSpace:
         ``diag`` is k(x, x), for a precomputed kernel. Rounding never makes a distance negative.
         """
         if self._explicit:
-            both = self._mapped(x, self._seen)
+            sections = self.projection.sections
+            known = getattr(sections, "known", sections)
+            both = self._mapped(x, FeatureErrors(known, self.projection.coef, self.mean.coef))
             return both[:, :-1], both[:, -1]
         coef, offset = self.projection.coef, self.projection.offset
         both = self.projection.sections.times(x, np.column_stack([coef, self.mean.coef]))
@@ -92,12 +95,6 @@ class FeatureSpace:
 
     def _centred_lengths(self, x: Rows) -> Array:
         return squared_norms(self.projection.sections(x) - self.mean.coef)
-
-    def _seen(self, x: Rows) -> Array:  # (b, k + 1)
-        """Features can be centred, and the axes taken off them: nothing cancels."""
-        coef, centred = self.projection.coef, self.projection.sections(x) - self.mean.coef
-        scores = centred @ coef
-        return np.column_stack([scores, squared_norms(centred - scores @ coef.T)])
 
     def _mapped(
         self, x: Rows, step: Callable[..., Any], *beside: Array | None, width: int | None = None

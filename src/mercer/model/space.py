@@ -8,13 +8,15 @@ has landmarks). Everything here follows from A, b, c and ‖μ‖²; K is never 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.engine.features import FeatureErrors
 from mercer.engine.pairwise import squared_norms
-from mercer.operators.sections import GivenSections, KernelSections
+from mercer.engine.slopes import Pulls, SlopeSums
+from mercer.operators.sections import GivenSections, KernelSections, weighted_slopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +63,7 @@ class FeatureSpace:
         if self._explicit:
             sections = self.projection.sections
             known = getattr(sections, "known", sections)
-            both = self._mapped(x, FeatureErrors(known, self.projection.coef, self.mean.coef))
+            both = self.mapped(x, FeatureErrors(known, self.projection.coef, self.mean.coef))
             return both[:, :-1], both[:, -1]
         coef, offset = self.projection.coef, self.projection.offset
         both = self.projection.sections.times(x, np.column_stack([coef, self.mean.coef]))
@@ -76,7 +78,7 @@ class FeatureSpace:
     def lengths(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖², at least zero."""
         if self._explicit:
-            return self._mapped(x, self._centred_lengths)
+            return self.mapped(x, self._centred_lengths)
         return np.maximum(self._lengths(x, self.mean_products(x), diag), 0.0)
 
     def mean_products(self, x: Rows) -> Array:  # (b, d) -> (b,)
@@ -85,7 +87,7 @@ class FeatureSpace:
 
     def _lengths(self, x: Rows, along: Array, diag: Array | None) -> Array:
         """‖φ(x) - μ‖² from φ(x)·μ and k(x, x)."""
-        own = self._mapped(x, self.projection.sections.diag, width=1) if diag is None else diag
+        own = self.mapped(x, self.projection.sections.diag, width=1) if diag is None else diag
         return np.asarray(own - 2.0 * along + self.mean.norm)
 
     @property
@@ -96,17 +98,22 @@ class FeatureSpace:
     def _centred_lengths(self, x: Rows) -> Array:
         return squared_norms(self.projection.sections(x) - self.mean.coef)
 
-    def _mapped(
-        self, x: Rows, step: Callable[..., Any], *beside: Array | None, width: int | None = None
+    def mapped(
+        self,
+        x: Rows,
+        step: Callable[..., Any],
+        *beside: Array | None,
+        width: int | None = None,
+        parallel: bool = True,
     ) -> Array:
-        """Rows in float64, as many at a time as leave room for the sections of each."""
+        """A step on rows in float64, as many at a time as leave room for the sections of each."""
         sections = self.projection.sections
         return sections.engine.map(
             x,
             step,
             *beside,
             width=width or sections.width,
-            parallel=sections.parallel,
+            parallel=parallel and sections.parallel,
             dtype=np.float64,
         )
 
@@ -130,11 +137,30 @@ class FeatureSpace:
     # ── slopes ──────────────────────────────────────────────────────────────
     def distance_slopes(self, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """The gradient of `distances` in x."""
-        return self._mapped(x, self._distance_slope, t)
+        sections = self.projection.sections
+        if isinstance(sections, KernelSections):
+            pull = self.mapped(x, self._slopes, t)
+            return np.asarray(-2.0 * pull + self.mapped(x, sections.diag_slope, width=1))
+        return self.mapped(x, self._distance_slope, t)
 
     def _distance_slope(self, x: Rows, t: Array) -> Array:
         sections = self.projection.sections
         return -2.0 * sections.slope(x, self.weights(t)) + sections.diag_slope(x)
+
+    @cached_property
+    def _slopes(self) -> Pulls:
+        return self.pulls(SlopeSums, _slope_sums)
+
+    @cached_property
+    def _axis_slopes(self) -> Pulls:
+        return replace(self._slopes, mean=None)
+
+    def pulls(self, kind: type[Pulls], host: Callable[..., Array], **own: Any) -> Pulls:
+        """A step of a search among the points of the model, towards the targets of scores."""
+        sections = self.projection.sections
+        assert isinstance(sections, KernelSections)
+        points, coef = sections.points, self.projection.coef
+        return kind(sections.kernel, points, coef, self.mean.coef, host, **own)
 
     def error_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, d)
         """The gradient of `errors`: that of the distance to the projection, which may be held still.
@@ -145,16 +171,24 @@ class FeatureSpace:
 
     def score_slope(self, x: Rows, pull: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """Σ_j p_ij ∂score_j/∂x_i."""
-        return self._mapped(x, self._score_slope, pull)
+        if isinstance(self.projection.sections, KernelSections):
+            return self.mapped(x, self._axis_slopes, pull)
+        return self.mapped(x, self._score_slope, pull)
 
     def _score_slope(self, x: Rows, pull: Array) -> Array:
         return self.projection.sections.slope(x, pull @ self.projection.coef.T)
 
     def score_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, k, d)
         """∂score_j/∂x of each row."""
-        return self._mapped(x, self._score_slopes)
+        return self.mapped(x, self._score_slopes)
 
     def _score_slopes(self, x: Rows) -> Array:
         coef, b = self.projection.coef, int(x.shape[0])
         each = (np.broadcast_to(c, (b, len(c))) for c in coef.T)
         return np.stack([self.projection.sections.slope(x, c) for c in each], axis=1)
+
+
+def _slope_sums(step: Pulls, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
+    weights = t @ step.coef.T
+    weights = weights if step.mean is None else weights + step.mean
+    return weighted_slopes(step.kernel, x, step.points, weights)

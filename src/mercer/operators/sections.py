@@ -161,12 +161,8 @@ class KernelSections(OnEngine):
         return self.kernel.tile_diag(x)
 
     def slope(self, x: Rows, weights: Array) -> Array:
-        """Σ_j w_ij ∂k(x_i, z_j)/∂x_i, a block of points at a time."""
-        out = np.zeros(x.shape, dtype=weights.dtype)
-        for j in row_slices(self.width, POINTS):
-            points = self.points[j].astype(x.dtype, copy=False)
-            out += self.kernel.tile_slope(x, points, weights[:, j])
-        return out
+        """Σ_j w_ij ∂k(x_i, z_j)/∂x_i."""
+        return weighted_slopes(self.kernel, x, self.points, weights)
 
     def diag_slope(self, x: Rows) -> Array:
         """∂k(x, x)/∂x."""
@@ -174,6 +170,16 @@ class KernelSections(OnEngine):
 
     def __repr__(self) -> str:
         return f"{self.kernel!r} against {self.width} points"
+
+
+def weighted_slopes(
+    kernel: Any, x: Rows, points: Rows, weights: Array
+) -> Array:  # (b, m) -> (b, d)
+    """Σ_j w_ij ∂k(x_i, z_j)/∂x_i, a block of points at a time."""
+    out = np.zeros(x.shape, dtype=weights.dtype)
+    for j in row_slices(int(points.shape[0]), POINTS):
+        out += kernel.tile_slope(x, points[j].astype(x.dtype, copy=False), weights[:, j])
+    return out
 
 
 @dataclass(frozen=True, repr=False)

@@ -24,9 +24,11 @@ from mercer.engine.features import FeatureErrors, FeatureProduct, SquareFeatures
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native.engine import out_of_range, program_of
 from mercer.engine.numpy import NumpyEngine
+from mercer.engine.slopes import Pulls
 from mercer.engine.squares import SquareSections
 from mercer.engine.threads import lanes, n_blas_threads
 from mercer.engine.tiles import WHOLE
+from mercer.engine.torch import slopes
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.explained import explained
 from mercer.engine.torch.features import (
@@ -250,11 +252,9 @@ class TorchEngine(Engine[TorchRows]):
         """Products with features that are known on the device; all else by the host, whose code it is."""
         if isinstance(x, TorchRows):
             x, dtype = x.rows, dtype or x.dtype
-        if isinstance(step, FeatureProduct | FeatureErrors) and int(x.shape[0]):
-            features = self._features(step.features, x, np.dtype(dtype or x.dtype))
-            found = None if features is None else self._tried(lambda: mapped(step, x, features))
-            if found is not None:
-                return found
+        found = self._mapped(x, step, beside, np.dtype(dtype or x.dtype))
+        if found is not None:
+            return found
         return self.here.map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
 
     def _stepped(self, x: Rows, step: Any, observer: Observer) -> Any:
@@ -273,6 +273,28 @@ class TorchEngine(Engine[TorchRows]):
             return None
         tall = height_of(self.place, points.n + points.d, points.program.depth)
         return self._tried(lambda: run(step, x, points, tall, observer))
+
+    def _mapped(
+        self, x: Rows, step: Any, beside: tuple[Any, ...], dtype: np.dtype[Any]
+    ) -> Array | None:
+        """The results of a step that the device runs; None where the host has to."""
+        if isinstance(step, FeatureProduct | FeatureErrors) and int(x.shape[0]):
+            features = self._features(step.features, x, dtype)
+            return None if features is None else self._tried(lambda: mapped(step, x, features))
+        if not isinstance(step, Pulls) or not isinstance(x, np.ndarray) or dtype != FLOAT64:
+            return None
+        few = len(x) * len(step.coef) < slopes.FEW_PAIRS
+        if few or not self.place.has_double or self.why_not_rows(step.kernel, x) is not None:
+            return None
+
+        def load() -> TorchRows:
+            return self.load(step.points, step.kernel, FLOAT64)
+
+        there = slopes.pulls_of(step, self.place, load)
+        (targets,) = beside
+        return (
+            None if there is None else self._tried(lambda: slopes.pulled(step, there, x, targets))
+        )
 
     def _points(
         self, kernel: TileKernel, points: Rows, x: Rows, dtype: np.dtype[Any]

@@ -27,7 +27,7 @@ from mercer.engine.features import FeatureProduct, SquareFeatures, Waves, Whiten
 from mercer.engine.moments import Moments
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.squares import SquareSections
-from mercer.engine.torch import TorchEngine, passes
+from mercer.engine.torch import TorchEngine, evaluate, passes
 from mercer.engine.torch import features as device_features
 from mercer.kernels import RBF, Polynomial, Sigmoid
 
@@ -119,6 +119,28 @@ def test_pivots_are_those_of_the_host(engine, rng):
     np.testing.assert_array_equal(chosen[0][0], chosen[1][0])
     np.testing.assert_allclose(chosen[0][1], chosen[1][1], atol=1e-11)
     np.testing.assert_allclose(chosen[0][2], chosen[1][2], rtol=1e-10)
+
+
+@alone
+def test_a_device_with_less_memory_goes_on_with_fewer_rows(engine, rng, monkeypatch):
+    """Of all three kinds of passes, whose blocks are halved until they fit."""
+    x, w = rng.standard_normal((700, 3)), triangle(40, 40, "f8", rng)
+    lengths, tried = partial(checked_lengths, RBF(0.3)), []
+
+    def values(program, left, right=None):
+        tried.append(left.n)
+        if left.n > 130:
+            raise torch.OutOfMemoryError
+        return evaluate.values(program, left, right)
+
+    for module in ("explained", "features", "squares"):
+        monkeypatch.setattr(f"mercer.engine.torch.{module}.values", values)
+    holds(explained(engine, RBF(0.3), x, x[:40], w), RBF(0.3), x, x[:40], w)
+    features = Whitened(RBF(0.3), x[:40], w, engine)
+    squares = SquareSections(RBF(0.3), x[:40], FLOAT64, FLOAT64, None, lengths, engine)
+    for step in (squares, SquareFeatures(features, FLOAT64, None, lengths)):
+        assert engine.fold(x, step).trace == pytest.approx(700.0)
+    assert {500, 250, 125} <= set(tried)
 
 
 # ── squares of sections ─────────────────────────────────────────────────────

@@ -1,6 +1,6 @@
 """The engine of a device: rows are sent there once, tiles are made and multiplied there, vectors come back.
 
-Passes over rows whose steps are code of the host are the host's, but for squares of sections. So is what the
+Passes over rows whose steps are code of the host are the host's, but for the kinds of `steps`. So is what the
 device can't do: values beyond the range of its arithmetic, which NumPy knows how to reach or to refuse in
 words, and float64 where it has none. Kernels without a formula are refused.
 """
@@ -19,31 +19,17 @@ from mercer._core.observer import SILENT
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.base import FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable, TileStore
-from mercer.engine.explained import ExplainSections
-from mercer.engine.features import FeatureErrors, FeatureProduct, SquareFeatures, Waves, Whitened
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native.engine import out_of_range, program_of
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.slopes import Pulls
-from mercer.engine.squares import SquareSections
 from mercer.engine.threads import lanes, n_blas_threads
 from mercer.engine.tiles import WHOLE
-from mercer.engine.torch import slopes
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.explained import explained
-from mercer.engine.torch.features import (
-    DeviceFeatures,
-    DeviceWhitened,
-    mapped,
-    squared_features,
-    waves_of,
-)
 from mercer.engine.torch.fused import fused_cross_times, fused_gram_times, is_fused
-from mercer.engine.torch.passes import height as height_of
 from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory, reason_of
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.source import why_not_fused
-from mercer.engine.torch.squares import squared
+from mercer.engine.torch.steps import folded, mapped
 from mercer.engine.torch.tiles import matrix, symmetric_times
 from mercer.engine.torch.vectors import DeviceVectors, like
 
@@ -234,7 +220,7 @@ class TorchEngine(Engine[TorchRows]):
     ) -> S:
         """Steps whose kind is known on the device; all others are the host's."""
         rows = x.rows if isinstance(x, TorchRows) else x
-        found = self._stepped(rows, step, observer)
+        found = folded(self, self._tried, rows, step, observer)
         if found is not None:
             return cast("S", found)
         advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
@@ -249,70 +235,13 @@ class TorchEngine(Engine[TorchRows]):
         parallel: bool = True,
         dtype: Any = None,
     ) -> Array:
-        """Products with features that are known on the device; all else by the host, whose code it is."""
+        """Steps whose kind is known on the device; all others by the host, whose code they are."""
         if isinstance(x, TorchRows):
             x, dtype = x.rows, dtype or x.dtype
-        found = self._mapped(x, step, beside, np.dtype(dtype or x.dtype))
+        found = mapped(self, self._tried, x, step, *beside, dtype=np.dtype(dtype or x.dtype))
         if found is not None:
             return found
         return self.here.map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
-
-    def _stepped(self, x: Rows, step: Any, observer: Observer) -> Any:
-        """The result of a step that the device runs; None where the host has to."""
-        if isinstance(step, SquareFeatures):
-            features = self._features(step.features, x, step.dtype)
-            if features is None:
-                return None
-            return self._tried(lambda: squared_features(step, x, features, observer))
-        if not isinstance(step, SquareSections | ExplainSections):
-            return None
-        run: Callable[..., Any] = squared if isinstance(step, SquareSections) else explained
-        dtype = step.dtype if isinstance(step, SquareSections) else x.dtype
-        points = self._points(step.kernel, step.points, x, dtype)
-        if points is None:
-            return None
-        tall = height_of(self.place, points.n + points.d, points.program.depth)
-        return self._tried(lambda: run(step, x, points, tall, observer))
-
-    def _mapped(
-        self, x: Rows, step: Any, beside: tuple[Any, ...], dtype: np.dtype[Any]
-    ) -> Array | None:
-        """The results of a step that the device runs; None where the host has to."""
-        if isinstance(step, FeatureProduct | FeatureErrors) and int(x.shape[0]):
-            features = self._features(step.features, x, dtype)
-            return None if features is None else self._tried(lambda: mapped(step, x, features))
-        if not isinstance(step, Pulls) or not isinstance(x, np.ndarray) or dtype != FLOAT64:
-            return None
-        few = len(x) * len(step.coef) < slopes.FEW_PAIRS
-        if few or not self.place.has_double or self.why_not_rows(step.kernel, x) is not None:
-            return None
-
-        def load() -> TorchRows:
-            return self.load(step.points, step.kernel, FLOAT64)
-
-        there = slopes.pulls_of(step, self.place, load)
-        (targets,) = beside
-        return (
-            None if there is None else self._tried(lambda: slopes.pulled(step, there, x, targets))
-        )
-
-    def _points(
-        self, kernel: TileKernel, points: Rows, x: Rows, dtype: np.dtype[Any]
-    ) -> TorchRows | None:
-        """Points that rows are to meet; None where the host computes on either."""
-        found = self.load(points.astype(dtype, copy=False), kernel, dtype)
-        return None if found.on_host or self.why_not_rows(kernel, x) is not None else found
-
-    def _features(self, features: Any, x: Rows, dtype: np.dtype[Any]) -> DeviceFeatures | None:
-        """What makes features of a kind that is known here; None of others."""
-        if dtype == FLOAT64 and not self.place.has_double:
-            return None
-        if isinstance(features, Waves):
-            return waves_of(features, self.place, dtype)
-        if not isinstance(features, Whitened):
-            return None
-        points = self._points(features.kernel, features.points, x, dtype)
-        return None if points is None else DeviceWhitened(points, features.whiten)
 
     # ── what the device can't do ────────────────────────────────────────────
     def _fused(

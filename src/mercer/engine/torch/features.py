@@ -16,7 +16,8 @@ from mercer._core.observer import SILENT
 from mercer.engine.base import FLOAT32
 from mercer.engine.features import FLOAT32_PHASE, FeatureErrors
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.passes import height, passed
+from mercer.engine.torch.passes import height as height_of
+from mercer.engine.torch.passes import passed
 from mercer.engine.torch.squares import DeviceMoments, Trace, together
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class DeviceFeatures(ABC):
     @property
     def height(self) -> int:
         """Rows of a block."""
-        return height(self.place, self.numbers, self.depth)
+        return height_of(self.place, self.numbers, self.depth)
 
 
 class DeviceWhitened(DeviceFeatures):
@@ -123,12 +124,12 @@ def waves_of(waves: Waves, place: Place, dtype: np.dtype[Any]) -> DeviceWaves:
 
 # ── steps ───────────────────────────────────────────────────────────────────
 def squared_features(
-    step: SquareFeatures, x: Rows, features: DeviceFeatures, observer: Observer
+    step: SquareFeatures, x: Rows, features: DeviceFeatures, height: int, observer: Observer
 ) -> Squared | None:
     """The sums of all rows, merged in their order; None where values are out of range."""
     place = features.place
     sums, trace, beside = DeviceMoments(place, features.width), Trace(place), 0.0
-    for at, rows in passed(x, features.height, observer):
+    for at, rows in passed(x, height, observer):
         weights = None if step.weights is None else step.weights[at]
         made, lengths = features(rows)
         sums.add(made, weights)
@@ -140,8 +141,8 @@ def squared_features(
     return together(sums.moments(), None if total is None else total + beside)
 
 
-def mapped(
-    step: FeatureProduct | FeatureErrors, x: Rows, features: DeviceFeatures
+def multiplied(
+    step: FeatureProduct | FeatureErrors, x: Rows, features: DeviceFeatures, height: int
 ) -> Array | None:  # (n, d) -> (n, k) or (n, k + 1)
     """A few numbers of each row; None where values are out of range."""
     place, errors = features.place, isinstance(step, FeatureErrors)
@@ -149,7 +150,7 @@ def mapped(
     coef = place.tensor(step.coef, dtype)
     mean = place.tensor(step.mean, dtype) if isinstance(step, FeatureErrors) else None
     out = np.empty((int(x.shape[0]), step.coef.shape[1] + errors), dtype=dtype)
-    for at, rows in passed(x, features.height, SILENT):
+    for at, rows in passed(x, height, SILENT):
         made = features(rows)[0].to(coef.dtype)  # (b, m)
         made = made if mean is None else made.sub_(mean)
         scores = made @ coef  # (b, k)

@@ -20,6 +20,7 @@ from mercer.model.space import _slope_sums
 from mercer.preimage import FixedPoint, Gradient
 from mercer.preimage.search import _fixed_points
 
+IMPROVE, FACTS = FixedPoint.improve, TorchEngine.facts
 NAMES = ["torch:cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 RADIAL = {
     "rbf": RBF(0.3),
@@ -154,3 +155,26 @@ def test_points_leave_the_device_with_their_search(engine, rng):
     assert len(slopes._SENT) == before + 1
     del step
     assert len(slopes._SENT) == before
+
+
+def test_slices_of_a_search_are_as_large_as_the_engine_says(engine, rng, monkeypatch):
+    """Few large steps in place of many small ones; where each search ends, no other has a part in."""
+    x = rng.standard_normal((300, 3))
+    model = KernelPCA(5, kernel=RBF(0.3), preimage=FixedPoint(), engine=engine).fit(x)
+    scores, found = model.transform(x[:40]), []
+    monkeypatch.setattr("mercer.preimage.search.SLICE_NUMBERS", 2000)
+    for bytes_ in (1, 2**30):
+        heights = []
+
+        def improve(self, space, starts, t, *, radius, heights=heights):
+            heights.append(len(starts))
+            return IMPROVE(self, space, starts, t, radius=radius)
+
+        monkeypatch.setattr(FixedPoint, "improve", improve)
+        usual = FACTS(engine)
+        monkeypatch.setattr(
+            TorchEngine, "facts", lambda _, f=usual, b=bytes_: replace(f, cache_bytes=b)
+        )
+        found.append(model.inverse_transform(scores))
+        assert heights[0] == (4 if bytes_ == 1 else 160)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-5)

@@ -7,7 +7,7 @@ has landmarks). Everything here follows from A, b, c and ‖μ‖²; K is never 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -65,11 +65,18 @@ class FeatureSpace:
             known = getattr(sections, "known", sections)
             both = self.mapped(x, FeatureErrors(known, self.projection.coef, self.mean.coef))
             return both[:, :-1], both[:, -1]
-        coef, offset = self.projection.coef, self.projection.offset
-        both = self.projection.sections.times(x, np.column_stack([coef, self.mean.coef]))
-        scores = both[:, :-1] - offset
+        both = self.projection.sections.times(x, self._both)
+        scores = both[:, :-1] - self.projection.offset
         errors = self._lengths(x, both[:, -1], diag) - squared_norms(scores)
         return scores, np.maximum(errors, 0.0)
+
+    @cached_property
+    def _both(self) -> Array:  # (m, k + 1)
+        """The axes and the mean: a search multiplies by them in each of its steps."""
+        return np.column_stack([self.projection.coef, self.mean.coef])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def errors(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero; with an indefinite kernel it is no distance."""

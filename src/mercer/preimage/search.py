@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # Numbers that a slice of targets may hold against all points, and how many such arrays there are.
 SLICE_NUMBERS = 2**20
 ARRAYS = 12
+OF_A_TILE = 8  # the share of a tile that the numbers of a slice may be, where that is more of them
 ROUNDS = 25  # steps of a search, usually
 
 
@@ -108,8 +109,11 @@ class SearchBack:
         """The best points found, and who settled; rows in `skip` are not started from."""
         d = int(self.near.rows.shape[1])
         points, settled = np.empty((len(scores), d)), np.empty(len(scores), dtype=bool)
-        width = max(self.space.projection.sections.width, self.n_rows, d)
-        height = max(1, SLICE_NUMBERS // (width * (self.method.n_starts + 1)))
+        sections = self.space.projection.sections
+        width = max(sections.width, self.n_rows, d)
+        # An engine whose tiles are far larger than a processor's waits for each step, not for its numbers.
+        numbers = max(SLICE_NUMBERS, sections.engine.facts().cache_bytes // (8 * OF_A_TILE))
+        height = max(1, numbers // (width * (self.method.n_starts + 1)))
         for i in row_slices(len(scores), height):
             own = None if skip is None else skip[i]
             points[i], settled[i] = self._slice(scores[i], own)

@@ -9,7 +9,7 @@ Also on the host: matrices that are stored whole (a few thousand rows), explicit
 the small matrices of landmarks among themselves. The steps of `fold` and `map` get rows on the host, and are
 code of the host. Those whose kind an engine knows it may do by products of its own: squares of sections
 (`engine.squares`), what they explain (`engine.explained`), features (`engine.features`) and slopes, of which
-gradients, `importance` and the pre-images that search make many (`engine.slopes`).
+the pre-images that search make many (`engine.slopes`).
 """
 
 from __future__ import annotations

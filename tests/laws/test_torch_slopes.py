@@ -10,6 +10,7 @@ pytest.importorskip("torch", reason="torch is not installed: pip install 'mercer
 
 import torch
 
+from laws.test_formula import CAUCHY, ExponentialDot, PowerCauchy
 from markets.kernels import HISTOGRAM, VALID
 from mercer import KernelPCA
 from mercer.engine.slopes import FixedPoints, SlopeSums
@@ -32,9 +33,12 @@ RADIAL = {
     "sum": RBF(0.2) + 0.5 * Matern(2.5, 1.0),
     "product": RBF(0.1) * RationalQuadratic(1.0, 2.0) + 0.3,
     "square": RBF(0.1) ** 2,
+    "kinked": CAUCHY,
+    "kinked root": PowerCauchy(1.0, 2.0, 1.3),
 }
 KNOWN = RADIAL | {
     "linear": Linear(),
+    "e": ExponentialDot(),
     "poly": Polynomial(3, gamma=0.4),
     "dots": Polynomial(2, gamma=0.2) * Linear() + 2.0 * Linear(),
     "sigmoid": Sigmoid(gamma=0.2, coef0=0.1),

@@ -5,13 +5,14 @@
     python -m benchmarks.gpu fits --rows 131072 262144 1048576 --features 768 [--tiles | --engine native]
     python -m benchmarks.gpu transform --rows 1000000 --points 100000 --features 50 768
     python -m benchmarks.gpu others --rows 16384 131072 --features 768
-    python -m benchmarks.gpu lowrank --rows 10000000 --features 50 --rank 1000
+    python -m benchmarks.gpu lowrank --rows 10000000 --features 50 --rank 1000 [--approximation fourier]
+    python -m benchmarks.gpu preimages --rows 1000 --points 100000 --features 50
 
 `--engine torch:cpu --rows 2000` is a trial without a device. Medians after a warm-up, compile time apart;
 errors are those of 256 rows against float64. A pass counts 2n²(d + columns) operations, symmetric or not.
 Rows have decaying variances, kernels of distances their median width. The residual of a fit is measured in
 float64 on 2048 rows, by torch and by nothing of mercer's. `lowrank` reads its rows from a file, with 20 GB of
-memory granted.
+memory granted, after a fit of a few rows that loads libraries; seconds of each pass are apart.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from mercer import KernelPCA
-from mercer.approximations import RPCholesky
+from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.engine.native.engine import program_of
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.torch import TorchEngine
@@ -34,6 +35,7 @@ from mercer.engine.torch.place import Place, ieee_products
 from mercer.engine.torch.source import why_not_fused
 from mercer.engine.torch.tiles import symmetric_times
 from mercer.kernels import RBF, Laplacian, Matern, Polynomial
+from mercer.preimage import FixedPoint, Gradient, Ridge
 
 CHECKED, REPEATS = 256, 7
 KERNELS = ("rbf", "matern", "poly", "sum", "laplacian")
@@ -196,7 +198,23 @@ def transform(engine, n, d, m):
     )
 
 
-def lowrank(engine, n, d, rank):
+APPROXIMATIONS = {"rpcholesky": RPCholesky, "nystrom": Nystrom, "fourier": RandomFourier}
+
+
+def told(fold):
+    """`Engine.fold` that prints the seconds of each pass over the rows."""
+
+    def timed(self, x, step, **given):
+        started = time.perf_counter()
+        found = fold(self, x, step, **given)
+        took = time.perf_counter() - started
+        print(f"  {type(step).__name__} of {x.shape[0]} rows: {took:.2f} s", flush=True)
+        return found
+
+    return timed
+
+
+def lowrank(engine, n, d, rank, name):
     import torch
 
     with tempfile.TemporaryDirectory() as folder:
@@ -212,20 +230,38 @@ def lowrank(engine, n, d, rank):
             kernel=kernel,
             engine=engine,
             memory="20GB",
-            approximation=RPCholesky(rank),
+            approximation=APPROXIMATIONS[name](rank),
             random_state=0,
         )
+        model.fit(some[: 2 * rank])  # libraries and the device's context are not the fit's
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        type(engine).fold = told(type(engine).fold)
         started = time.perf_counter()
         model.fit(given)
         took = time.perf_counter() - started
         peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
         host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(
-        f"| RPCholesky({rank}) | {n} x {d} from a file | {took:.1f} s | {peak / 1e9:.2f} GB on the device, "
+        f"| {name}({rank}) | {n} x {d} from a file | {took:.1f} s | {peak / 1e9:.2f} GB on the device, "
         f"{host:.1f} GB on the host (file pages included) | {model.plan_.engine} |",
         flush=True,
     )
     print(model.fit_.certificate, model.plan_, sep="\n", flush=True)
+
+
+def preimages(engine, n, d, m):
+    """Targets are rows with half of their distance to the mean taken off, which are no row's image."""
+    x = rows_of(max(m, n), d)
+    for method in (FixedPoint(), Gradient(), Ridge()):
+        model = KernelPCA(20, kernel=kernels(x)["rbf"], engine=engine, preimage=method)
+        scores = 0.5 * model.fit(x[:m]).transform(x[:n])
+        model.inverse_transform(scores[:2])
+        started = time.perf_counter()
+        model.inverse_transform(scores)
+        took = time.perf_counter() - started
+        print(f"| {type(method).__name__} | {n} x {d} by {m} points | {took:.2f} s |", flush=True)
 
 
 def others(n, d, k):
@@ -286,7 +322,9 @@ def measured(model, x, kernel, place):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("passes", "fits", "transform", "lowrank", "others"))
+    parser.add_argument(
+        "what", choices=("passes", "fits", "transform", "lowrank", "preimages", "others")
+    )
     parser.add_argument("--engine", default="cuda")
     parser.add_argument("--rows", type=int, nargs="+", default=[131072])
     parser.add_argument("--features", type=int, nargs="+", default=[64, 768])
@@ -297,6 +335,7 @@ def main():
     parser.add_argument("--tune", action="store_true", help="all shapes of blocks")
     parser.add_argument("--points", type=int, default=100_000, help="of a transform")
     parser.add_argument("--rank", type=int, default=1000, help="of an approximation")
+    parser.add_argument("--approximation", default="rpcholesky", choices=sorted(APPROXIMATIONS))
     given, gemm = parser.parse_args(), 0.0
     engine = resolve_engine(given.engine)
     if given.tiles:
@@ -311,10 +350,12 @@ def main():
             fits(engine, n, d, given.components, name)
         elif given.what == "others":
             others(n, d, given.components)
+        elif given.what == "preimages":
+            preimages(engine, n, d, given.points)
         elif given.what == "transform":
             transform(engine, n, d, given.points)
         else:
-            lowrank(engine, n, d, given.rank)
+            lowrank(engine, n, d, given.rank, given.approximation)
 
 
 if __name__ == "__main__":

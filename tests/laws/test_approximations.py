@@ -13,6 +13,7 @@ from markets.kernels import VALID
 from mercer._core.errors import InputError, KernelError, ZeroVarianceError
 from mercer._core.observer import SILENT, NullObserver
 from mercer.approximations import APPROXIMATIONS, Nystrom, RPCholesky, pivots
+from mercer.approximations.landmarks import checked_diagonal
 from mercer.data.rows import RowSource
 from mercer.engine import numpy as numpy_engine
 from mercer.engine import passes
@@ -502,3 +503,21 @@ def test_approximations_by_name():
         == "Nystrom(landmarks=<3 points>, sampling='uniform', refine=0)"
     )
     assert RPCholesky().set_params(rank="auto").width(10) == 10
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("name", sorted(VALID))
+def test_the_diagonal_is_that_of_every_row(name, dtype, cloud):
+    """Bit for bit, also of kernels of which one row tells it; of these no other row is read."""
+    kernel, x = VALID[name], cloud.astype(dtype)
+    found = checked_diagonal(kernel, x, numpy_engine.NumpyEngine(1))
+    np.testing.assert_array_equal(found, kernel.tile_diag(x).astype(np.float64))
+    read = []
+
+    class Read(numpy_engine.NumpyEngine):
+        def map(self, *args, **given):
+            read.append(args)
+            return super().map(*args, **given)
+
+    checked_diagonal(kernel, x, Read(1))
+    assert bool(read) != kernel.shift_invariant

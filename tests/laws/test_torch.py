@@ -276,7 +276,7 @@ def test_a_model_outlives_its_engine(engine, tmp_path):
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["alike", "weights"])
 @pytest.mark.parametrize("squared_in", [FLOAT64, FLOAT32], ids=str)
 def test_squares_of_sections_on_the_device(engine, weights, squared_in, monkeypatch):
-    monkeypatch.setattr("mercer.engine.torch.squares.ROWS", 128)  # several blocks
+    monkeypatch.setattr("mercer.engine.torch.passes.ROWS", 128)  # several blocks
 
     def lengths(block):
         return checked_lengths(RBF(0.3), block)
@@ -351,7 +351,7 @@ def starved(monkeypatch, below):
             raise torch.OutOfMemoryError
         return make(program, left, right)
 
-    for module in ("engine", "squares", "tiles"):
+    for module in ("engine", "explained", "features", "squares", "tiles"):
         monkeypatch.setattr(f"mercer.engine.torch.{module}.values", values)
 
 

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mercer._core.errors import KernelError
 from mercer._core.params import Constraints, Params, Whole
+from mercer.engine.features import Whitened
 from mercer.engine.resolve import AUTO
+from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from mercer._core.observer import Observer
@@ -48,6 +52,16 @@ class LowRank:
         return (
             sections if self.whiten is None else sections @ self.whiten.astype(x.dtype, copy=False)
         )
+
+    def known(self, dtype: np.dtype[Any]) -> Callable[[Rows], Array] | None:
+        """The features of rows in a precision, of a kind that engines know; None where they know none."""
+        sections = self.sections
+        if self.whiten is None:
+            return getattr(sections, "known", None)
+        if not isinstance(sections, KernelSections):
+            return None
+        points, whiten = (a.astype(dtype, copy=False) for a in (sections.points, self.whiten))
+        return Whitened(sections.kernel, points, whiten, sections.engine)
 
     def rounded(self, dtype: np.dtype[Any]) -> LowRank:
         """The same factor with W in the dtype of the rows: for a pass, rounded once and not once a slice."""

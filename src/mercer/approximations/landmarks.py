@@ -25,7 +25,11 @@ SLICE_ROWS = 2048  # of the sample at a time
 def checked_diagonal(kernel: Kernel, x: Rows, engine: Engine[Any]) -> Array:  # (n,)
     """k(x, x) of all rows in float64; raise where it overflows or is negative."""
     with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-        diagonal = engine.map(x, kernel.tile_diag, parallel=kernel.parallel).astype(np.float64)
+        if kernel.shift_invariant:  # all are as long as the first: no pass over a file for that
+            one = kernel.tile_diag(take_rows(x, np.zeros(1, dtype=np.intp)))
+            diagonal = np.full(int(x.shape[0]), one[0], dtype=np.float64)
+        else:
+            diagonal = engine.map(x, kernel.tile_diag, parallel=kernel.parallel).astype(np.float64)
     require_lengths(diagonal)
     return np.asarray(diagonal)
 

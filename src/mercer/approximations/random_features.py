@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,17 +12,14 @@ from scipy import sparse
 from mercer._core.params import Constraints, Whole
 from mercer._core.public import public
 from mercer.approximations.base import Approximation, LowRank
-from mercer.data.rows import row_blocks, row_slices
-from mercer.engine.pairwise import squared_norms
+from mercer.data.rows import row_blocks
+from mercer.engine.features import Waves
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
-from mercer.engine.tiles import CACHE_BYTES
 from mercer.kernels.spectral import sample_frequencies, spectrum
 from mercer.operators.sections import Explicit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
     from mercer.kernels.base import Kernel
@@ -34,9 +30,6 @@ CENTRE_ROWS = 256
 # Arrays as large as the frequencies that live at a time: by measurement 4.3 while those of one kernel
 # are drawn, and one more for each product that waits for it; 3.5 in a pass.
 COPIES = 8
-
-# ‖x‖‖ω‖ up to which a phase in float32 is right to 1e-4.
-FLOAT32_PHASE = 1e-4 / float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,33 +67,15 @@ class FourierSections(Explicit):
         return True
 
     def __call__(self, x: Rows) -> Array:  # (b, d) -> (b, 2M)
-        m = len(self.frequencies)
-        features = np.empty((x.shape[0], 2 * m), dtype=x.dtype)
-        cosines, sines = features[:, :m], features[:, m:]
-        self._half_phases(x, out=sines)
-        height = max(1, CACHE_BYTES // (2 * m * features.itemsize))
-        for i in row_slices(len(features), height):
-            _circle(cosines[i], sines[i], math.sqrt(self.amplitude / m))
-        return features
+        return self.known(x)
 
-    def _half_phases(self, x: Rows, *, out: Array) -> None:
-        """½ωᵀ(x - c), a multiple of π left out where it is large."""
-        long = self._too_long(x)
-        if not np.any(long):
-            omega = self.frequencies.astype(x.dtype, copy=False)
-            _half_products(x, self.centre, omega, out=out)
-            return
-        omega = np.where(long[:, None], 0.0, self.frequencies).astype(x.dtype)
-        _half_products(x, self.centre, omega, out=out)
-        fine = np.empty((x.shape[0], np.count_nonzero(long)))
-        _half_products(x.astype(np.float64), self.centre, self.frequencies[long], out=fine)
-        out[:, long] = np.remainder(fine, np.pi, out=fine)
+    @cached_property
+    def known(self) -> Waves:
+        """The same as engines know them."""
+        return Waves(self.frequencies, self.amplitude, self.centre)
 
-    def _too_long(self, x: Rows) -> NDArray[np.bool_]:  # (M,)
-        """Frequencies whose phases at these rows float32 loses and float64 does not."""
-        if x.dtype != np.float32:
-            return np.zeros(len(self.frequencies), dtype=np.bool_)
-        return self._lengths * _reach(x, self.centre) > FLOAT32_PHASE
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "known"}
 
     def diag(self, x: Rows) -> Array:
         """k(0), whatever x is: cos² + sin² = 1."""
@@ -117,48 +92,8 @@ class FourierSections(Explicit):
         """Zero."""
         return np.zeros(x.shape, dtype=x.dtype)
 
-    @cached_property
-    def _lengths(self) -> Array:  # (M,)
-        return np.sqrt(squared_norms(self.frequencies))
-
     def __repr__(self) -> str:
         return f"random Fourier features of {len(self.frequencies)} frequencies"
-
-
-def _half_products(x: Rows, centre: Array, omega: Array, *, out: Array) -> None:  # -> (b, M)
-    """½ωᵀ(x - c) in the dtype of x."""
-    centre = centre.astype(x.dtype, copy=False)
-    if sparse.issparse(x):
-        # Shifted rows would be dense: the phases are shifted in their place.
-        np.subtract(x @ omega.T, omega @ centre, out=out)
-        out *= 0.5
-    else:
-        rows = x - centre  # (b, d)
-        rows *= 0.5
-        np.matmul(rows, omega.T, out=out)
-
-
-def _reach(x: Rows, centre: Array) -> float:
-    """What ‖x‖‖ω‖ may be at most in the products above, for ‖ω‖ = 1."""
-    centre = centre.astype(x.dtype, copy=False)
-    shifted = x if sparse.issparse(x) else x - centre
-    beside = float(np.linalg.norm(centre)) if sparse.issparse(x) else 0.0
-    return math.sqrt(np.max(squared_norms(shifted), initial=0.0)) + beside
-
-
-def _circle(cosines: Array, sines: Array, radius: float) -> None:
-    """From half angles in `sines`: radius · cos in the one, radius · sin in the other.
-
-    With t = tan ½θ, cos θ = 2/(1 + t²) - 1 and sin θ = 2t/(1 + t²), both right to two units in the last
-    place of the radius. The tangent takes one call in place of two, and in float64 NumPy runs it, unlike
-    the other two, on vector instructions where there are any: four times as fast, measured.
-    """
-    tangents = np.tan(sines, out=sines)
-    np.multiply(tangents, tangents, out=cosines)
-    cosines += 1.0
-    np.divide(2.0 * radius, cosines, out=cosines)
-    tangents *= cosines
-    cosines -= radius
 
 
 @public

@@ -5,9 +5,11 @@ once, in NumPy, whatever the engine, and an engine does no more than multiply by
 never formed, and pass over rows; it may keep a solver's vectors (`placed`). `NumpyEngine` is the reference:
 every other engine is held against it.
 
-Also on the host: matrices that are stored whole (a few thousand rows), explicit maps of rows in memory, the
-small matrices of landmarks among themselves, and slopes, of which gradients, `importance` and the pre-images
-that search make many. The steps of `fold` and `map` get rows on the host.
+Also on the host: matrices that are stored whole (a few thousand rows), explicit maps of rows in memory, and
+the small matrices of landmarks among themselves. The steps of `fold` and `map` get rows on the host, and are
+code of the host. Those whose kind an engine knows it may do by products of its own: squares of sections
+(`engine.squares`), what they explain (`engine.explained`), features (`engine.features`) and slopes, of which
+the pre-images that search make many (`engine.slopes`).
 """
 
 from __future__ import annotations
@@ -260,8 +262,8 @@ class Engine(Protocol[R]):
         rows that a caller has planned for; ``parallel`` whether steps may run at the same time. An observer
         is told of rows that are done; it can't stop a pass: half of the rows are the model of no data set.
 
-        Steps whose kind it knows (`SquareSections`, `ExplainSections`) an engine may do by products of its
-        own.
+        Steps whose kind it knows (`SquareSections`, `SquareFeatures`, `ExplainSections`) an engine may do by
+        products of its own.
         """
         ...
 
@@ -278,6 +280,7 @@ class Engine(Protocol[R]):
 
         ``beside`` are arrays with a row for each row of x (or None, for none), cut at the same places.
         ``dtype`` is the precision that steps get the rows in, by default their own; the rest is advice, as
-        in `fold`: ``width`` numbers are made of a row.
+        in `fold`: ``width`` numbers are made of a row. Steps that an engine may know: `FeatureProduct`,
+        `FeatureErrors`, `SlopeSums`, `FixedPoints`.
         """
         ...

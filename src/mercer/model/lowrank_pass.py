@@ -21,6 +21,7 @@ from mercer.approximations.landmarks import checked_lengths
 from mercer.approximations.whitening import entry_error
 from mercer.data.rows import take_rows
 from mercer.engine.base import Mergeable
+from mercer.engine.features import SquareFeatures
 from mercer.engine.moments import Moments
 from mercer.engine.squares import SquareSections
 from mercer.engine.thin import inner, times
@@ -115,9 +116,15 @@ def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Seen:
     in_doubt = low_rank.projects and kernel.why_valid() is None
     unit = unit_of(kernel, low_rank, points_of(low_rank).dtype) if in_doubt else 0.0
     slack = float(np.sqrt(unit)) if in_doubt else None
-    seen = _folded(
-        task, low_rank, Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
-    )
+    known = low_rank.known(dtype) if slack is None else None
+    if known is None:
+        look_at = Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
+        seen = _folded(task, low_rank, look_at)
+    else:
+        lengths = partial(checked_lengths, kernel)
+        squares = SquareFeatures(known, dtype, task.weights, lengths)
+        found = _folded(task, low_rank, squares)
+        seen = Seen(found.moments, found.trace, np.inf)
     require_finite(np.diagonal(seen.moments.scatter))
     if seen.lowest < 0:
         # A projection longer than what is projected: no feature space has that.

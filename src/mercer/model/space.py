@@ -7,13 +7,16 @@ has landmarks). Everything here follows from A, b, c and ‖μ‖²; K is never 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.engine.features import FeatureErrors
 from mercer.engine.pairwise import squared_norms
-from mercer.operators.sections import GivenSections, KernelSections
+from mercer.engine.slopes import Pulls, SlopeSums
+from mercer.operators.sections import GivenSections, KernelSections, weighted_slopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,13 +61,22 @@ class FeatureSpace:
         ``diag`` is k(x, x), for a precomputed kernel. Rounding never makes a distance negative.
         """
         if self._explicit:
-            both = self._mapped(x, self._seen)
+            sections = self.projection.sections
+            known = getattr(sections, "known", sections)
+            both = self.mapped(x, FeatureErrors(known, self.projection.coef, self.mean.coef))
             return both[:, :-1], both[:, -1]
-        coef, offset = self.projection.coef, self.projection.offset
-        both = self.projection.sections.times(x, np.column_stack([coef, self.mean.coef]))
-        scores = both[:, :-1] - offset
+        both = self.projection.sections.times(x, self._both)
+        scores = both[:, :-1] - self.projection.offset
         errors = self._lengths(x, both[:, -1], diag) - squared_norms(scores)
         return scores, np.maximum(errors, 0.0)
+
+    @cached_property
+    def _both(self) -> Array:  # (m, k + 1)
+        """The axes and the mean: a search multiplies by them in each of its steps."""
+        return np.column_stack([self.projection.coef, self.mean.coef])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def errors(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero; with an indefinite kernel it is no distance."""
@@ -73,7 +85,7 @@ class FeatureSpace:
     def lengths(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖², at least zero."""
         if self._explicit:
-            return self._mapped(x, self._centred_lengths)
+            return self.mapped(x, self._centred_lengths)
         return np.maximum(self._lengths(x, self.mean_products(x), diag), 0.0)
 
     def mean_products(self, x: Rows) -> Array:  # (b, d) -> (b,)
@@ -82,7 +94,7 @@ class FeatureSpace:
 
     def _lengths(self, x: Rows, along: Array, diag: Array | None) -> Array:
         """‖φ(x) - μ‖² from φ(x)·μ and k(x, x)."""
-        own = self._mapped(x, self.projection.sections.diag, width=1) if diag is None else diag
+        own = self.mapped(x, self.projection.sections.diag, width=1) if diag is None else diag
         return np.asarray(own - 2.0 * along + self.mean.norm)
 
     @property
@@ -93,23 +105,22 @@ class FeatureSpace:
     def _centred_lengths(self, x: Rows) -> Array:
         return squared_norms(self.projection.sections(x) - self.mean.coef)
 
-    def _seen(self, x: Rows) -> Array:  # (b, k + 1)
-        """Features can be centred, and the axes taken off them: nothing cancels."""
-        coef, centred = self.projection.coef, self.projection.sections(x) - self.mean.coef
-        scores = centred @ coef
-        return np.column_stack([scores, squared_norms(centred - scores @ coef.T)])
-
-    def _mapped(
-        self, x: Rows, step: Callable[..., Any], *beside: Array | None, width: int | None = None
+    def mapped(
+        self,
+        x: Rows,
+        step: Callable[..., Any],
+        *beside: Array | None,
+        width: int | None = None,
+        parallel: bool = True,
     ) -> Array:
-        """Rows in float64, as many at a time as leave room for the sections of each."""
+        """A step on rows in float64, as many at a time as leave room for the sections of each."""
         sections = self.projection.sections
         return sections.engine.map(
             x,
             step,
             *beside,
             width=width or sections.width,
-            parallel=sections.parallel,
+            parallel=parallel and sections.parallel,
             dtype=np.float64,
         )
 
@@ -133,11 +144,30 @@ class FeatureSpace:
     # ── slopes ──────────────────────────────────────────────────────────────
     def distance_slopes(self, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """The gradient of `distances` in x."""
-        return self._mapped(x, self._distance_slope, t)
+        sections = self.projection.sections
+        if isinstance(sections, KernelSections):
+            pull = self.mapped(x, self._slopes, t)
+            return np.asarray(-2.0 * pull + self.mapped(x, sections.diag_slope, width=1))
+        return self.mapped(x, self._distance_slope, t)
 
     def _distance_slope(self, x: Rows, t: Array) -> Array:
         sections = self.projection.sections
         return -2.0 * sections.slope(x, self.weights(t)) + sections.diag_slope(x)
+
+    @cached_property
+    def _slopes(self) -> Pulls:
+        return self.pulls(SlopeSums, _slope_sums)
+
+    @cached_property
+    def _axis_slopes(self) -> Pulls:
+        return replace(self._slopes, mean=None)
+
+    def pulls(self, kind: type[Pulls], host: Callable[..., Array], **own: Any) -> Pulls:
+        """A step of a search among the points of the model, towards the targets of scores."""
+        sections = self.projection.sections
+        assert isinstance(sections, KernelSections)
+        points, coef = sections.points, self.projection.coef
+        return kind(sections.kernel, points, coef, self.mean.coef, host, **own)
 
     def error_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, d)
         """The gradient of `errors`: that of the distance to the projection, which may be held still.
@@ -148,16 +178,24 @@ class FeatureSpace:
 
     def score_slope(self, x: Rows, pull: Array) -> Array:  # (b, d), (b, k) -> (b, d)
         """Σ_j p_ij ∂score_j/∂x_i."""
-        return self._mapped(x, self._score_slope, pull)
+        if isinstance(self.projection.sections, KernelSections):
+            return self.mapped(x, self._axis_slopes, pull)
+        return self.mapped(x, self._score_slope, pull)
 
     def _score_slope(self, x: Rows, pull: Array) -> Array:
         return self.projection.sections.slope(x, pull @ self.projection.coef.T)
 
     def score_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, k, d)
         """∂score_j/∂x of each row."""
-        return self._mapped(x, self._score_slopes)
+        return self.mapped(x, self._score_slopes)
 
     def _score_slopes(self, x: Rows) -> Array:
         coef, b = self.projection.coef, int(x.shape[0])
         each = (np.broadcast_to(c, (b, len(c))) for c in coef.T)
         return np.stack([self.projection.sections.slope(x, c) for c in each], axis=1)
+
+
+def _slope_sums(step: Pulls, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
+    weights = t @ step.coef.T
+    weights = weights if step.mean is None else weights + step.mean
+    return weighted_slopes(step.kernel, x, step.points, weights)

@@ -10,11 +10,14 @@ import numpy as np
 
 from mercer._core.errors import InputError, KernelError
 from mercer.data.rows import RowSource, row_slices
+from mercer.engine.features import FeatureProduct
 from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import dense, squared_norms
 from mercer.engine.resolve import resolve_engine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer._core.types import Array, Rows
     from mercer.engine.base import Engine, Resident
     from mercer.kernels.base import Kernel
@@ -67,6 +70,11 @@ class Sections(Protocol):
         ...
 
 
+class _Known(Sections, Protocol):
+    @property
+    def known(self) -> Callable[[Rows], Array]: ...
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class OnEngine:
     """Sections know where they are computed. No file of a model does: what is loaded is on "auto"."""
@@ -82,14 +90,19 @@ class OnEngine:
 
 @dataclass(frozen=True, repr=False)
 class Explicit(OnEngine):
-    """Sections that are made for all m at once, on the host."""
+    """Sections that are made for all m at once, on the host, or where an engine knows their kind."""
 
     def __call__(self, x: Rows) -> Array:
         raise NotImplementedError
 
-    def times(self: Sections, x: Rows, coef: Array) -> Array:
+    @property
+    def known(self) -> Callable[[Rows], Array]:
+        """The same features, of a kind that engines know where there is one: `mercer.engine.features`."""
+        return self
+
+    def times(self: _Known, x: Rows, coef: Array) -> Array:
         """sections(x) @ coef."""
-        step = partial(_product, self, coef)
+        step = FeatureProduct(self.known, coef)
         return self.engine.map(x, step, width=self.width, parallel=self.parallel, dtype=coef.dtype)
 
     def diag(self, x: Rows) -> Array:
@@ -103,10 +116,6 @@ class Explicit(OnEngine):
     def diag_slope(self, x: Rows) -> Array:
         """2 Σ_j φ_j ∂φ_j/∂x."""
         return self.slope(x, 2.0 * self(x))
-
-
-def _product(sections: Sections, coef: Array, rows: Rows) -> Array:
-    return sections(rows) @ coef
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,12 +161,8 @@ class KernelSections(OnEngine):
         return self.kernel.tile_diag(x)
 
     def slope(self, x: Rows, weights: Array) -> Array:
-        """Σ_j w_ij ∂k(x_i, z_j)/∂x_i, a block of points at a time."""
-        out = np.zeros(x.shape, dtype=weights.dtype)
-        for j in row_slices(self.width, POINTS):
-            points = self.points[j].astype(x.dtype, copy=False)
-            out += self.kernel.tile_slope(x, points, weights[:, j])
-        return out
+        """Σ_j w_ij ∂k(x_i, z_j)/∂x_i."""
+        return weighted_slopes(self.kernel, x, self.points, weights)
 
     def diag_slope(self, x: Rows) -> Array:
         """∂k(x, x)/∂x."""
@@ -165,6 +170,16 @@ class KernelSections(OnEngine):
 
     def __repr__(self) -> str:
         return f"{self.kernel!r} against {self.width} points"
+
+
+def weighted_slopes(
+    kernel: Any, x: Rows, points: Rows, weights: Array
+) -> Array:  # (b, m) -> (b, d)
+    """Σ_j w_ij ∂k(x_i, z_j)/∂x_i, a block of points at a time."""
+    out = np.zeros(x.shape, dtype=weights.dtype)
+    for j in row_slices(int(points.shape[0]), POINTS):
+        out += kernel.tile_slope(x, points[j].astype(x.dtype, copy=False), weights[:, j])
+    return out
 
 
 @dataclass(frozen=True, repr=False)

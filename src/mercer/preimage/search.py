@@ -13,8 +13,8 @@ from mercer._core.public import public
 from mercer.data.rows import row_slices
 from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
+from mercer.engine.slopes import FixedPoints
 from mercer.kernels.slopes import radial_slope
-from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Cost, Preimage, has_descent, quality_without
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # Numbers that a slice of targets may hold against all points, and how many such arrays there are.
 SLICE_NUMBERS = 2**20
 ARRAYS = 12
+OF_A_TILE = 8  # the share of a tile that the numbers of a slice may be, where that is more of them
 ROUNDS = 25  # steps of a search, usually
 
 
@@ -108,8 +109,11 @@ class SearchBack:
         """The best points found, and who settled; rows in `skip` are not started from."""
         d = int(self.near.rows.shape[1])
         points, settled = np.empty((len(scores), d)), np.empty(len(scores), dtype=bool)
-        width = max(self.space.projection.sections.width, self.n_rows, d)
-        height = max(1, SLICE_NUMBERS // (width * (self.method.n_starts + 1)))
+        sections = self.space.projection.sections
+        width = max(sections.width, self.n_rows, d)
+        # An engine whose tiles are far larger than a processor's waits for each step, not for its numbers.
+        numbers = max(SLICE_NUMBERS, sections.engine.facts().cache_bytes // (8 * OF_A_TILE))
+        height = max(1, numbers // (width * (self.method.n_starts + 1)))
         for i in row_slices(len(scores), height):
             own = None if skip is None else skip[i]
             points[i], settled[i] = self._slice(scores[i], own)
@@ -176,11 +180,13 @@ class FixedPoint(Search):
         """All searches side by side; those that have settled or left the data drop out."""
         home, x = x, x.copy()
         best, least = x.copy(), space.distances(x, t)
-        active = np.arange(len(x))
+        active, step = np.arange(len(x)), space.pulls(FixedPoints, _fixed_points, share=SMALL)
         for _ in range(self.max_iter):
             if len(active) == 0:
                 break
-            new, sound = _step(space, x[active], t[active])
+            # On one thread: the origin of a part of them, and so the last bits, would depend on parts.
+            found = space.mapped(x[active], step, t[active], parallel=False)
+            new, sound = found[:, :-1], found[:, -1] > 0
             sound &= squared_norms(new - home[active]) <= (LEFT * radius) ** 2
             active, new = active[sound], new[sound]
             moved = squared_norms(new - x[active])
@@ -195,26 +201,24 @@ class FixedPoint(Search):
         return best, least, settled
 
 
-def _step(space: FeatureSpace, x: Array, t: Array) -> tuple[Array, Flags]:
+def _fixed_points(step: FixedPoints, x: Array, t: Array) -> Array:  # (p, d), (p, k) -> (p, d + 1)
     """The next points, and whether each denominator was one to divide by."""
-    sections, coef = space.projection.sections, space.projection.coef
-    assert isinstance(sections, KernelSections)  # `needs_points`
     total, size, moment = np.zeros(len(x)), np.zeros(len(x)), np.zeros(x.shape)
     # Distances do not change with the origin. One among the points keeps the quotient from rounding as
     # numbers far from it do.
     centre = x.mean(axis=0)
     x = x - centre
-    for j in row_slices(sections.width, POINTS):
-        points = sections.points[j].astype(np.float64, copy=False) - centre
-        pull = radial_slope(sections.kernel.tree(), x, points)  # (p, q), none positive
+    for j in row_slices(len(step.coef), POINTS):
+        points = step.points[j].astype(np.float64, copy=False) - centre
+        pull = radial_slope(step.kernel.tree(), x, points)  # (p, q), none positive
         # γ of these points only: the weights of all points are never there at once.
-        pull *= t @ coef[j].T + space.mean.coef[j]
+        pull *= t @ step.coef[j].T if step.mean is None else t @ step.coef[j].T + step.mean[j]
         total += pull.sum(axis=1)
         moment += pull @ points
         size += np.abs(pull, out=pull).sum(axis=1)
     # ψ near φ(x) makes the total negative, as a weighted mean of points should have it.
-    sound = -total > SMALL * size
-    return centre + moment / np.where(sound, total, 1.0)[:, None], sound
+    sound = -total > step.share * size
+    return np.column_stack([centre + moment / np.where(sound, total, 1.0)[:, None], sound])
 
 
 # ── downhill with the gradient itself ────────────────────────────────────────

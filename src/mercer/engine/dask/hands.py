@@ -15,6 +15,7 @@ from mercer.data.rows import RowSource, aligned
 from mercer.engine.base import Mergeable
 from mercer.engine.dask.interrupt import interruptible
 from mercer.engine.explained import ExplainSections
+from mercer.engine.features import SquareFeatures
 from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
@@ -171,7 +172,7 @@ class Placed:
 
 def placed(step: Step[S], start: int) -> Step[S]:
     """The step for a share of the rows; one that engines know stays of its kind."""
-    if isinstance(step, SquareSections | ExplainSections):
+    if isinstance(step, SquareSections | SquareFeatures | ExplainSections):
         return step.at(start)
     return Placed(step, start)
 

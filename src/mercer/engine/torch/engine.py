@@ -1,6 +1,6 @@
 """The engine of a device: rows are sent there once, tiles are made and multiplied there, vectors come back.
 
-Passes over rows whose steps are code of the host are the host's, but for squares of sections. So is what the
+Passes over rows whose steps are code of the host are the host's, but for the kinds of `steps`. So is what the
 device can't do: values beyond the range of its arithmetic, which NumPy knows how to reach or to refuse in
 words, and float64 where it has none. Kernels without a formula are refused.
 """
@@ -32,7 +32,6 @@ from mercer.engine.halves import CROSS_ROWS, is_cross_worthwhile
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native.engine import out_of_range, program_of
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.squares import SquareSections
 from mercer.engine.threads import lanes, n_blas_threads
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.evaluate import values
@@ -41,7 +40,7 @@ from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_o
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.sending import staging_bytes
 from mercer.engine.torch.source import why_not_fused, why_not_sections
-from mercer.engine.torch.squares import squared
+from mercer.engine.torch.steps import folded, mapped
 from mercer.engine.torch.tiles import matrix, symmetric_times
 from mercer.engine.torch.tuned import Choices, is_asked
 from mercer.engine.torch.vectors import DeviceVectors, like
@@ -277,16 +276,11 @@ class TorchEngine(Engine[TorchRows]):
         parallel: bool = True,
         observer: Observer = SILENT,
     ) -> S:
-        """Squares of sections on the device; all other steps are the host's."""
+        """Steps whose kind is known on the device; all others are the host's."""
         rows = x.rows if isinstance(x, TorchRows) else x
-        if isinstance(step, SquareSections):
-            points = self.load(step.points.astype(step.dtype, copy=False), step.kernel, step.dtype)
-            if not points.on_host and self.why_not_rows(step.kernel, rows) is None:
-                wide = self.place.width(FLOAT64, points.program.depth)
-                tall = max(LEAST, wide * wide // max(1, points.n))
-                found: Any = self._tried(lambda: squared(step, rows, points, tall, observer))
-                if found is not None:
-                    return found
+        found = folded(self, self._tried, rows, step, observer)
+        if found is not None:
+            return cast("S", found)
         advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
         return self.here.fold(rows, step, observer=observer, **advice)
 
@@ -299,9 +293,12 @@ class TorchEngine(Engine[TorchRows]):
         parallel: bool = True,
         dtype: Any = None,
     ) -> Array:
-        """By the host, whose code the step is."""
+        """Steps whose kind is known on the device; all others by the host, whose code they are."""
         if isinstance(x, TorchRows):
             x, dtype = x.rows, dtype or x.dtype
+        found = mapped(self, self._tried, x, step, *beside, dtype=np.dtype(dtype or x.dtype))
+        if found is not None:
+            return found
         return self.here.map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
 
     # ── what the device can't do ────────────────────────────────────────────

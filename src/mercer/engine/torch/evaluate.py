@@ -29,7 +29,7 @@ def values(program: Program, x: Side, y: Side | None = None) -> Tensor:  # -> (n
     for place, step in enumerate(program.steps):
         if step.code == op.PAIR:
             leaf = program.leaves[step.number]
-            stack.append(_own(leaf, x) if y is None else _pair(program, place, leaf, x, y))
+            stack.append(_own(leaf, x) if y is None else pair(program, place, leaf, x, y))
         elif step.code == op.CONSTANT:
             shape = (x.n,) if y is None else (x.n, y.n)
             stack.append(x.like.new_full(shape, step.a))
@@ -81,7 +81,8 @@ def _own(leaf: Leaf, x: Side) -> Tensor:  # -> (n,)
     return (norms > 0).to(norms.dtype) if leaf.unit_rows else norms.clone()
 
 
-def _pair(program: Program, place: int, leaf: Leaf, x: Side, y: Side) -> Tensor:  # -> (n, m)
+def pair(program: Program, place: int, leaf: Leaf, x: Side, y: Side) -> Tensor:  # -> (n, m)
+    """A quantity of all pairs, which step `place` of the program asks for, as a new tensor."""
     import torch
 
     (left, _), (right, _) = x.packed(leaf), y.packed(leaf)

@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 
 RECENT = BAND + 2  # slices that stay on the device where all rows do not
 SENT_ROWS = 2**16  # rows that are sent at a time, unless they are long
-AHEAD_SHARE = (
-    16  # a block is sent ahead where it takes at most this part of the device's free memory
-)
+AHEAD_SHARE = 16  # a block is sent ahead where so many of them fit in the device's free memory
 
 
 class StoppedError(Exception):

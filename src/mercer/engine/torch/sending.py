@@ -32,12 +32,10 @@ SLOT_BYTES, SLOTS = 2**26, 2
 STAGING_BYTES = (SLOTS + 1) * SLOT_BYTES
 LEAST_BYTES = (
     2**20
-)  # fewer are copied as they are: a copy takes less time than what is done for it here
+)  # fewer are copied as they are: to copy them takes less time than to send them ahead
 # Threads that fill a buffer: one copies at a third of the speed of the bus.
 COPYING, ALONE_BYTES = 4, 2**23
-UNUSED = (
-    2  # blocks that are on the device before it has come to them; more would only take its memory
-)
+UNUSED = 2  # blocks on the device before it has come to them: more would only take its memory
 
 Block = TypeVar("Block")
 Begun = TypeVar("Begun")

@@ -1,16 +1,21 @@
-"""Squares of sections k(x, Z) on the device, the work of a low-rank fit: m x m numbers a block come back."""
+"""Squares of sections k(x, Z) on the device, the work of a low-rank fit: m x m numbers come back, once.
+
+Each block of rows is centred about its own mean, and its moments are merged there with those of the blocks
+before by the rule of Chan, Golub & LeVeque (1979), in float64, as `engine.moments` has it.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.data.rows import row_blocks
 from mercer.engine.base import FLOAT64
 from mercer.engine.moments import Moments
 from mercer.engine.squares import Squared
 from mercer.engine.torch.evaluate import values
+from mercer.engine.torch.passes import here, sent
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,9 +23,8 @@ if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
     from mercer.engine.squares import SquareSections
-    from mercer.engine.torch.rows import Side, TorchRows
-
-ROWS = 2**16  # of a block: each ends in sums of m x m numbers, which are sent to the host
+    from mercer.engine.torch.place import Place
+    from mercer.engine.torch.rows import TorchRows
 
 
 def squared(
@@ -28,43 +32,91 @@ def squared(
 ) -> Squared | None:
     """The sums of all rows, merged in their order; None where values are out of range."""
     points.settle()
-    z, found, n = points.side(slice(0, points.n)), None, int(x.shape[0])
-    for place, rows in row_blocks(x, min(height, ROWS)):
-        weights = None if step.weights is None else step.weights[place]
-        moments = _moments(step, points, points.side_of(rows), z, weights)
-        if moments is None:
+    place, program, wide = points.place, points.program, step.squared_in == FLOAT64
+    z, sums, trace = points.side(slice(0, points.n)), DeviceMoments(place, points.n), Trace(place)
+    for at, side in sent(points, x, height, observer):
+        weights = None if step.weights is None else step.weights[at]
+        sections = values(program, side, z)  # (b, m)
+        sums.add(sections.double() if wide and place.has_double else sections, weights)
+        trace.add(values(program, side), weights)
+    return together(sums.moments(), trace.sum())
+
+
+def together(moments: Moments | None, trace: float | None) -> Squared | None:
+    """Both, where values of neither are out of range."""
+    return None if moments is None or trace is None else Squared(moments, trace)
+
+
+class Trace:
+    """Σw k(x, x), and whether each was a length: the host says in words which one was not."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._sum, self._least = (place.zeros((), place.sums) for _ in range(2))
+
+    def add(self, lengths: Tensor, weights: Array | None) -> None:  # (b,), (b,)
+        """Those of a block of rows."""
+        lengths = lengths.to(self._sum.dtype)
+        self._least = self._least.minimum(lengths.min())  # NaN if one is
+        if weights is not None:
+            lengths = lengths * self.place.tensor(weights, self.place.sums)
+        self._sum += lengths.sum()
+
+    def sum(self) -> float | None:
+        """Of all rows; None where a number is none or is negative."""
+        found, least = float(self._sum), float(self._least)
+        return found if math.isfinite(found) and least == 0.0 else None
+
+
+class DeviceMoments:
+    """W = Σw, μ = Σwf/W and S = Σw(f - μ)(f - μ)ᵀ of the rows f seen so far, in float64.
+
+    On the device, so that no block is waited for; on the host by torch where the device has no float64.
+    """
+
+    def __init__(self, place: Place, width: int) -> None:
+        import torch
+
+        self.place, self.weight = place, 0.0
+        self._home = place.device if place.has_double else torch.device("cpu")
+        self._mean = torch.zeros(width, dtype=torch.float64, device=self._home)
+        self._scatter = torch.zeros((width, width), dtype=torch.float64, device=self._home)
+
+    def add(self, block: Tensor, weights: Array | None) -> None:  # (b, m), (b,)
+        """A block of rows, which is used up: centred as `Moments.of` does it, in one product."""
+        weight = float(len(block) if weights is None else weights.sum(dtype=np.float64))
+        if weight == 0.0:
+            return
+        wide = self.place.zeros((), self.place.sums).dtype
+        first = block[0].clone()  # rows that are all alike have that very row for a mean
+        block.sub_(first)
+        if weights is None:
+            shift = block.mean(dim=0, dtype=wide)
+            block.sub_(shift)
+        else:
+            w = self.place.tensor(weights, self.place.sums)
+            shift = w @ block.to(wide) / weight
+            block.sub_(shift).mul_(w.sqrt().to(block.dtype)[:, None])
+        mean = self._there(first) + self._there(shift)
+        self._merge(weight, mean, self._there(block.T @ block))
+
+    def _merge(self, weight: float, mean: Tensor, scatter: Tensor) -> None:
+        both = self.weight + weight
+        gap = mean - self._mean
+        self._scatter += scatter
+        if self.weight:
+            root = math.sqrt(self.weight * (weight / both)) * gap
+            self._scatter.addr_(root, root)
+        self._mean += (weight / both) * gap
+        self.weight = both
+
+    def _there(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self._home, self._mean.dtype)
+
+    def moments(self) -> Moments | None:
+        """All of it on the host; None where values are out of range."""
+        # A product of general matrices may round the two sides of the diagonal differently.
+        scatter = here(0.5 * (self._scatter + self._scatter.T))
+        if not np.isfinite(np.diagonal(scatter)).all():
             return None
-        part = Squared(moments, step.trace(rows, place))
-        found = part if found is None else found.merged(part)
-        observer.step(place.stop, n, "rows", None)
-    return found
-
-
-def _moments(
-    step: SquareSections, points: TorchRows, x: Side, z: Side, weights: Array | None
-) -> Moments | None:
-    """As `Moments.of` has it: about the first row, less the mean of what is left, in one product."""
-    weight = float(x.n if weights is None else weights.sum(dtype=np.float64))
-    if weight == 0.0:
-        return Moments.empty(z.n)
-    place, wide = points.place, points.place.sums
-    sections = values(points.program, x, z)  # (b, m)
-    if step.squared_in == FLOAT64 and place.has_double:
-        sections = sections.double()
-    first = sections[0].clone()
-    sections.sub_(first)
-    if weights is None:
-        shift = sections.mean(dim=0, dtype=place.zeros((), wide).dtype)
-        sections.sub_(shift)
-    else:
-        w = place.tensor(weights, wide)
-        shift = w @ sections.to(w.dtype) / weight
-        sections.sub_(shift).mul_(w.sqrt().to(sections.dtype)[:, None])
-    scatter = _host(sections.T @ sections)
-    if not np.isfinite(np.diagonal(scatter)).all():
-        return None
-    return Moments(weight, _host(first) + _host(shift), scatter)
-
-
-def _host(tensor: Tensor) -> Array:
-    return tensor.cpu().numpy().astype(np.float64, copy=False)
+        return Moments(self.weight, here(self._mean), scatter)

@@ -175,7 +175,8 @@ def fits(engine, n, d, k, name):
     if name == "rbf" and torch.cuda.is_available():
         true = f", {measured(model, x, kernel, device or Place.named('cuda')):.1e} measured"
     print(
-        f"| {name} | {n} x {d}, k={k} | {took:.2f} s (of {len(times)}) | residual {np.max(pairs.residuals):.1e} told{true} | "
+        f"| {name} | {n} x {d}, k={k} | {took:.2f} s (of {len(times)}) | "
+        f"residual {np.max(pairs.residuals):.1e} told{true} | "
         f"{pairs.n_products} products | {peak / 1e9:.2f} GB on the device | {model.plan_.engine} |",
         flush=True,
     )

@@ -13,7 +13,6 @@ from markets.triton import in_place_of_triton
 from mercer import KernelPCA
 from mercer._core.errors import EngineWarning
 from mercer.engine.base import FLOAT32, FLOAT64
-from mercer.engine.halves import keeps_digits
 from mercer.engine.native.engine import program_of
 from mercer.engine.torch import TorchEngine, fused
 from mercer.engine.torch import engine as engines
@@ -121,7 +120,7 @@ def test_scores_are_as_good_as_those_of_float32_tiles(engine, name, rows, rng):
 
 def test_where_rows_are_wild_tiles_keep_more_digits(engine, always, rng):
     """Of two slices one is plain. In the other a row is far beyond the kernel's width, or all points."""
-    for kernel, factor in ((RBF(0.3), 100.0), (Polynomial(3), 100.0), (Matern(1.5, 1.0), 100.0)):
+    for kernel, factor in ((RBF(0.3), 100.0), (Matern(1.5, 1.0), 100.0)):
         x, z = (each.astype(np.float32) for each in plain(rng))
         x[40] *= factor
         coef = model(kernel, z)[0]
@@ -131,13 +130,6 @@ def test_where_rows_are_wild_tiles_keep_more_digits(engine, always, rng):
         apart = TorchEngine(engine.device, fused=False)
         rows = [apart.load(each, kernel, FLOAT32) for each in (x[32:64], z)]
         np.testing.assert_array_equal(found[32:64], apart.times(kernel, *rows, coef))
-
-
-@pytest.mark.parametrize("bad", [{"lost": np.nan}, {"largest": np.inf}, {"usual": np.nan}])
-def test_what_is_no_number_keeps_no_digits(bad):
-    good = {"lost": 1.0, "limit": 800.0, "largest": 1.0, "usual": 1.0}
-    assert keeps_digits(**good)
-    assert not keeps_digits(**(good | bad))
 
 
 def test_the_points_stay_and_the_bits_too(engine, always, rng):
@@ -198,7 +190,9 @@ def test_what_fails_once_is_told_once(engine, monkeypatch, rng):
         EngineWarning, match=r"slower tiles instead: RuntimeError: failed to find C"
     ) as told:
         found = engine.times(kernel, engine.load(x, kernel, FLOAT32), points, ones)
-    assert len(told) == 1
+    assert (
+        sum(each.category is EngineWarning for each in told) == 1
+    )  # torch may have words of its own
     np.testing.assert_allclose(found, kernel(x, z) @ ones, rtol=1e-5)
     again = engine.times(kernel, engine.load(x, kernel, FLOAT32), points, ones)  # without a word
     np.testing.assert_array_equal(again, found)

@@ -16,9 +16,6 @@ MIRROR_BYTES, PROCESSORS = 2**30, 192
 # entry's formula counted as FORMULA of them: float32 tiles take an H200 about a second for so many, a pass a
 # tenth of it, and a second or two to compile for a new kernel.
 CROSS_ROWS, CROSS_WORK, FORMULA = 2**18, 2**45, 512
-# How far the largest entry of k(X, Z) may be above the usual k(z, z). Two half floats, over a power of two
-# that is the same for all entries, leave 2⁻³⁵ of the largest: less than float32 rounds the usual ones by.
-WILD = 2.0**8
 SPLIT = 2**24  # numbers that are split into halves at a time: in float64, and in several copies
 SPLIT_BYTES = 64  # of each of them
 
@@ -73,23 +70,6 @@ def is_cross_worthwhile(n: int, m: int, d: int, columns: int) -> bool:
     [False, True]
     """
     return n * m * (d + columns + FORMULA) >= CROSS_WORK
-
-
-def keeps_digits(*, lost: float, limit: float, largest: float, usual: float) -> bool:
-    """Whether entries of k(X, Z) by half floats are as good as those of float32 tiles.
-
-    `lost`: |scale| (‖x‖² + ‖z‖²) at its largest, so many roundings of float32 are lost of a distance; beyond
-    `limit` tiles subtract rows first. `largest`: a bound of |k(x, z)|; `usual`: the median k(z, z). Numbers
-    that are none keep nothing.
-
-    Examples
-    --------
-    >>> keeps_digits(lost=10.0, limit=800.0, largest=1.0, usual=1.0)
-    True
-    >>> keeps_digits(lost=10.0, limit=800.0, largest=1e6, usual=1.0)
-    False
-    """
-    return lost <= limit and largest <= WILD * usual
 
 
 def band_rows(programs: int, columns: int) -> int:

@@ -20,13 +20,14 @@ from mercer.data.dask import DaskRows
 from mercer.data.frames import is_a
 from mercer.data.rows import take_rows
 from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable, Workers
-from mercer.engine.dask import hands
+from mercer.engine.dask import devices, hands
 from mercer.engine.dask.cluster import Cluster
 from mercer.engine.dask.shares import Placements, travels
 from mercer.engine.dask.work import Work, computed, listed
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.tiles import WHOLE
+from mercer.engine.torch.engine import why_not, why_not_rows
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -74,12 +75,18 @@ class DaskEngine(Engine[ClusterRows]):
         Connected to the cluster.
     least : int, optional
         Work on fewer numbers stays in this process.
+    device : str, optional
+        ``"cuda"``: each worker makes tiles on its own GPU, by torch; ``"mps"``, or ``"torch:cpu"`` for trials
+        without one. By default they are made by its processor.
     """
 
     client: Client
     least: int = LEAST
+    device: str | None = None
 
     def __post_init__(self) -> None:
+        if self.device is not None:
+            devices.kind_of(self.device)
         if not is_a(self.client, "distributed", "Client"):
             remedy = (
                 "An address goes into `engine` itself: KernelPCA(engine='dask:tcp://host:8786')."
@@ -90,7 +97,7 @@ class DaskEngine(Engine[ClusterRows]):
     @cached_property
     def cluster(self) -> Cluster:
         """The workers."""
-        return Cluster(self.client)
+        return Cluster(self.client, self.device)
 
     @cached_property
     def placements(self) -> Placements:
@@ -113,14 +120,33 @@ class DaskEngine(Engine[ClusterRows]):
         return _auto, ()
 
     def facts(self) -> Facts:
-        """All workers together; raises where there are none, or with other versions."""
+        """All workers together; raises where there are none, with other versions, or without the device."""
         workers = list(self.cluster.memory().values())
-        free = len(workers) * min(each.free_bytes for each in workers)
+        free, count = min(each.free_bytes for each in workers), len(workers)
         lanes, here = sum(each.n_threads for each in workers), self.here.free_bytes
-        there = Workers(len(workers), lanes, least=self.least, here_bytes=here)
-        return replace(
-            self.here.facts(), name="dask", free_bytes=free, runs=_runs_every_kernel, workers=there
-        )
+        if self.device is None:
+            there = Workers(count, lanes, least=self.least, here_bytes=here)
+            own: dict[str, Any] = {"free_bytes": count * free, "workers": there}
+            return replace(self.here.facts(), name="dask", runs=_runs_every_kernel, **own)
+        # Rows are in the memory of a worker and of its device: the smaller one bounds both.
+        free = min(free, devices.free_bytes([each.there for each in workers if each.there]))
+        there = Workers(count, count, least=self.least, here_bytes=here, devices=True)
+        cache = devices.cache_bytes(self.device)
+        return Facts(self.name, count, count * free, why_not, cache, workers=there)
+
+    @property
+    def name(self) -> str:
+        """As the plan shows it."""
+        return "dask" if self.device is None else f"dask:{self.device.strip().lower()}"
+
+    @property
+    def by_processors(self) -> DaskEngine:
+        """The same workers without their devices."""
+        return self if self.device is None else DaskEngine(self.client, self.least)
+
+    def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
+        """Why processors compute on these rows, in words; None where devices do, or rows are elsewhere."""
+        return None if self.device is None else why_not_rows(kernel, x, self.name)
 
     def settle(self, x: Rows) -> Rows:
         """On the workers that are there now: chunks of a dask collection are computed, once, and stay."""
@@ -175,9 +201,10 @@ class DaskEngine(Engine[ClusterRows]):
         if self._is_short(x.n * x.n * x.d, x.rows):
             return self.here.gram_times(kernel, self._here(x), v, rough=rough)
         product = self._gram_times(kernel, x, v, rough=rough)
-        if x.local is not None and x.local.tiles != "numpy" and not np.isfinite(product).all():
-            # Values out of range, which NumPy knows how to reach, or to refuse in words.
-            x.dealt, x.local = None, replace(x.local, tiles="numpy")
+        # Values out of range, which processors may reach, and NumPy knows how to, or to refuse in words. The
+        # tiles of each are others: all parts are made anew.
+        while not np.isfinite(product).all() and x.local is not None and x.local.slower is not None:
+            x.dealt, x.local = None, x.local.slower
             product = self._gram_times(kernel, x, v, rough=rough)
         return product
 
@@ -307,6 +334,9 @@ class DaskEngine(Engine[ClusterRows]):
         store, of = x.cut.store, len(where.workers)
         assert store is not None
         cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
+        if x.local is not None and x.local.device is not None and cut.width is None:
+            width = devices.common_width(x.local.device, where.there, kernel, cut.dtype)
+            cut = replace(cut, width=width)
         blocks = [] if all(map(x.dealt.has, range(of))) else where.whole.blocks()
         return [
             (x.dealt.submit(h, hands.deal, cut, (h, of), x.local, *blocks, worker=worker), worker)

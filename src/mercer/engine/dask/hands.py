@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import MercerError
+from mercer._core.errors import MemoryBudgetError, MercerError
 from mercer.data.rows import RowSource, aligned
 from mercer.engine.base import Mergeable
+from mercer.engine.dask.devices import too_little, worker_device
 from mercer.engine.dask.interrupt import interruptible
 from mercer.engine.explained import ExplainSections
 from mercer.engine.native import NativeEngine
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.engine.base import RowStep, Step, TileKernel, TileStore
-    from mercer.engine.numpy import HostRows
     from mercer.engine.tiles import Part
 
 S = TypeVar("S", bound=Mergeable)
@@ -39,9 +39,23 @@ class Local:
 
     tiles: str  # the instruction set of compiled tiles, or "numpy"
     n_threads: int
+    device: str | None = None  # what makes them instead, where rows are in its range
+    halves: bool = False  # whether that multiplies half floats, on all workers
 
-    def engine(self) -> NumpyEngine:
-        """That engine, here; raises where this worker has other tiles than those the parts were cut for."""
+    def engine(self) -> Any:
+        """That engine, here; raises where this worker is another than those that work was dealt to."""
+        host = self.host()
+        return host if self.device is None else worker_device(self.device, host, halves=self.halves)
+
+    @property
+    def slower(self) -> Local | None:
+        """What may reach values that this can't; None where nothing does."""
+        if self.device is not None:
+            return replace(self, device=None)
+        return None if self.tiles == "numpy" else replace(self, tiles="numpy")
+
+    def host(self) -> NumpyEngine:
+        """The engine of its processor; raises where its tiles are others than those parts were cut for."""
         if self.tiles == "numpy":
             return NumpyEngine(self.n_threads)
         native = compiled()
@@ -83,7 +97,7 @@ class Hand:
         self.cut, self.part, self.local, self.blocks = cut, part, local, blocks
 
     @cached_property
-    def rows(self) -> HostRows:
+    def rows(self) -> Any:
         """The rows, ready for tiles."""
         cut, x = self.cut, joined(self.blocks)
         assert cut.store is not None
@@ -100,26 +114,48 @@ class Hand:
     def times(self, v: Array, dtype: np.dtype[Any], *, rough: bool) -> Array:
         """The part of K @ V that its tiles give, in this precision."""
         with self.local.at_work():
-            wide = v.astype(dtype, copy=False)
-            return self.local.engine().gram_times(self.cut.kernel, self.rows, wide, rough=rough)
+            wide, kernel = v.astype(dtype, copy=False), self.cut.kernel
+            try:
+                product: Array = self.local.engine().gram_times(
+                    kernel, self.rows, wide, rough=rough
+                )
+            except (
+                MemoryBudgetError
+            ) as error:  # of a device, whose tiles are not narrowed for a part
+                raise too_little(error, whoami()) from error
+            return product
 
     def matrix(self) -> Array:
         """K itself."""
         with self.local.at_work():
-            return self.local.engine().gram(self.cut.kernel, self.rows)
+            matrix: Array = self.local.engine().gram(self.cut.kernel, self.rows)
+            return matrix
 
     def __sizeof__(self) -> int:
-        """With the tiles that it is going to keep: Dask leaves alone what is large."""
+        """With the tiles that it is going to keep: Dask leaves alone what is large.
+
+        Those on a device are not in the memory that Dask looks after.
+        """
+        rows = sum(getattr(block, "nbytes", 0) for block in self.blocks)
+        if self.local.device is not None:
+            return rows
         store, n = self.cut.store, sum(int(block.shape[0]) for block in self.blocks)
         assert store is not None
         entries = n * (n + 1) // 2 // self.part[1]
         tiles = min(store.keep_bytes, entries * self.cut.dtype.itemsize)
         if store.rounding is not None:
             tiles += entries * (PACKED if store.rounding.packed else SINGLE)
-        return tiles + sum(getattr(block, "nbytes", 0) for block in self.blocks)
+        return tiles + rows
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Hand, (self.cut, self.part, self.local, *self.blocks)
+
+
+def whoami() -> str:
+    """The address of the worker that runs this."""
+    from distributed import get_worker
+
+    return str(get_worker().address)
 
 
 def joined(blocks: tuple[Rows, ...]) -> Rows:
@@ -179,7 +215,8 @@ def placed(step: Step[S], start: int) -> Step[S]:
 def fold_share(local: Local, rows: Rows, step: Step[S], start: int, advice: dict[str, Any]) -> S:
     """The sum over the rows of a share, the first of which is at `start` among all."""
     with local.at_work():
-        return local.engine().fold(rows, placed(step, start), **advice)
+        found: S = local.engine().fold(rows, placed(step, start), **advice)
+        return found
 
 
 def map_share(
@@ -187,7 +224,8 @@ def map_share(
 ) -> Array:
     """The results of the rows of a share."""
     with local.at_work():
-        return local.engine().map(rows, step, *beside, **advice)
+        found: Array = local.engine().map(rows, step, *beside, **advice)
+        return found
 
 
 def times_share(
@@ -200,4 +238,5 @@ def times_share(
             engine.load(joined(each), cut.kernel, cut.dtype)
             for each in (blocks[:n_left], blocks[n_left:])
         )
-        return engine.times(cut.kernel, x, z, v if columns is None else v[columns])
+        found: Array = engine.times(cut.kernel, x, z, v if columns is None else v[columns])
+        return found

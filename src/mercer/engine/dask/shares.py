@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Rows
     from mercer.engine.base import TileKernel
     from mercer.engine.dask.cluster import Cluster
+    from mercer.engine.torch.devices import There
 
 
 class Shares:
@@ -58,16 +59,25 @@ class Placement:
     """
 
     def __init__(self, cluster: Cluster, x: Rows) -> None:
-        self.workers = cluster.workers()
+        self.workers, self.device = cluster.workers(), cluster.device
         self.shares = Shares(cluster, x, list(self.workers))
         self.whole = Shares(cluster, x, list(self.workers)[:1])
 
     def local(self, kernel: TileKernel | None = None) -> Local:
-        """The engine that all these workers have: compiled tiles, unless some have none or others."""
+        """The engine that all these workers have: compiled tiles, unless some have none or others.
+
+        Before these comes a device, which all of them have where it is asked for.
+        """
         tiles = {each.tiles for each in self.workers.values()}
         threads = min(each.n_threads for each in self.workers.values())
         serial = kernel is not None and not kernel.parallel
-        return Local(tiles.pop() if len(tiles) == 1 else "numpy", 1 if serial else threads)
+        own = tiles.pop() if len(tiles) == 1 else "numpy", 1 if serial else threads
+        return Local(*own, self.device, halves=all(each.has_tensor_cores for each in self.there))
+
+    @property
+    def there(self) -> list[There]:
+        """The devices of these workers, where they compute on such."""
+        return [each.there for each in self.workers.values() if each.there is not None]
 
 
 class Placements:

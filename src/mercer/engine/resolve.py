@@ -90,7 +90,7 @@ def is_client(engine: Any) -> bool:
 
 
 def _on_cluster(where: Any, device: str | None = None) -> Engine[Any]:
-    """The engine of a client, of the one at an address or, for None, of the one in force; by devices or not."""
+    """The engine of a client, of the one at an address or, for None, of the one in force."""
     need("distributed", extra=DASK)
     from mercer.engine.dask.connect import engine_of
 

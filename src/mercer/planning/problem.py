@@ -167,6 +167,9 @@ class Problem:
         budget = Budget(budget) if isinstance(budget, int) else budget
         # Rows of batches that are not loaded are read once, for an explicit map: no entry of K is made.
         forms_k = forms_k and not linear and (not streamed or data.rows.random_access)
+        is_short = (
+            data.n**2 * data.d < workers.least
+        )  # this process makes products of no half floats
         return cls(
             n=data.n,
             d=data.d,
@@ -190,7 +193,7 @@ class Problem:
             cache_bytes=facts.cache_bytes,
             locked=facts.locked,
             panel=facts.panel,
-            halves=facts.halves(kernel) if forms_k and not data.is_sparse else 0,
+            halves=facts.halves(kernel) if forms_k and not (data.is_sparse or is_short) else 0,
             engine=facts.name,
             workers=workers.count,
             least=workers.least,

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, MercerError, MercerWarning, users_level
 from mercer._core.memory import available_bytes
-from mercer.engine.dask.devices import NoDeviceError, found_here, staged
+from mercer.engine.dask.devices import staged
 from mercer.engine.native import compiled
+from mercer.engine.torch.devices import There, there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distributed import Client
-
-    from mercer.engine.torch.devices import There
 
 PATIENCE = 30.0  # seconds to wait for a worker, or for the scheduler, before raising
 TURN_SECONDS = 0.2  # between two looks at the cluster while it works
@@ -35,18 +34,18 @@ class WorkerFacts:
     n_threads: int
     free_bytes: int
     tiles: str  # "avx2" and the like where tiles are compiled, else "numpy"
-    there: There | None = None  # the device that it is to compute on
+    there: There | str | None = None  # the device that it is to compute on, or why it has none
 
 
 def about(device: str | None, dask_worker: Any = None) -> WorkerFacts:
-    """The facts of the worker that runs this; raises where it has no such device."""
-    there = None if device is None else found_here(device)
+    """The facts of the worker that runs this."""
+    own = None if device is None else there(device)
     limit = dask_worker.memory_manager.memory_limit
     free = available_bytes()
     if limit:
         free = min(free, int(KEPT_SHARE * limit) - dask_worker.monitor.get_process_memory())
     free -= 0 if device is None else staged(device)
-    return WorkerFacts(dask_worker.state.nthreads, max(free, 2**20), local_tiles(), there)
+    return WorkerFacts(dask_worker.state.nthreads, max(free, 2**20), local_tiles(), own)
 
 
 def local_tiles() -> str:
@@ -116,17 +115,17 @@ class Cluster:
         for address, found in asked.items():
             if isinstance(found, OSError):
                 continue  # it is gone
-            if isinstance(found, NoDeviceError):
-                raise ClusterError(self._no_device(address, found))
             if isinstance(found, BaseException):
                 msg = (
                     f"Worker {address} can't run mercer ({found}). Install it there, in the version of this "
                     "process."
                 )
                 raise ClusterError(msg)
+            if isinstance(found.there, str):
+                raise ClusterError(self._no_device(address, found.there))
             self._known[address] = found
 
-    def _no_device(self, address: str, why: NoDeviceError) -> str:
+    def _no_device(self, address: str, why: str) -> str:
         return (
             f"Worker {address} has no device {self.device!r} ({why}): give each worker one (dask-cuda starts "
             "a worker for each GPU) and a torch that can use it, or leave `device` out to compute on the "

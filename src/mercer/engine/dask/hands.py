@@ -12,8 +12,8 @@ from scipy import sparse
 
 from mercer._core.errors import MemoryBudgetError, MercerError
 from mercer.data.rows import RowSource, aligned
-from mercer.engine.base import Mergeable
-from mercer.engine.dask.devices import too_little, worker_device
+from mercer.engine.base import Mergeable, TileStore
+from mercer.engine.dask import devices
 from mercer.engine.dask.interrupt import interruptible
 from mercer.engine.explained import ExplainSections
 from mercer.engine.native import NativeEngine
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
+    from mercer.engine.base import RowStep, Step, TileKernel
     from mercer.engine.tiles import Part
 
 S = TypeVar("S", bound=Mergeable)
@@ -45,7 +45,11 @@ class Local:
     def engine(self) -> Any:
         """That engine, here; raises where this worker is another than those that work was dealt to."""
         host = self.host()
-        return host if self.device is None else worker_device(self.device, host, halves=self.halves)
+        return (
+            host
+            if self.device is None
+            else devices.worker_device(self.device, host, halves=self.halves)
+        )
 
     @property
     def slower(self) -> Local | None:
@@ -99,15 +103,15 @@ class Hand:
     @cached_property
     def rows(self) -> Any:
         """The rows, ready for tiles."""
-        cut, x = self.cut, joined(self.blocks)
-        assert cut.store is not None
+        cut, x, store = self.cut, joined(self.blocks), self.cut.store
+        assert store is not None
         return self.local.engine().load(
             x,
             cut.kernel,
             cut.dtype,
             width=cut.width,
             sliced=cut.sliced,
-            store=cut.store,
+            store=store if self.local.device is not None else without_halves(store),
             part=self.part,
         )
 
@@ -122,8 +126,14 @@ class Hand:
             except (
                 MemoryBudgetError
             ) as error:  # of a device, whose tiles are not narrowed for a part
-                raise too_little(error, whoami()) from error
+                raise devices.too_little(error, whoami()) from error
             return product
+
+    def share(self, v: Array, dtype: np.dtype[Any], *, rough: bool) -> Array | str:
+        """Its rows of K @ V by half floats, or why there are none, in words."""
+        with self.local.at_work():
+            own = self.local.engine(), self.rows, self.part, v.astype(dtype, copy=False)
+            return devices.share_of_halves(*own, precise=not rough)
 
     def matrix(self) -> Array:
         """K itself."""
@@ -151,11 +161,20 @@ class Hand:
         return Hand, (self.cut, self.part, self.local, *self.blocks)
 
 
+def without_halves(store: TileStore) -> TileStore:
+    """For processors, which make no products of half floats; as they are where nothing is said of such."""
+    halves = store.rounding is not None and store.rounding.halves > 0
+    return TileStore(store.minus) if halves else store
+
+
 def whoami() -> str:
     """The address of the worker that runs this."""
     from distributed import get_worker
 
-    return str(get_worker().address)
+    try:
+        return str(get_worker().address)
+    except ValueError:  # a hand of this process, in a test
+        return "of this process"
 
 
 def joined(blocks: tuple[Rows, ...]) -> Rows:
@@ -176,6 +195,11 @@ def deal(cut: Cut, part: Part, local: Local, *blocks: Rows) -> Hand:
 def hand_times(hand: Hand, v: Array, dtype: np.dtype[Any], rough: bool) -> Array:
     """A part of a product."""
     return hand.times(v, dtype, rough=rough)
+
+
+def hand_share(hand: Hand, v: Array, dtype: np.dtype[Any], rough: bool) -> Array | str:
+    """Some rows of a product of half floats, or why there are none."""
+    return hand.share(v, dtype, rough=rough)
 
 
 def hand_matrix(hand: Hand) -> Array:

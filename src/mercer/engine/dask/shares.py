@@ -13,6 +13,7 @@ from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource, SomeRows, row_slices
 from mercer.engine.dask.hands import Local
 from mercer.engine.dask.work import Work, computed
+from mercer.engine.torch.devices import There
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from mercer._core.types import Rows
     from mercer.engine.base import TileKernel
     from mercer.engine.dask.cluster import Cluster
-    from mercer.engine.torch.devices import There
 
 
 class Shares:
@@ -77,7 +77,7 @@ class Placement:
     @property
     def there(self) -> list[There]:
         """The devices of these workers, where they compute on such."""
-        return [each.there for each in self.workers.values() if each.there is not None]
+        return [each.there for each in self.workers.values() if isinstance(each.there, There)]
 
 
 class Placements:

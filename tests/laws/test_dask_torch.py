@@ -242,6 +242,10 @@ def test_a_name_is_the_client_in_force(client):
     assert (found.client, found.device) == (client, CPU)
     assert found is resolve_engine(f"dask:{CPU}")
     assert found is not resolve_engine("dask")
+    there = resolve_engine(f"dask:{CPU}@{client.scheduler.address}")
+    assert (there.facts().name, there.facts().workers.count) == (f"dask:{CPU}", 2)
+    with pytest.raises(InputError, match="address of a scheduler"):
+        resolve_engine("dask:cuda@")
     assert isinstance(pickle.loads(pickle.dumps(found)), NumpyEngine)
 
 
@@ -348,13 +352,22 @@ def test_values_that_overflow_in_one_part_are_made_anew_in_all(engine, made, cli
     assert made() == 0  # devices are not asked again
 
 
+def test_no_half_floats_where_processors_had_to_make_tiles(engine, made, client):
+    del made  # which puts right what follows
+    client.run(_overflowing)
+    loaded = engine.load(X, RBF(0.3), FLOAT64, width=64, store=halves_store(two=False))
+    for rough in (False, True):
+        found = engine.gram_times(RBF(0.3), loaded, V, rough=rough)
+        assert np.all(np.abs(found - (RBF(0.3)(X) - 0.1) @ V) <= room(RBF(0.3), X, V))
+
+
 def _overflowing():
     from mercer.engine.torch import engine
 
     make = engine.symmetric_times
 
-    def overflowing(x, v, *, rough):
-        return make(x, v, rough=rough) * (np.inf if x.part == (1, 2) else 1.0)
+    def overflowing(rows, v, *, rough):
+        return make(rows, v, rough=rough) * (np.inf if rows.part == (1, 2) else 1.0)
 
     engine.symmetric_times = overflowing
 

@@ -55,12 +55,7 @@ def resolve_engine(engine: Any) -> Engine[Any]:
         if name.partition(":")[0] in DEVICE_KINDS:
             return _on_device(name)
         if name.startswith(f"{DASK}:"):
-            where = engine.strip()[len(DASK) + 1 :]
-            return (
-                _on_cluster(None, name[len(DASK) + 1 :])
-                if where.lower() in DEVICES
-                else _on_cluster(where)
-            )
+            return _named_cluster(engine.strip()[len(DASK) + 1 :])
         if name not in NAMES:
             require("engine", engine, OneOf(NAMES))
         if name == "native" and compiled() is None:
@@ -87,6 +82,14 @@ def resolve_engine(engine: Any) -> Engine[Any]:
 def is_client(engine: Any) -> bool:
     """Whether this is a client of Dask, without importing it: not loaded, it made none."""
     return is_a(engine, "distributed", "Client")
+
+
+def _named_cluster(where: str) -> Engine[Any]:
+    """From an address, a device of the workers of the client in force, or both: cuda@tcp://host:8786."""
+    device, at, address = where.partition("@")
+    if device.lower() not in DEVICES:
+        return _on_cluster(where)
+    return _on_cluster(address if at else None, device.lower())
 
 
 def _on_cluster(where: Any, device: str | None = None) -> Engine[Any]:

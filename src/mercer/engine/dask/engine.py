@@ -194,7 +194,8 @@ class DaskEngine(Engine[ClusterRows]):
         """k(X, X) @ V: each worker makes a part of the tiles, and uses them on both sides of the diagonal."""
         if self._is_short(x.n * x.n * x.d, x.rows):
             return self.here.gram_times(kernel, self._here(x), v, rough=rough and not x.of_halves)
-        if devices.is_of_halves(kernel, x.cut.store, precise=not rough):
+        on_devices = self.device is not None and (x.local is None or x.local.device is not None)
+        if on_devices and devices.is_of_halves(kernel, x.cut.store, precise=not rough):
             found = self._of_halves(kernel, x, v, rough=rough)
             if found is not None:
                 return found

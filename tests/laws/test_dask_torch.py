@@ -433,6 +433,17 @@ def test_passes_that_fail_are_tiles_on_all_workers(halved, monkeypatch):
     np.testing.assert_array_equal(halved.gram_times(kernel, loaded, V, rough=True), found)
 
 
+@pytest.mark.filterwarnings("error")
+def test_why_there_are_no_half_floats_travels(engine):
+    """Triton has no passes for the processor: the first product says so, and the next does not try."""
+    kernel = RBF(0.3)
+    loaded = engine.load(X, kernel, FLOAT64, width=64, store=halves_store(two=True))
+    with pytest.warns(EngineWarning, match=f"^dask:{CPU} makes no products of half floats"):
+        found = engine.gram_times(kernel, loaded, V)
+    assert np.all(np.abs(found - (kernel(X) - 0.1) @ V) <= room(kernel, X, V))
+    np.testing.assert_array_equal(engine.gram_times(kernel, loaded, V), found)
+
+
 def test_short_products_are_those_of_this_process(client):
     """Which has no half floats, whatever a store says."""
     engine, kernel = DaskEngine(client, device=CPU), RBF(0.3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from dataclasses import dataclass
@@ -63,13 +64,13 @@ def there(name: str) -> There | str:
 
 
 def _key(place: Place) -> str:
-    """The device's own number: processes that see several count them each in its own way."""
-    known = (
-        import_module("torch").cuda.get_device_properties(place.index)
-        if place.kind == "cuda"
-        else None
-    )
-    return f"{node()} {getattr(known, 'uuid', place.name)}"
+    """Of the device itself: processes that see several number them each in its own way."""
+    own = place.name
+    if place.kind == "cuda":
+        known = import_module("torch").cuda.get_device_properties(place.index)
+        # Where torch does not tell, the first of those that a process sees is its own.
+        own = getattr(known, "uuid", f"{os.environ.get('CUDA_VISIBLE_DEVICES')} {own}")
+    return f"{node()} {own}"
 
 
 def devices() -> tuple[tuple[Device, ...], str | None]:

@@ -193,7 +193,8 @@ def test_facts_are_those_of_devices(engine):
     facts = engine.facts()
     one = TorchEngine(CPU).facts()
     assert (facts.name, facts.cache_bytes) == (f"dask:{CPU}", one.cache_bytes)
-    assert (facts.lanes, facts.workers.count, facts.workers.devices) == (2, 2, True)
+    assert (facts.lanes, facts.workers.lanes) == (engine.here.facts().lanes,) * 2
+    assert (facts.workers.count, facts.workers.devices) == (2, True)
     assert 0 < facts.free_bytes <= one.free_bytes  # both have a part of one
     assert facts.halves(RBF(0.3)) == 0
 
@@ -302,6 +303,14 @@ def test_a_part_is_not_narrowed_by_itself(monkeypatch):
         MemoryBudgetError, match=r"ran out of memory at tiles of 128 .*smaller `memory`"
     ):
         hands.hand_times(hand, V, FLOAT64, rough=False)
+
+
+@pytest.mark.usefixtures("many_tiles")
+def test_memory_is_that_of_all_workers(engine):
+    model = KernelPCA(2, kernel=RBF(0.3), engine=engine, memory={"dask": "100kB"})
+    with pytest.raises(MemoryBudgetError, match="if workers and their devices have it"):
+        model.fit(X)
+    assert model.set_params(memory={"dask": "1GB"}).fit(X).plan_.engine == f"dask:{CPU}"
 
 
 # ── values out of range ─────────────────────────────────────────────────────

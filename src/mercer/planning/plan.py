@@ -335,7 +335,9 @@ def _shared(chosen: Plan, problem: Problem) -> str:
 
 def _remedies(chosen: Plan, problem: Problem) -> str:
     more = f"Raise `memory` to {format_bytes(1.1 * chosen.n_bytes)}"
-    if problem.workers:
+    if problem.devices:
+        more += " if workers and their devices have it"
+    elif problem.workers:
         more = f"Give workers more memory (dask worker --memory-limit), r{more[1:]} if they have it"
     if chosen.approximation is not None:
         return f"{more}, give {type(chosen.approximation).__name__} a lower rank, or fit on fewer rows."

@@ -118,13 +118,15 @@ class DaskEngine(Engine[ClusterRows]):
         able = all(
             isinstance(each.there, There) and each.there.has_tensor_cores for each in workers
         )
+        # Lanes are threads of this process, for vectors; a forecast times products of all devices together.
+        lanes = self.here.facts().lanes
         return Facts(
             self.name,
-            count,
+            lanes,
             count * free,
             why_not,
             devices.cache_bytes(self.device),
-            workers=Workers(count, count, least=self.least, here_bytes=here, devices=True),
+            workers=Workers(count, lanes, least=self.least, here_bytes=here, devices=True),
             halves=devices.halves_for if able else no_halves,
         )
 

@@ -80,6 +80,7 @@ class Workers:
     lanes: int  # tiles that all of them make side by side
     least: int = 0  # work on fewer numbers stays in this process
     here_bytes: int = 2**63  # memory that can be taken in this process
+    devices: bool = False  # each makes its tiles on a device, one at a time
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def resolve_engine(engine: Any) -> Engine[Any]:
         if name.partition(":")[0] in DEVICE_KINDS:
             return _on_device(name)
         if name.startswith(f"{DASK}:"):
-            return _on_cluster(engine.strip()[len(DASK) + 1 :])
+            return _named_cluster(engine.strip()[len(DASK) + 1 :])
         if name not in NAMES:
             require("engine", engine, OneOf(NAMES))
         if name == "native" and compiled() is None:
@@ -70,7 +70,7 @@ def resolve_engine(engine: Any) -> Engine[Any]:
     if is_class or not callable(getattr(engine, "facts", None)):
         names = ", ".join(map(repr, NAMES))
         must_be = (
-            f"{names}, 'dask:ADDRESS', a client of Dask or an engine such as "
+            f"{names}, 'dask:ADDRESS', 'dask:cuda', a client of Dask or an engine such as "
             "`mercer.engine.numpy.NumpyEngine(n_threads=2)`"
         )
         got = f"the class {engine.__name__}" if is_class else type(engine).__name__
@@ -84,12 +84,20 @@ def is_client(engine: Any) -> bool:
     return is_a(engine, "distributed", "Client")
 
 
-def _on_cluster(where: Any) -> Engine[Any]:
+def _named_cluster(where: str) -> Engine[Any]:
+    """From an address, a device of the workers of the client in force, or both: cuda@tcp://host:8786."""
+    device, at, address = where.partition("@")
+    if device.lower() not in DEVICES:
+        return _on_cluster(where)
+    return _on_cluster(address if at else None, device.lower())
+
+
+def _on_cluster(where: Any, device: str | None = None) -> Engine[Any]:
     """The engine of a client, of the one at an address or, for None, of the one in force."""
     need("distributed", extra=DASK)
     from mercer.engine.dask.connect import engine_of
 
-    return engine_of(where)
+    return engine_of(where, device)
 
 
 def _on_device(name: str) -> Engine[Any]:
@@ -144,6 +152,8 @@ def facts_for(
         why = looks(kernel, rows)
     if why is None:
         return facts, None
+    if facts.workers is not None:  # the same ones, on their processors
+        return found.by_processors.facts(), why  # type: ignore[attr-defined]
     free = facts.free_bytes if isinstance(found, NumpyEngine) else NumpyEngine().free_bytes
     return Facts("numpy", facts.lanes, free, facts.runs), why
 

@@ -69,8 +69,9 @@ class KernelPCA(Projector):
         Where kernel values are computed, in `fit` and in `transform`: ``"native"`` by compiled tiles,
         ``"numpy"`` by the reference, which runs every kernel, ``"cuda"`` on a GPU, ``"auto"`` by the first
         where it can, and on a GPU where a long exact fit pays for it; on the workers of a cluster by a
-        client of Dask, ``"dask"`` (the one in force) or ``"dask:tcp://host:8786"``; or an object such as
-        ``mercer.engine.native.NativeEngine(n_threads=2)``. A model file keeps objects as ``"auto"``.
+        client of Dask, ``"dask"`` (the one in force) or ``"dask:tcp://host:8786"``, on their GPUs by
+        ``"dask:cuda"``; or an object such as ``mercer.engine.native.NativeEngine(n_threads=2)``. A model
+        file keeps objects as ``"auto"``.
     checkpoint : path, optional
         A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
         goes on from there after a kill, with the same result; any other fit refuses the file, so a

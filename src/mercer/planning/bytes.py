@@ -76,7 +76,7 @@ def tiles_budget(problem: Problem) -> int:
 
 def tile_width(problem: Problem, itemsize: int) -> int:
     """The width of tiles of `itemsize` bytes an entry."""
-    if problem.on_device:
+    if problem.by_devices:
         return _device_width(problem, itemsize)
     if not problem.locked:
         return _free_width(problem, itemsize)
@@ -94,7 +94,7 @@ def tile_width(problem: Problem, itemsize: int) -> int:
 
 def fastest_width(problem: Problem) -> int:
     """The width of the float64 tiles that are made fastest, whatever the budget."""
-    if problem.on_device:
+    if problem.by_devices:
         return _device_width(problem, FLOAT)
     if not problem.locked:
         return _free_width(problem, FLOAT)
@@ -112,11 +112,14 @@ def _free_width(problem: Problem, itemsize: int) -> int:
 def _device_width(problem: Problem, itemsize: int) -> int:
     """As wide as a device likes its tiles, which are in a part of its budget.
 
-    Of few rows there are four rows of tiles: those on the diagonal, made whole, cost a quarter more.
+    Of few rows there are four rows of tiles: those on the diagonal, made whole, cost a quarter more. Those of
+    H workers, of which each has its part of the budget, are 4√H: eight tiles or so for each.
     """
+    workers = max(1, problem.workers)
     likes = math.isqrt(problem.cache_bytes // itemsize)
-    fits = math.isqrt(tiles_budget(problem) // (DEVICE_TILES * itemsize))
-    return max(1, min(likes, fits, max(DEVICE_WIDTH, -(-problem.n // 4)), problem.n))
+    fits = math.isqrt(tiles_budget(problem) // (workers * DEVICE_TILES * itemsize))
+    few = math.ceil(problem.n / (4.0 * math.sqrt(workers)))
+    return max(1, min(likes, fits, max(DEVICE_WIDTH, few), problem.n))
 
 
 def live_tiles_bytes(problem: Problem) -> int:
@@ -132,8 +135,8 @@ def live_tiles_bytes(problem: Problem) -> int:
         FLOAT if problem.dense else 24,
     )  # sparse: with its indices
     tile, rows = width * width * entry, width * ((problem.d_held or problem.d) + 2) * FLOAT
-    if problem.on_device:
-        return DEVICE_TILES * tile + 2 * 3 * rows + SMALL
+    if problem.by_devices:
+        return max(1, problem.workers) * (DEVICE_TILES * tile + 2 * 3 * rows) + SMALL
     recent = 3 * (RECENT - 1) * rows if problem.from_source else 0
     return problem.n_threads * (TILES_A_THREAD * tile + 2 * 3 * rows) + recent + SMALL
 

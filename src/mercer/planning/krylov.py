@@ -117,9 +117,10 @@ def _of_halves(problem: Problem, solver: Solver, reason: str, k: int) -> Plan | 
     parts = problem.halves if solver.tol >= ROUGH_TOL else 1
     wide = replace(problem.wide, halves=parts)
     fixed = rows_bytes(wide) + live_tiles_bytes(wide)
-    fixed += halves_bytes(problem.n, problem.d, parts)
+    of = max(1, problem.workers)  # each has its own
+    fixed += of * halves_bytes(problem.n, problem.d, parts)
     usual = solver.width(k, problem.n) + SPARE_COLUMNS
-    fixed += product_bytes(problem.n, block_columns(max(usual, k)))
+    fixed += of * product_bytes(problem.n, block_columns(max(usual, k)))
     block = solver.block or block_columns(usual)
     short, basis, reasons = fit_basis(wide, replace(solver, block=block), k, fixed)
     if reasons or fixed + basis > problem.budget_bytes:  # narrower ones

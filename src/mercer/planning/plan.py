@@ -322,19 +322,22 @@ def _shared(chosen: Plan, problem: Problem) -> str:
         return f"{workers}, but so little work stays in this process"
     if chosen.route != "dual":
         return f"{workers}, each of which passes over rows of its own and sends back their sums"
-    if not isinstance(chosen.recipe, Tiles) or not isinstance(chosen.solver, BlockKrylov):
+    if not isinstance(chosen.recipe, Tiles | Halved) or not isinstance(chosen.solver, BlockKrylov):
         whole = format_bytes(n * n * problem.itemsize)
         return f"{workers}, one of which makes K and sends it here, {whole}"
     rows, sent = n * problem.d * problem.itemsize, FLOAT * n * (chosen.solver.width(k, n) + 1)
+    part = "a part of the tiles" if isinstance(chosen.recipe, Tiles) else "some rows of a product"
     return (
-        f"{workers}, each with all rows ({format_bytes(rows)}) and a part of the tiles; a product sends up "
+        f"{workers}, each with all rows ({format_bytes(rows)}) and {part}; a product sends up "
         f"to {format_bytes(sent)} to each, and as much back"
     )
 
 
 def _remedies(chosen: Plan, problem: Problem) -> str:
     more = f"Raise `memory` to {format_bytes(1.1 * chosen.n_bytes)}"
-    if problem.workers:
+    if problem.devices:
+        more += " if workers and their devices have it"
+    elif problem.workers:
         more = f"Give workers more memory (dask worker --memory-limit), r{more[1:]} if they have it"
     if chosen.approximation is not None:
         return f"{more}, give {type(chosen.approximation).__name__} a lower rank, or fit on fewer rows."

@@ -145,6 +145,7 @@ class Problem:
     engine: str = "numpy"
     workers: int = 0  # that make tiles and read rows, where this process does not
     least: int = 0  # numbers from which they do
+    devices: bool = False  # each worker makes its tiles on a device
     elsewhere: bool = False  # tiles live on a device or with workers: the budget is theirs
     here_bytes: int = 2**63  # memory of this process, which has the vectors then
 
@@ -166,6 +167,9 @@ class Problem:
         budget = Budget(budget) if isinstance(budget, int) else budget
         # Rows of batches that are not loaded are read once, for an explicit map: no entry of K is made.
         forms_k = forms_k and not linear and (not streamed or data.rows.random_access)
+        is_short = (
+            data.n**2 * data.d < workers.least
+        )  # this process makes products of no half floats
         return cls(
             n=data.n,
             d=data.d,
@@ -189,10 +193,11 @@ class Problem:
             cache_bytes=facts.cache_bytes,
             locked=facts.locked,
             panel=facts.panel,
-            halves=facts.halves(kernel) if forms_k and not data.is_sparse else 0,
+            halves=facts.halves(kernel) if forms_k and not (data.is_sparse or is_short) else 0,
             engine=facts.name,
             workers=workers.count,
             least=workers.least,
+            devices=workers.devices,
             elsewhere=budget.here is not None,
             here_bytes=workers.here_bytes if budget.here is None else budget.here,
         )
@@ -201,6 +206,11 @@ class Problem:
     def on_device(self) -> bool:
         """Whether tiles live on a device, whose budget it is; all else is this process's."""
         return self.elsewhere and not self.workers
+
+    @property
+    def by_devices(self) -> bool:
+        """Whether a device makes tiles, one at a time: that of this process, or one for each worker."""
+        return self.on_device or self.devices
 
     @property
     def at_home(self) -> Problem:
@@ -230,8 +240,8 @@ class Problem:
         One array a thread; or, without a lock, two for all threads and the right side, all three padded to
         whole vectors. Each worker has its own. A device has the sums, the right side and its rounded copy.
         """
-        if self.on_device:
-            return 3 * columns
+        if self.by_devices:
+            return 3 * columns * max(1, self.workers)
         own = columns * self.n_threads if self.locked else 3 * 16 * -(-columns // 16)
         return own * max(1, self.workers)
 

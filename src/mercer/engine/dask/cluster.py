@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import InputError, MercerError, MercerWarning, users_level
 from mercer._core.memory import available_bytes
+from mercer.engine.dask.devices import staged
 from mercer.engine.native import compiled
+from mercer.engine.torch.devices import There, there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,15 +34,18 @@ class WorkerFacts:
     n_threads: int
     free_bytes: int
     tiles: str  # "avx2" and the like where tiles are compiled, else "numpy"
+    there: There | str | None = None  # the device that it is to compute on, or why it has none
 
 
-def about(dask_worker: Any = None) -> WorkerFacts:
+def about(device: str | None, dask_worker: Any = None) -> WorkerFacts:
     """The facts of the worker that runs this."""
+    own = None if device is None else there(device)
     limit = dask_worker.memory_manager.memory_limit
     free = available_bytes()
     if limit:
         free = min(free, int(KEPT_SHARE * limit) - dask_worker.monitor.get_process_memory())
-    return WorkerFacts(dask_worker.state.nthreads, max(free, 2**20), local_tiles())
+    free -= 0 if device is None else staged(device)
+    return WorkerFacts(dask_worker.state.nthreads, max(free, 2**20), local_tiles(), own)
 
 
 def local_tiles() -> str:
@@ -54,8 +59,8 @@ class Cluster:
 
     patience = PATIENCE
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
+    def __init__(self, client: Client, device: str | None = None) -> None:
+        self.client, self.device = client, device
         self._known: dict[str, WorkerFacts] = {}
         # Of the scheduler: once that is gone, the client does not know it any more.
         self.address = str(getattr(client.scheduler, "address", "an unknown address"))
@@ -106,7 +111,8 @@ class Cluster:
         return self.workers()
 
     def _ask(self, addresses: Sequence[str]) -> None:
-        for address, found in self.client.run(about, workers=addresses, on_error="return").items():
+        asked = self.client.run(about, self.device, workers=addresses, on_error="return")
+        for address, found in asked.items():
             if isinstance(found, OSError):
                 continue  # it is gone
             if isinstance(found, BaseException):
@@ -115,7 +121,16 @@ class Cluster:
                     "process."
                 )
                 raise ClusterError(msg)
+            if isinstance(found.there, str):
+                raise ClusterError(self._no_device(address, found.there))
             self._known[address] = found
+
+    def _no_device(self, address: str, why: str) -> str:
+        return (
+            f"Worker {address} has no device {self.device!r} ({why}): give each worker one (dask-cuda starts "
+            "a worker for each GPU) and a torch that can use it, or leave `device` out to compute on the "
+            "processors of workers."
+        )
 
     def require_open(self) -> None:
         """Raise where the client can't be used."""

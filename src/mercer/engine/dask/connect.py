@@ -21,13 +21,14 @@ ENGINE = "_mercer_engine"
 _CLIENTS: dict[str, Client] = {}  # by address, as long as the process lives
 
 
-def engine_of(where: Client | str | None) -> DaskEngine:
-    """The engine of a client, of an address, or, for None, of the client in force."""
+def engine_of(where: Client | str | None, device: str | None = None) -> DaskEngine:
+    """The engine of a client, of an address, or, for None, of the client in force; on devices of workers."""
     client = _at(where) if isinstance(where, str) else where or _in_force()
-    engine: DaskEngine | None = getattr(client, ENGINE, None)
+    held = ENGINE if device is None else f"{ENGINE} {device}"
+    engine: DaskEngine | None = getattr(client, held, None)
     if engine is None:
-        engine = DaskEngine(client)
-        setattr(client, ENGINE, engine)
+        engine = DaskEngine(client, device=device)
+        setattr(client, held, engine)
     engine.cluster.require_open()
     return engine
 

@@ -14,27 +14,28 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from mercer._core.errors import MercerWarning, refuse, users_level
+from mercer._core.errors import EngineWarning, MercerWarning, refuse, users_level
 from mercer._core.observer import SILENT
 from mercer.data.dask import DaskRows
 from mercer.data.frames import is_a
-from mercer.data.rows import take_rows
-from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable, Workers
-from mercer.engine.dask import hands
+from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable, Workers, no_halves
+from mercer.engine.dask import devices, hands
 from mercer.engine.dask.cluster import Cluster
+from mercer.engine.dask.rows import ClusterRows
 from mercer.engine.dask.shares import Placements, travels
 from mercer.engine.dask.work import Work, computed, listed
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.tiles import WHOLE
+from mercer.engine.torch.devices import There
+from mercer.engine.torch.engine import why_not, why_not_rows
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
     from mercer._core.observer import Observer
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Rows
     from mercer.engine.base import RowStep, Step, TileKernel, TileStore
-    from mercer.engine.dask.shares import Placement
     from mercer.engine.numpy import HostRows
 
 S = TypeVar("S", bound=Mergeable)
@@ -47,23 +48,6 @@ CLOSED = (
 LEAST = 2**28
 
 
-class ClusterRows:
-    """Rows for tiles: here, in a file or on workers; what workers make of them is made when it is needed."""
-
-    def __init__(self, rows: Rows, cut: hands.Cut) -> None:
-        self.rows, self.cut, self.dtype = rows, cut, cut.dtype
-        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
-        self.here: HostRows | None = None  # for what is short
-        # From the first long product on: their placement, hands, and the engine that these compute with.
-        self.where: Placement | None = None
-        self.dealt: Work | None = None
-        self.local: hands.Local | None = None
-
-    def take(self, indices: Indices) -> Rows:
-        """A few rows."""
-        return take_rows(self.rows, indices).astype(self.dtype, copy=False)
-
-
 @dataclass(frozen=True, eq=False)
 class DaskEngine(Engine[ClusterRows]):
     """Products and passes on the workers of a Dask cluster, each with its own engine.
@@ -74,12 +58,18 @@ class DaskEngine(Engine[ClusterRows]):
         Connected to the cluster.
     least : int, optional
         Work on fewer numbers stays in this process.
+    device : str, optional
+        ``"cuda"``: each worker makes tiles on its own GPU, by torch; ``"mps"``, or ``"torch:cpu"`` for trials
+        without one. By default they are made by its processor.
     """
 
     client: Client
     least: int = LEAST
+    device: str | None = None
 
     def __post_init__(self) -> None:
+        if self.device is not None:
+            devices.kind_of(self.device)
         if not is_a(self.client, "distributed", "Client"):
             remedy = (
                 "An address goes into `engine` itself: KernelPCA(engine='dask:tcp://host:8786')."
@@ -90,7 +80,7 @@ class DaskEngine(Engine[ClusterRows]):
     @cached_property
     def cluster(self) -> Cluster:
         """The workers."""
-        return Cluster(self.client)
+        return Cluster(self.client, self.device)
 
     @cached_property
     def placements(self) -> Placements:
@@ -113,14 +103,46 @@ class DaskEngine(Engine[ClusterRows]):
         return _auto, ()
 
     def facts(self) -> Facts:
-        """All workers together; raises where there are none, or with other versions."""
+        """All workers together; raises where there are none, with other versions, or without the device."""
         workers = list(self.cluster.memory().values())
-        free = len(workers) * min(each.free_bytes for each in workers)
+        free, count = min(each.free_bytes for each in workers), len(workers)
         lanes, here = sum(each.n_threads for each in workers), self.here.free_bytes
-        there = Workers(len(workers), lanes, least=self.least, here_bytes=here)
-        return replace(
-            self.here.facts(), name="dask", free_bytes=free, runs=_runs_every_kernel, workers=there
+        if self.device is None:
+            there = Workers(count, lanes, least=self.least, here_bytes=here)
+            own: dict[str, Any] = {"free_bytes": count * free, "workers": there}
+            return replace(self.here.facts(), name="dask", runs=_runs_every_kernel, **own)
+        # Rows are in the memory of a worker and of its device: the smaller one bounds both.
+        free = min(
+            free, devices.free_bytes([w.there for w in workers if isinstance(w.there, There)])
         )
+        able = all(
+            isinstance(each.there, There) and each.there.has_tensor_cores for each in workers
+        )
+        # Lanes are threads of this process, for vectors; a forecast times products of all devices together.
+        lanes = self.here.facts().lanes
+        return Facts(
+            self.name,
+            lanes,
+            count * free,
+            why_not,
+            devices.cache_bytes(self.device),
+            workers=Workers(count, lanes, least=self.least, here_bytes=here, devices=True),
+            halves=devices.halves_for if able else no_halves,
+        )
+
+    @property
+    def name(self) -> str:
+        """As the plan shows it."""
+        return "dask" if self.device is None else f"dask:{self.device.strip().lower()}"
+
+    @property
+    def by_processors(self) -> DaskEngine:
+        """The same workers without their devices."""
+        return self if self.device is None else DaskEngine(self.client, self.least)
+
+    def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
+        """Why processors compute on these rows, in words; None where devices do, or rows are elsewhere."""
+        return None if self.device is None else why_not_rows(kernel, x, self.name)
 
     def settle(self, x: Rows) -> Rows:
         """On the workers that are there now: chunks of a dask collection are computed, once, and stay."""
@@ -173,11 +195,18 @@ class DaskEngine(Engine[ClusterRows]):
     ) -> Array:
         """k(X, X) @ V: each worker makes a part of the tiles, and uses them on both sides of the diagonal."""
         if self._is_short(x.n * x.n * x.d, x.rows):
-            return self.here.gram_times(kernel, self._here(x), v, rough=rough)
+            return self.here.gram_times(kernel, self._here(x), v, rough=rough and not x.of_halves)
+        on_devices = self.device is not None and (x.local is None or x.local.device is not None)
+        if on_devices and devices.is_of_halves(kernel, x.cut.store, precise=not rough):
+            found = self._of_halves(kernel, x, v, rough=rough)
+            if found is not None:
+                return found
+        rough = rough and not x.of_halves
         product = self._gram_times(kernel, x, v, rough=rough)
-        if x.local is not None and x.local.tiles != "numpy" and not np.isfinite(product).all():
-            # Values out of range, which NumPy knows how to reach, or to refuse in words.
-            x.dealt, x.local = None, replace(x.local, tiles="numpy")
+        # Values out of range, which processors may reach, and NumPy knows how to, or to refuse in words. The
+        # tiles of each are others: all parts are made anew.
+        while not np.isfinite(product).all() and x.local is not None and x.local.slower is not None:
+            x.dealt, x.local = None, x.local.slower
             product = self._gram_times(kernel, x, v, rough=rough)
         return product
 
@@ -186,13 +215,47 @@ class DaskEngine(Engine[ClusterRows]):
         narrow = v.astype(FLOAT32 if rough else x.dtype, copy=False)  # as tiles are multiplied
 
         def build() -> Future:
-            right, parts = work.sent("v", narrow), []
-            for h, (hand, worker) in enumerate(self._dealt(kernel, x)):
-                what = hands.hand_times, hand, right, v.dtype, rough
-                parts.append(work.submit(h, *what, worker=worker))  # where the tiles are
-            return work.tree(hands.added, parts)
+            right = work.sent("v", narrow)
+            return work.tree(
+                hands.added, self._by_hand(work, kernel, x, hands.hand_times, right, v.dtype, rough)
+            )
 
         return work.value(build)
+
+    def _of_halves(
+        self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool
+    ) -> Array | None:
+        """A product of half floats, some rows of it by each worker; None where tiles have to do, from now on.
+
+        A fused pass has no tiles to deal, and no sums over workers: their rows follow each other.
+        """
+        work, narrow = Work(self.cluster, "product"), v.astype(FLOAT32, copy=False)
+
+        def build() -> Future:
+            right = work.sent("v", narrow)
+            return work.submit(
+                "all",
+                listed,
+                *self._by_hand(work, kernel, x, hands.hand_share, right, v.dtype, rough),
+            )
+
+        found = work.value(build)
+        why = next((each for each in found if isinstance(each, str)), None)
+        if why is None:
+            return np.concatenate(found)
+        msg = f"{self.name} makes no products of half floats here, but slower tiles instead: {why}."
+        warnings.warn(msg, EngineWarning, stacklevel=users_level())
+        assert x.cut.store is not None
+        x.dealt, x.cut = None, replace(x.cut, store=hands.without_halves(x.cut.store))
+        return None
+
+    def _by_hand(self, work: Work, kernel: TileKernel, x: ClusterRows, *what: Any) -> list[Future]:
+        """A task for each hand, on the worker that has its tiles: a function, and what it takes beside it."""
+        function, *given = what
+        return [
+            work.submit(h, function, hand, *given, worker=worker)
+            for h, (hand, worker) in enumerate(self._dealt(kernel, x))
+        ]
 
     def gram(self, kernel: TileKernel, x: ClusterRows) -> Array:
         """k(X, X) itself, by one worker: it has to come here as a whole."""
@@ -295,7 +358,12 @@ class DaskEngine(Engine[ClusterRows]):
             cut = x.cut
             assert cut.store is not None
             x.here = self.here.load(
-                x.rows, cut.kernel, cut.dtype, width=cut.width, sliced=cut.sliced, store=cut.store
+                x.rows,
+                cut.kernel,
+                cut.dtype,
+                width=cut.width,
+                sliced=cut.sliced,
+                store=hands.without_halves(cut.store),
             )
         return x.here
 
@@ -307,6 +375,9 @@ class DaskEngine(Engine[ClusterRows]):
         store, of = x.cut.store, len(where.workers)
         assert store is not None
         cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
+        if x.local is not None and x.local.device is not None and cut.width is None:
+            width = devices.common_width(x.local.device, where.there, kernel, cut.dtype)
+            cut = replace(cut, width=width)
         blocks = [] if all(map(x.dealt.has, range(of))) else where.whole.blocks()
         return [
             (x.dealt.submit(h, hands.deal, cut, (h, of), x.local, *blocks, worker=worker), worker)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import MercerError
+from mercer._core.errors import MemoryBudgetError, MercerError
 from mercer.data.rows import RowSource, aligned
-from mercer.engine.base import Mergeable
+from mercer.engine.base import Mergeable, TileStore
+from mercer.engine.dask import devices
 from mercer.engine.dask.interrupt import interruptible
 from mercer.engine.explained import ExplainSections
 from mercer.engine.features import SquareFeatures
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
-    from mercer.engine.numpy import HostRows
+    from mercer.engine.base import RowStep, Step, TileKernel
     from mercer.engine.tiles import Part
 
 S = TypeVar("S", bound=Mergeable)
@@ -40,9 +40,27 @@ class Local:
 
     tiles: str  # the instruction set of compiled tiles, or "numpy"
     n_threads: int
+    device: str | None = None  # what makes them instead, where rows are in its range
+    halves: bool = False  # whether that multiplies half floats, on all workers
 
-    def engine(self) -> NumpyEngine:
-        """That engine, here; raises where this worker has other tiles than those the parts were cut for."""
+    def engine(self) -> Any:
+        """That engine, here; raises where this worker is another than those that work was dealt to."""
+        host = self.host()
+        return (
+            host
+            if self.device is None
+            else devices.worker_device(self.device, host, halves=self.halves)
+        )
+
+    @property
+    def slower(self) -> Local | None:
+        """What may reach values that this can't; None where nothing does."""
+        if self.device is not None:
+            return replace(self, device=None)
+        return None if self.tiles == "numpy" else replace(self, tiles="numpy")
+
+    def host(self) -> NumpyEngine:
+        """The engine of its processor; raises where its tiles are others than those parts were cut for."""
         if self.tiles == "numpy":
             return NumpyEngine(self.n_threads)
         native = compiled()
@@ -84,43 +102,80 @@ class Hand:
         self.cut, self.part, self.local, self.blocks = cut, part, local, blocks
 
     @cached_property
-    def rows(self) -> HostRows:
+    def rows(self) -> Any:
         """The rows, ready for tiles."""
-        cut, x = self.cut, joined(self.blocks)
-        assert cut.store is not None
+        cut, x, store = self.cut, joined(self.blocks), self.cut.store
+        assert store is not None
         return self.local.engine().load(
             x,
             cut.kernel,
             cut.dtype,
             width=cut.width,
             sliced=cut.sliced,
-            store=cut.store,
+            store=store if self.local.device is not None else without_halves(store),
             part=self.part,
         )
 
     def times(self, v: Array, dtype: np.dtype[Any], *, rough: bool) -> Array:
         """The part of K @ V that its tiles give, in this precision."""
         with self.local.at_work():
-            wide = v.astype(dtype, copy=False)
-            return self.local.engine().gram_times(self.cut.kernel, self.rows, wide, rough=rough)
+            wide, kernel = v.astype(dtype, copy=False), self.cut.kernel
+            try:
+                product: Array = self.local.engine().gram_times(
+                    kernel, self.rows, wide, rough=rough
+                )
+            except (
+                MemoryBudgetError
+            ) as error:  # of a device, whose tiles are not narrowed for a part
+                raise devices.too_little(error, whoami()) from error
+            return product
+
+    def share(self, v: Array, dtype: np.dtype[Any], *, rough: bool) -> Array | str:
+        """Its rows of K @ V by half floats, or why there are none, in words."""
+        with self.local.at_work():
+            own = self.local.engine(), self.rows, self.part, v.astype(dtype, copy=False)
+            return devices.share_of_halves(*own, precise=not rough)
 
     def matrix(self) -> Array:
         """K itself."""
         with self.local.at_work():
-            return self.local.engine().gram(self.cut.kernel, self.rows)
+            matrix: Array = self.local.engine().gram(self.cut.kernel, self.rows)
+            return matrix
 
     def __sizeof__(self) -> int:
-        """With the tiles that it is going to keep: Dask leaves alone what is large."""
+        """With the tiles that it is going to keep: Dask leaves alone what is large.
+
+        Those on a device are not in the memory that Dask looks after.
+        """
+        rows = sum(getattr(block, "nbytes", 0) for block in self.blocks)
+        if self.local.device is not None:
+            return rows
         store, n = self.cut.store, sum(int(block.shape[0]) for block in self.blocks)
         assert store is not None
         entries = n * (n + 1) // 2 // self.part[1]
         tiles = min(store.keep_bytes, entries * self.cut.dtype.itemsize)
         if store.rounding is not None:
             tiles += entries * (PACKED if store.rounding.packed else SINGLE)
-        return tiles + sum(getattr(block, "nbytes", 0) for block in self.blocks)
+        return tiles + rows
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Hand, (self.cut, self.part, self.local, *self.blocks)
+
+
+def without_halves(store: TileStore) -> TileStore:
+    """For processors, which make no products of half floats; as they are where nothing is said of such."""
+    halves = store.rounding is not None and store.rounding.halves > 0
+    return TileStore(store.minus) if halves else store
+
+
+def whoami() -> str:
+    """The address of the worker that runs this."""
+    from distributed import get_worker
+
+    try:
+        return str(get_worker().address)
+    except ValueError:  # a hand of this process, in a test
+        return "of this process"
 
 
 def joined(blocks: tuple[Rows, ...]) -> Rows:
@@ -141,6 +196,11 @@ def deal(cut: Cut, part: Part, local: Local, *blocks: Rows) -> Hand:
 def hand_times(hand: Hand, v: Array, dtype: np.dtype[Any], rough: bool) -> Array:
     """A part of a product."""
     return hand.times(v, dtype, rough=rough)
+
+
+def hand_share(hand: Hand, v: Array, dtype: np.dtype[Any], rough: bool) -> Array | str:
+    """Some rows of a product of half floats, or why there are none."""
+    return hand.share(v, dtype, rough=rough)
 
 
 def hand_matrix(hand: Hand) -> Array:
@@ -180,7 +240,8 @@ def placed(step: Step[S], start: int) -> Step[S]:
 def fold_share(local: Local, rows: Rows, step: Step[S], start: int, advice: dict[str, Any]) -> S:
     """The sum over the rows of a share, the first of which is at `start` among all."""
     with local.at_work():
-        return local.engine().fold(rows, placed(step, start), **advice)
+        found: S = local.engine().fold(rows, placed(step, start), **advice)
+        return found
 
 
 def map_share(
@@ -188,7 +249,8 @@ def map_share(
 ) -> Array:
     """The results of the rows of a share."""
     with local.at_work():
-        return local.engine().map(rows, step, *beside, **advice)
+        found: Array = local.engine().map(rows, step, *beside, **advice)
+        return found
 
 
 def times_share(
@@ -201,4 +263,5 @@ def times_share(
             engine.load(joined(each), cut.kernel, cut.dtype)
             for each in (blocks[:n_left], blocks[n_left:])
         )
-        return engine.times(cut.kernel, x, z, v if columns is None else v[columns])
+        found: Array = engine.times(cut.kernel, x, z, v if columns is None else v[columns])
+        return found

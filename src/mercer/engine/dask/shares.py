@@ -13,6 +13,7 @@ from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource, SomeRows, row_slices
 from mercer.engine.dask.hands import Local
 from mercer.engine.dask.work import Work, computed
+from mercer.engine.torch.devices import There
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,16 +59,25 @@ class Placement:
     """
 
     def __init__(self, cluster: Cluster, x: Rows) -> None:
-        self.workers = cluster.workers()
+        self.workers, self.device = cluster.workers(), cluster.device
         self.shares = Shares(cluster, x, list(self.workers))
         self.whole = Shares(cluster, x, list(self.workers)[:1])
 
     def local(self, kernel: TileKernel | None = None) -> Local:
-        """The engine that all these workers have: compiled tiles, unless some have none or others."""
+        """The engine that all these workers have: compiled tiles, unless some have none or others.
+
+        Before these comes a device, which all of them have where it is asked for.
+        """
         tiles = {each.tiles for each in self.workers.values()}
         threads = min(each.n_threads for each in self.workers.values())
         serial = kernel is not None and not kernel.parallel
-        return Local(tiles.pop() if len(tiles) == 1 else "numpy", 1 if serial else threads)
+        own = tiles.pop() if len(tiles) == 1 else "numpy", 1 if serial else threads
+        return Local(*own, self.device, halves=all(each.has_tensor_cores for each in self.there))
+
+    @property
+    def there(self) -> list[There]:
+        """The devices of these workers, where they compute on such."""
+        return [each.there for each in self.workers.values() if isinstance(each.there, There)]
 
 
 class Placements:

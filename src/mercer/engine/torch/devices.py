@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from platform import node
 from typing import Any
 
 from mercer._core.memory import format_bytes
-from mercer.engine.torch.place import AMPERE, Place, _why_no_cuda, _why_no_mps, reason_of
+from mercer.engine.torch.place import AMPERE, Place, _why_no_cuda, _why_no_mps, device_of, reason_of
 
 NO_TORCH = 'torch is not installed (pip install "mercer[gpu]")'
 
@@ -33,6 +35,42 @@ class Device:
         able = "" if self.capability is None else f", compute capability {self.capability}"
         halves = "half floats" if self.no_halves is None else f"no half floats ({self.no_halves})"
         return f"{self.name}, {self.model}, {held}{able}, {halves}"
+
+
+@dataclass(frozen=True)
+class There:
+    """What a worker says of the device that it computes on."""
+
+    key: str  # of the device itself, whatever number it has there
+    total_bytes: int
+    free_bytes: int
+    has_tensor_cores: bool
+
+
+def there(name: str) -> There | str:
+    """The facts of a device for a process that asks this one for them, or why there is none."""
+    if sys.modules.get("torch") is None and find_spec("torch") is None:
+        return NO_TORCH
+    place = Place(*device_of(name))
+    try:
+        if (why := place.why_missing()) is not None:
+            return why
+        own = place.total_bytes, place.free_bytes, place.has_tensor_cores
+        return There(_key(place), *own)
+    except (
+        Exception
+    ) as error:  # a torch that is broken, a device that another process has for itself
+        return f"torch can't use it: {reason_of(error)}"
+
+
+def _key(place: Place) -> str:
+    """Of the device itself: processes that see several number them each in its own way."""
+    own = place.name
+    if place.kind == "cuda":
+        known = import_module("torch").cuda.get_device_properties(place.index)
+        # Where torch does not tell, the first of those that a process sees is its own.
+        own = getattr(known, "uuid", f"{os.environ.get('CUDA_VISIBLE_DEVICES')} {own}")
+    return f"{node()} {own}"
 
 
 def devices() -> tuple[tuple[Device, ...], str | None]:

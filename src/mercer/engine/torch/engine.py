@@ -108,7 +108,7 @@ class TorchEngine(Engine[TorchRows]):
         with lanes(0):  # not as wide as a forecast times: no tile is made on them
             wide = n_blas_threads()
         cache = WIDEST[self.place.kind] ** 2 * 8
-        own = self.place.name, wide, self.place.free_bytes, _why_not, cache
+        own = self.place.name, wide, self.place.free_bytes, why_not, cache
         staging = staging_bytes if self.place.kind == "cuda" else no_staging
         return Facts(*own, halves=self._halves, staging=staging)
 
@@ -125,12 +125,7 @@ class TorchEngine(Engine[TorchRows]):
 
     def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
         """Why the host computes on these rows, in words; None where the device does."""
-        program = program_of(kernel)
-        numbers = getattr(x, "data", None) if hasattr(x, "nnz") else x
-        if isinstance(program, str) or not isinstance(numbers, np.ndarray):
-            return None  # not looked at
-        why = out_of_range(numbers, program, f"tiles of {self.place.name}")
-        return why if why is None or numbers.any() else None  # zeros lose nothing
+        return why_not_rows(kernel, x, self.place.name)
 
     def load(
         self,
@@ -366,6 +361,17 @@ class TorchEngine(Engine[TorchRows]):
         return found
 
 
-def _why_not(kernel: Any) -> str | None:
+def why_not_rows(kernel: TileKernel, x: Rows, name: str) -> str | None:
+    """Why tiles of the device of this name can't be made of these rows, in words, or None."""
+    program = program_of(kernel)
+    numbers = getattr(x, "data", None) if hasattr(x, "nnz") else x
+    if isinstance(program, str) or not isinstance(numbers, np.ndarray):
+        return None  # not looked at
+    why = out_of_range(numbers, program, f"tiles of {name}")
+    return why if why is None or numbers.any() else None  # zeros lose nothing
+
+
+def why_not(kernel: Any) -> str | None:
+    """Why no device runs this kernel, in words, or None."""
     program = program_of(kernel)
     return program if isinstance(program, str) else None

@@ -126,16 +126,20 @@ class Place:
     @classmethod
     def named(cls, name: str) -> Place:
         """The device of a name; raises, in one sentence, where there is none."""
-        place, torch = cls(*device_of(name)), need("torch", extra="gpu")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch warns of is told below
-            why = {"cuda": _why_no_cuda, "mps": _why_no_mps, "cpu": lambda *_: None}[place.kind](
-                torch, place.index
-            )
+        place = cls(*device_of(name))
+        why = place.why_missing()
         if why is not None:
             msg = f"engine={name!r} has no device: {why}. engine='auto' computes on the processor."
             raise InputError(msg)
         return place
+
+    def why_missing(self) -> str | None:
+        """Why torch, which is needed, has no such device here; None where it has."""
+        torch = need("torch", extra="gpu")
+        looks = {"cuda": _why_no_cuda, "mps": _why_no_mps, "cpu": lambda *_: None}[self.kind]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what torch warns of is told in words
+            return looks(torch, self.index)
 
     @property
     def name(self) -> str:

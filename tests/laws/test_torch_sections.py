@@ -195,7 +195,7 @@ def test_what_fails_once_is_told_once(engine, monkeypatch, rng):
     )  # torch may have words of its own
     np.testing.assert_allclose(found, kernel(x, z) @ ones, rtol=1e-5)
     again = engine.times(kernel, engine.load(x, kernel, FLOAT32), points, ones)  # without a word
-    np.testing.assert_array_equal(again, found)
+    np.testing.assert_allclose(again, found, rtol=1e-6)  # in tiles of another height
     assert points.halves is None
 
 

@@ -152,9 +152,16 @@ def test_all_candidates_compute_the_same(device, precise, mirrors, rng):
     x, v = rng.standard_normal((N, 64)) / 8.0, rng.standard_normal((N, 3))
     engine = TorchEngine(device, fused=True)
     launch = launch_of(engine, x, v, precise=precise, mirrors=mirrors)
-    first, *others = (launch(cut).cpu() for cut in tuned.candidates(launch.usual, 64))
-    for other in others:
-        off = (other - first).abs().max() / first.abs().max()
+    first, *others = tuned.candidates(launch.usual, 64)
+    expected = launch(first).cpu()
+    for cut in others:
+        try:
+            found = launch(cut).cpu()
+        except Exception as error:
+            if type(error).__name__ != "OutOfResources":  # more shared memory than a device has
+                raise
+            continue
+        off = (found - expected).abs().max() / expected.abs().max()
         assert float(off) <= trials.AGREES[precise] / 8.0
 
 

@@ -169,7 +169,7 @@ class Problem:
         forms_k = forms_k and not linear and (not streamed or data.rows.random_access)
         is_short = (
             data.n**2 * data.d < workers.least
-        )  # this process makes products of no half floats
+        )  # then here, where no half floats are multiplied
         return cls(
             n=data.n,
             d=data.d,

@@ -30,6 +30,11 @@ ENGINES: dict[str, Callable[[], Engine[Any]]] = {
 }
 # What names of devices begin with, and those that are shown: cuda:1, cuda:0,cuda:1 and so on are names too.
 DEVICE_KINDS, DEVICES = ("cuda", "mps", "torch"), ("cuda", "mps", "torch:cpu")
+# Names that others use, of which none is near to the right one.
+MEANT = {
+    "gpu": "Use engine='cuda' for an NVIDIA GPU, or 'mps' on a Mac.",
+    "cpu": "Use engine='native', or 'numpy', which runs every kernel.",
+}
 AUTO = "auto"
 NAMES = (AUTO, *ENGINES, *DEVICES)
 NO_LIBRARY = (
@@ -57,7 +62,8 @@ def resolve_engine(engine: Any) -> Engine[Any]:
         if name.startswith(f"{DASK}:"):
             return _named_cluster(engine.strip()[len(DASK) + 1 :])
         if name not in NAMES:
-            require("engine", engine, OneOf(NAMES))
+            remedy = MEANT.get(name.partition(":")[0], "")
+            require("engine", engine, OneOf(NAMES), remedy=remedy)
         if name == "native" and compiled() is None:
             msg = f"engine='native' needs compiled tiles, but {NO_LIBRARY}. engine='numpy' needs none."
             raise InputError(msg)

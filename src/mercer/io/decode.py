@@ -46,7 +46,10 @@ class Decoder:
         name = entry["type"]
         known = known_type(name) if isinstance(name, str) else None
         if known is None:
-            _wrong(f"it holds a {name!r}, which this mercer does not know")
+            _wrong(
+                f"it holds a {name!r}, which this mercer does not know; if it is your own kernel, import "
+                "the module that defines it before you load the file"
+            )
         self._size = 1
         fields, learned = (self._trees(entry.get(part, {}), name) for part in ("fields", "learned"))
         if self._size > MOST_PARTS:

@@ -23,7 +23,7 @@ _CLIENTS: dict[str, Client] = {}  # by address, as long as the process lives
 
 def engine_of(where: Client | str | None, device: str | None = None) -> DaskEngine:
     """The engine of a client, of an address, or, for None, of the client in force; on devices of workers."""
-    client = _at(where) if isinstance(where, str) else where or _in_force()
+    client = _at(where) if isinstance(where, str) else where or _in_force(device)
     held = ENGINE if device is None else f"{ENGINE} {device}"
     engine: DaskEngine | None = getattr(client, held, None)
     if engine is None:
@@ -33,15 +33,16 @@ def engine_of(where: Client | str | None, device: str | None = None) -> DaskEngi
     return engine
 
 
-def _in_force() -> Client:
+def _in_force(device: str | None) -> Client:
     from distributed import get_client
 
     try:
         return get_client()
     except ValueError:
+        name, of = ("dask", "") if device is None else (f"dask:{device}", f"{device}@")
         msg = (
-            "engine='dask' takes the Dask client in force, and there is none. Open one first, "
-            "client = distributed.Client(…), or pass its address: engine='dask:tcp://host:8786'."
+            f"engine={name!r} takes the Dask client in force, and there is none. Open one first, "
+            f"client = distributed.Client(…), or pass its address: engine='dask:{of}tcp://host:8786'."
         )
         raise InputError(msg) from None
 

@@ -72,7 +72,7 @@ def test_devices_are_named_as_an_engine_takes_them(triton, monkeypatch):
 
 
 NONE = {
-    "not built": (torch_with(cuda=None), "torch 2.9.0 is built without CUDA"),
+    "not built": (torch_with(cuda=None), "torch 2.9.0 is a build without CUDA"),
     "no driver": (torch_with(), "found no NVIDIA driver on your system"),
     "broken": (SimpleNamespace(), "torch can't be used: "),
 }

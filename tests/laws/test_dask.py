@@ -506,12 +506,17 @@ def test_a_client_is_let_go():
 def test_a_model_outlives_its_client(rows, tmp_path):
     """It answers from its own process then, and says so; a fit is refused."""
     with small_cluster(n_workers=1) as client:
-        model = KernelPCA(3, kernel=RBF(0.3), engine=DaskEngine(client, least=0))
-        model.fit(X if rows == "array" else ROWS)
+        # A search looks at all rows in each of its steps, and chunks are not gathered for it.
+        given, preimage = (X, "fixed-point") if rows == "array" else (ROWS, "ridge")
+        engine = DaskEngine(client, least=0)
+        model = KernelPCA(3, kernel=RBF(0.3), engine=engine, preimage=preimage).fit(given)
         expected = model.transform(X)
+        back = model.inverse_transform(expected[:4])
     with pytest.warns(MercerWarning, match="client .* is closed: it computes in this process"):
         found = model.transform(X)
     np.testing.assert_allclose(found, expected, atol=1e-10)
+    with pytest.warns(MercerWarning, match="it computes in this process"):
+        np.testing.assert_allclose(model.inverse_transform(expected[:4]), back, atol=1e-6)
     model.save(tmp_path / "model.mercer")
     np.testing.assert_allclose(load(tmp_path / "model.mercer").transform(X), expected, atol=1e-10)
     with pytest.raises(MercerError, match=r"client is closed. Open a new one"):

@@ -91,7 +91,7 @@ def test_devices_of_one_kind():
         resolve_engine("cuda:0,torch:cpu")
     with pytest.raises(InputError, match="must be of one kind, and at least one"):
         SeveralEngine(())
-    with pytest.raises(InputError, match="names no device"):
+    with pytest.raises(InputError, match="must be names of devices with commas"):
         resolve_engine("cuda:0,")
 
 

@@ -22,7 +22,7 @@ from mercer.model.space import _slope_sums
 from mercer.preimage import FixedPoint, Gradient
 from mercer.preimage.search import _fixed_points
 
-IMPROVE, FACTS = FixedPoint.improve, TorchEngine.facts
+IMPROVE = FixedPoint.improve
 NAMES = ["torch:cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
@@ -199,10 +199,7 @@ def test_slices_of_a_search_are_as_large_as_the_engine_says(engine, rng, monkeyp
             return IMPROVE(self, space, starts, t, radius=radius)
 
         monkeypatch.setattr(FixedPoint, "improve", improve)
-        usual = FACTS(engine)
-        monkeypatch.setattr(
-            TorchEngine, "facts", lambda _, f=usual, b=bytes_: replace(f, cache_bytes=b)
-        )
+        monkeypatch.setattr(TorchEngine, "tile_bytes", bytes_)
         found.append(model.inverse_transform(scores))
         assert heights[0] == (4 if bytes_ == 1 else 160)
     np.testing.assert_allclose(found[0], found[1], atol=1e-5)

@@ -143,6 +143,21 @@ def test_a_device_with_less_memory_goes_on_with_fewer_rows(engine, rng, monkeypa
     assert {500, 250, 125} <= set(tried)
 
 
+def test_a_device_without_room_for_features_leaves_them_to_the_host(engine, rng, monkeypatch):
+    x, waves = rng.standard_normal((300, 3)), Waves(rng.standard_normal((20, 3)), 1.0, np.zeros(3))
+    whitened, coef = Whitened(RBF(0.3), x[:40], np.eye(40), HERE), rng.standard_normal((40, 2))
+    for features in (waves, whitened):
+        expected = HERE.map(x, FeatureProduct(features, coef), width=40)
+
+        def no_room(*_):
+            raise torch.OutOfMemoryError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(engine.place), "tensor", no_room)
+            found = engine.map(x, FeatureProduct(features, coef), width=40)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 # ── squares of sections ─────────────────────────────────────────────────────
 @alone
 @pytest.mark.parametrize("weighted", [False, True])

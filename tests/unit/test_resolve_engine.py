@@ -133,6 +133,22 @@ def test_a_name_that_is_nearly_right_is_put_right():
     assert (caught.value.parameter, caught.value.value) == ("engine", "nunpy")
 
 
+NAMES_OF_OTHERS = {
+    "gpu": "engine='cuda'",
+    "cpu": "engine='native'",
+    "cuda,mps": "devices of one kind",
+    "cuda:0,": "'cuda:0,' must be names of devices",
+    "dask:cuda:0": "each worker's own GPU.*got 'dask:cuda:0'",
+    "dask:cuda@": "each worker's own GPU.*got 'dask:cuda@'",
+}
+
+
+@pytest.mark.parametrize("name", sorted(NAMES_OF_OTHERS))
+def test_a_name_that_others_use_is_answered_with_the_right_one(name):
+    with pytest.raises((ParameterError, InputError), match=NAMES_OF_OTHERS[name]):
+        resolve_engine(name)
+
+
 @pytest.mark.parametrize("kind", sorted(ESTIMATORS))
 def test_clones_share_an_engine_and_what_it_holds(kind):
     """A device or a client can't be copied, and two engines on one device would share its memory."""

@@ -107,7 +107,7 @@ def test_the_plan_shows_the_device_by_its_number():
 
 # ── devices that are not there ──────────────────────────────────────────────
 MISSING = {
-    "not built": (torch_with(cuda=None), "cuda", r"torch 2\.9\.0 is built without CUDA"),
+    "not built": (torch_with(cuda=None), "cuda", r"torch 2\.9\.0 is a build without CUDA"),
     "old driver": (
         torch_with(init=fails(OLD_DRIVER)),
         "cuda",

@@ -326,3 +326,15 @@ def test_the_environment_asks(text, asked, monkeypatch):
     assert tuned.is_asked(None) is asked
     assert tuned.is_asked(True) is True
     assert tuned.is_asked(False) is False
+
+
+def test_blocks_of_a_class_are_not_for_rows_that_they_do_not_divide(tmp_path):
+    """Rows of 192 and of 256 numbers are one class."""
+    longer, shorter = replace(OWN, d=256), replace(OWN, d=192)
+    assert longer.key == shorter.key
+    deep = replace(USUAL, BK=128)
+    tuned.write(tmp_path, longer.key, deep)
+    choices = Choices(tune=False, folder=tmp_path)
+    assert choices.blocks(longer, USUAL, clock({})) == deep
+    assert choices.blocks(shorter, USUAL, clock({})) == USUAL
+    assert choices.blocks(longer, USUAL, clock({})) == deep

@@ -194,6 +194,11 @@ class Engine(Protocol[R]):
         """What it is, how wide, and what it can run."""
         ...
 
+    @property
+    def tile_bytes(self) -> int:
+        """The size of a tile that `tile` makes fastest; no worker is asked for it."""
+        return CACHE_BYTES
+
     def settle(self, x: Rows) -> Rows:
         """The rows of a fit, from where they will be read many times."""
         return x

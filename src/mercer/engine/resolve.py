@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,7 @@ def resolve_engine(engine: Any) -> Engine[Any]:
         if engine == AUTO:  # as nearly always, and a fit asks some times
             return NumpyEngine() if compiled() is None else NativeEngine()
         name = engine.strip().lower()
-        if name.partition(":")[0] in DEVICE_KINDS:
+        if re.split("[:,]", name)[0] in DEVICE_KINDS:
             return _on_device(name)
         if name.startswith(f"{DASK}:"):
             return _named_cluster(engine.strip()[len(DASK) + 1 :])
@@ -93,8 +94,11 @@ def is_client(engine: Any) -> bool:
 def _named_cluster(where: str) -> Engine[Any]:
     """From an address, a device of the workers of the client in force, or both: cuda@tcp://host:8786."""
     device, at, address = where.partition("@")
-    if device.lower() not in DEVICES:
+    if re.split("[:,]", device.lower())[0] not in DEVICE_KINDS:
         return _on_cluster(where)
+    if device.lower() not in DEVICES or (at and not address):
+        must_be = "'dask:cuda', which is each worker's own GPU, or 'dask:cuda@tcp://host:8786'"
+        refuse("engine", f"{DASK}:{where}", must_be)
     return _on_cluster(address if at else None, device.lower())
 
 

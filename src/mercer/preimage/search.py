@@ -112,7 +112,7 @@ class SearchBack:
         sections = self.space.projection.sections
         width = max(sections.width, self.n_rows, d)
         # An engine whose tiles are far larger than a processor's waits for each step, not for its numbers.
-        numbers = max(SLICE_NUMBERS, sections.engine.facts().cache_bytes // (8 * OF_A_TILE))
+        numbers = max(SLICE_NUMBERS, sections.engine.tile_bytes // (8 * OF_A_TILE))
         height = max(1, numbers // (width * (self.method.n_starts + 1)))
         for i in row_slices(len(scores), height):
             own = None if skip is None else skip[i]

@@ -103,12 +103,16 @@ class TorchEngine(Engine[TorchRows]):
         # The device itself is looked for where it is unpickled.
         return {"device": self.device, "fused": self.fused, "tune": self.tune}
 
+    @property
+    def tile_bytes(self) -> int:
+        """Far larger than a processor's: launches are waited for, not numbers."""
+        return WIDEST[self.place.kind] ** 2 * 8
+
     def facts(self) -> Facts:
         """The device's memory and tiles; its lanes are threads of the host, for passes over rows."""
         with lanes(0):  # not as wide as a forecast times: no tile is made on them
             wide = n_blas_threads()
-        cache = WIDEST[self.place.kind] ** 2 * 8
-        own = self.place.name, wide, self.place.free_bytes, why_not, cache
+        own = self.place.name, wide, self.place.free_bytes, why_not, self.tile_bytes
         staging = staging_bytes if self.place.kind == "cuda" else no_staging
         return Facts(*own, halves=self._halves, staging=staging)
 

@@ -73,6 +73,9 @@ def devices_of(name: str) -> tuple[str, ...]:
         count = 0 if _why_no_cuda(torch, 0) is not None else torch.cuda.device_count()
         return tuple(f"cuda:{index}" for index in range(max(1, count)))
     names = tuple(each.strip() for each in name.split(","))
+    if len(names) > 1 and not all(_NAME.fullmatch(each.lower()) for each in names):
+        msg = f"engine={name!r} must be names of devices with commas between them, such as {FORMS}."
+        raise InputError(msg)
     kinds = {device_of(each)[0] for each in names}
     if len(kinds) > 1:
         msg = f"engine={name!r} must name devices of one kind; got {' and '.join(sorted(kinds))}."
@@ -314,7 +317,7 @@ def ieee_products() -> Iterator[None]:
 def _why_no_cuda(torch: Any, index: int) -> str | None:
     version = getattr(torch, "version", None)
     if getattr(version, "cuda", None) is None and getattr(version, "hip", None) is None:
-        return f"torch {torch.__version__} is built without CUDA, and its other builds have it"
+        return f"torch {torch.__version__} is a build without CUDA; install one that has it"
     try:
         torch.cuda.init()
         count = torch.cuda.device_count()

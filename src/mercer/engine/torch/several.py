@@ -137,6 +137,11 @@ class SeveralEngine(Engine[SeveralRows]):
         # Devices are looked for where it is unpickled.
         return {"devices": self.devices, "fused": self.fused}
 
+    @property
+    def tile_bytes(self) -> int:
+        """Of the first device, which makes tiles."""
+        return self.first.tile_bytes
+
     def facts(self) -> Facts:
         """Those of one device, with the memory of the smallest: each has all rows."""
         at = [engine.place for engine in self.engines]

@@ -41,7 +41,7 @@ T = TypeVar("T")
 def folded(engine: TorchEngine, tried: Tried, x: Rows, step: Any, observer: Observer) -> Any:
     """The sum of a step over all rows, or None."""
     if isinstance(step, SquareFeatures):
-        features = _features(engine, step.features, x, step.dtype)
+        features = tried(lambda: _features(engine, step.features, x, step.dtype))
         if features is None:
             return None
         return _in_blocks(
@@ -68,7 +68,7 @@ def mapped(
 ) -> Array | None:
     """The results of a step for each row, or None."""
     if isinstance(step, FeatureProduct | FeatureErrors) and int(x.shape[0]):
-        features = _features(engine, step.features, x, dtype)
+        features = tried(lambda: _features(engine, step.features, x, dtype))
         if features is None:
             return None
         return _in_blocks(tried, features.height, lambda b: multiplied(step, x, features, b))
@@ -85,10 +85,12 @@ def _pulled(
         return None
     if engine.why_not_rows(step.kernel, x) is not None:
         return None
-    there = slopes.pulls_of(
-        step, engine.place, lambda: engine.load(step.points, step.kernel, FLOAT64)
+    there = tried(
+        lambda: slopes.pulls_of(
+            step, engine.place, lambda: engine.load(step.points, step.kernel, FLOAT64)
+        )
     )
-    if there is None:
+    if there is None:  # of another kind, or too little memory
         return None
     found: Array | None = tried(lambda: slopes.pulled(step, there, x, targets))
     return found

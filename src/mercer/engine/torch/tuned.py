@@ -200,7 +200,7 @@ class Choices:
 
     def __init__(self, *, tune: bool, folder: Path | None = None) -> None:
         self.tune, self.folder = tune, cache_folder() if folder is None else folder
-        self._decided: dict[str, Blocks] = {}
+        self._decided: dict[str, Blocks | None] = {}
         self._lock = threading.Lock()  # a model may transform on several threads
 
     def blocks(
@@ -215,8 +215,10 @@ class Choices:
                     found = fastest(usual, own.d, seconds_of)
                     if found is not None:
                         write(self.folder, key, found)
-                self._decided[key] = found if found is not None and found.suits(own.d) else usual
-            return self._decided[key]
+                self._decided[key] = found
+            decided = self._decided[key]
+        # A class has rows of several lengths, and not all of them can be cut by the same blocks.
+        return decided if decided is not None and decided.suits(own.d) else usual
 
 
 def is_asked(wanted: bool | None) -> bool:

@@ -119,9 +119,12 @@ def rounding_floor(operator: SymmetricOperator, values: Array, eps: float | None
     if scale == 0.0:
         return 1.0
     product = 16.0 * (eps or operator.eps) * max(scale, operator.size) / scale
-    # The projected problem is float64 whatever the operator is. Its eigenvectors, and the sums of up to n
-    # terms that rotate by them, are off by some √n units (errors of both signs); other BLAS, other sums.
-    rotation = 4.0 * np.sqrt(operator.n) * float(np.finfo(np.float64).eps)
+    # The projected problem is float64 whatever the operator is. The sums of up to n terms that make it and
+    # rotate by its eigenvectors are off by some √n units (errors of both signs; other BLAS, other sums).
+    # LAPACK's divide and conquer drops couplings below 8 of its own half units from z zᵀ (TOL in dlaed2),
+    # up to k of them: each pair of that problem is off by 2 · 8 · √k half units, however it is added.
+    unit = float(np.finfo(np.float64).eps)
+    rotation = (4.0 * np.sqrt(operator.n) + 8.0 * np.sqrt(len(values))) * unit
     # Whatever rounding does, pairs with larger residuals than this are not called found.
     return min(max(product, rotation), MOST_FLOOR)
 

@@ -3,6 +3,7 @@
     python -m benchmarks.cores fits lowrank kernels      # in turns in one process: medians and ratios
     python -m benchmarks.cores threads                   # the same fit on 1, 2, 4, … of the cores
     python -m benchmarks.cores past                      # 100 000 rows within 1 GB
+    python -m benchmarks.cores passes                    # a pass over tiles, against its bound
 
 RBF of the median width, d = 50, k = 20, float64, standard normal rows, unless a line says otherwise.
 Residuals are those of `accuracy.py`, mercer's and then scikit-learn's; of other kernels than RBF, and past
@@ -11,6 +12,7 @@ memory, what mercer itself tells.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
@@ -18,12 +20,14 @@ import subprocess
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from benchmarks.accuracy import eigen_accuracy, rbf_tile
 from benchmarks.case import Case
@@ -187,6 +191,74 @@ def past(seconds: float) -> None:
     )
 
 
+def passes(seconds: float) -> None:
+    """Passes over k(X, X), against their parts at the speed that each has alone on all cores.
+
+    n²/2 entries by symmetry, each with 2d flops for its distance, one exponential and 4 flops a column, at
+    the speed of BLAS in a product of large matrices and of the cheapest exponential in cache; of kept tiles
+    4 bytes an entry at the speed of reading. Nothing overlaps in the bound, as it does in a pass.
+    """
+    from mercer.engine.base import Rounding, TileStore
+    from mercer.engine.resolve import resolve_engine
+    from mercer.kernels import RBF
+    from mercer.operators import Gram
+
+    d, columns = 50, 32
+    for n, dtype in itertools.product((10_000, 20_000), ("float64", "float32")):
+        x = gaussian(n, d, np.random.default_rng(SEED)).astype(dtype)
+        v = np.random.default_rng(0).standard_normal((n, columns)).astype(dtype)
+        flops, exps, reads = machine_speeds(dtype)
+        entries = n**2 / 2
+        thin = entries * 4 * columns / flops
+        gram = Gram(resolve_engine("auto"), RBF(0.5 / d), x)
+        kept = Gram(gram.engine, gram.kernel, x, TileStore(rounding=Rounding()))
+        kept.matmat(v)
+        assert kept.rough is not None
+        jobs = {
+            "made anew": partial(gram.matmat, v),
+            "kept as float32": partial(kept.rough.matmat, v),
+        }
+        bounds = {
+            "made anew": entries * 2 * d / flops + thin + entries / exps,
+            "kept as float32": max(thin if dtype == "float32" else thin / 2, 4 * entries / reads),
+        }
+        medians, _ = in_turns(jobs, seconds)
+        for what, took in medians.items():
+            click.echo(
+                f"| {n} x {d} {dtype}, {columns} columns, {what} | {1e3 * took:.1f} ms | "
+                f"bound {1e3 * bounds[what]:.1f} ms | {took / bounds[what]:.2f} | "
+                f"{flops / 1e9:.0f} GFLOP/s, {1e9 / exps:.3f} ns an exponential, {reads / 1e9:.0f} GB/s |"
+            )
+
+
+def machine_speeds(dtype: str) -> tuple[float, float, float]:
+    """Flops, exponentials and bytes read a second, by all cores."""
+    rng, lanes = np.random.default_rng(0), core_count()
+    square = rng.standard_normal((4096, 4096)).astype(dtype)
+    flops = 2.0 * len(square) ** 3 / best(lambda: square @ square)
+    exponents = [-rng.random(16_384).astype(dtype) for _ in range(lanes)]  # in a core's own cache
+    places, rounds = [np.empty_like(each) for each in exponents], 400
+    long = [np.ones(2**22) for _ in range(lanes)]
+
+    def exp(i: int) -> None:
+        for _ in range(rounds):
+            np.exp(exponents[i], out=places[i])
+
+    with ThreadPoolExecutor(lanes) as pool, threadpool_limits(1):
+        exps = lanes * rounds * 16_384 / best(lambda: list(pool.map(exp, range(lanes))))
+        reads = 8.0 * lanes * 2**22 / best(lambda: list(pool.map(np.sum, long)))
+    return flops, exps, reads
+
+
+def best(work: Callable[[], Any]) -> float:
+    took = []
+    for _ in range(7):
+        started = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - started)
+    return min(took)
+
+
 # ── a process for each number of cores ──────────────────────────────────────
 def threads(_seconds: float) -> None:
     """The same fit on 1, 2, 4, … cores, one thread of each physical core first; best of five."""
@@ -234,7 +306,18 @@ def one(n: int) -> None:
     click.echo(json.dumps(min(took)))
 
 
-PARTS = {"fits": fits, "lowrank": lowrank, "kernels": kernels, "past": past, "threads": threads}
+PARTS = {
+    "fits": fits,
+    "lowrank": lowrank,
+    "kernels": kernels,
+    "past": past,
+    "passes": passes,
+    "threads": threads,
+}
+HEADS = {
+    "passes": "mercer | bound | over it | of which",
+    "threads": " s | ".join(str(2**i) for i in range(10) if 2**i <= core_count()) + " s",
+}
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -253,10 +336,8 @@ def main(*, parts: tuple[str, ...], seconds: float, words: tuple[str, ...], rows
         f"{machine['cpu']}, {machine['cores']} cores, {machine['commit']}; {'; '.join(machine['blas'])}"
     )
     for part in parts:
-        click.echo(
-            f"\n| {part} | mercer s | scikit-learn s | which | ratio | residuals |"
-            "\n| :-- | --: | --: | :-- | --: | :-- |"
-        )
+        heads = HEADS.get(part, "mercer s | scikit-learn s | which | ratio | residuals")
+        click.echo(f"\n| {part} | {heads} |\n|{' :-- |' * (2 + heads.count('|'))}")
         PARTS[part](seconds, **({"words": words} if part == "fits" else {}))
 
 

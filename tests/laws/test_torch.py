@@ -42,7 +42,7 @@ from mercer.approximations.landmarks import checked_lengths
 from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.squares import SquareSections
-from mercer.engine.torch import TorchEngine, evaluate, rows
+from mercer.engine.torch import TorchEngine, evaluate, passes, rows
 from mercer.engine.torch.place import Place
 from mercer.kernels import RBF, Custom, Laplacian, Linear, Matern, Polynomial, RationalQuadratic
 
@@ -276,7 +276,7 @@ def test_a_model_outlives_its_engine(engine, tmp_path):
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["alike", "weights"])
 @pytest.mark.parametrize("squared_in", [FLOAT64, FLOAT32], ids=str)
 def test_squares_of_sections_on_the_device(engine, weights, squared_in, monkeypatch):
-    monkeypatch.setattr("mercer.engine.torch.passes.ROWS", 128)  # several blocks
+    monkeypatch.setattr("mercer.engine.torch.passes.DEVICE_PASS_ROWS", 128)  # several blocks
 
     def lengths(block):
         return checked_lengths(RBF(0.3), block)
@@ -460,3 +460,24 @@ def test_a_linear_kernel_takes_rows_as_they_are(engine, rng):
     found = engine.gram(Linear(), engine.load(far, Linear(), FLOAT64, width=16))
     np.testing.assert_allclose(found, far @ far.T, rtol=1e-14)
     assert Place("cpu").name == "torch:cpu"
+
+
+# ── bytes ───────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rank", [20, 900])
+@pytest.mark.parametrize("kernel", [RBF(0.05), RBF(0.05) + 0.5 * RBF(0.5) * RBF(0.1)], ids=str)
+def test_a_block_is_no_larger_than_the_plan_says(kernel, rank, dtype, engine, rng):
+    """One block at its largest, and on a GPU all that torch has had there at a time."""
+    data = rng.standard_normal((40_000, 5)).astype(dtype)
+    points = engine.load(data[:rank], kernel, data.dtype)
+    height = min(len(data), passes.height(engine.place, rank + 5, points.program.depth))
+    assert height * (rank + 5) * 8 <= engine.facts().cache_bytes
+    if engine.place.kind == "cuda":
+        model = KernelPCA(3, kernel=kernel, engine=engine, approximation=Nystrom(rank))
+        model.fit(data[:2000])
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(engine.place.index)
+        before = torch.cuda.memory_allocated(engine.place.index)
+        found = model.fit(data)
+        peak = torch.cuda.max_memory_allocated(engine.place.index) - before
+        assert peak <= found.plan_.n_bytes

@@ -47,7 +47,7 @@ def dtype(request):
 
 @pytest.fixture(autouse=True)
 def several_blocks(monkeypatch):
-    monkeypatch.setattr(passes, "ROWS", 500)
+    monkeypatch.setattr(passes, "DEVICE_PASS_ROWS", 500)
 
 
 @pytest.fixture

@@ -11,12 +11,13 @@ from markets.commands import refused, results
 from mercer import PCA, KernelPCA, KernelPCADetector, load
 from mercer._core.errors import MemoryBudgetError, ParameterError
 from mercer._core.memory import AUTO_SHARE, parse_bytes
+from mercer.approximations import RPCholesky
 from mercer.data.training import TrainingData
 from mercer.engine.base import Facts, Workers
 from mercer.engine.numpy import NumpyEngine
 from mercer.kernels import RBF
 from mercer.planning.bytes import DEVICE_TILES, TILES_SHARE, krylov_bytes, tile_width
-from mercer.planning.plan import plan
+from mercer.planning.plan import plan, plan_approximation
 from mercer.planning.problem import Budget, Problem
 from mercer.planning.recipe import Halved
 
@@ -187,6 +188,25 @@ def test_a_place_that_is_too_small_is_named():
         plan(replace(DEVICE, here_bytes=GB))
     with pytest.raises(MemoryBudgetError, match=r"up to .* on cuda:0 \(n=.*allows 1 GB"):
         plan(replace(DEVICE, budget_bytes=GB))
+
+
+@pytest.mark.parametrize("rank", [100, 1000])
+@pytest.mark.parametrize("n", [5000, 10_000_000])
+def test_a_low_rank_plan_knows_the_blocks_of_a_device(n, rank):
+    """Blocks of a pass are the device's, as large as a tile at most; the host has what it has anyway."""
+    likes, approximation = 8192**2 * 8, RPCholesky(rank)
+    problem = replace(DEVICE, n=n, d=50, halves=0, cache_bytes=likes, rows_bytes=0)
+    found, alone = (
+        plan_approximation(each, approximation)
+        for each in (problem, replace(problem, elsewhere=False, here_bytes=2**63))
+    )
+    block = min(likes, min(n, 2**16) * (rank + 50) * 8)
+    assert found.n_bytes >= max(block, alone.n_bytes)
+    assert found.n_bytes <= max(alone.n_bytes, DEVICE_TILES * block + 32 * rank**2 + 2**22)
+    assert found.host_bytes == alone.n_bytes
+    if n > 5000:
+        with pytest.raises(MemoryBudgetError, match=r"on cuda:0 .*lower rank"):
+            plan_approximation(replace(problem, budget_bytes=block), approximation)
 
 
 def test_what_the_host_does_is_of_its_budget_alone():

@@ -34,6 +34,8 @@ LOCK_WIDTH = 192  # in float64; a float32 tile is made in half the time
 # Tiles that are made without the lock are narrower.
 ROWS_A_THREAD, FREE_ROWS_A_THREAD = 512, 192
 SINGLE, PACKED = 4, 2  # bytes of a rounded entry
+# Rows of a block of a pass on a device, at most: more make no product faster, and all are there at a time.
+DEVICE_PASS_ROWS = 2**16
 BAND = 2  # rows of tiles that take their columns together: more would keep more rows ready
 
 

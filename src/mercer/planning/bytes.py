@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.shifted import RECENT
-from mercer.engine.tiles import cached_width, fitting_width, free_width, is_roomy
+from mercer.engine.tiles import DEVICE_PASS_ROWS, cached_width, fitting_width, free_width, is_roomy
 from mercer.solvers import BlockKrylov, Lanczos
 
 if TYPE_CHECKING:
@@ -139,6 +139,17 @@ def live_tiles_bytes(problem: Problem) -> int:
         return max(1, problem.workers) * (DEVICE_TILES * tile + 2 * 3 * rows) + SMALL
     recent = 3 * (RECENT - 1) * rows if problem.from_source else 0
     return problem.n_threads * (TILES_A_THREAD * tile + 2 * 3 * rows) + recent + SMALL
+
+
+def device_pass_bytes(problem: Problem, width: int) -> int:
+    """A block of a pass that makes `width` numbers of each row on a device, and the sums of their squares.
+
+    A block is as large as a tile, or has as many rows as a pass sends there at a time. Sums are float64: so
+    far, of the block, and the two on their way into one.
+    """
+    rows = min(problem.n, DEVICE_PASS_ROWS)
+    block = min(problem.cache_bytes, rows * (width + problem.d) * FLOAT)
+    return DEVICE_TILES * block + 4 * FLOAT * width**2 + SMALL
 
 
 def rows_bytes(problem: Problem, *, rough: bool = False) -> int:

@@ -14,6 +14,7 @@ from mercer.planning.bytes import (
     FLOAT,
     SMALL,
     TILES_SHARE,
+    device_pass_bytes,
     krylov_bytes,
     lapack_bytes,
     primal_bytes,
@@ -81,6 +82,8 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     problem, chosen = _paying(problem), copy(approximation)
     shape = problem.n, problem.d_held or problem.d
     n_bytes = chosen.n_bytes(shape, problem.itemsize) + problem.reading_bytes
+    if problem.on_device:
+        n_bytes = max(n_bytes, device_pass_bytes(problem, chosen.width(problem.n)))
     reasons: tuple[str, ...] = (f"approximation={chosen!r} was asked for",)
     if not chosen.refine:
         found = Plan("low-rank", Lapack(), None, n_bytes, reasons, problem.n_threads)
@@ -290,6 +293,9 @@ def _here_bytes(chosen: Plan, problem: Problem) -> int:
             return _lapack_run_bytes(alone, Lapack(subset=True))
         return krylov_bytes(alone, chosen.solver, problem.k or SHARE_COMPONENTS)
     kept = problem.rows_bytes + problem.reading_bytes + problem.staging_bytes
+    if chosen.approximation is not None and not iterates:  # as it would be without a device
+        shape = problem.n, problem.d_held or problem.d
+        return chosen.approximation.n_bytes(shape, problem.itemsize) + kept
     if not iterates or problem.k is None:  # K, features, or as many vectors as a share may need
         return chosen.n_bytes + kept
     return krylov_bytes(problem, chosen.solver, problem.k) + kept

@@ -36,7 +36,7 @@ from mercer.engine.threads import lanes, n_blas_threads
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.fused import fused_cross_times, fused_gram_times, is_fused, sections_times
-from mercer.engine.torch.place import LEAST, WIDEST, Place, ieee_products, out_of_memory, reason_of
+from mercer.engine.torch.place import LEAST, Place, ieee_products, out_of_memory, reason_of
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.sending import staging_bytes
 from mercer.engine.torch.source import why_not_fused, why_not_sections
@@ -106,7 +106,7 @@ class TorchEngine(Engine[TorchRows]):
     @property
     def tile_bytes(self) -> int:
         """Far larger than a processor's: launches are waited for, not numbers."""
-        return WIDEST[self.place.kind] ** 2 * 8
+        return self.place.width(FLOAT64) ** 2 * 8
 
     def facts(self) -> Facts:
         """The device's memory and tiles; its lanes are threads of the host, for passes over rows."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.data.rows import row_blocks
 from mercer.engine.base import FLOAT64
+from mercer.engine.tiles import DEVICE_PASS_ROWS
 from mercer.engine.torch.place import LEAST
 
 if TYPE_CHECKING:
@@ -20,15 +21,11 @@ if TYPE_CHECKING:
     from mercer.engine.torch.place import Place
     from mercer.engine.torch.rows import Side, TorchRows
 
-ROWS = (
-    2**16
-)  # of a block, at most: more make no product faster, and all are on the device at a time
-
 
 def height(place: Place, width: int, depth: int) -> int:
     """Rows of a block of which `width` numbers are made, and `depth` such arrays beside each other."""
     wide = place.width(FLOAT64, depth)
-    return min(ROWS, max(LEAST, wide * wide // max(1, width)))
+    return min(DEVICE_PASS_ROWS, max(LEAST, wide * wide // max(1, width)))
 
 
 def passed(x: Rows, rows: int, observer: Observer) -> Iterator[tuple[slice, Rows]]:

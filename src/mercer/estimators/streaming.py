@@ -232,11 +232,9 @@ def _warn_outgrown(model: Any, stream: Stream, rows: Rows) -> None:
     kernel, points = as_kernel(model.kernel), stream.dictionary.points
     if not stream.n_rows or not kernel.parallel or not _reads_spread(kernel):
         return
-    if _growth(model, stream, points) > OUTGROWN:
-        return
     few = int(rows.shape[0]) < FEW_ROWS
     wider = _growth(model, stream, _stack(points, rows.astype(stream.dtype)) if few else rows)
-    if wider > OUTGROWN:
+    if wider > OUTGROWN >= _growth(model, stream, points):
         msg = (
             f"These rows lie about {wider:.2g} times as far apart as the first ones, which the width in "
             f"{stream.dictionary.kernel!r} was read off and which it keeps; to a kernel this narrow all of "

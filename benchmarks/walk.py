@@ -1,9 +1,9 @@
 """The walk of one fit: ``python -m benchmarks.walk``.
 
-How many functions, in how many files, does a reader meet who follows `KernelPCA(20, memory="1GB").fit(X)` from
-its first line to its last? Counted are the functions, methods and properties defined in mercer's sources that
+How many functions, in how many files, does a reader meet who follows `KernelPCA(20, memory="1GB").fit(X)`
+from its first line to its last? Counted are the functions, methods and properties of mercer's sources that
 run, on whatever thread, in a second fit (the first one loads the code), and how deep they call each other.
-Another tree is counted with its sources first on PYTHONPATH.
+Another tree is counted with its sources first on PYTHONPATH, NumPy's tiles with MERCER_NATIVE=off.
 """
 
 from __future__ import annotations

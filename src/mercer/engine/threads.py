@@ -10,10 +10,13 @@ from contextvars import ContextVar, copy_context
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from mercer._core.types import Rows
 
 TURN_SECONDS = 0.2
 NAME = "mercer-tiles"  # of threads that stay
@@ -190,6 +193,26 @@ def parallel_map(
         futures = on_threads([partial(run, share) for share in shares], stop.set)
     # A thread that was stopped is not the one that failed; when none failed, none was stopped.
     return [done.result() for done in futures if not isinstance(done.exception(), _Stopped)]
+
+
+COPIED_ALONE = 2**26  # bytes
+
+
+def copied(x: Rows) -> Rows:  # (n, d)
+    """A copy, on all threads: the system hands out new memory page by page, three gigabytes a second."""
+    if not isinstance(x, np.ndarray) or x.nbytes < COPIED_ALONE or not x.flags.c_contiguous:
+        return x.copy()
+    out = np.empty_like(x)
+
+    def part(own: Iterable[slice]) -> None:
+        for i in own:
+            out[i] = x[i]
+
+    n_threads = n_blas_threads()
+    height = -(-len(x) // n_threads)
+    slices = [slice(start, start + height) for start in range(0, len(x), height)]
+    parallel_map(part, slices, n_threads=n_threads)
+    return out
 
 
 def on_threads(

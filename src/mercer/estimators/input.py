@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many, refuse
 from mercer._core.params import Number, Whole, is_whole, require
-from mercer._core.seeds import seeded
+from mercer._core.quick import seeded
 from mercer.data.dask import DaskRows
 from mercer.data.frames import held
 from mercer.data.intake import admitted

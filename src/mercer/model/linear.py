@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import KernelError, ZeroVarianceError
-from mercer.engine.equal_rows import are_alike
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model.centred_features import EPS, CentredRows
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
-from mercer.model.rounding import UNITS, handed_out
+from mercer.model.rounding import UNITS, handed_out, require_different, require_variance
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.operators.centred import require_finite
@@ -148,34 +146,3 @@ def solve_small(
     rounding = cut(pairs.values)
     require_variance(pairs.values, rounding, nothing=nothing)
     return keep(pairs, asked, total=total, cut=rounding), total
-
-
-def require_variance(values: Array, cut: float, *, nothing: float = 0.0) -> None:
-    """Raise when no eigenvalue is above rounding, or none above what rows without variance show."""
-    if np.any(values > max(cut, nothing)):
-        return
-    if np.any(values < -10.0 * max(cut, nothing)):
-        msg = (
-            f"No eigenvalue is positive (the smallest seen is {values.min():.3g}): the function is not a "
-            "kernel, and on these data it is nearly the negative of one. `mercer.check_kernel` shows a "
-            "witness."
-        )
-        raise KernelError(msg)
-    raise_zero_variance()
-
-
-def require_different(x: Rows) -> None:
-    """Raise when all rows are one and the same."""
-    if are_alike(x):
-        raise_zero_variance()
-
-
-def raise_zero_variance() -> NoReturn:
-    """Say that there is no component to find."""
-    msg = (
-        "The data have zero variance in feature space: all rows map to one point, so there is no "
-        "component to find. Check that the rows differ, by more than 1e-150 (scale the columns otherwise), "
-        "and that the kernel has not saturated (a sigmoid or polynomial with a large gamma, an RBF with a "
-        "tiny one)."
-    )
-    raise ZeroVarianceError(msg)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from mercer._core.memory import HOST as HOST_PLACE
-from mercer._core.memory import format_bytes, format_seconds, place_of
+from mercer._core.memory import ELSEWHERE, format_bytes, format_seconds
 from mercer.engine.base import Rounding, TileStore
 from mercer.engine.tiles import PACKED, SINGLE, n_upper
 from mercer.operators import Gram, StoredGram
@@ -304,7 +303,8 @@ class Plan:
         if isinstance(self.solver, Lapack):
             return "K formed once"
         # Those of workers are told with them; a device has none.
-        threads = self.n_threads if place_of(self.engine) == HOST_PLACE else 1
+        there = self.host_bytes > 0 or self.engine.partition(":")[0] in ELSEWHERE
+        threads = 1 if there else self.n_threads
         return self.recipe.told(threads, compiled=self.engine == COMPILED)
 
 

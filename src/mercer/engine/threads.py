@@ -71,7 +71,7 @@ class _BlasHold:
         with self._lock:
             if self._holders == 0:
                 libraries = [(each, each.num_threads) for each in _blas_libraries()]
-                self.usual = _within_cores(max((count for _, count in libraries), default=0))
+                self.usual = _within_cores([count for _, count in libraries])
                 self._limited = [(each, count) for each, count in libraries if count != 1]
                 for each, _ in self._limited:
                     each.set_num_threads(1)
@@ -125,7 +125,8 @@ def n_blas_threads(asked: int | None = None) -> int:
 
     Within `lanes` it is the number given there; otherwise the one that was `asked` for, where there is one.
     """
-    return _LANES.get() or asked or _HOLD.usual or _blas_threads()
+    usual = _LANES.get() or asked or _HOLD.usual
+    return usual or _within_cores([each.num_threads for each in _blas_libraries()])
 
 
 class lanes:  # a context manager, and as a generator it would take three times as long
@@ -141,12 +142,9 @@ class lanes:  # a context manager, and as a generator it would take three times 
         _LANES.reset(self._token)
 
 
-def _blas_threads() -> int:
-    return _within_cores(max((each.num_threads for each in _blas_libraries()), default=0))
-
-
-def _within_cores(most: int) -> int:
-    """So many threads, but no more than there are cores; 0: as many."""
+def _within_cores(counts: list[int]) -> int:
+    """The most threads of any library, but no more than there are cores; as many where there is none."""
+    most = max(counts, default=0)
     if most == 1:
         return 1
     cores = cpu_count()

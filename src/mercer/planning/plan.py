@@ -187,7 +187,10 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
     if k > n // share:
         reason = f"k={k} is more than n/{share}: a Krylov basis would grow towards K itself"
         return Lapack(subset=few), reason
-    return _narrow(problem) or _wide(problem), iterating
+    # In wide blocks; from more landmarks where products are of half floats, of many rows.
+    most = min(MOST_LANDMARKS, n // LANDMARK_ROWS) if problem.halves else 0
+    wide = BlockKrylov(tol=_tol(problem), landmarks=max(BlockKrylov.landmarks, most))
+    return _narrow(problem) or wide, iterating
 
 
 def _tol(problem: Problem) -> float:
@@ -219,12 +222,6 @@ def _narrow(problem: Problem) -> Solver | None:
     n_bytes = _lapack_run_bytes(wide, Lapack(subset=True)) + FLOAT * n * n
     n_bytes += krylov_bytes(wide, solver, k)
     return solver if n <= SMALL_ROWS and n_bytes <= problem.budget_bytes else None
-
-
-def _wide(problem: Problem) -> BlockKrylov:
-    """Iterating in wide blocks; from more landmarks where products are of half floats, of many rows."""
-    most = min(MOST_LANDMARKS, problem.n // LANDMARK_ROWS) if problem.halves else 0
-    return BlockKrylov(tol=_tol(problem), landmarks=max(BlockKrylov.landmarks, most))
 
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:

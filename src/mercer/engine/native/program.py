@@ -62,11 +62,6 @@ class Program:
     depth: int = 0
     sharpest: float = 0.0  # the largest factor of a squared distance
 
-    @property
-    def packs(self) -> list[Columns]:
-        """The columns of each quantity for which rows are packed."""
-        return [leaf.columns for leaf in self.leaves]
-
     @classmethod
     def of(cls, tree: f.Expr) -> Program:
         """The operations of a formula; raises `NotCompiledError` where it has none."""

@@ -13,7 +13,6 @@ import pytest
 import mercer
 from mercer.engine import threads
 from mercer.engine.threads import (
-    _blas_threads,
     n_blas_threads,
     parallel_map,
     single_threaded_blas,

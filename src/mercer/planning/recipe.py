@@ -60,18 +60,18 @@ class TileCache:
                 "half of K does not fit in float32: its tiles are held in 16 bits, whose rounding is "
                 "measured on rows in float64",
             )
+        if self.share == 1.0:
+            return ()
         wanted, held = format_bytes(self.n_tiles * self.tile_bytes), format_bytes(self.n_bytes)
         if not self.n_held:
             return (
                 f"half of K would take {wanted}, for which there is no room: all tiles are made anew for "
                 "each product",
             )
-        if self.share < 1.0:
-            return (
-                f"half of K would take {wanted}, and {held} are left for it: the other tiles are made "
-                "anew for each product",
-            )
-        return ()
+        return (
+            f"half of K would take {wanted}, and {held} are left for it: the other tiles are made anew for "
+            "each product",
+        )
 
     @classmethod
     def within(cls, free: int, n: int, width: int, itemsize: int) -> TileCache:

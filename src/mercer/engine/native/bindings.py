@@ -21,11 +21,10 @@ ALIGNMENT = 64  # bytes, those of the widest vector
 _int, _double, _pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 # Operations, as tiles.cpp counts them.
-PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT = range(
-    12
-)
+PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT = range(12)
+KEEP, TAKE, SMOOTH = range(12, 15)
 BLOCKS = 3  # of squares that are in memory
-KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3}
+KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3, "weights": 0}
 
 
 class Rows(ctypes.Structure):
@@ -86,6 +85,19 @@ class Explained(ctypes.Structure):
     )
 
 
+class Pulls(ctypes.Structure):
+    """What a tile weighs: derivatives of a quantity in its rows, and itself."""
+
+    _fields_ = (
+        ("kind", _int),
+        ("columns", _int),
+        ("left", _pointer),
+        ("right", _pointer),
+        ("sums", _pointer),
+        ("sizes", _pointer),
+    )
+
+
 class Squares(ctypes.Structure):
     """A sum CᵀC over blocks of rows of C, which are tiles about their means."""
 
@@ -132,6 +144,7 @@ class Job(ctypes.Structure):
         ("stride", _int),
         ("squares", ctypes.POINTER(Squares)),
         ("explained", ctypes.POINTER(Explained)),
+        ("pulls", ctypes.POINTER(Pulls)),
         ("exact", _pointer),
         ("n_exact", _int),
         ("rounded", _pointer),

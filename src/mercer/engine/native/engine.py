@@ -25,9 +25,11 @@ from mercer.engine.native.passes import (
 )
 from mercer.engine.native.program import NotCompiledError, Program
 from mercer.engine.native.rows import NativeRows
+from mercer.engine.native.slopes import pulled
 from mercer.engine.native.squares import squared
 from mercer.engine.numpy import POINTS, HostRows, NumpyEngine
 from mercer.engine.passes import SLICE_BYTES
+from mercer.engine.slopes import Pulls
 from mercer.engine.squares import SquareSections
 from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_map
 from mercer.engine.tiles import WHOLE
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import Step, TileKernel, TileStore
+    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
     from mercer.engine.tiles import Part
 
 S = TypeVar("S", bound=Mergeable)
@@ -188,6 +190,24 @@ class NativeEngine(NumpyEngine):
         return super().fold(
             x, step, width=width, height=height, parallel=parallel, observer=observer
         )
+
+    def map(
+        self,
+        x: Rows,
+        step: RowStep,
+        *beside: Array | None,
+        width: int = 1,
+        parallel: bool = True,
+        dtype: Any = None,
+    ) -> Array:
+        """Sums over slopes by compiled tiles; all other steps on threads, as NumPy has them."""
+        targets = beside[0] if isinstance(step, Pulls) and beside else None
+        if isinstance(step, Pulls) and targets is not None:
+            # On all threads, also where parts of the rows may not be: no bit depends on their number.
+            found = pulled(self, step, x, targets, dtype, self._threads(step.kernel))
+            if found is not None:
+                return found
+        return super().map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
 
     def _parts(self, kernel: TileKernel, x: HostRows) -> Iterator[tuple[slice, HostRows]]:
         """Slices of the rows, as they are loaded on their own; those of rows that stay are loaded once."""

@@ -16,10 +16,10 @@ from mercer import KernelPCA
 from mercer.engine.formula import Affine, Exp, Pair, Pow
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native import slopes as native_slopes
-from mercer.engine.slopes import FixedPoints, SlopeSums
+from mercer.engine.slopes import AxisSlopes, FixedPoints, SlopeSums
 from mercer.kernels import RBF, Chi2, Laplacian, Linear, Matern, Polynomial, RationalQuadratic
 from mercer.kernels.base import Kernel
-from mercer.model.space import _slope_sums
+from mercer.model.space import _axis_slopes, _slope_sums
 from mercer.preimage import FixedPoint, Gradient
 from mercer.preimage.search import _fixed_points
 
@@ -64,9 +64,9 @@ KERNELS = COMPILED | {
 DTYPES = {"float64": np.float64, "float32": np.float32}
 
 
-def step_of(kind, kernel, rng, shape=(90, 150), d=4, k=3, far=0.0, dtype=np.float64, **own):
+def step_of(kind, kernel, rng, shape=(90, 150), *, d=4, far=0.0, dtype=np.float64, **own):
     """A step against some points, rows (some at points, or all but there) and targets."""
-    b, m = shape
+    (b, m), k = shape, 3
     x, z = (rng.standard_normal((n, d)).astype(dtype) + dtype(far) for n in shape)
     if kernel.positive_only:
         x, z = np.abs(x), np.abs(z)
@@ -78,9 +78,11 @@ def step_of(kind, kernel, rng, shape=(90, 150), d=4, k=3, far=0.0, dtype=np.floa
     return kind(kernel, z, coef, mean, host, **own), x, rng.standard_normal((b, k)).astype(dtype)
 
 
-def by_tiles(step, x, t, n_threads=2, dtype=None):
+def by_tiles(step, x, *t, n_threads=2, dtype=None):
     """What compiled tiles make of it, and nothing else: the host is not asked."""
-    found = native_slopes.pulled(NativeEngine(n_threads), step, x, t, dtype, n_threads)
+    found = native_slopes.pulled(
+        NativeEngine(n_threads), step, x, *t, dtype=dtype, n_threads=n_threads
+    )
     assert found is not None
     return found
 
@@ -140,6 +142,21 @@ def test_slopes_are_those_of_numpy_in_either_precision(name, rows_in, rng):
         assert found.dtype == dtype_of_sums
         room = 300 * np.finfo(dtype_of_sums).eps * units
         assert np.all(np.abs(found - exact) <= room[:, None])
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "normalised", "columns"])
+def test_slopes_of_each_axis_are_sums_towards_it(name, rng, monkeypatch):
+    monkeypatch.setattr(native_slopes, "BLOCK", 24)  # runs of eight rows, or one
+    monkeypatch.setattr(native_slopes, "MOST_ROWS", 24)
+    step, x, t = step_of(SlopeSums, KERNELS[name], rng)
+    step = replace(step, mean=None)
+    host = {"kernel": step.kernel, "points": step.points, "coef": step.coef, "mean": None}
+    axes = AxisSlopes(**host, host=_axis_slopes)
+    found = by_tiles(axes, x)
+    np.testing.assert_allclose(found, axes(x), atol=1e-11 * np.abs(found).max())
+    np.testing.assert_allclose(
+        np.einsum("bk,bkd->bd", t, found), step(x, t), atol=1e-11 * np.abs(found).max()
+    )
 
 
 @pytest.mark.parametrize("name", sorted(COMPILED))
@@ -211,22 +228,23 @@ def test_rows_may_lie_in_any_order(layout, kernel, rng):
 def test_no_bit_depends_on_the_number_of_threads(name, shape, rng, monkeypatch):
     monkeypatch.setattr(native_slopes, "MOST_ROWS", 500)  # runs of rows
     step, x, t = step_of(SlopeSums, KERNELS[name], rng, shape)
-    first = by_tiles(step, x, t, 1)
+    first = by_tiles(step, x, t, n_threads=1)
     for n_threads in (2, 3, 7, 7):
-        np.testing.assert_array_equal(by_tiles(step, x, t, n_threads), first)
+        np.testing.assert_array_equal(by_tiles(step, x, t, n_threads=n_threads), first)
 
 
 def test_fixed_points_depend_on_no_number_of_threads(rng):
     step, x, t = step_of(FixedPoints, RBF(0.3), rng, (200, 9000), share=0.05)
-    first = by_tiles(step, x, t, 1)
+    first = by_tiles(step, x, t, n_threads=1)
     for n_threads in (2, 5):
-        np.testing.assert_array_equal(by_tiles(step, x, t, n_threads), first)
-
+        np.testing.assert_array_equal(by_tiles(step, x, t, n_threads=n_threads), first)
 
 
 @pytest.mark.parametrize("name", ["matern", "huge", "sparse", "overflow"])
 def test_what_has_no_compiled_form_is_the_hosts(name, rng):
-    kernel = {"matern": Matern(0.8, 1.0), "overflow": Polynomial(300, gamma=1.0)}.get(name, RBF(0.3))
+    kernel = {"matern": Matern(0.8, 1.0), "overflow": Polynomial(300, gamma=1.0)}.get(
+        name, RBF(0.3)
+    )
     step, x, t = step_of(SlopeSums, kernel, rng)
     if name == "huge":
         x = 1e200 * x
@@ -234,7 +252,7 @@ def test_what_has_no_compiled_form_is_the_hosts(name, rng):
         x = 100.0 * x
     if name == "sparse":
         x = sparse.csr_array(x)
-    assert native_slopes.pulled(NativeEngine(1), step, x, t, None, 1) is None
+    assert native_slopes.pulled(NativeEngine(1), step, x, t, dtype=None, n_threads=1) is None
     with np.errstate(over="ignore", invalid="ignore"):
         found, expected = NativeEngine(1).map(x, step, t, dtype=np.float64), step(x, t)
     np.testing.assert_allclose(found, expected, rtol=1e-12, equal_nan=True)
@@ -278,5 +296,5 @@ def test_ctrl_c_ends_a_pass(kernel, rng):
 
     threading.Timer(0.5, stop).start()
     with pytest.raises(KeyboardInterrupt):
-        by_tiles(step, x, t, 1)
+        by_tiles(step, x, t, n_threads=1)
     assert stopped

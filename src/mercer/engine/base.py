@@ -196,7 +196,7 @@ class Engine(Protocol[R]):
 
     @property
     def tile_bytes(self) -> int:
-        """The size of a tile that `tile` makes fastest; no worker is asked for it."""
+        """The size of a tile that is made fastest in steps of `map`; no worker is asked for it."""
         return CACHE_BYTES
 
     def settle(self, x: Rows) -> Rows:
@@ -287,6 +287,6 @@ class Engine(Protocol[R]):
         ``beside`` are arrays with a row for each row of x (or None, for none), cut at the same places.
         ``dtype`` is the precision that steps get the rows in, by default their own; the rest is advice, as
         in `fold`: ``width`` numbers are made of a row. Steps that an engine may know: `FeatureProduct`,
-        `FeatureErrors`, `SlopeSums`, `FixedPoints`.
+        `FeatureErrors`, `SlopeSums`, `AxisSlopes`, `FixedPoints`.
         """
         ...

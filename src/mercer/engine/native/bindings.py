@@ -21,7 +21,9 @@ ALIGNMENT = 64  # bytes, those of the widest vector
 _int, _double, _pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 # Operations, as tiles.cpp counts them.
-PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT = range(12)
+PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT = range(
+    12
+)
 KEEP, TAKE, SMOOTH = range(12, 15)
 BLOCKS = 3  # of squares that are in memory
 KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3, "weights": 0}

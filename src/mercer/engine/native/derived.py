@@ -68,7 +68,8 @@ def _outer(expr: f.Expr, of: f.Expr) -> f.Expr:
             root = f.Pow(of, 0.5)
             inverse = Smooth(f.Pow(of, -0.5))
             return f.Affine(f.Mul(f.Exp(f.Affine(root, -1.0)), inverse), -0.5)
-        case f.Matern(_, nu):  # d/ds s^ν K_ν(s) = -s^ν K_(ν-1)(s): the next rougher one, of the same s
+        case f.Matern(_, nu):
+            # d/ds s^ν K_ν(s) = -s^ν K_(ν-1)(s): the next rougher one, of the same s.
             rougher = f.Matern(f.Affine(of, nu / (nu - 1.0)), nu - 1.0)
             return f.Affine(rougher, -0.5 * nu / (nu - 1.0))
     raise TypeError(type(expr))

@@ -184,7 +184,7 @@ class Program:
         ]
 
 
-def own_values(expr: f.Expr, x: Array) -> Array:  # noqa: PLR0911  (n, d) -> (n,)
+def own_values(expr: f.Expr, x: Array) -> Array:  # noqa: PLR0911, PLR0912  (n, d) -> (n,)
     """u(x, x) of each row."""
     match expr:
         case f.Pair(kind="dot"):

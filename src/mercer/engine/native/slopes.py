@@ -1,8 +1,8 @@
 """Slopes by the compiled library: sums over points, of which nothing as large as a tile is left.
 
 Σ_j γ_ij ∂k(x_i, z_j)/∂x_i is a sum over the quantities u of the kernel, of Σ_j p_ij ∂u(x_i, z_j)/∂x_i with
-p = γ ∂k/∂u. A derivative is a formula (`derived`), weights γ_ij = t_i·a_j + c_j are dot products of pairs, one
-quantity more, and so is p a tile like any other. It is multiplied with points, whose sums tell those of
+p = γ ∂k/∂u. A derivative is a formula (`derived`), weights γ_ij = t_i·a_j + c_j are dot products of pairs,
+one quantity more, and so p is a tile like any other. It is multiplied with points, whose sums tell those of
 differences, or meets derivatives column by column.
 """
 
@@ -35,34 +35,37 @@ if TYPE_CHECKING:
     from mercer.engine.slopes import Pulls
 
 WEIGHTS = Leaf("weights")
-# Rows of a run, whose sums are there at once; and operations between two looks at signals, a tenth of a second.
+# Rows of a run, whose sums are there at once; operations between two looks at signals, a tenth of a second.
 MOST_ROWS, LOOK = 2**13, 2**30
 
 
 def pulled(
-    engine: NumpyEngine, step: Pulls, x: Any, targets: Array, dtype: Any, n_threads: int
+    engine: NumpyEngine, step: Pulls, x: Any, *targets: Array, dtype: Any, n_threads: int
 ) -> Array | None:
     """What the step makes of rows; None where rows, kernel or values are not for compiled tiles."""
-    dtype = np.result_type(dtype or x.dtype, targets, step.coef)
+    dtype = np.result_type(dtype or x.dtype, step.coef, *targets)
     if not isinstance(x, np.ndarray) or dtype not in (FLOAT32, FLOAT64) or not len(x):
         return None
     points = _points_of(engine, step, dtype)
     if points is None:
         return None
-    width = int(x.shape[1])
-    out = np.empty((len(x), width + isinstance(step, FixedPoints)), dtype=dtype)
+    # Without targets a row counts once for each axis, and each of these is one.
+    (b, d), k = x.shape, 1 if targets else step.coef.shape[1]
+    out = np.empty((b, k, d + isinstance(step, FixedPoints)), dtype=dtype)
     groups = -(-points.rows.n // (GROUP * BLOCK))
-    height = max(BLOCK, min(MOST_ROWS, SUMS_BYTES // (8 * (width + 1) * groups)))
-    for i in row_slices(len(x), height):
-        rows = engine.load(x[i], step.kernel, dtype)
+    height = max(BLOCK, min(MOST_ROWS, SUMS_BYTES // (8 * (d + 1) * groups)))
+    for i in row_slices(b, max(1, height // k)):
+        rows = engine.load(np.repeat(x[i], k, axis=0), step.kernel, dtype)
         if not isinstance(rows, NativeRows):
             return None
         rows.sliced = False  # derivatives are taken of packed ones
-        found = points.pulled(step, rows, targets[i], n_threads)
-        if not np.isfinite(found).all():  # out of range, which NumPy knows how to reach or to refuse
+        t = targets[0][i] if targets else np.tile(np.eye(k), (rows.n // k, 1))
+        found = points.pulled(step, rows, t, n_threads)
+        # Out of range, which NumPy knows how to reach or to refuse.
+        if not np.isfinite(found).all():
             return None
-        out[i] = found
-    return out
+        out[i] = found.reshape(-1, *out.shape[1:])
+    return out[:, 0] if targets else out
 
 
 # ── points, from search to search ───────────────────────────────────────────
@@ -88,7 +91,7 @@ class Part:
             steps=[*program.steps, *weighed],
             depth=max(program.depth, 2),
         )
-        z = of_columns(points.rows, leaf.columns).astype(np.float64, copy=False)
+        z: Array = of_columns(points.rows, leaf.columns).astype(np.float64, copy=False)
         match leaf.kind:
             case "sqdist":
                 z = np.column_stack([z - of_columns(centre[None], leaf.columns), np.ones(len(z))])

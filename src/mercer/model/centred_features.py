@@ -43,8 +43,8 @@ class CentredRows:
     mean: Array  # (m,) float64
     largest: float  # max |Φ|, before centring and scaling
     roots: Array | None = None  # (n,) √w in float64, where the rows carry weights
-    # μ where rows are as they came; in two terms, its digits and what is left, where that can be seen: the mean
-    # is rounded, and near rows may differ by less.
+    # μ where rows are as they came; in two terms, its digits and what is left, where that can be seen: the
+    # mean is rounded, and near rows may differ by less.
     steps: tuple[Array, ...] = ()
     scatter: Array | None = None  # (m, m) Φ̃ᵀΦ̃, where it has come with the mean
     plain: bool = False  # the mean is so small that products may be made before it is taken off

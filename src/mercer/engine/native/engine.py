@@ -53,6 +53,7 @@ PART_ROWS = 2**15  # rows whose products are summed, and that are packed, at a t
 WIDE = 128
 # A search among 20 000 points of slices eight times smaller took three times as long.
 SEARCHED_BYTES = 2**29
+HOST_ARRAYS = 4  # that the host has of so many rows against all points: from fewer at a time
 # Steps of `fold` that are compiled, by their kind.
 COMPILED: dict[type, Callable[..., Any]] = {SquareSections: squared, ExplainSections: explained}
 
@@ -215,6 +216,7 @@ class NativeEngine(NumpyEngine):
             found = pulled(self, step, x, *targets, dtype=dtype, n_threads=n_threads)
             if found is not None:
                 return found
+            width *= HOST_ARRAYS
         return super().map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
 
     def _parts(self, kernel: TileKernel, x: HostRows) -> Iterator[tuple[slice, HostRows]]:

@@ -275,6 +275,9 @@ class Library:
             found.restype, found.argtypes = result, arguments
             return found
 
+        if function("job", _int)() != ctypes.sizeof(Job):
+            msg = "The library was built from another source."
+            raise AttributeError(msg)
         self.vector_bytes = int(function("bytes", _int)())
         self.panel = {
             np.dtype(np.float64): int(function("panel64", _int)()),

@@ -117,11 +117,13 @@ def _primal(
     )
     values, scale = small.values, np.sqrt(small.values)
     # An axis of LAPACK's has a few units of the first one in it, which is √(λ₁/λ) times as long in Φ̃v.
-    spilt = UNITS * EPS * values[0] * np.sqrt(values[0] / values)
+    top, longer = values[0], np.sqrt(values[0] / values)
+    spilt = UNITS * EPS * top * longer
     # K̃U = Φ̃(Φ̃ᵀU) = Φ̃(CV)Λ^(-1/2): evidence for the price of one thin product. It is UΛ and Φ̃RΛ^(-1/2) with
     # R = CV - VΛ, whose size C tells: where that is rounding, there is no need to multiply.
-    left = small.products - small.vectors * values
-    sizes = np.sqrt(np.maximum(np.einsum("ij,ij->j", left, covariance.matrix @ left), 0.0)) / scale
+    left = (small.products - small.vectors * values) / top  # whose squares are in range
+    squares = np.einsum("ij,ij->j", left, (covariance.matrix / top) @ left)
+    sizes = top * np.sqrt(np.maximum(squares, 0.0)) * longer
     seen = bool(np.any(sizes > spilt))
     axes = np.concatenate([small.vectors, small.products], axis=1) if seen else small.vectors
     both = rows.times(axes / np.tile(scale, 1 + seen))

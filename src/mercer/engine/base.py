@@ -92,7 +92,7 @@ class Facts:
     # Memory of this process that so many bytes of rows take on their way to where the tiles live; None: none.
     staging: Callable[[int], int] | None = None
     elsewhere: bool = (
-        False  # tiles live on a device or with workers; `memory` calls that place by `name`
+        False  # tiles live on a device or with workers, a place that `memory` calls `name`
     )
 
 
@@ -175,9 +175,7 @@ class RowStep(Protocol):
 class Cutting(TypedDict, total=False):
     """How the rows of `Engine.load` are cut into tiles, and what is kept of these."""
 
-    width: (
-        int | None
-    )  # of the tiles of k(X, X); None, of rows that meet others, leaves it to the engine
+    width: int | None  # of the tiles of k(X, X); None leaves it to the engine
     sliced: bool  # no ready copy of all rows is made, to save memory
     store: TileStore  # what may be kept of the tiles between products
 
@@ -185,9 +183,7 @@ class Cutting(TypedDict, total=False):
 class FoldAdvice(TypedDict, total=False):
     """What helps an engine to choose the blocks of `Engine.fold`."""
 
-    width: (
-        int | None
-    )  # features that a step makes of a row, where its result has width x width numbers
+    width: int | None  # features made of a row, where the result has width x width numbers
     height: int | None  # rows of a block that a caller has planned for
     parallel: bool  # steps may run at the same time
 
@@ -216,7 +212,7 @@ class Engine(Protocol[R]):
 
     @property
     def tile_bytes(self) -> int:
-        """The size of a tile that `tile` makes fastest; no worker is asked for it."""
+        """The size of a tile that is made fastest in steps of `map`; no worker is asked for it."""
         return CACHE_BYTES
 
     def settle(self, x: Rows) -> Rows:
@@ -293,6 +289,6 @@ class Engine(Protocol[R]):
 
         ``beside`` are arrays with a row for each row of x (or None, for none), cut at the same places.
         ``dtype`` is the precision that steps get the rows in, by default their own. Steps that an engine may
-        know: `FeatureProduct`, `FeatureErrors`, `SlopeSums`, `FixedPoints`.
+        know: `FeatureProduct`, `FeatureErrors`, `SlopeSums`, `AxisSlopes`, `FixedPoints`.
         """
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fuzz.mutate import mutated
-from fuzz.sealed import resealed
+from fuzz.sealed import named_forgeries, resealed, resealed_1
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
+
+    from mercer.model.checkpoint import Checkpoint
 
 EXPRESSIONS = (
     "rbf(gamma=0.5) + 0.1*linear()",
@@ -66,10 +69,12 @@ def _enter_model(path: Path) -> None:
     inner = model.model if isinstance(model, mercer.Prepared) else model
     rows = np.zeros((2, inner.n_features_in_))
     # A model that loads must work: nothing half-right comes through the door.
-    if isinstance(inner, mercer.KernelPCADetector):
-        model.predict(rows)
-    else:
-        model.transform(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the rows have no names
+        if isinstance(inner, mercer.KernelPCADetector):
+            model.predict(rows)
+        else:
+            model.transform(rows)
 
 
 def _enter_kernel(path: Path) -> None:
@@ -136,6 +141,35 @@ def model_seeds() -> list[bytes]:
     return found
 
 
+def model_named() -> dict[str, bytes]:
+    """Headers that a forger would write."""
+    return named_forgeries(model_seeds()[0])
+
+
+def first_seeds() -> list[bytes]:
+    """The file of format 1 that has to load for ever."""
+    return [(Path(__file__).parents[1] / "tests" / "data" / "model-format-1.mercer").read_bytes()]
+
+
+@cache
+def checkpoint_seeds() -> list[bytes]:
+    """A state of a fit."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "fit.ckpt"
+        _checkpoint(path).keep(lambda: {"basis": _arrays()[0], "product": 3, "worst": float("inf")})
+        return [path.read_bytes()]
+
+
+def _checkpoint(path: Path) -> Checkpoint:
+    from mercer.model.checkpoint import Checkpoint
+
+    return Checkpoint(path, {"n": 12, "kernel": "RBF(gamma=0.5)"})
+
+
+def _enter_checkpoint(path: Path) -> None:
+    _checkpoint(path).resume()
+
+
 def csv_seeds() -> list[bytes]:
     """Tables in several dialects."""
     return [text.encode() for text in TABLES]
@@ -151,6 +185,9 @@ TEXT_AND_MODELS = (
     Door("npy", ".npy", npy_seeds, enter_table),
     Door("npz", ".npz", npz_seeds, enter_table),
     Door("model", ".mercer", model_seeds, _enter_model),
-    Door("model, resealed", ".mercer", model_seeds, _enter_model, resealed),
+    Door("model, resealed", ".mercer", model_seeds, _enter_model, resealed, model_named),
+    Door("model, format 1", ".mercer", first_seeds, _enter_model),
+    Door("model, format 1, resealed", ".mercer", first_seeds, _enter_model, resealed_1),
+    Door("checkpoint", ".ckpt", checkpoint_seeds, _enter_checkpoint),
     Door("kernel", ".txt", kernel_seeds, _enter_kernel),
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from mercer.io.container import MAGIC, PROLOGUE, SEALED, aligned
+from mercer._core.container import FORMAT, NO_SEAL, START, STARTS
+from mercer.persistence.format_1 import MAGIC, PROLOGUE, SEALED
 
 if TYPE_CHECKING:
     import random
@@ -42,50 +44,139 @@ NUMBERS = (b"\xff" * 8, bytes(8), bytes(6) + b"\xf0\x7f", bytes(7) + b"\x80")
 
 def resealed(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
     """The file with a header, or an array, that was changed, and everything sealed anew."""
-    header, arrays = opened(data)
+    tree, arrays = opened(data)
     donor, donated = opened(rng.choice(others))
     try:
         for _ in range(rng.choice((1, 1, 2, 5))):
             if arrays and rng.random() < 0.3:
-                _spoil_array(header, arrays, donated, rng)
+                _spoil_array(tree, arrays, list(donated.values()), rng)
             else:
-                _spoil_tree(header, donor, rng)
-        return sealed(header, arrays)
+                _spoil_tree(tree, donor, rng)
+        written = sealed(tree, arrays)
+        return written if rng.random() < 0.9 else _misplaced(tree, arrays, rng)
     except RecursionError:  # one depth inside another: more than json can write
         return resealed(data, others, rng)
 
 
-def opened(data: bytes) -> tuple[dict[str, Any], list[bytes]]:
-    """Header and raw arrays of an honest file."""
+def opened(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Metadata and tensors of an honest file, and its raw arrays."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    tensors = json.loads(data[8:end])
+    texts = tensors.pop("__metadata__")
+    told = {
+        n: json.loads(text) for n, text in texts.items() if n not in ("mercer_format", "sha256")
+    }
+    spans = {name: entry["data_offsets"] for name, entry in tensors.items()}
+    arrays = {name: data[end + a : end + b] for name, (a, b) in spans.items()}
+    return {"metadata": told, "tensors": tensors}, arrays
+
+
+def sealed(tree: dict[str, Any], arrays: dict[str, bytes]) -> bytes:
+    """A file whose sizes, offsets and checksums agree with what is in it."""
+    tensors, seals = tree.get("tensors"), _at(tree, "metadata", "arrays")
+    body = b""
+    for name, array in arrays.items():
+        if (entry := _at(tensors, name)) is not None:
+            entry["data_offsets"] = [len(body), len(body) + len(array)]
+        if (told := _at(seals, name)) is not None:
+            told["sha256"] = hashlib.sha256(array).hexdigest()
+        body += array
+    return written(tree) + body
+
+
+def written(tree: dict[str, Any]) -> bytes:
+    """Length and header of a file, sealed, whatever is in them."""
+    told, tensors = (tree.get(name) for name in ("metadata", "tensors"))
+    texts = told if isinstance(told, dict) else {"metadata": told}
+    entries = tensors if isinstance(tensors, dict) else {"tensors": tensors}
+    text = START % (FORMAT, NO_SEAL)
+    text += "".join(f",{json.dumps(n)}:{json.dumps(json.dumps(v))}" for n, v in texts.items()) + "}"
+    text += "".join(f",{json.dumps(n)}:{json.dumps(v)}" for n, v in entries.items()) + "}"
+    return header_of(text.encode())
+
+
+def header_of(text: bytes, length: int | None = None) -> bytes:
+    """A length, right or not, and a text with its seal in the place of zeros."""
+    start = (len(text) if length is None else length).to_bytes(8, "little")
+    seal = hashlib.sha256(start + text).hexdigest().encode()
+    return start + text.replace(NO_SEAL.encode(), seal, 1)
+
+
+def _at(tree: Any, *names: str) -> dict[str, Any] | None:
+    """The object of that path, where there still is one."""
+    for name in names:
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return tree if isinstance(tree, dict) else None
+
+
+def _misplaced(tree: dict[str, Any], arrays: dict[str, bytes], rng: random.Random) -> bytes:
+    """Offsets, shapes and dtypes that are not those of the arrays, under a right seal."""
+    whole = sealed(tree, arrays)
+    places = [entry for name in arrays if (entry := _at(tree, "tensors", name)) is not None]
+    if not places:
+        return whole
+    entry = rng.choice(places)
+    begin, end = entry["data_offsets"]
+    wild = rng.choice((-1, 0, 1, 8, 2**31, 2**60, 2**63))
+    entry |= rng.choice(
+        (
+            {"data_offsets": [begin + wild, end + wild]},
+            {"data_offsets": [begin, end + wild]},
+            {"data_offsets": [end, begin]},
+            {"shape": [wild, 1]},
+            {"dtype": rng.choice(("F16", "BF16", "F8_E4M3", "<f8", "C64", "f64"))},
+        )
+    )
+    return written(tree) + b"".join(arrays.values())
+
+
+@cache
+def named_forgeries(honest: bytes) -> dict[str, bytes]:
+    """What has to be refused of a header in good form."""
+    found = {}
+    first, second = list(opened(honest)[1])[:2]
+    for name, change in {
+        "overlapping offsets": lambda t: t[second].update(data_offsets=t[first]["data_offsets"]),
+        "offsets outside": lambda t: t[first].update(data_offsets=[2**40, 2**40 + 8]),
+        "an end before its beginning": lambda t: t[first].update(
+            data_offsets=t[first]["data_offsets"][::-1]
+        ),
+        "an unknown dtype": lambda t: t[first].update(dtype="BF16"),
+        "a shape that does not fit": lambda t: t[first].update(shape=[2**31, 2**31]),
+    }.items():
+        tree, arrays = opened(honest)
+        sealed(tree, arrays)
+        change(tree["tensors"])
+        found[name] = written(tree) + b"".join(arrays.values())
+    end = 8 + int.from_bytes(honest[:8], "little")
+    text = honest[8:end].rstrip()
+    text = text.replace(STARTS.match(text)[2], NO_SEAL.encode(), 1)
+    twice = text[:-1] + b',"x":1,"x":1}'
+    found["a name twice"] = header_of(twice) + honest[end:]
+    found["a header of an exabyte"] = header_of(text, 2**60) + honest[end:]
+    return found
+
+
+# ── format 1 ────────────────────────────────────────────────────────────────
+def resealed_1(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
+    """The same of a file of format 1."""
     length = PROLOGUE.unpack(data[: PROLOGUE.size])[2]
     header = json.loads(data[PROLOGUE.size : PROLOGUE.size + length])
-    spans = [(a["offset"], a["offset"] + a["bytes"]) for a in header["arrays"]]
-    return header, [data[start:stop] for start, stop in spans]
+    del others
+    try:
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            _spoil_tree(header, header, rng)
+        text = json.dumps(header).encode()
+    except RecursionError:
+        text = b"{}"
+    if len(text) <= length:  # the arrays stay where they are
+        text = text.ljust(length)
+    start = PROLOGUE.pack(MAGIC, 1, len(text), bytes(32), bytes(12))[:SEALED]
+    seal = hashlib.sha256(start + text).digest()
+    return start + seal + bytes(12) + text + data[PROLOGUE.size + length :]
 
 
-def sealed(header: dict[str, Any], arrays: list[bytes]) -> bytes:
-    """A file whose sizes, offsets and checksums agree with what is in it."""
-    entries = header.get("arrays")
-    if isinstance(entries, list) and len(entries) == len(arrays):
-        for entry, array in zip(entries, arrays, strict=True):
-            if isinstance(entry, dict):
-                entry["sha256"], entry["bytes"] = hashlib.sha256(array).hexdigest(), len(array)
-    room = len(json.dumps(header)) + 200 * (len(arrays) + 1)
-    body, end = b"", PROLOGUE.size + room
-    for number, array in enumerate(arrays):
-        start = aligned(end + len(body)) - end
-        body = body.ljust(start, b"\0") + array
-        if (
-            isinstance(entries, list)
-            and number < len(entries)
-            and isinstance(entries[number], dict)
-        ):
-            entries[number]["offset"] = end + start
-    text = json.dumps(header).encode().ljust(room)
-    begin = PROLOGUE.pack(MAGIC, 1, len(text), bytes(32), bytes(12))[:SEALED]
-    return begin + hashlib.sha256(begin + text).digest() + bytes(12) + text + body
-
-
+# ── spoiling ────────────────────────────────────────────────────────────────
 def _places(tree: Any) -> list[tuple[Any, Any]]:
     """Every (container, key) of the tree, however deep an earlier spoiling made it."""
     found: list[tuple[Any, Any]] = []
@@ -128,24 +219,18 @@ def _spoil_tree(header: dict[str, Any], donor: dict[str, Any], rng: random.Rando
 
 
 def _spoil_array(
-    header: dict[str, Any], arrays: list[bytes], donated: list[bytes], rng: random.Random
+    tree: dict[str, Any], arrays: dict[str, bytes], donated: list[bytes], rng: random.Random
 ) -> None:
-    number = rng.randrange(len(arrays))
-    array = bytearray(arrays[number])
+    name = rng.choice(list(arrays))
+    array = bytearray(arrays[name])
     what = rng.random()
     if what < 0.4 and array:
         at = rng.randrange(len(array) // 8 + 1) * 8
         array[at : at + 8] = rng.choice(NUMBERS)
-        arrays[number] = bytes(array[: len(arrays[number])])
+        arrays[name] = bytes(array[: len(arrays[name])])
     elif what < 0.7:
-        arrays[number] = rng.choice(donated or [b""])
+        arrays[name] = rng.choice(donated or [b""])
     else:
-        entries = header.get("arrays")
-        if (
-            isinstance(entries, list)
-            and len(entries) > number
-            and isinstance(entries[number], dict)
-        ):
-            shape = entries[number].get("shape")
-            if isinstance(shape, list) and shape:
-                shape[rng.randrange(len(shape))] = rng.choice((0, 1, 2, 10**12, -1))
+        shape = (_at(tree, "tensors", name) or {}).get("shape")
+        if isinstance(shape, list) and shape:
+            shape[rng.randrange(len(shape))] = rng.choice((0, 1, 2, 10**12, -1))

@@ -9,6 +9,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mercer._core.version import VERSION as __version__
+
 if TYPE_CHECKING:
     from mercer import (
         approximations,
@@ -25,10 +27,9 @@ if TYPE_CHECKING:
     from mercer.diagnostics import check_kernel, select
     from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
     from mercer.estimators.prepared import Prepared
-    from mercer.io.model_file import load
-    from mercer.io.schema import SKOPS_TRUSTED
-
-__version__ = "0.1.0"
+    from mercer.persistence.card import ModelCard, card
+    from mercer.persistence.model_file import load, save
+    from mercer.persistence.schema import SKOPS_TRUSTED
 
 # Where each public name lives. Nothing is imported until it is asked for: `import mercer` costs no
 # more than Python itself, and the command line answers `--help` at once.
@@ -36,19 +37,22 @@ _HOMES = {
     "IncrementalKernelPCA": "mercer.estimators",
     "KernelPCA": "mercer.estimators",
     "KernelPCADetector": "mercer.estimators",
+    "ModelCard": "mercer.persistence.card",
     "PCA": "mercer.estimators",
     "Prepared": "mercer.estimators.prepared",
-    "SKOPS_TRUSTED": "mercer.io.schema",
+    "SKOPS_TRUSTED": "mercer.persistence.schema",
     "approximations": "",
+    "card": "mercer.persistence.card",
     "check_kernel": "mercer.diagnostics",
     "diagnostics": "",
     "errors": "",
     "kernels": "",
-    "load": "mercer.io.model_file",
+    "load": "mercer.persistence.model_file",
     "onnx": "",
     "preimage": "",
     "plots": "",
     "report": "",
+    "save": "mercer.persistence.model_file",
     "select": "mercer.diagnostics",
     "sklearn": "",
     "solvers": "",
@@ -60,9 +64,11 @@ __all__ = [
     "IncrementalKernelPCA",
     "KernelPCA",
     "KernelPCADetector",
+    "ModelCard",
     "Prepared",
     "__version__",
     "approximations",
+    "card",
     "check_kernel",
     "diagnostics",
     "errors",
@@ -72,6 +78,7 @@ __all__ = [
     "plots",
     "preimage",
     "report",
+    "save",
     "select",
     "sklearn",
     "solvers",

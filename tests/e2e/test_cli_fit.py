@@ -20,8 +20,8 @@ from markets.commands import document, good, read_csv, results, run, write_csv
 from mercer import IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.approximations import RPCholesky
 from mercer.cli.main import main
-from mercer.io.model_file import save
 from mercer.kernels import RBF, Linear
+from mercer.persistence.model_file import save
 
 N, D = 80, 3
 RNG = np.random.default_rng(0)

@@ -9,8 +9,8 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer
 from markets.commands import document, good, results, run, write_csv
-from mercer.io.model_file import read_header
 from mercer.kernels import RBF, Linear
+from mercer.persistence.model_file import read_header
 
 NAMED = ("--id", "id", "--label", "label")
 

@@ -16,12 +16,13 @@ from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.approximations import APPROXIMATIONS, Nystrom, RandomFourier, RPCholesky
 from mercer.data.sources import as_source
-from mercer.io.model_file import read_header, save
-from mercer.io.schema import is_kind
-from mercer.io.stored_types import ESTIMATORS, TYPES, found
 from mercer.kernels import RBF, Custom, GaussianProcess, Kernel, Linear, Polynomial
 from mercer.kernels.map_base import FeatureMap
 from mercer.operators.sections import OnEngine
+from mercer.persistence.encode import FORGOTTEN
+from mercer.persistence.model_file import read_header, save
+from mercer.persistence.schema import ESTIMATORS, PARAMETERS, STORED, check_for
+from mercer.persistence.scikit_learn import STORED as FOREIGN
 from mercer.preimage import PREIMAGES, Ridge
 from mercer.solvers import SOLVERS, BlockKrylov
 
@@ -244,8 +245,8 @@ def test_rows_that_are_still_in_a_file_are_copied_a_slice_at_a_time(tmp_path, mo
     sections = replace(model.fit_.projection.sections, points=source)
     model.fit_ = replace(model.fit_, projection=replace(model.fit_.projection, sections=sections))
     heights, blocks = [], type(source).blocks
-    monkeypatch.setattr("mercer.io.container.CHUNK_BYTES", 10 * 24)
-    monkeypatch.setattr("mercer.io.agreement_models.BLOCK", 10 * 3)
+    monkeypatch.setattr("mercer._core.container.CHUNK_BYTES", 10 * 24)
+    monkeypatch.setattr("mercer.persistence.invariants.BLOCK", 10 * 3)
     monkeypatch.setattr("mercer.model.checkpoint.BLOCK_BYTES", 10 * 24)
     monkeypatch.setattr(type(source), "blocks", lambda s, h: (heights.append(h), blocks(s, h))[1])
     monkeypatch.setattr(type(source), "__getitem__", _small(type(source).__getitem__))
@@ -305,7 +306,7 @@ def test_what_was_one_array_is_one_array(tmp_path):
     again = mercer.load(tmp_path / "m.mercer")
     assert again.preimage_.space.projection.coef is again.fit_.projection.coef
     assert again.preimage_.space.projection.sections is again.fit_.projection.sections
-    entries = read_header(tmp_path / "m.mercer")["arrays"]
+    entries = read_header(tmp_path / "m.mercer")["arrays"].values()
     assert len({entry["sha256"] for entry in entries}) == len(entries)
 
 
@@ -353,27 +354,37 @@ def subclasses(kind):
         yield from subclasses(sub)
 
 
+TYPES = STORED | FOREIGN
+
+
 def test_no_field_of_a_known_type_is_forgotten():
     for name, known in TYPES.items():
-        kind = found(known.home)
-        if known.making == "value" and is_dataclass(kind):
-            names = {field.name for field in fields(kind)}
-            if issubclass(kind, OnEngine):  # where it is computed is no part of a model
+        if known.making == "value" and is_dataclass(known.kind):
+            names = {field.name for field in fields(known.kind)}
+            if issubclass(known.kind, OnEngine):  # where it is computed is not a part of a model
                 names.remove("engine")
-            assert names == set(known.kinds), name
+            assert names == set(known.fields), name
 
 
-def test_every_kind_can_be_asked_for():
-    """Annotations are kinds, or told as such: `is_kind` knows no other word."""
-    for known in TYPES.values():
-        for kind in known.kinds.values():
-            assert is_kind(kind, object(), {}) == ("any" in kind.split("|"))
+def test_nothing_that_an_estimator_learns_is_forgotten(market):
+    """A fitted model has nothing but its parameters and what its classes annotate, and all of that."""
+    model, _ = market
+    known = next(known for known in TYPES.values() if known.kind is type(model))
+    learned = set(vars(model)) - set(model.get_params(deep=False)) - set(FORGOTTEN)
+    assert known.required <= learned <= set(known.fields)
+
+
+def test_every_annotation_can_be_checked():
+    """A name in an annotation that no table knows is a KeyError here."""
+    told = [a for known in TYPES.values() for a in known.fields.values()]
+    for annotation in [*told, *PARAMETERS.values()]:
+        assert check_for(annotation)(object(), {}) == (annotation == "Any")
 
 
 def test_every_part_of_a_model_has_a_name_in_the_file():
-    known = {found(entry.home) for entry in TYPES.values()}
+    known = {entry.kind for entry in TYPES.values()}
     parts = [*SOLVERS.values(), *APPROXIMATIONS.values(), *PREIMAGES.values()]
     made = [kind for base in (Kernel, FeatureMap) for kind in subclasses(base)]
     ours = [k for k in made if k.__module__.startswith("mercer.") and not k.__subclasses__()]
     assert {kind for kind in [*parts, *ours] if kind not in known} == set()
-    assert {"KernelPCA", "PCA", "IncrementalKernelPCA", "KernelPCADetector"} <= set(ESTIMATORS)
+    assert {PCA, KernelPCA, IncrementalKernelPCA, KernelPCADetector} == set(ESTIMATORS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -52,9 +52,9 @@ class FourierSections(Explicit):
            [0.   , 0.764, 1.414, 1.19 ]])
     """
 
-    frequencies: Array  # (M, d) float64
+    frequencies: Annotated[Array, "m d"]  # float64
     amplitude: float  # k(0)
-    centre: Array  # (d,) float64
+    centre: Annotated[Array, "d"]  # float64
 
     @property
     def width(self) -> int:

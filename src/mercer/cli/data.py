@@ -60,10 +60,10 @@ class Opened:
 def open_model(path: Path | str) -> Opened:
     """The model in a file, checked to the last byte before anything of it is used."""
     from mercer.estimators.prepared import Prepared
-    from mercer.io import model_file
+    from mercer.persistence.model_file import opened
 
     found = Path(path)
-    header, whole = model_file.read_header(found), model_file.load(found)
+    whole, header = opened(found)
     if isinstance(whole, Prepared):
         return Opened(whole.model, whole.preparation, header, found)
     return Opened(whole, None, header, found)

@@ -42,7 +42,7 @@ def info(call: Call, model: str | None) -> None:
         texts = list(map(str, found)) or [f"none: {why}"]
         call.tell({**machine, "devices": shown, "no_device": why}, _worded(machine, texts))
         return
-    from mercer.io.model_file import read_header
+    from mercer.persistence.model_file import read_header
 
     path = Path(model)
     header = read_header(path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from scipy import sparse
@@ -33,8 +33,8 @@ class Moments:
     """W = Σw, μ = Σwf/W and S = Σw(f - μ)(f - μ)ᵀ of the feature rows f seen so far, in float64."""
 
     weight: float
-    mean: Array  # (m,)
-    scatter: Array  # (m, m)
+    mean: Annotated[Array, "m"]
+    scatter: Annotated[Array, "m m"]
 
     @classmethod
     def empty(cls, m: int) -> Moments:
@@ -258,8 +258,8 @@ def weighted_median(values: Array, weights: Array) -> float:  # (n,), (n,)
 class Scale:
     """x -> (x - mean)/spread, in float64: with a wide kernel, values near 1 cancel."""
 
-    mean: Array  # (d,) float64
-    spread: Array  # (d,) float64
+    mean: Annotated[Array, "d"]  # float64
+    spread: Annotated[Array, "d"]  # float64
 
     @classmethod
     def of(cls, x: Array, usual: Scale | None = None, weights: Array | None = None) -> Self:

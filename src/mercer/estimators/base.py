@@ -24,7 +24,6 @@ from mercer.estimators.input import check_kernel_rows, new_rows, require_finite
 from mercer.estimators.lazy import as_collection, lazy_scores
 from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
 from mercer.estimators.progress import CallbackSupport, announced, with_callbacks
-from mercer.io.model_file import save
 from mercer.model.projection import holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
@@ -70,6 +69,8 @@ class Saving(Public):
         >>> np.array_equal(again.transform(X), model.transform(X))
         True
         """
+        from mercer.persistence.model_file import save  # above this layer, which it knows whole
+
         save(self, path, data=data, about=about)
 
 
@@ -85,6 +86,7 @@ class Projector(
 
     fit_: Fit
     _dtype: np.dtype[Any]
+    n_features_in_: int
     # `out` is where scores go, nothing that a pipeline would route.
     __metadata_request__transform: ClassVar[dict[str, str]] = {"out": UNUSED}
 

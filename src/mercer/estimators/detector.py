@@ -16,7 +16,7 @@ from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Saving
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
-from mercer.estimators.detector_rows import Judge, lazy_verdicts, learnt_rows, refuse_sparse
+from mercer.estimators.detector_rows import Fitted, Judge, lazy_verdicts, learnt_rows, refuse_sparse
 from mercer.estimators.form import DETECTOR, Form
 from mercer.estimators.input import new_rows, remember
 from mercer.kernels.names import is_positive_only
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 
 
-class KernelPCADetector(Form, Saving, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPCADetector(Fitted, Form, Saving, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds rows that are unlike the training rows, and says which variables they differ in.
 
     Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -19,10 +19,30 @@ if TYPE_CHECKING:
     from mercer.data.training import TrainingData
     from mercer.engine.base import Engine
     from mercer.engine.moments import Scale
+    from mercer.estimators.base import Projector
     from mercer.kernels import Kernel
     from mercer.model.projection import Projection
+    from mercer.monitoring.contributions import Baselines
     from mercer.monitoring.limits import Limits, Rule
     from mercer.monitoring.statistics import Gauge, Statistics
+
+
+class Fitted:
+    """What a detector has after its fit: the schema of the model file is read off these lines."""
+
+    model_: Projector
+    limits_: Limits
+    offset_: float
+    center_: Annotated[Array, "d"]
+    spread_: Annotated[Array, "d"]
+    baselines_: Annotated[Array, "m d"]
+    set_aside_: Annotated[Array, "c 3"]
+    n_features_in_: int
+    _scale: Scale
+    _rule: Rule
+    _gauge: Gauge
+    _baselines: Baselines
+    _dtype: np.dtype[Any]
 
 
 def learnt_rows(

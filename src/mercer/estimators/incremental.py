@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -134,6 +134,10 @@ class IncrementalKernelPCA(Projector):
     verbose: int = 0
     random_state: Any = None
 
+    stream_: Stream = field(init=False)
+    _cached: Fit | None = field(init=False)
+    _back: tuple[Fit, Preimage, FittedPreimage] | None = field(init=False)
+
     # ── fit ─────────────────────────────────────────────────────────────────
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         data = training_rows(self, X, sample_weight)
@@ -180,7 +184,7 @@ class IncrementalKernelPCA(Projector):
         if fit is not None or "stream_" not in self.__dict__:
             remember(self, X, rows)
         self.stream_, self._dtype = stream, stream.dtype
-        self._cached: Fit | None = fit
+        self._cached = fit
 
     # ── what was found ──────────────────────────────────────────────────────
     def _solved(self, stream: Stream) -> Fit:

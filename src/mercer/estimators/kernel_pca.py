@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.data.training import TrainingData
     from mercer.estimators.fit_request import FitRequest
+    from mercer.kernels import Kernel
+    from mercer.preimage.base import FittedPreimage
 
 
 @public
@@ -132,6 +134,11 @@ class KernelPCA(Projector):
     checkpoint: str | Path | None = None
     verbose: int = 0
     random_state: Any = None
+
+    kernel_: Kernel = field(init=False)
+    plan_: Plan = field(init=False)
+    preimage_: FittedPreimage = field(init=False)
+    _sparse: bool = field(init=False)
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def plan(self, X: Any, sample_weight: Any = None) -> Plan:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -96,6 +96,9 @@ class PCA(Projector):
     memory: Memory = "auto"
     engine: Any = "auto"
     random_state: Any = None
+
+    plan_: Plan = field(init=False)
+    mean_: Annotated[Array, "d"] = field(init=False)
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         facts = resolve_engine(self.engine).facts()

@@ -1,1 +1,1 @@
-"""Files: the model file, and tables of rows in and out. Knows nothing of scikit-learn."""
+"""Tables of rows prepared and written. Knows nothing of scikit-learn."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import time
-import zipfile
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.atomic import part_of, sweep, written_whole
+from mercer._core import container
+from mercer._core.atomic import part_of, sweep
 from mercer._core.errors import InputError
+from mercer._core.version import VERSION
 from mercer.data.rows import RowSource, row_blocks
 
 if TYPE_CHECKING:
@@ -24,23 +25,53 @@ if TYPE_CHECKING:
     from mercer._core.observer import State
     from mercer._core.types import Array, Rows
 
-
-HEADER = "header.json"
-ARRAY = "$array"  # stands in the header where an array was; its value is the array's number
-SEAL_BYTES = 64  # SHA-256 in hexadecimal
-CHUNK_BYTES = 16 * 2**20
+FORMAT = 3
+ARRAY = "$array"  # stands in the state where an array was; its value is the array's name
+FLOAT = "$float"  # a number that JSON does not have, as text
 REMEDY = "give `checkpoint` another path, or delete the file to start from the beginning."
+ARCHIVE = b"PK"  # ZIP, as formats 1 and 2 were
+
+# A state is offered after every product. A kill costs no more than the work since the last one written;
+# writing takes at most 1/20 of the time.
+PAUSE = 10.0
+PATIENCE = 20.0
+
+BLOCK_BYTES = 16 * 2**20
 
 
-# ── write ───────────────────────────────────────────────────────────────────
+# ── files ───────────────────────────────────────────────────────────────────
 def save(path: Path, header: dict[str, Any], state: State) -> None:
-    """A new file takes the place of the old one, in a single step of the file system.
+    """Write a new file, which takes the place of the old one in a single step of the file system.
 
     Arrays are written from where they lie, whatever their strides. A kill, or a full disk, leaves the
     old file as it was.
     """
-    with _explained(path, "written"), written_whole(path) as file:
-        _write(file, header, state)
+    arrays: dict[str, Array] = {}
+    header = {**header, "state": plain(state, arrays)}
+    with _explained(path, "written"):
+        container.write(path, header, arrays)
+
+
+def read(path: Path, *, arrays: bool = True) -> container.Contents:
+    """The contents of a file that is whole."""
+    with _explained(path, "read"), path.open("rb") as file:
+        is_archive = file.read(len(ARCHIVE)) == ARCHIVE
+        try:
+            contents = container.read(file, arrays=arrays)
+        except container.ContainerError as error:
+            why = f"it has layout {error}" if error.how == "newer" else str(error)
+        else:
+            if {"checkpoint", "fingerprint", "mercer", "state"} <= contents.header.keys():
+                return contents
+            why = "it is a model file"
+    if is_archive:
+        msg = (
+            f"The checkpoint {path} is a ZIP archive: a checkpoint of format 1 or 2, which mercer {VERSION} "
+            f"does not read, or no checkpoint at all. It is left as it is: {REMEDY}"
+        )
+        raise InputError(msg)
+    msg = f"The checkpoint {path} is damaged, or is not a checkpoint: {why}. It is left as it is: {REMEDY}"
+    raise InputError(msg)
 
 
 def probe(path: Path) -> None:
@@ -49,7 +80,9 @@ def probe(path: Path) -> None:
         msg = f"The checkpoint {path} needs the folder {path.parent}, which does not exist. Make it first."
         raise InputError(msg)
     if path.is_dir():
-        msg = f"The checkpoint {path} is a folder; a file was needed. Add a name: {path / 'fit.ckpt'}."
+        msg = (
+            f"The checkpoint {path} is a folder; a file is needed. Add a name: {path / 'fit.ckpt'}."
+        )
         raise InputError(msg)
     sweep(path)
     with _explained(path, "written"):
@@ -58,58 +91,8 @@ def probe(path: Path) -> None:
         part.unlink()
 
 
-def _write(file: BinaryIO, header: dict[str, Any], state: State) -> None:
-    arrays: list[Array] = []
-    header = {**header, "state": plain(state, arrays)}
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.comment = bytes(SEAL_BYTES)
-        archive.writestr(HEADER, json.dumps(header))
-        for number, array in enumerate(arrays):
-            member = zipfile.ZipInfo(f"{number}.npy")
-            with archive.open(member, "w", force_zip64=True) as target:
-                np.lib.format.write_array(target, array, allow_pickle=False)  # a chunk at a time
-    file.write(_seal(file))  # over the comment, which comes last
-
-
-def plain(value: Any, arrays: list[Array]) -> Any:
-    """`value` as JSON can hold it; arrays go into the list and leave their number."""
-    if isinstance(value, np.ndarray):
-        arrays.append(value)
-        return {ARRAY: len(arrays) - 1}
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict):
-        return {name: plain(part, arrays) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part, arrays) for part in value]
-    return value
-
-
-# ── read ────────────────────────────────────────────────────────────────────
-def read_header(path: Path) -> dict[str, Any]:
-    """The header of a file that is whole."""
-    with _opened(path) as archive:
-        header: dict[str, Any] = json.loads(archive.read(HEADER))
-    return header
-
-
-def read_state(path: Path) -> State:
-    """The state in a file that is whole."""
-    with _opened(path) as archive:
-        state: State = _restored(json.loads(archive.read(HEADER))["state"], archive)
-    return state
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    with _explained(path, "read"), path.open("rb") as file:
-        _require_seal(file, path)
-        with zipfile.ZipFile(file) as archive:
-            yield archive
-
-
 def identity(path: Path) -> tuple[int, ...] | None:
-    """Changes when somebody else writes the file; None when there is none."""
+    """A value that changes when another writer replaces the file; None when there is no file."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -117,39 +100,35 @@ def identity(path: Path) -> tuple[int, ...] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _restored(value: Any, archive: zipfile.ZipFile) -> Any:
+def plain(value: Any, arrays: dict[str, Array], where: str = "state") -> Any:
+    """`value` as JSON can hold it; arrays go into `arrays` and leave their name."""
+    if isinstance(value, np.ndarray):
+        if not container.storable(value.dtype):
+            msg = f"A checkpoint holds arrays of numbers; got {where} of dtype {value.dtype}."
+            raise InputError(msg)
+        arrays[where] = value
+        return {ARRAY: where}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {FLOAT: repr(value)}
     if isinstance(value, dict):
-        if ARRAY in value:
-            with archive.open(f"{value[ARRAY]}.npy") as member:
-                return np.lib.format.read_array(member, allow_pickle=False)
-        return {name: _restored(part, archive) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_restored(part, archive) for part in value]
+        return {name: plain(part, arrays, f"{where}.{name}") for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part, arrays, f"{where}[{i}]") for i, part in enumerate(value)]
     return value
 
 
-def _seal(file: BinaryIO) -> bytes:
-    """The SHA-256 of all but the last `SEAL_BYTES`; the file then stands before these."""
-    whole = hashlib.sha256()
-    left = file.seek(0, os.SEEK_END) - SEAL_BYTES
-    file.seek(0)
-    while left > 0 and (chunk := file.read(min(left, CHUNK_BYTES))):
-        whole.update(chunk)
-        left -= len(chunk)
-    return whole.hexdigest().encode()
-
-
-def _require_seal(file: BinaryIO, path: Path) -> None:
-    is_zip = file.read(2) == b"PK"
-    if is_zip and _seal(file) == file.read():
-        return
-    why = (
-        "its checksum does not match, so it was cut short or changed"
-        if is_zip
-        else "it does not begin like one"
-    )
-    msg = f"The checkpoint {path} is damaged, or is no checkpoint: {why}. It is left as it is: {REMEDY}"
-    raise InputError(msg)
+def _restored(value: Any, arrays: dict[str, Array]) -> Any:
+    if isinstance(value, list):
+        return [_restored(part, arrays) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if ARRAY in value:
+        return arrays[value[ARRAY]]
+    if FLOAT in value:
+        return float(value[FLOAT])
+    return {name: _restored(part, arrays) for name, part in value.items()}
 
 
 @contextmanager
@@ -163,19 +142,6 @@ def _explained(path: Path, done: str) -> Iterator[None]:
             "path."
         )
         raise InputError(msg) from error
-
-
-FORMAT = 2
-
-# A state is offered after every product. A kill costs no more than the work since the last one written;
-# writing takes at most 1/20 of the time.
-PAUSE = 10.0
-PATIENCE = 20.0
-
-# Not a plain import: the root package names every layer above this one, though it loads none.
-VERSION: str = import_module("mercer").__version__
-
-BLOCK_BYTES = 16 * 2**20
 
 
 class Checkpoint:
@@ -216,21 +182,19 @@ class Checkpoint:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not isinstance(path, (str, os.PathLike)):
-            msg = (
-                f"checkpoint must be None or the path of a file, but a {type(path).__name__} came."
-            )
+            msg = f"checkpoint must be None or the path of a file; got a {type(path).__name__}."
             raise InputError(msg)
         # Behind a link, so that the file is replaced and not the link.
         self.path = Path(os.path.realpath(os.path.expanduser(path)))
         # As it comes back from the file: tuples become lists.
-        self.fingerprint: dict[str, Any] = json.loads(json.dumps(plain(fingerprint, [])))
+        self.fingerprint: dict[str, Any] = json.loads(json.dumps(plain(fingerprint, {})))
         self._pause, self._patience, self._clock = pause, patience, clock
         self._due = -np.inf  # when the next state is to be written
         self._known: tuple[int, ...] | None = None  # the file as this fit found or left it
         self._probed = False
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """Never asks to stop."""
+        """Go on: a checkpoint never asks to stop."""
         del done, expected, what, residual
         return False
 
@@ -239,9 +203,9 @@ class Checkpoint:
         self._probe()
         if identity(self.path) is None:
             return None
-        self._require_ours()
-        state = read_state(self.path)
+        contents = self._ours(arrays=True)
         self._due = self._clock() + self._pause
+        state: State = _restored(contents.header["state"], contents.arrays)
         return state
 
     def keep(self, state: Callable[[], State]) -> None:
@@ -250,8 +214,9 @@ class Checkpoint:
         if begun < self._due:
             return
         self._probe()
-        self._require_ours()
-        header = {"format": FORMAT, "mercer": VERSION, "fingerprint": self.fingerprint}
+        if identity(self.path) not in (None, self._known):
+            self._ours(arrays=False)
+        header = {"checkpoint": FORMAT, "mercer": VERSION, "fingerprint": self.fingerprint}
         save(self.path, header, state())
         self._known = identity(self.path)
         ended = self._clock()
@@ -262,15 +227,14 @@ class Checkpoint:
             probe(self.path)
             self._probed = True
 
-    def _require_ours(self) -> None:
-        """Raise when the file is damaged or of another fit: it is neither read nor replaced then."""
+    def _ours(self, *, arrays: bool) -> container.Contents:
+        """The file; one that is damaged or of another fit raises, and is neither used nor replaced."""
         found = identity(self.path)
-        if found in (None, self._known):
-            return
-        header = read_header(self.path)
-        if header["format"] != FORMAT:
+        contents = read(self.path, arrays=arrays)
+        header = contents.header
+        if header["checkpoint"] != FORMAT:
             msg = (
-                f"The checkpoint {self.path} has format {header['format']}, of mercer "
+                f"The checkpoint {self.path} has format {header['checkpoint']}, of mercer "
                 f"{header['mercer']}; this is mercer {VERSION}, which reads format {FORMAT}. Use that "
                 f"version, or {REMEDY}"
             )
@@ -282,6 +246,7 @@ class Checkpoint:
             )
             raise InputError(msg)
         self._known = found
+        return contents
 
 
 # ── what a state depends on ─────────────────────────────────────────────────
@@ -316,9 +281,10 @@ def fingerprint(x: Rows, weights: Array | None, **ingredients: Any) -> dict[str,
 
 def _ingredient(value: Any) -> Any:
     if isinstance(value, np.random.Generator):
-        arrays: list[Array] = []
+        arrays: dict[str, Array] = {}
         state = json.dumps(plain(value.bit_generator.state, arrays)).encode()
-        return hashlib.sha256(b"".join([state, *(a.tobytes() for a in arrays)])).hexdigest()[:32]
+        parts = [state, *(array.tobytes() for array in arrays.values())]
+        return hashlib.sha256(b"".join(parts)).hexdigest()[:32]
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
 
 
@@ -331,7 +297,7 @@ def digest(x: Rows) -> str:
 
 
 class Digest:
-    """The SHA-256 of rows that come in blocks, however they are cut."""
+    """The SHA-256 of rows in blocks, however they are cut."""
 
     def __init__(self) -> None:
         # One stream for dense rows, three for sparse ones: each carries the same bytes for every cut.
@@ -365,12 +331,13 @@ def _height(x: Rows) -> int:
 
 
 def _differences(there: dict[str, Any], here: dict[str, Any]) -> str:
-    told = []
-    for name in sorted(there.keys() | here.keys()):
-        old, new = there.get(name), here.get(name)
-        if old != new:
-            told.append(f"{name} is {_short(old)} there and {_short(new)} here")
-    return "; ".join(told)
+    if not isinstance(there, dict):
+        return "it does not say which"
+    pairs = ((name, there.get(name), here.get(name)) for name in sorted(there.keys() | here.keys()))
+    changes = (
+        f"{n} is {_short(old)} there and {_short(new)} here" for n, old, new in pairs if old != new
+    )
+    return "; ".join(changes)
 
 
 def _short(value: Any) -> str:

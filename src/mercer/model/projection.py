@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -52,8 +52,8 @@ class Projection:
     """scores(x) = sections(x) @ coef - offset: every fitted kernel PCA, whatever its route."""
 
     sections: Sections
-    coef: Array  # (m, k)
-    offset: Array  # (k,)
+    coef: Annotated[Array, "m k"]
+    offset: Annotated[Array, "k"]
 
     @property
     def n_components(self) -> int:

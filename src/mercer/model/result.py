@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Fit(Printed):
     asked: int | float | None
     weight: float  # Σw: the number of rows, where they carry no weights
     mean: FeatureMean  # of the training rows, in feature space
-    roots: Array | None = None  # (n,) √w, where the rows carry weights
+    roots: Annotated[Array, "n"] | None = None  # √w, where the rows carry weights
     certificate: Certificate | None = None  # of an approximation; None: the pairs are of K itself
 
     @property

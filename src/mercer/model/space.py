@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class FeatureMean:
     """μ = Σ_i c_i φ(z_i), and its squared length; of explicit features, c is μ itself."""
 
-    coef: Array  # (m,) float64
+    coef: Annotated[Array, "m"]  # float64
     norm: float
 
 

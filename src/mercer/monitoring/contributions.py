@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -130,8 +130,10 @@ class Baselines:
     would run towards normal, and praise what it should blame.
     """
 
-    rows: Array  # (m, d), scaled, float64
-    unit: Array | None = None  # (d,), spreads of the scaled training rows; None is one everywhere
+    rows: Annotated[Array, "m d"]  # scaled, float64
+    unit: Annotated[Array, "d"] | None = (
+        None  # spreads of the scaled training rows; None is one everywhere
+    )
 
     @classmethod
     def of(cls, gauge: Gauge, limits: Limits, x: Rows, weights: Array | None = None) -> Baselines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Gauge:
     """
 
     space: FeatureSpace
-    variances: Array  # (k,)
+    variances: Annotated[Array, "k"]
     rounding: float  # a Q below this is nothing
 
     @classmethod

@@ -10,9 +10,9 @@ import numpy as np
 from mercer._core.errors import InputError, KernelError
 from mercer._core.params import Whole, require
 from mercer._core.public import public
+from mercer._core.version import VERSION
 from mercer.data.frames import need
 from mercer.kernels.text import kernel_text
-from mercer.model.checkpoint import VERSION
 from mercer.onnx.fitted import fitted
 from mercer.onnx.graph import IR_VERSION, OPSET, Graph, Value
 from mercer.onnx.kernels import nan_where_infinite

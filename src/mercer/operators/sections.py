@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 import numpy as np
 
@@ -123,7 +123,7 @@ class KernelSections(OnEngine):
     """x -> [k(x, z_1), …, k(x, z_m)]."""
 
     kernel: Kernel
-    points: Rows  # (m, d)
+    points: Annotated[Rows, "m d"]
 
     @property
     def width(self) -> int:

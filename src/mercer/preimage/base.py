@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -192,7 +192,7 @@ class FittedPreimage:
     space: FeatureSpace | None
     reach: float  # the largest ‖t‖ of an example
     length: float  # mean squared length of the examples in feature space; nan where it is not known
-    centre: Array  # (d,) the mean of the examples' rows
+    centre: Annotated[Array, "d"]  # the mean of the examples' rows
     radius: float  # the largest ‖x - centre‖ of an example
 
     def __call__(self, scores: Array) -> Array:  # (b, k) -> (b, d)

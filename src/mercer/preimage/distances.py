@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
@@ -102,8 +102,8 @@ class DistancesBack:
     kernel: Kernel
     space: FeatureSpace
     near: Neighbours
-    own: Array  # (n,) ‖φ(z_i) - its projection‖² for a linear kernel, else φ(z_i)·μ
-    centre: Array  # (d,) of the rows
+    own: Annotated[Array, "n"]  # ‖φ(z_i) - its projection‖² for a linear kernel, else φ(z_i)·μ
+    centre: Annotated[Array, "d"]  # of the rows
     radius: float
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
@@ -92,8 +92,8 @@ class ExactBack:
     """ψ(t)·φ(c e_j) is affine in t."""
 
     kernel: Kernel
-    slopes: Array  # (d, k)
-    start: Array  # (d,)
+    slopes: Annotated[Array, "d k"]
+    start: Annotated[Array, "d"]
     c: float
     n_rows: int
 

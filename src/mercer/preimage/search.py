@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from mercer.kernels.slopes import radial_slope
 from mercer.preimage.base import FEW, Cost, Preimage, has_descent, quality_without
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags, Indices
+    from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.kernels.base import Kernel
     from mercer.model.space import FeatureSpace
     from mercer.preimage.base import Examples, Learned
@@ -37,8 +37,8 @@ ROUNDS = 25  # steps of a search, usually
 class Neighbours:
     """Rows by their scores."""
 
-    scores: Array  # (n, k)
-    rows: Array  # (n, d), the model's own where it has them
+    scores: Annotated[Array, "n k"]
+    rows: Annotated[Rows, "n d"]  # the model's own where it has them
 
     def nearest(self, t: Array, count: int, skip: Indices | None = None) -> Indices:
         """The `count` rows with the nearest scores, (b, count), nearest first; `skip` leaves one out each."""

@@ -7,7 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.public import public
-from mercer.model.checkpoint import VERSION
+from mercer._core.version import VERSION
 from mercer.report.components import levels, spectrum
 from mercer.report.evidence import evidence, how_sure, in_short, reproduce
 from mercer.report.inputs import data, kernel, kernel_text
@@ -77,7 +77,7 @@ def build(
     missing : array-like of shape (d,), optional
         How many values of each column were missing before they were filled in.
     header : mapping, optional
-        Of the model file, as `mercer.io.model_file.read_header` gives it.
+        Of the model file, as `mercer.persistence.model_file.read_header` gives it.
     notes : sequence of str, optional
         What was done to the rows while they were read.
     digest : str, optional

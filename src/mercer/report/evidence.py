@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.model.checkpoint import VERSION
+from mercer._core.version import VERSION
 from mercer.report.markup import Html, bullets, folded, grid, paragraph, tag
 from mercer.report.shown import count, number, power_of_ten, share, small_share
 from mercer.solvers.base import Status

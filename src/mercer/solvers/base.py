@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -61,14 +61,14 @@ class EigenPairs:
     moved the matrix itself, and the pairs on their way into the precision they are handed out in.
     """
 
-    values: Array  # (k,)
-    vectors: Array  # (n, k)
-    products: Array  # (n, k)
+    values: Annotated[Array, "k"]
+    vectors: Annotated[Array, "n k"]
+    products: Annotated[Array, "n k"]
     n_products: int = 0  # block products with the operator or its rough copy
     status: Status = Status.CONVERGED
-    spectrum: Array | None = None  # (n,) all eigenvalues, where the solver saw them
-    unseen: Array | None = None  # (k,) how far a product may be off
-    rounding: Array | None = None  # (k,) what rounding may add to a residual, times λ₁
+    spectrum: Annotated[Array, "s"] | None = None  # all eigenvalues, where the solver saw them
+    unseen: Annotated[Array, "k"] | None = None  # how far a product may be off
+    rounding: Annotated[Array, "k"] | None = None  # what rounding may add to a residual, times λ₁
 
     @classmethod
     def largest(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from scipy import sparse
@@ -31,9 +31,9 @@ class Dictionary(OnEngine):
     """
 
     kernel: Kernel
-    points: Rows  # (m, d), in the dtype of the rows
-    lower: Array  # (m, m) L
-    whiten: Array  # (m, m) W
+    points: Annotated[Rows, "m d"]  # in the dtype of the rows
+    lower: Annotated[Array, "m m"]  # L
+    whiten: Annotated[Array, "m m"]  # W
 
     @classmethod
     def empty(cls, kernel: Kernel, rows: Rows) -> Dictionary:

@@ -1,7 +1,7 @@
-"""From a fitted model to what a file holds: a list of objects in JSON, and a list of arrays.
+"""From a fitted model to what a file holds: a list of objects in JSON, and arrays by name.
 
 Objects stand in the list after those that they are made of, and name them by their place: there are no
-cycles, an object that two others share is stored once, and whoever reads the list needs no recursion.
+cycles, an object that two others share is stored once, and reading the list needs no recursion.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from scipy import sparse
 
+from mercer._core.container import NAMES, storable
 from mercer._core.errors import ModelFileError
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
-from mercer.io.agreement_models import check_object
-from mercer.io.container import DTYPES
-from mercer.io.schema import check_fields, check_parameters, known_type, name_of
+from mercer.persistence.invariants import check_object
+from mercer.persistence.schema import check_fields, check_parameters, known_type, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 WAY_OUT = (
-    "Model files hold no Python code, so that a stranger's is safe to open. Use a kernel or an object of "
+    "Model files hold no Python code, so that any file is safe to open. Use a kernel or an object of "
     "mercer, or joblib.dump or cloudpickle for a model that stays on your own machine."
 )
 BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-# Watches a fit, and is no part of what was fitted.
+# They observe a fit, and are not a part of what was fitted.
 FORGOTTEN = ("_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx")
 
 
 class Encoder:
-    """Turns values into trees, and keeps the objects and arrays that they refer to."""
+    """Turns values into trees, and keeps the objects and arrays that these refer to."""
 
     def __init__(self) -> None:
         self.objects: list[dict[str, Any]] = []
-        self.arrays: list[Any] = []
+        self.arrays: dict[str, Any] = {}  # by where they were met first
         self._places: dict[int, int] = {}  # of objects, by their identity
-        self._slots: dict[int, int] = {}  # of arrays
+        self._named: dict[int, str] = {}  # names of arrays, by identity
         self._alive: list[Any] = []  # an identity is only good while its object lives
 
     def value(self, value: Any, where: str) -> Any:
@@ -78,7 +78,7 @@ class Encoder:
 
     def _dict(self, value: Any, where: str) -> Any:
         if not all(isinstance(name, str) for name in value):
-            msg = f"{where} is a dict with keys that are no text, which a model file can't hold."
+            msg = f"{where} is a dict with keys that are not texts, which a model file can't hold."
             raise ModelFileError(msg)
         return {"$dict": {name: self.value(v, f"{where}[{name!r}]") for name, v in value.items()}}
 
@@ -87,33 +87,35 @@ class Encoder:
         if value.dtype.kind in "OU":
             if value.ndim != 1 or not all(isinstance(name, str) for name in value.tolist()):
                 _refuse(value, where)
-            return {"$names": [str(name) for name in value]}
-        if value.dtype.newbyteorder("<").str not in DTYPES:
+            mark = "$names" if value.dtype.kind == "O" else "$texts"
+            return {mark: [str(name) for name in value]}
+        if not storable(value.dtype):
             msg = f"{where} is an array of {value.dtype}, which a model file can't hold. {WAY_OUT}"
             raise ModelFileError(msg)
-        return {"$array": self._slot(value)}
+        return {"$array": self._name(value, where)}
 
     def _scalar(self, value: Any, where: str) -> Any:
         kind = value.dtype.newbyteorder("<").str
-        if kind not in DTYPES:
+        if kind not in NAMES:
             _refuse(value, where)
         return {"$scalar": kind, "value": self.value(value.item(), where)}
 
-    def _slot(self, array: Any) -> int:
-        if id(array) not in self._slots:
-            self._slots[id(array)] = len(self.arrays)
-            self.arrays.append(array)
-        return self._slots[id(array)]
+    def _name(self, array: Any, where: str) -> str:
+        if id(array) not in self._named:
+            self._named[id(array)] = where
+            self.arrays[where] = array
+        return self._named[id(array)]
 
     def _rows(self, value: RowSource, where: str) -> Any:
         if getattr(value, "is_sparse", False):
             return self.value(in_memory(value), where)
-        return {"$array": self._slot(value)}
+        return {"$array": self._name(value, where)}
 
     def _csr(self, value: Any, where: str) -> Any:
         if value.format != "csr":
             _refuse(value, where)
-        parts = {n: self._array(getattr(value, n), where) for n in ("data", "indices", "indptr")}
+        names = ("data", "indices", "indptr")
+        parts = {name: self._array(getattr(value, name), f"{where}.{name}") for name in names}
         kind = "array" if isinstance(value, sparse.sparray) else "matrix"
         self._alive.append(value)
         return {"$csr": parts, "shape": list(map(int, value.shape)), "kind": kind}
@@ -138,16 +140,16 @@ class Encoder:
             assert isinstance(value, Enum)
             return {"fields": {"name": value.name}}
         if known.making == "value":
-            held = {field: getattr(value, field) for field in known.kinds}
-            trees = self._trees(held, where)  # the first to say no, and it knows where
+            held = {field: getattr(value, field) for field in known.fields}
+            trees = self._trees(held, where)  # the first to refuse: it knows where
             check_fields(known, name, held)
             return {"fields": trees}
         params = value.get_params(deep=False)
         learned = {n: v for n, v in vars(value).items() if n not in params and n not in FORGOTTEN}
-        for n in learned.keys() - known.kinds.keys():
+        for n in () if known.is_open else learned.keys() - known.fields.keys():
             msg = (
-                f"{where} has an attribute {n!r}, which is none of a {name} and would be lost: a model file "
-                f"keeps parameters and what was learned. Delete it, or keep it beside the model."
+                f"{where} has an attribute {n!r}, which a {name} does not have and which would be lost: a "
+                "model file keeps parameters and what was learned. Delete it, or keep it beside the model."
             )
             raise ModelFileError(msg)
         if "_metadata_request" in learned:

@@ -1,4 +1,4 @@
-"""From what a file holds back to a fitted model, with every value looked at before it is used."""
+"""From what a file holds back to a fitted model: every value is checked before it is used."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from scipy import sparse
 
+from mercer._core.container import NAMES
 from mercer._core.errors import ModelFileError
 from mercer.data.intake import is_compressed
-from mercer.io.agreement_models import check_object
-from mercer.io.container import DTYPES
-from mercer.io.encode import BIT_GENERATORS
-from mercer.io.schema import check_fields, check_parameters, known_type
-from mercer.io.stored_types import OUTDATED
+from mercer.persistence.encode import BIT_GENERATORS
+from mercer.persistence.invariants import check_object
+from mercer.persistence.schema import check_fields, check_parameters, known_type, plan_of_format_1
 
 if TYPE_CHECKING:
-    from mercer.io.stored_types import Known
+    from mercer.persistence.schema import Stored
 
 # A sum of a kernel with itself, ten times over, is a thousand kernels to compute and ten to store.
 MOST_PARTS = 10_000
 MOST_INTEGER = 2**128
 # Values that JSON has no form for are marked: `Decoder` has a method of the same name for each mark.
-MARKED = "array csr dict dtype float generator names path random_state ref scalar slice tuple"
+MARKED = "array csr dict dtype float generator names path random_state ref scalar slice texts tuple"
 MARKS = {f"${name}" for name in MARKED.split()}
 BESIDE = {"$csr": ("shape", "kind"), "$scalar": ("value",)}  # names that a marked value also has
 MOST_POSITION = {"MT19937": 624, "Philox": 4}  # NumPy reads from there without a look
@@ -33,7 +32,7 @@ MOST_POSITION = {"MT19937": 624, "Philox": 4}  # NumPy reads from there without 
 class Decoder:
     """Makes the objects of a file, one after the other."""
 
-    def __init__(self, arrays: list[np.ndarray[Any, Any]]) -> None:
+    def __init__(self, arrays: dict[Any, np.ndarray[Any, Any]]) -> None:
         self._arrays = arrays
         self._objects: list[Any] = []
         self._matrices: dict[Any, Any] = {}
@@ -88,10 +87,10 @@ class Decoder:
         self._size += self._sizes[place]
         return self._objects[place]
 
-    def _array(self, slot: Any, _: Any) -> Any:
-        if type(slot) is not int or not 0 <= slot < len(self._arrays):
-            _wrong(f"an object refers to array {slot!r} of {len(self._arrays)}")
-        return self._arrays[slot]
+    def _array(self, name: Any, _: Any) -> Any:
+        if type(name) not in (int, str) or name not in self._arrays:
+            _wrong(f"an object refers to the array {name!r}, which is not there")
+        return self._arrays[name]
 
     def _csr(self, parts: Any, tree: Any) -> Any:
         parts = _parts(parts, {"data", "indices", "indptr"}, "a sparse matrix")
@@ -120,26 +119,29 @@ class Decoder:
 
     def _names(self, parts: Any, _: Any) -> Any:
         if not all(isinstance(part, str) for part in _of(list, parts, "a list")):
-            _wrong("a column name is no text")
+            _wrong("a name is not a text")
         return np.array(parts, dtype=object)
+
+    def _texts(self, parts: Any, tree: Any) -> Any:
+        return self._names(parts, tree).astype(str)
 
     def _path(self, text: Any, _: Any) -> Any:
         return Path(_of(str, text, "text"))
 
     def _float(self, text: Any, _: Any) -> float:
         if text not in ("nan", "inf", "-inf"):
-            _wrong(f"{text!r} stands where a number was needed")
+            _wrong(f"{text!r} stands where a number is needed")
         return float(text)
 
     def _dtype(self, text: Any, _: Any) -> np.dtype[Any]:
-        if text not in DTYPES:
-            _wrong(f"{text!r} is no dtype of a model file")
+        if not isinstance(text, str) or text not in (*NAMES, "|O"):
+            _wrong(f"{text!r} is not a dtype of a model file")
         return np.dtype(text)
 
     def _scalar(self, text: Any, tree: Any) -> Any:
         value = self.value(tree["value"])
-        if not isinstance(value, (bool, int, float)):
-            _wrong(f"{value!r} stands where a number was needed")
+        if not isinstance(value, (bool, int, float)) or text == "|O":
+            _wrong(f"{value!r} stands where a number is needed")
         return self._dtype(text, tree).type(value)
 
     # ── random numbers ──────────────────────────────────────────────────────
@@ -157,7 +159,7 @@ class Decoder:
 def _bits(state: Any) -> Any:
     name = state.get("bit_generator") if isinstance(state, dict) else None
     if name not in BIT_GENERATORS:
-        _wrong(f"{name!r} is no random generator of a model file")
+        _wrong(f"{name!r} is not a random generator of a model file")
     inner = state.get("state")
     position = inner.get("pos", 0) if isinstance(inner, dict) else 0
     position = state.get("buffer_pos", position)
@@ -169,19 +171,19 @@ def _bits(state: Any) -> Any:
 
 
 # ── objects ─────────────────────────────────────────────────────────────────
-def _made(known: Known, name: str, fields: dict[str, Any], learned: dict[str, Any]) -> Any:
-    kind: Any = known.type
+def _made(known: Stored, name: str, fields: dict[str, Any], learned: dict[str, Any]) -> Any:
+    kind: Any = known.kind
     if known.making == "estimator":
         return _made_estimator(kind, known, name, fields, learned)
     if learned:
-        _wrong(f"its {name} has learned something, which it can't")
-    sign, earlier = OUTDATED.get(name, ("", known))
-    if sign in fields:
-        known, kind = earlier, earlier.type
+        _wrong(f"its {name} has learned something, which it does not")
+    if name == "Plan" and "storage" in fields:
+        known = plan_of_format_1()
+        kind = known.kind
     check_fields(known, name, fields)
     if known.making == "member":
         if fields["name"] not in kind.__members__:
-            _wrong(f"{fields['name']!r} is no {name}")
+            _wrong(f"{fields['name']!r} is not a {name}")
         return kind[fields["name"]]
     if name == "PairwiseFunction":  # made from a model otherwise
         made = kind.__new__(kind)
@@ -191,10 +193,10 @@ def _made(known: Known, name: str, fields: dict[str, Any], learned: dict[str, An
 
 
 def _made_estimator(
-    kind: Any, known: Known, name: str, params: dict[str, Any], learned: dict[str, Any]
+    kind: Any, known: Stored, name: str, params: dict[str, Any], learned: dict[str, Any]
 ) -> Any:
     extra = set(params) - set(inspect.signature(kind).parameters)
-    if extra:  # one that is missing came later than the file, and has its default
+    if extra:  # one that is missing is younger than the file, and has its default
         _wrong(f"its {name} has the parameters {sorted(extra)}, which this mercer does not know")
     check_parameters(name, params)
     made = kind(**params)
@@ -225,7 +227,7 @@ def _parts(tree: Any, needed: set[str], what: str, may: frozenset[str] = frozens
 
 def _of(kind: type, tree: Any, noun: str) -> Any:
     if not isinstance(tree, kind):
-        _wrong(f"a {type(tree).__name__} stands where {noun} was needed")
+        _wrong(f"a {type(tree).__name__} stands where {noun} is needed")
     return tree
 
 

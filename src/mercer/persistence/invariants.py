@@ -1,20 +1,17 @@
-"""Whether the parts of a loaded estimator agree with each other, and with the preparation of its rows."""
+"""Whether the parts of a loaded object agree with each other: what annotations do not say."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from mercer._core.errors import ModelFileError
 from mercer.data.rows import RowSource, first_bad, row_blocks
-from mercer.io.schema import is_kind
-from mercer.io.stored_types import ESTIMATORS
 from mercer.kernels.map_base import MAX_COLUMNS
-from mercer.model.result import Fit
 from mercer.monitoring.statistics import STATISTICS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
-from mercer.preimage.base import FittedPreimage, Preimage
 from mercer.preimage.exact import ExactBack, of_dot_product
 from mercer.preimage.ridge import RidgeBack
 
@@ -143,7 +140,7 @@ def _stream(value: Any) -> None:
     need(all(0.0 <= s < np.inf for s in sums), "a stream has a sum that no rows have")
 
 
-# ── the way back ────────────────────────────────────────────────────────────
+# ── pre-images ────────────────────────────────────────────────────────────
 def _search_back(value: Any) -> None:
     value.method.check_params()
     _near(value)
@@ -154,24 +151,26 @@ def _distances_back(value: Any) -> None:
     _kernel(value.kernel, value.near.rows[:1])
     _near(value)
     n, d = value.near.rows.shape
-    need(len(value.own) == n and len(value.centre) == d, "a way back has other rows than distances")
+    need(
+        len(value.own) == n and len(value.centre) == d, "a pre-image has other rows than distances"
+    )
 
 
 def _near(value: Any) -> None:
     projection = value.space.projection
-    need(len(value.near.scores) >= 2, "a way back has no rows")
-    need(value.near.scores.shape[1] == projection.n_components, "a way back has other components")
-    need(value.near.rows.shape[1] == width_in(projection.sections), "a way back has other columns")
+    need(len(value.near.scores) >= 2, "a pre-image has no rows")
+    need(value.near.scores.shape[1] == projection.n_components, "a pre-image has other components")
+    need(value.near.rows.shape[1] == width_in(projection.sections), "a pre-image has other columns")
 
 
 def _exact_back(value: ExactBack) -> None:
     value.kernel.check_parameters()
     need(of_dot_product(value.kernel) is not None, f"{value.kernel!r} can't be undone")
-    need(value.c != 0, "a way back divides by zero")
+    need(value.c != 0, "a pre-image divides by zero")
 
 
 def sizes(back: Any) -> tuple[int, int]:
-    """Components and columns of a way back."""
+    """Components and columns of a pre-image."""
     if isinstance(back, RidgeBack):
         return width_in(back.projection.sections), back.projection.n_components
     if isinstance(back, ExactBack):
@@ -181,9 +180,9 @@ def sizes(back: Any) -> tuple[int, int]:
 
 def _preimage(value: Any) -> None:
     k, d = sizes(value.back)
-    need(len(value.centre) == d, "a way back has a centre of another width")
+    need(len(value.centre) == d, "a pre-image has a centre of another width")
     if value.space is not None:
-        need(value.space.projection.n_components == k, "a way back has other components")
+        need(value.space.projection.n_components == k, "a pre-image has other components")
 
 
 # ── estimators, and the preparation of their rows ────────────────────────────
@@ -200,7 +199,7 @@ def _kernel_pca(model: Any) -> None:
     model.kernel_.check_parameters()
     back = vars(model).get("preimage_")
     if back is not None:
-        need(sizes(back.back)[0] == projection.n_components, "a way back has other components")
+        need(sizes(back.back)[0] == projection.n_components, "a pre-image has other components")
 
 
 def _pca(model: Any) -> None:
@@ -213,14 +212,9 @@ def _incremental(model: Any) -> None:
     _columns(model, int(model.stream_.dictionary.points.shape[1]))
     with np.errstate(all="ignore"):  # sums that no rows have may not have a solution
         cached = getattr(model, "fit_", None)  # None: no variance yet
-    back = vars(model).get("_back")
     if cached is not None:
         same = width_in(cached.projection.sections) == model.n_features_in_
         need(same, "what a stream has solved is of other columns")
-    if back is not None:
-        right = isinstance(back, tuple) and len(back) == 3
-        right = right and all(map(isinstance, back, (Fit, Preimage, FittedPreimage)))
-        need(right, "a stream's way back is none")
 
 
 def _detector(model: Any) -> None:
@@ -230,8 +224,6 @@ def _detector(model: Any) -> None:
     need(all(len(part) == d for part in parts), "a detector scales other columns than it has")
     need(model._baselines.rows.shape == model.baselines_.shape, "a detector has two baselines")
     need(len(model.baselines_) >= 1, "a detector has no baseline")
-    aside = getattr(model, "set_aside_", None)  # detectors saved earlier have none
-    need(aside is None or aside.shape[1] == 3, "a detector has set aside what is no reading")
     need(model._rule.statistic in STATISTICS, f"a detector goes by {model._rule.statistic!r}")
     need(width_in(model._gauge.space.projection.sections) == d, "a detector gauges other columns")
 
@@ -243,28 +235,21 @@ def _drop_in(model: Any) -> None:
 
 
 def _preparation(value: Any) -> None:
-    words, size = value.categories, value.image_shape
-    right = isinstance(words, tuple) and all(isinstance(w, tuple) and len(w) == 2 for w in words)
-    right = right and all(
-        isinstance(name, str) and is_kind("texts", levels, {}) for name, levels in words
-    )
-    need(right, "the categories of a preparation are none")
-    whole = (
-        isinstance(size, tuple) and len(size) == 2 and all(type(s) is int and s > 0 for s in size)
-    )
-    need(size is None or whole, "the size of an image is none")
-    need(value.fills is None or len(value.fills) == len(value.numbers), "a preparation lacks fills")
+    size, d = value.image_shape, len(value.features)
+    need(size is None or min(size) > 0, "an image has no pixels")
+    fills = value.fills is None or value.fills.shape == (len(value.numbers),)
+    need(fills, "a preparation lacks fills")
     for scale in (value.center, value.spread):
-        need(scale is None or len(scale) == len(value.features), "a preparation lacks a scale")
-        need(scale is None or bool(np.all(np.isfinite(scale))), "a scale is not finite")
+        right = scale is None or (scale.shape == (d,) and bool(np.all(np.isfinite(scale))))
+        need(right, "a preparation lacks a finite scale for each column")
     need(value.spread is None or bool(np.all(value.spread > 0)), "a preparation divides by zero")
 
 
 def _prepared(value: Any) -> None:
-    need("n_features_in_" in vars(value.model), "what was prepared for is not fitted")
-    need(
-        len(value.preparation.features) == value.model.n_features_in_, "a preparation lacks columns"
-    )
+    learned = vars(value.model) if isinstance(value.model, BaseEstimator) else {}
+    need("n_features_in_" in learned, "a preparation belongs to no fitted model")
+    same = len(value.preparation.features) == value.model.n_features_in_
+    need(same, "a preparation has other columns than its model")
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {
@@ -294,7 +279,8 @@ CHECKS: dict[str, Callable[[Any], None]] = {
 
 def check_object(name: str, value: Any) -> None:
     """Raise a `ModelFileError` when an object of that name in a file can't be used as it is."""
-    if name in ESTIMATORS and "n_features_in_" not in vars(value):
-        return  # not fitted: it has learned nothing that could disagree
-    if name in CHECKS:
+    # An estimator that is not fitted has learned nothing that could disagree.
+    if name in CHECKS and not (
+        isinstance(value, BaseEstimator) and not hasattr(value, "n_features_in_")
+    ):
         CHECKS[name](value)

@@ -1,0 +1,131 @@
+"""Whether a value is what an annotation says: the schema of a model file is that of the code.
+
+Annotations are read as texts, since most names in them are imported for the type checker alone:
+
+    None  bool  int  float  str  Any    a number may be a NumPy scalar
+    Annotated[Array, "m k"]             floats; a letter is one length within one object, a digit that length
+    Annotated[Rows, "n d"]              the same, where rows may be sparse or in a file
+    tuple[str, ...]  tuple[int, int]    and tuples of tuples
+    np.dtype[Any]                       of floats
+    Kernel, Fit, …                      an object of that class, as the schema knows it
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from mercer._core.params import is_whole
+from mercer.data.rows import RowSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    # Whether a value is right; the lengths of letters so far are compared, and new ones kept.
+    Check: TypeAlias = Callable[[Any, dict[str, int]], bool]
+
+MOST = 2**64  # of an integer; the state of a random generator is not a field
+FLOATS = (np.float32, np.float64)
+ROWS = (np.ndarray, RowSource, sparse.sparray, sparse.spmatrix)
+
+
+def check_of(annotation: str, classes: Mapping[str, Any]) -> Check:
+    """The check of an annotation; `classes` are those that it may name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lengths = {}
+    >>> check_of('Annotated[Array, "m k"] | None', {})(np.zeros((5, 2)), lengths), lengths
+    (True, {'m': 5, 'k': 2})
+    >>> check_of('Annotated[Array, "k"]', {})(np.zeros(3), lengths)
+    False
+    """
+    return _check(ast.parse(annotation, mode="eval").body, classes)
+
+
+def _check(node: ast.expr, classes: Mapping[str, Any]) -> Check:
+    if isinstance(node, ast.BinOp):
+        left, right = _check(node.left, classes), _check(node.right, classes)
+        return lambda value, lengths: left(value, lengths) or right(value, lengths)
+    if isinstance(node, ast.Subscript):
+        name, inner = ast.unparse(node.value), node.slice
+        if name == "Annotated":
+            assert isinstance(inner, ast.Tuple)
+            rows, letters = ast.unparse(inner.elts[0]) == "Rows", ast.literal_eval(inner.elts[1])
+            return lambda value, lengths: _is_array(value, letters.split(), lengths, rows=rows)
+        if name == "tuple":
+            assert isinstance(inner, ast.Tuple)
+            return _tuple(inner.elts, classes)
+        return _check(node.value, classes)
+    name = ast.unparse(node)
+    if name in _PLAIN:
+        plain = _PLAIN[name]
+        return lambda value, _: bool(plain(value))
+    kind = classes[name]
+    return lambda value, _: isinstance(value, kind)
+
+
+def _tuple(parts: list[ast.expr], classes: Mapping[str, Any]) -> Check:
+    checks = [_check(part, classes) for part in parts if ast.unparse(part) != "..."]
+    if len(checks) < len(parts):  # tuple[str, ...]
+        return lambda value, n: isinstance(value, tuple) and all(checks[0](v, n) for v in value)
+    return lambda value, n: (
+        isinstance(value, tuple)
+        and len(value) == len(checks)
+        and all(check(v, n) for check, v in zip(checks, value, strict=True))
+    )
+
+
+def _is_array(value: Any, letters: list[str], lengths: dict[str, int], *, rows: bool) -> bool:
+    if not isinstance(value, ROWS if rows else np.ndarray) or value.dtype not in FLOATS:
+        return False
+    shape = tuple(map(int, value.shape))
+    if len(shape) != len(letters):
+        return False
+    return all(
+        n == (int(l) if l.isdigit() else lengths.setdefault(l, n))
+        for l, n in zip(letters, shape, strict=True)
+    )
+
+
+def _is_int(value: Any) -> bool:
+    return is_whole(value) and abs(int(value)) <= MOST
+
+
+def _is_names(value: Any) -> bool:
+    texts = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "OU"
+    return texts and all(isinstance(name, str) for name in value)
+
+
+def _is_seed(value: Any) -> bool:
+    whole = _is_int(value) and value >= 0
+    return value is None or whole or isinstance(value, (np.random.Generator, np.random.RandomState))
+
+
+def _is_dtype(value: Any) -> bool:
+    return isinstance(value, np.dtype) and value in FLOATS
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    "Any": lambda value: True,  # noqa: ARG005
+    "Array": lambda value: isinstance(value, np.ndarray) and value.dtype in FLOATS,
+    "Kind": _is_text,  # Literal[…] of its own module
+    "Names": _is_names,  # of columns
+    "None": lambda value: value is None,
+    "Route": _is_text,
+    "Seed": _is_seed,
+    "Sequence": lambda value: isinstance(value, (list, tuple, range, slice, np.ndarray)),
+    "bool": lambda value: isinstance(value, (bool, np.bool_)),
+    "float": lambda value: _is_int(value) or isinstance(value, (float, np.floating)),
+    "int": _is_int,
+    "np.dtype": _is_dtype,
+    "str": _is_text,
+}

@@ -132,11 +132,12 @@ def model_seeds() -> list[bytes]:
     ]
     fitted = [model.fit(x) for model in models]
     fitted.append(mercer.Prepared(preparation, fitted[0]))  # what the command line writes
+    fitted.append(fitted[-1].to_pipeline())
     with TemporaryDirectory() as folder:
         path = Path(folder) / "m.mercer"
         found = []
         for model in fitted:
-            model.save(path)
+            mercer.save(model, path)
             found.append(path.read_bytes())
     return found
 

@@ -166,7 +166,7 @@ def resealed_1(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
     try:
         for _ in range(rng.choice((1, 1, 2, 5))):
             _spoil_tree(header, header, rng)
-        text = json.dumps(header).encode()
+        text = json.dumps(header, separators=(",", ":")).encode()
     except RecursionError:
         text = b"{}"
     if len(text) <= length:  # the arrays stay where they are

@@ -202,15 +202,86 @@ class Prepared(Saving):
         del input_features
         return self._asked("get_feature_names_out")()
 
+    def to_pipeline(self) -> Any:
+        """A scikit-learn pipeline that gives the same scores: imputer, encoder, scaler and the model.
+
+        Where columns hold categories, it takes a data frame with the columns of the file, and pandas is
+        needed to make it; where none does, arrays too.
+
+        Returns
+        -------
+        pipeline : sklearn.pipeline.Pipeline
+            Fitted. `mercer.save` keeps it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import PCA, Prepared
+        >>> from mercer.io.preparation import Preparation
+        >>> X = np.random.default_rng(0).standard_normal((50, 2)) * [1.0, 100.0]
+        >>> center, spread = X.mean(axis=0), X.std(axis=0)
+        >>> scaled = Preparation(numbers=("a", "b"), center=center, spread=spread)
+        >>> pipeline = Prepared(scaled, PCA(2).fit((X - center) / spread)).to_pipeline()
+        >>> [name for name, _ in pipeline.steps]
+        ['scale', 'model']
+        """
+        from sklearn.pipeline import Pipeline
+
+        return Pipeline([*_steps(self.preparation), ("model", self.model)])
+
     def _asked(self, name: str) -> Any:
         """The method of the model, or an error that says what this model can."""
         method = getattr(self.model, name, None)
         if method is None:
             kind = type(self.model).__name__
             can = ", ".join(one for one in ASKED if hasattr(self.model, one))
-            msg = f"`{name}` was called, but the model is a {kind}, which has none. It has {can}."
+            msg = f"`{name}` needs a model that has it; this {kind} has {can}."
             raise InputError(msg)
         return method
+
+
+# ── a pipeline ──────────────────────────────────────────────────────────────
+def _steps(made: Preparation) -> list[tuple[str, Any]]:
+    """What was learned from the file, in transformers of scikit-learn."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import StandardScaler
+
+    steps: list[tuple[str, Any]] = []
+    if made.categories:
+        steps.append(("columns", _columns(made)))
+    elif made.fills is not None:
+        steps.append(("impute", SimpleImputer().fit(made.fills[None, :])))  # the mean of one row
+    if made.center is not None or made.spread is not None:
+        d = len(made.features)
+        center = np.zeros(d) if made.center is None else made.center
+        scale = StandardScaler().fit(np.zeros((2, d)))
+        scale.mean_, scale.scale_ = center, np.ones(d) if made.spread is None else made.spread
+        scale.var_ = scale.scale_**2
+        steps.append(("scale", scale))
+    if steps and not made.categories:  # a frame with other columns is refused, as by `Prepared`
+        steps[0][1].feature_names_in_ = np.array(made.numbers, dtype=object)
+    return steps
+
+
+def _columns(made: Preparation) -> Any:
+    """Numbers filled, words as columns of 0 and 1, by the names of the file."""
+    import pandas as pd
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    fills = np.zeros(len(made.numbers)) if made.fills is None else made.fills
+    names, levels = (
+        [name for name, _ in made.categories],
+        [list(found) for _, found in made.categories],
+    )
+    numbers = "passthrough" if made.fills is None else SimpleImputer()
+    words = OneHotEncoder(categories=levels, sparse_output=False)
+    row = dict(zip(made.numbers, fills, strict=True)) | {
+        name: found[0] for name, found in zip(names, levels, strict=True)
+    }
+    both = [("numbers", numbers, list(made.numbers)), ("words", words, names)]
+    return ColumnTransformer(both).fit(pd.DataFrame([row]))
 
 
 def _chunk(X: Any, preparation: Preparation) -> Chunk:

@@ -198,7 +198,7 @@ def _projector(inner: Any) -> Any:
 def _features(model: Any) -> tuple[str, ...] | None:
     if isinstance(model, Prepared):
         return tuple(model.preparation.features)
-    names = vars(unwrapped(model)).get("feature_names_in_")
+    names = getattr(model, "feature_names_in_", None)  # a pipeline has those of its first step
     return None if names is None else tuple(map(str, names))
 
 
@@ -315,9 +315,7 @@ def _preparation(model: Any) -> dict[str, Any] | None:
         made = model.preparation
         if made.fills is not None:
             found["imputer"].append(f"a number for each of {many(len(made.numbers), 'column')}")
-        found["encoder"] += [
-            f"{n}: {many(len(levels), 'category')}" for n, levels in made.categories
-        ]
+        found["encoder"] += [f"{n}: {many(len(levels), 'level')}" for n, levels in made.categories]
         if made.center is not None or made.spread is not None:
             found["scaler"].append("mean 0 and standard deviation 1")
         return found

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 MOST_PARTS = 10_000
 MOST_INTEGER = 2**128
 # Values that JSON has no form for are marked: `Decoder` has a method of the same name for each mark.
-MARKED = "array csr dict dtype float generator names path random_state ref scalar slice texts tuple"
+MARKED = (
+    "array csr dict dtype float generator names path random_state ref scalar slice texts tuple type"
+)
 MARKS = {f"${name}" for name in MARKED.split()}
 BESIDE = {"$csr": ("shape", "kind"), "$scalar": ("value",)}  # names that a marked value also has
 MOST_POSITION = {"MT19937": 624, "Philox": 4}  # NumPy reads from there without a look
@@ -137,6 +139,9 @@ class Decoder:
         if not isinstance(text, str) or text not in (*NAMES, "|O"):
             _wrong(f"{text!r} is not a dtype of a model file")
         return np.dtype(text)
+
+    def _type(self, text: Any, tree: Any) -> Any:
+        return self._dtype(text, tree).type
 
     def _scalar(self, text: Any, tree: Any) -> Any:
         value = self.value(tree["value"])

@@ -63,6 +63,7 @@ class Encoder:
             (RowSource, self._rows),
             (sparse.sparray | sparse.spmatrix, self._csr),
             (np.dtype, lambda v, _: {"$dtype": v.newbyteorder("<").str}),
+            (type, self._type),
             (slice, lambda v, w: {"$slice": [self.value(p, w) for p in (v.start, v.stop, v.step)]}),
             (os.PathLike, lambda v, _: {"$path": os.fspath(v)}),
             (np.random.Generator, lambda v, w: {"$generator": self._state(v.bit_generator, w)}),
@@ -99,6 +100,11 @@ class Encoder:
         if kind not in NAMES:
             _refuse(value, where)
         return {"$scalar": kind, "value": self.value(value.item(), where)}
+
+    def _type(self, value: type, where: str) -> Any:
+        if not issubclass(value, np.generic) or not storable(value):
+            _refuse(value, where)
+        return {"$type": np.dtype(value).newbyteorder("<").str}
 
     def _name(self, array: Any, where: str) -> str:
         if id(array) not in self._named:

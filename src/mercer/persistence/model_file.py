@@ -240,7 +240,9 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _decoded(tree: Any, contents: Contents) -> Any:
+    from mercer.persistence.card import PIPELINE
     from mercer.persistence.decode import Decoder
+    from mercer.persistence.schema import name_of
 
     whole = isinstance(tree, dict) and set(tree) == {"objects", "root"}
     if not whole or not isinstance(tree["objects"], list):
@@ -251,6 +253,10 @@ def _decoded(tree: Any, contents: Contents) -> Any:
         decoder.add(entry)
     model = decoder.value(tree["root"])
     _require_fitted(model)
+    if name_of(model) == PIPELINE:
+        from mercer.persistence.scikit_learn import check_pipeline
+
+        check_pipeline(model)
     _require_told(model, contents.header)
     return model
 

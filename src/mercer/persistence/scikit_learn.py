@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
+import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.gaussian_process import kernels
-from sklearn.impute import SimpleImputer
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit, TimeSeriesSplit
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
+    FunctionTransformer,
     KernelCenterer,
     MaxAbsScaler,
     MinMaxScaler,
@@ -17,6 +22,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from mercer._core.errors import ModelFileError
 from mercer.persistence.schema import COMMON, Stored, of_parameters
 from mercer.sklearn import KernelPCA, _Pairwise
 
@@ -49,8 +55,10 @@ _MANY_SCALES = {"length_scale": "Any"}  # one for each column, or one for all
 # What each has to have learned; what else it keeps for itself is of its version.
 _STEPS = {
     ColumnTransformer: {"transformers_": "Any", "n_features_in_": "int"},
+    FunctionTransformer: {},  # without a function: "passthrough"
     MaxAbsScaler: {"scale_": 'Annotated[Array, "d"]', "n_features_in_": "int"},
     MinMaxScaler: {"scale_": 'Annotated[Array, "d"]', "min_": 'Annotated[Array, "d"]'},
+    MissingIndicator: {"features_": "Any"},
     OneHotEncoder: {"categories_": "Any", "n_features_in_": "int"},
     OrdinalEncoder: {"categories_": "Any", "n_features_in_": "int"},
     Pipeline: {},
@@ -106,3 +114,43 @@ STORED = {
     ),
     "sklearn.KernelPCA": Stored(KernelPCA, COMMON | _DROP_IN, _SOMETIMES, "estimator"),
 }
+
+
+# ── pipelines ───────────────────────────────────────────────────────────────
+def check_pipeline(model: Pipeline) -> None:
+    """Raise unless a row goes through all steps and has as many columns as the model takes."""
+    before, inner = model[:-1], model.steps[-1][1]
+    if all(isinstance(step, str) for _, step in before.steps):  # "passthrough"
+        return
+    row: Any = [_example(before)]
+    names = getattr(before, "feature_names_in_", None)
+    if names is not None and isinstance(before.steps[0][1], ColumnTransformer):
+        import pandas as pd  # whose frames such a pipeline takes
+
+        row = pd.DataFrame(row, columns=names)
+    elif any(isinstance(value, str) for value in row[0]):
+        row = np.array(row, dtype=object)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rows without names, a category that is new
+        found = before.transform(row)
+    if found.shape != (1, inner.n_features_in_):
+        msg = f"its steps make {found.shape[1]} columns, and its model takes {inner.n_features_in_}"
+        raise ModelFileError(msg)
+
+
+def _example(step: Any) -> list[Any]:
+    """A row that a fitted step takes: numbers, and words that it knows."""
+    if isinstance(step, Pipeline):
+        return _example(next(inner for _, inner in step.steps if not isinstance(inner, str)))
+    if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
+        return [levels[0] for levels in step.categories_]
+    if isinstance(step, SimpleImputer):
+        return list(step.statistics_)
+    row: list[Any] = [0.0] * step.n_features_in_
+    if isinstance(step, ColumnTransformer):
+        for name, inner, _ in step.transformers_:
+            if not isinstance(inner, str):
+                places = step._transformer_to_input_indices[name]
+                for place, value in zip(places, _example(inner), strict=True):
+                    row[place] = value
+    return row

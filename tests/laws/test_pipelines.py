@@ -1,0 +1,243 @@
+"""Pipelines of scikit-learn around a model: kept like the model itself, and the way out of a `Prepared`."""
+
+import json
+import warnings
+from copy import deepcopy
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+
+import mercer
+from mercer import PCA, KernelPCA, KernelPCADetector, Prepared
+from mercer._core import container
+from mercer.errors import ModelFileError
+from mercer.io.preparation import Preparation
+from mercer.kernels import RBF
+from mercer.persistence.model_file import load, opened, save
+
+pytestmark = pytest.mark.filterwarnings("ignore::mercer.errors.MercerWarning")
+
+RNG = np.random.default_rng(2)
+X = RNG.standard_normal((60, 3)) * [1.0, 10.0, 100.0]
+GAPPY = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
+FRAME = pd.DataFrame(GAPPY, columns=list("abc")).assign(
+    colour=RNG.choice(["red", "blue", "grün"], 60), size=RNG.choice([1, 2, 3], 60)
+)
+NUMBERS, WORDS = ["a", "b", "c"], ["colour", "size"]
+NAMED = FRAME[["size"]].assign(a=X[:, 0])
+RANKED = (OrdinalEncoder(), ["colour"])
+COMPLETED = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()), ["colour"]
+FILLED = make_pipeline(SimpleImputer(), StandardScaler())
+
+
+def columns(*parts, **how):
+    return make_column_transformer((FILLED, NUMBERS), *parts, **how)
+
+
+PIPELINES = {
+    "scaler": (make_pipeline(StandardScaler(), KernelPCA(2)), X),
+    "scaler of float32": (make_pipeline(StandardScaler(), KernelPCA(2)), X.astype(np.float32)),
+    "imputer": (make_pipeline(SimpleImputer(), RobustScaler(), KernelPCA(2, preimage="ridge")), GAPPY),
+    "indicator": (make_pipeline(SimpleImputer(add_indicator=True), PCA(2)), GAPPY),
+    "drop-in": (make_pipeline(MinMaxScaler(), mercer.sklearn.KernelPCA(2, kernel="rbf")), X),
+    "detector": (make_pipeline(MaxAbsScaler(), KernelPCADetector(random_state=0)), X),
+    "frame": (make_pipeline(StandardScaler().set_output(transform="pandas"), PCA(2)), NAMED),
+    "one-hot": (make_pipeline(columns((OneHotEncoder(), WORDS), sparse_threshold=0), PCA(2)), FRAME),
+    "sparse one-hot": (make_pipeline(make_column_transformer((OneHotEncoder(), WORDS)), PCA(2)), FRAME),
+    "ordinal": (make_pipeline(columns(RANKED, remainder="passthrough"), KernelPCA(2)), FRAME),
+    "words filled": (make_pipeline(columns(COMPLETED), KernelPCA(2, kernel=RBF(0.1))), FRAME),
+    "passthrough": (make_pipeline("passthrough", PCA(2)), X),
+    "pipeline in a pipeline": (make_pipeline(FILLED, make_pipeline(StandardScaler(), PCA(2))), GAPPY),
+}  # fmt: skip
+
+
+@pytest.fixture(params=PIPELINES)
+def market(request):
+    model, rows = PIPELINES[request.param]
+    return model.fit(rows), rows
+
+
+def answers(model, rows):
+    asked = ("predict", "decision_function") if hasattr(model, "predict") else ("transform",)
+    return {name: getattr(model, name)(rows) for name in asked}
+
+
+def test_a_loaded_pipeline_answers_to_the_last_bit(market, tmp_path):
+    model, rows = market
+    save(model, tmp_path / "m.mercer")
+    for mmap in (False, True):
+        again, header = opened(tmp_path / "m.mercer", mmap=mmap)
+        assert repr(again) == repr(model)
+        for name, answer in answers(model, rows).items():
+            np.testing.assert_array_equal(answers(again, rows)[name], answer, strict=True)
+    assert header["prepared"]
+    assert mercer.ModelCard.from_dict(header) == mercer.card(model)
+
+
+def test_what_is_loaded_saves_to_the_same_bytes(market, tmp_path):
+    save(market[0], tmp_path / "a.mercer")
+    save(load(tmp_path / "a.mercer"), tmp_path / "b.mercer")
+    assert (tmp_path / "a.mercer").read_bytes() == (tmp_path / "b.mercer").read_bytes()
+
+
+# ── what no file can hold ───────────────────────────────────────────────────
+class Mine(TransformerMixin, BaseEstimator):
+    def fit(self, X, _y=None):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X):
+        return X
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    {
+        "a function": (make_pipeline(FunctionTransformer(np.log1p), PCA(2)), "func is"),
+        "a class of one's own": (make_pipeline(Mine(), PCA(2)), "is a .*Mine"),
+        "no model of mercer": (make_pipeline(StandardScaler(), MinMaxScaler()), "got a .*MinMaxScaler"),
+        "a selector": (
+            make_pipeline(make_column_transformer((StandardScaler(), make_column_selector("x"))), PCA(1)),
+            "make_column_selector",
+        ),
+    }.values(),
+)  # fmt: skip
+def test_what_a_file_cant_hold_is_named(model, said, tmp_path):
+    rows = pd.DataFrame(np.abs(X), columns=["x1", "x2", "x3"])
+    model.fit(rows)
+    with pytest.raises(ModelFileError, match=said):
+        save(model, tmp_path / "m.mercer")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_pipeline_that_is_not_fitted_is_refused(tmp_path):
+    with pytest.raises(ModelFileError, match="not fitted yet"):
+        save(make_pipeline(StandardScaler(), PCA(2)), tmp_path / "m.mercer")
+
+
+# ── forged ──────────────────────────────────────────────────────────────────
+def of(objects, kind):
+    return next(o for o in reversed(objects) if o["type"] == kind and o.get("learned"))
+
+
+def learned(kind, **values):
+    return lambda objects, _: of(objects, kind)["learned"].update(values)
+
+
+def longer(objects, arrays):
+    arrays[of(objects, "steps.StandardScaler")["learned"]["mean_"]["$array"]] = np.zeros(7)
+
+
+FORGERIES = {
+    "a method hidden": learned("steps.StandardScaler", transform=1),
+    "a name without an underscore": learned("steps.StandardScaler", note=1),
+    "a class changed": learned("steps.StandardScaler", __class__="os"),
+    "columns of another number": learned("steps.StandardScaler", n_features_in_=4),
+    "a mean of another length": longer,
+    "a mean that is text": learned("steps.StandardScaler", mean_="mean"),
+    "steps that are no list": lambda o, _: of_pipeline(o).update(steps=5),
+    "a step that is no transformer": lambda o, _: of_pipeline(o)["steps"][0]["$tuple"].__setitem__(1, 5),
+    "no steps": lambda o, _: of_pipeline(o).update(steps=[]),
+}  # fmt: skip
+
+
+def of_pipeline(objects):
+    return next(o for o in reversed(objects) if o["type"] == "steps.Pipeline")["fields"]
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_pipeline_is_refused(name, tmp_path):
+    path = tmp_path / "m.mercer"
+    save(make_pipeline(StandardScaler(), PCA(2)).fit(X), path)
+    with path.open("rb") as file:
+        contents = container.read(file)
+    header = deepcopy(contents.header)
+    FORGERIES[name](header["model"]["objects"], contents.arrays)
+    container.write(path, header, contents.arrays)
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
+# ── the way out of a Prepared ───────────────────────────────────────────────
+def prepared(**parts):
+    made = Preparation(numbers=("a", "b", "c"), **parts)
+    rows = np.nan_to_num(GAPPY)
+    hot = [FRAME["colour"].to_numpy()[:, None] == list(levels) for _, levels in made.categories]
+    return Prepared(made, KernelPCA(3, kernel=RBF(0.02)).fit(np.hstack([rows, *hot])))
+
+
+CENTER, SPREAD = np.array([0.1, -1.0, 3.0]), np.array([0.9, 11.0, 90.0])
+HOT = {"categories": (("colour", ("blue", "grün", "red")),)}
+PREPARED = {
+    "plain": {},
+    "scaled": {"center": CENTER, "spread": SPREAD},
+    "centred": {"center": CENTER},
+    "filled": {"fills": CENTER},
+    "filled and scaled": {"fills": SPREAD, "center": CENTER, "spread": SPREAD},
+    "one-hot": HOT,
+    "everything": {
+        "fills": SPREAD,
+        "center": np.concatenate([CENTER, np.zeros(3)]),
+        "spread": np.concatenate([SPREAD, np.ones(3)]),
+        **HOT,
+    },
+}
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_the_pipeline_of_a_prepared_model_gives_its_scores(name, tmp_path):
+    model = prepared(**PREPARED[name])
+    frame = (
+        FRAME if "fills" in PREPARED[name] else FRAME.assign(**dict(zip("abc", X.T, strict=True)))
+    )
+    frame = frame[[*"abc", "colour"]] if "categories" in PREPARED[name] else frame[[*"abc"]]
+    pipeline = model.to_pipeline()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = frame.to_numpy() if name == "plain" else frame
+        np.testing.assert_array_equal(pipeline.transform(rows), model.transform(frame), strict=True)
+    save(pipeline, tmp_path / "m.mercer")
+    again = load(tmp_path / "m.mercer")
+    np.testing.assert_array_equal(again.transform(rows), model.transform(frame), strict=True)
+
+
+def test_the_pipeline_of_a_prepared_model_refuses_other_columns():
+    pipeline = prepared(center=CENTER, spread=SPREAD).to_pipeline()
+    with pytest.raises(ValueError, match="feature names"):
+        pipeline.transform(pd.DataFrame(X, columns=["b", "a", "c"]))
+    words = prepared(**HOT).to_pipeline()
+    with pytest.raises(ValueError, match="unknown categories"):
+        words.transform(FRAME.assign(colour="pink", a=0.0, b=0.0, c=0.0))
+
+
+# ── cards ───────────────────────────────────────────────────────────────────
+def test_a_card_says_what_is_done_to_rows():
+    found = mercer.card(PIPELINES["one-hot"][0].fit(FRAME))
+    assert found.preparation == {
+        "imputer": ["SimpleImputer()"],
+        "encoder": ["OneHotEncoder()"],
+        "scaler": ["StandardScaler()"],
+    }
+    assert found.features == (*NUMBERS, *WORDS)
+    told = mercer.card(prepared(**PREPARED["everything"]))
+    assert told.preparation == {
+        "imputer": ["a number for each of 3 columns"],
+        "encoder": ["colour: 3 levels"],
+        "scaler": ["mean 0 and standard deviation 1"],
+    }
+    assert told.features[3:] == ("colour=blue", "colour=grün", "colour=red")
+    assert json.loads(json.dumps(told.to_dict())) == told.to_dict()

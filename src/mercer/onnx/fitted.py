@@ -18,6 +18,7 @@ from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.onnx.kernels import require_exportable
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
+from mercer.persistence.card import features_of, kernel_of
 from mercer.sklearn import KernelPCA as DropIn
 
 if TYPE_CHECKING:
@@ -162,14 +163,14 @@ def _of_projector(model: Projector) -> Fitted:
     return Fitted(
         model=model,
         projection=fit.projection,
-        kernel=getattr(model, "kernel_", Linear()),
+        kernel=kernel_of(model) or Linear(),
         spread=np.sqrt(np.asarray(fit.eigenvalues, dtype=np.float64) / fit.weight),
         mean_norm=float(fit.mean.norm),
         variance=fit.total / fit.weight,
         mean=fit.mean.coef if explicit else None,
         dtype=model._dtype,
         n_features=int(model.n_features_in_),
-        names=_names(model),
+        names=features_of(model),
         is_low_rank=fit.is_low_rank,
     )
 
@@ -188,10 +189,5 @@ def _of_drop_in(model: Any) -> Fitted:
         mean=None,
         dtype=np.dtype(projection.coef.dtype),
         n_features=int(model.n_features_in_),
-        names=_names(model),
+        names=features_of(model),
     )
-
-
-def _names(model: Any) -> tuple[str, ...] | None:
-    names = getattr(model, "feature_names_in_", None)
-    return None if names is None else tuple(str(name) for name in names)

@@ -150,9 +150,9 @@ def card(model: Any, data: Any = None, *, digest: bool = True) -> ModelCard:
         raise InputError(msg)
     check_is_fitted(inner)
     projector = _projector(inner)
-    kernel = _kernel(projector)
+    kernel = kernel_of(projector)
     return ModelCard(
-        **identity(model) | {"features": _features(model)},
+        **identity(model) | {"features": features_of(model)},
         parameters={} if kernel is None else plain(kernel.get_params(deep=False)),
         precomputed=_is_precomputed(projector, kernel),
         config={name: plain(value) for name, value in inner.get_params(deep=False).items()},
@@ -176,9 +176,9 @@ def unwrapped(model: Any) -> Any:
 
 def identity(model: Any) -> dict[str, Any]:
     """What a model file and its model have to agree on."""
-    inner, features = unwrapped(model), _features(model)
+    inner, features = unwrapped(model), features_of(model)
     projector = _projector(inner)
-    kernel = _kernel(projector)
+    kernel = kernel_of(projector)
     text = None if kernel is None else text_of(kernel)
     if kernel is None and name_of(projector) == DROP_IN:
         text = str(projector.kernel)
@@ -195,14 +195,16 @@ def _projector(inner: Any) -> Any:
     return inner.model_ if isinstance(inner, KernelPCADetector) else inner
 
 
-def _features(model: Any) -> tuple[str, ...] | None:
+def features_of(model: Any) -> tuple[str, ...] | None:
+    """Names of the columns that a fitted model takes, where they are known."""
     if isinstance(model, Prepared):
         return tuple(model.preparation.features)
     names = getattr(model, "feature_names_in_", None)  # a pipeline has those of its first step
     return None if names is None else tuple(map(str, names))
 
 
-def _kernel(projector: Any) -> Kernel | None:
+def kernel_of(projector: Any) -> Kernel | None:
+    """The kernel with every parameter a number; None of linear PCA, and of kernel values that were given."""
     if isinstance(projector, (KernelPCA, IncrementalKernelPCA)):
         return projector.kernel_
     if isinstance(projector, Projector):  # linear PCA

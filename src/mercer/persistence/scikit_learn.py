@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.gaussian_process import kernels
 from sklearn.impute import MissingIndicator, SimpleImputer
@@ -133,6 +134,10 @@ def check_pipeline(model: Pipeline) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows without names, a category that is new
         found = before.transform(row)
+    numbers = found.data if sparse.issparse(found) else np.asarray(found, dtype=float)
+    if not np.isfinite(numbers).all():
+        msg = "its steps make values that are not finite"
+        raise ModelFileError(msg)
     if found.shape != (1, inner.n_features_in_):
         msg = f"its steps make {found.shape[1]} columns, and its model takes {inner.n_features_in_}"
         raise ModelFileError(msg)

@@ -49,6 +49,14 @@ def test_the_estimators_do_without_matplotlib():
     assert not loaded & {"matplotlib", "torch", "dask", "polars"}
 
 
+def test_a_header_is_read_without_scikit_learn_and_a_model_with_few_of_its_modules():
+    file = ROOT.parents[1] / "tests" / "data" / "model-format-1.mercer"
+    told = f"from mercer.persistence.model_file import read_header; read_header({str(file)!r})"
+    assert not {name for name in imported_by(told) if name.startswith(("sklearn", "scipy"))}
+    loaded = imported_by(f"import mercer; mercer.load({str(file)!r})")
+    assert not loaded & {"sklearn.gaussian_process", "sklearn.decomposition", "sklearn.compose"}
+
+
 def test_torch_is_imported_by_its_engine_alone_and_when_it_runs():
     """In the bodies of functions: every module can be read where torch is not installed."""
     for path in ROOT.rglob("*.py"):

@@ -33,7 +33,7 @@ ROWS = (np.ndarray, RowSource, sparse.sparray, sparse.spmatrix)
 
 
 def check_of(annotation: str, classes: Mapping[str, Any]) -> Check:
-    """The check of an annotation; `classes` are those that it may name.
+    """The check of an annotation; `classes` are those that it may name, or predicates in their place.
 
     Examples
     --------
@@ -62,11 +62,10 @@ def _check(node: ast.expr, classes: Mapping[str, Any]) -> Check:
             return _tuple(inner.elts, classes)
         return _check(node.value, classes)
     name = ast.unparse(node)
-    if name in _PLAIN:
-        plain = _PLAIN[name]
-        return lambda value, _: bool(plain(value))
-    kind = classes[name]
-    return lambda value, _: isinstance(value, kind)
+    kind = _PLAIN.get(name) or classes[name]
+    if isinstance(kind, (type, tuple)):
+        return lambda value, _: isinstance(value, kind)
+    return lambda value, _: bool(kind(value))
 
 
 def _tuple(parts: list[ast.expr], classes: Mapping[str, Any]) -> Check:

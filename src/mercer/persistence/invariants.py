@@ -1,4 +1,8 @@
-"""Whether the parts of a loaded object agree with each other: what annotations do not say."""
+"""Whether the parts of a loaded object agree with each other: what annotations do not say.
+
+Each invariant stands behind the sentence that is said where it does not hold. They hold in the order of
+the table, so that a later one may rest on those before it.
+"""
 
 from __future__ import annotations
 
@@ -20,267 +24,249 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Rows
     from mercer.kernels.base import Kernel
-    from mercer.kernels.feature_map import PolynomialMap
 
 MOST_DEGREE = 1000
 BLOCK = 2**20  # numbers that are looked at together
 
 
-def need(holds: Any, why: str) -> None:
-    """Raise a `ModelFileError` that says what is wrong, unless it holds."""
-    if not holds:
-        raise ModelFileError(why)
+def check_object(name: str, value: Any) -> None:
+    """Raise a `ModelFileError` when an object of that name in a file can't be used as it is."""
+    if isinstance(value, BaseEstimator) and not hasattr(value, "n_features_in_"):
+        return  # not fitted: it has learned nothing that could disagree
+    for why, holds in INVARIANTS.get(name, {}).items():
+        if not holds(value):
+            raise ModelFileError(why)
 
 
-# ── rows and kernels ────────────────────────────────────────────────────────
-def _finite(x: Rows, what: str) -> None:
-    if isinstance(x, RowSource):
-        return  # it looks at every block that it hands out
-    if x.ndim == 1:
-        x = x[None, :]
-    for _, block in row_blocks(x, max(1, BLOCK // max(1, int(x.shape[1])))):
-        need(first_bad(block) is None, f"{what} are not all finite")
+# ── what they ask ───────────────────────────────────────────────────────────
+def _blocks(x: Rows) -> Any:
+    x = x[None, :] if len(x.shape) == 1 else x
+    return (block for _, block in row_blocks(x, max(1, BLOCK // max(1, int(x.shape[1])))))
 
 
-def _kernel(kernel: Kernel, points: Rows) -> None:
-    """The kernel has numbers for parameters, and is defined on the points."""
+def _finite(*arrays: Rows) -> bool:
+    # A source looks at every block that it hands out.
+    own = (x for x in arrays if not isinstance(x, RowSource))
+    return all(first_bad(block) is None for x in own for block in _blocks(x))
+
+
+def _computes(kernel: Kernel, points: Rows) -> bool:
+    """Whether a kernel has numbers for parameters and values at the points; its own checks raise."""
     kernel.check_parameters()
-    need(not kernel.is_data_dependent, f"{kernel!r} still waits for data")
-    need(not kernel.is_precomputed, "a precomputed kernel has no points")
+    if kernel.is_data_dependent or kernel.is_precomputed:
+        return False
     if points.shape[0] == 0:
-        return
-    for _, block in row_blocks(points, max(1, BLOCK // int(points.shape[1]))):
+        return True
+    for block in _blocks(points):
         kernel.check_rows(block)
     with np.errstate(all="ignore"):
-        need(
-            kernel.tile(points[:1], points[:1]).shape == (1, 1),
-            f"{kernel!r} gives no kernel values",
-        )
+        return bool(kernel.tile(points[:1], points[:1]).shape == (1, 1))
 
 
-def _kernel_sections(value: Any) -> None:
-    need(min(value.points.shape) >= 1, "a model rests on no points")
-    _finite(value.points, "the points of a model")
-    _kernel(value.kernel, value.points)
-
-
-def _dictionary(value: Any) -> None:
-    _finite(value.points, "the points of a dictionary")
-    for basis in (value.lower, value.whiten):
-        _finite(basis, "the numbers of a basis")
-    _kernel(value.kernel, value.points)
-
-
-def _fourier(value: Any) -> None:
-    need(min(value.frequencies.shape) >= 1, "there are no random frequencies")
-    _finite(value.frequencies, "random frequencies")
-    _finite(value.centre, "the numbers of a centre")
-    need(np.isfinite(value.amplitude) and value.amplitude >= 0, "an amplitude is negative")
-
-
-def _landmarks(value: Any) -> None:
-    given = value.landmarks
-    whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
-    need(whole or len(np.shape(given)) == 2, "landmarks are neither a number nor rows")
-
-
-def _polynomial(value: PolynomialMap) -> None:
-    need(value.degree <= MOST_DEGREE, f"a polynomial has a degree above {MOST_DEGREE}")
+def _checked(check: Callable[..., Any], *args: Any) -> bool:
+    """True, where a check of the code itself raises nothing."""
+    check(*args)
+    return True
 
 
 def width_in(sections: Any) -> int:
-    """Columns of the rows that sections take."""
+    """The number of columns of the rows that sections take."""
     if isinstance(sections, KernelSections):
         return int(sections.points.shape[1])
     if isinstance(sections, FeatureSections):
         return sections.feature_map.n_features
-    if isinstance(sections, GivenSections):
-        return sections.width
-    return int(sections.frequencies.shape[1])
+    return sections.width if isinstance(sections, GivenSections) else sections.frequencies.shape[1]
 
 
-# ── a fit ───────────────────────────────────────────────────────────────────
-def _projection(value: Any) -> None:
-    need(
-        value.sections.width == len(value.coef), "a projection has another width than its sections"
-    )
-    need(value.coef.dtype == value.offset.dtype, "a projection has two precisions")
-    _finite(value.coef, "the coefficients of a model")
-    _finite(value.offset, "the offsets of a model")
-    if isinstance(value.sections, FeatureSections):
-        d = width_in(value.sections)
-        need(d <= MAX_COLUMNS, f"a feature map takes {d} columns")
-        value.sections.feature_map(np.zeros((1, d)))
+def _maps(sections: Any) -> bool:
+    d = width_in(sections)
+    if not isinstance(sections, FeatureSections):
+        return True
+    return d <= MAX_COLUMNS and _checked(sections.feature_map, np.zeros((1, d)))
 
 
-def _space(value: Any) -> None:
-    same = len(value.mean.coef) == value.projection.sections.width
-    need(same, "the mean of a model has another width than its sections")
-
-
-def _fit(value: Any) -> None:
-    _space(value)
-    k, n = value.projection.n_components, len(value.pairs.vectors)
-    need(len(value.pairs.values) == k, "a fit has other eigenvalues than components")
-    need(value.roots is None or value.is_low_rank or len(value.roots) == n, "weights lack rows")
-    need(value.weight > 0, "a fit has no rows")
-
-
-def _gauge(value: Any) -> None:
-    k = value.space.projection.n_components
-    need(len(value.variances) == k, "a gauge has other variances than components")
-
-
-def _stream(value: Any) -> None:
-    _finite(value.moments.mean, "the means of a stream")
-    _finite(value.moments.scatter, "the moments of a stream")
-    need(len(value.moments.mean) == value.dictionary.size, "a stream lost a part of its moments")
-    need(value.seed >= 0 and value.n_rows >= 0, "a stream has a negative count")
-    sums = (value.trace, value.lost, value.error, value.norm, value.cheapest, value.moments.weight)
-    need(all(0.0 <= s < np.inf for s in sums), "a stream has a sum that no rows have")
-
-
-# ── pre-images ────────────────────────────────────────────────────────────
-def _search_back(value: Any) -> None:
-    value.method.check_params()
-    _near(value)
-
-
-def _distances_back(value: Any) -> None:
-    value.method.check(value.kernel)
-    _kernel(value.kernel, value.near.rows[:1])
-    _near(value)
-    n, d = value.near.rows.shape
-    need(
-        len(value.own) == n and len(value.centre) == d, "a pre-image has other rows than distances"
-    )
-
-
-def _near(value: Any) -> None:
-    projection = value.space.projection
-    need(len(value.near.scores) >= 2, "a pre-image has no rows")
-    need(value.near.scores.shape[1] == projection.n_components, "a pre-image has other components")
-    need(value.near.rows.shape[1] == width_in(projection.sections), "a pre-image has other columns")
-
-
-def _exact_back(value: ExactBack) -> None:
-    value.kernel.check_parameters()
-    need(of_dot_product(value.kernel) is not None, f"{value.kernel!r} can't be undone")
-    need(value.c != 0, "a pre-image divides by zero")
-
-
-def sizes(back: Any) -> tuple[int, int]:
-    """Components and columns of a pre-image."""
+def _sizes(back: Any) -> tuple[int, int]:
+    """The numbers of components and of columns of a pre-image."""
     if isinstance(back, RidgeBack):
         return width_in(back.projection.sections), back.projection.n_components
     if isinstance(back, ExactBack):
-        return int(back.slopes.shape[1]), int(back.slopes.shape[0])
-    return int(back.near.scores.shape[1]), int(back.near.rows.shape[1])
+        return back.slopes.shape[::-1]
+    return back.near.scores.shape[1], back.near.rows.shape[1]
 
 
-def _preimage(value: Any) -> None:
-    k, d = sizes(value.back)
-    need(len(value.centre) == d, "a pre-image has a centre of another width")
-    if value.space is not None:
-        need(value.space.projection.n_components == k, "a pre-image has other components")
-
-
-# ── estimators, and the preparation of their rows ────────────────────────────
-def _columns(model: Any, d: int) -> None:
-    """A fitted model has as many columns as its parts."""
+def _takes(model: Any, d: int) -> bool:
+    """Whether a fitted model says that it has the columns that its parts have."""
     names = vars(model).get("feature_names_in_")
-    need(model.n_features_in_ == d, f"a model of {d} columns says it has {model.n_features_in_}")
-    need(names is None or len(names) == d, f"a model of {d} columns has other names")
+    return bool(model.n_features_in_ == d and (names is None or len(names) == d))
 
 
-def _kernel_pca(model: Any) -> None:
-    projection = model.fit_.projection
-    _columns(model, width_in(projection.sections))
-    model.kernel_.check_parameters()
-    back = vars(model).get("preimage_")
-    if back is not None:
-        need(sizes(back.back)[0] == projection.n_components, "a pre-image has other components")
-
-
-def _pca(model: Any) -> None:
-    _columns(model, width_in(model.fit_.projection.sections))
-    need(len(model.mean_) == model.n_features_in_, "a mean has another width than its model")
-
-
-def _incremental(model: Any) -> None:
-    model._check_stream()
-    _columns(model, int(model.stream_.dictionary.points.shape[1]))
+def _solved(stream: Any) -> bool:
     with np.errstate(all="ignore"):  # sums that no rows have may not have a solution
-        cached = getattr(model, "fit_", None)  # None: no variance yet
-    if cached is not None:
-        same = width_in(cached.projection.sections) == model.n_features_in_
-        need(same, "what a stream has solved is of other columns")
+        fit = getattr(stream, "fit_", None)  # None: no variance yet
+    return fit is None or width_in(fit.projection.sections) == stream.n_features_in_
 
 
-def _detector(model: Any) -> None:
-    d = model.model_.n_features_in_
-    _columns(model, d)
-    parts = (model.center_, model.spread_, model._scale.mean, model._baselines.rows.T)
-    need(all(len(part) == d for part in parts), "a detector scales other columns than it has")
-    need(model._baselines.rows.shape == model.baselines_.shape, "a detector has two baselines")
-    need(len(model.baselines_) >= 1, "a detector has no baseline")
-    need(model._rule.statistic in STATISTICS, f"a detector goes by {model._rule.statistic!r}")
-    need(width_in(model._gauge.space.projection.sections) == d, "a detector gauges other columns")
+def _scales(value: Any) -> bool:
+    scales, d = (value.center, value.spread), len(value.features)
+    return all(s is None or (s.shape == (d,) and bool(np.isfinite(s).all())) for s in scales)
 
 
-def _drop_in(model: Any) -> None:
-    _columns(model, int(model.X_fit_.shape[1]))
-    need(width_in(model._projection.sections) == model.n_features_in_, "a projection lacks columns")
-    need(len(model.eigenvalues_) == model._projection.n_components, "a model lacks eigenvalues")
+def _is_landmarks(given: Any) -> bool:
+    whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    return whole or len(np.shape(given)) == 2
 
 
-def _preparation(value: Any) -> None:
-    size, d = value.image_shape, len(value.features)
-    need(size is None or min(size) > 0, "an image has no pixels")
-    fills = value.fills is None or value.fills.shape == (len(value.numbers),)
-    need(fills, "a preparation lacks fills")
-    for scale in (value.center, value.spread):
-        right = scale is None or (scale.shape == (d,) and bool(np.all(np.isfinite(scale))))
-        need(right, "a preparation lacks a finite scale for each column")
-    need(value.spread is None or bool(np.all(value.spread > 0)), "a preparation divides by zero")
-
-
-def _prepared(value: Any) -> None:
-    learned = vars(value.model) if isinstance(value.model, BaseEstimator) else {}
-    need("n_features_in_" in learned, "a preparation belongs to no fitted model")
-    same = len(value.preparation.features) == value.model.n_features_in_
-    need(same, "a preparation has other columns than its model")
-
-
-CHECKS: dict[str, Callable[[Any], None]] = {
-    "Dictionary": _dictionary,
-    "DistancesBack": _distances_back,
-    "ExactBack": _exact_back,
-    "FeatureSpace": _space,
-    "Fit": _fit,
-    "FittedPreimage": _preimage,
-    "FourierSections": _fourier,
-    "Gauge": _gauge,
-    "IncrementalKernelPCA": _incremental,
-    "KernelPCA": _kernel_pca,
-    "KernelPCADetector": _detector,
-    "KernelSections": _kernel_sections,
-    "Nystrom": _landmarks,
-    "PCA": _pca,
-    "PolynomialMap": _polynomial,
-    "Preparation": _preparation,
-    "Prepared": _prepared,
-    "Projection": _projection,
-    "SearchBack": _search_back,
-    "Stream": _stream,
-    "sklearn.KernelPCA": _drop_in,
+# ── the table ───────────────────────────────────────────────────────────────
+_SPACE = {
+    "the mean of a model has another width than its sections": lambda v: (
+        len(v.mean.coef) == v.projection.sections.width
+    ),
 }
-
-
-def check_object(name: str, value: Any) -> None:
-    """Raise a `ModelFileError` when an object of that name in a file can't be used as it is."""
-    # An estimator that is not fitted has learned nothing that could disagree.
-    if name in CHECKS and not (
-        isinstance(value, BaseEstimator) and not hasattr(value, "n_features_in_")
-    ):
-        CHECKS[name](value)
+_NEAR = {
+    "a pre-image has no rows": lambda v: len(v.near.scores) >= 2,
+    "a pre-image has other components than its model": lambda v: (
+        v.near.scores.shape[1] == v.space.projection.n_components
+    ),
+    "a pre-image has other columns than its model": lambda v: (
+        v.near.rows.shape[1] == width_in(v.space.projection.sections)
+    ),
+}
+INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "KernelSections": {
+        "a model rests on no points": lambda v: min(v.points.shape) >= 1,
+        "the points of a model are not all finite": lambda v: _finite(v.points),
+        "a kernel has no values": lambda v: _computes(v.kernel, v.points),
+    },
+    "FourierSections": {
+        "there are no random frequencies": lambda v: min(v.frequencies.shape) >= 1,
+        "random frequencies are not all finite": lambda v: _finite(v.frequencies, v.centre),
+        "an amplitude is not a size": lambda v: 0.0 <= v.amplitude < np.inf,
+    },
+    "PolynomialMap": {"a polynomial has too high a degree": lambda v: v.degree <= MOST_DEGREE},
+    "Nystrom": {"landmarks are neither a number nor rows": lambda v: _is_landmarks(v.landmarks)},
+    "Projection": {
+        "a projection has another width than its sections": lambda v: (
+            v.sections.width == len(v.coef)
+        ),
+        "a projection has two precisions": lambda v: v.coef.dtype == v.offset.dtype,
+        "the coefficients of a model are not all finite": lambda v: _finite(v.coef, v.offset),
+        "a feature map has too many columns": lambda v: _maps(v.sections),
+    },
+    "FeatureSpace": _SPACE,
+    "Fit": {
+        **_SPACE,
+        "a fit has other eigenvalues than components": lambda v: (
+            len(v.pairs.values) == v.projection.n_components
+        ),
+        "a fit has other weights than rows": lambda v: (
+            v.roots is None or v.is_low_rank or len(v.roots) == len(v.pairs.vectors)
+        ),
+        "a fit has no rows": lambda v: v.weight > 0,
+    },
+    "Gauge": {
+        "a gauge has other variances than components": lambda v: (
+            len(v.variances) == v.space.projection.n_components
+        ),
+    },
+    "Dictionary": {
+        "a dictionary is not finite": lambda v: _finite(v.points, v.lower, v.whiten),
+        "a kernel has no values": lambda v: _computes(v.kernel, v.points),
+    },
+    "Stream": {
+        "the moments of a stream are not finite": lambda v: _finite(
+            v.moments.mean, v.moments.scatter
+        ),
+        "a stream has lost a part of its moments": lambda v: (
+            len(v.moments.mean) == v.dictionary.size
+        ),
+        "a stream has a negative count": lambda v: min(v.seed, v.n_rows) >= 0,
+        "a stream has a sum that no rows have": lambda v: all(
+            0.0 <= s < np.inf
+            for s in (v.trace, v.lost, v.error, v.norm, v.cheapest, v.moments.weight)
+        ),
+    },
+    "SearchBack": {
+        "a search has other parameters": lambda v: _checked(v.method.check_params),
+        **_NEAR,
+    },
+    "DistancesBack": {
+        "a pre-image has another kernel": lambda v: _checked(v.method.check, v.kernel),
+        "a kernel has no values": lambda v: _computes(v.kernel, v.near.rows[:1]),
+        **_NEAR,
+        "a pre-image has other rows than distances": lambda v: (
+            (len(v.own), len(v.centre)) == v.near.rows.shape
+        ),
+    },
+    "ExactBack": {
+        "a kernel has other parameters": lambda v: _checked(v.kernel.check_parameters),
+        "a kernel can't be undone": lambda v: of_dot_product(v.kernel) is not None,
+        "a pre-image divides by zero": lambda v: v.c != 0,
+    },
+    "FittedPreimage": {
+        "a pre-image has a centre of another width": lambda v: len(v.centre) == _sizes(v.back)[1],
+        "a pre-image has other components than its space": lambda v: (
+            v.space is None or v.space.projection.n_components == _sizes(v.back)[0]
+        ),
+    },
+    "KernelPCA": {
+        "a model has other columns than its fit": lambda m: _takes(
+            m, width_in(m.fit_.projection.sections)
+        ),
+        "a kernel has other parameters": lambda m: _checked(m.kernel_.check_parameters),
+        "a pre-image has other components than its model": lambda m: (
+            "preimage_" not in vars(m)
+            or _sizes(m.preimage_.back)[0] == m.fit_.projection.n_components
+        ),
+    },
+    "PCA": {
+        "a model has other columns than its fit": lambda m: _takes(
+            m, width_in(m.fit_.projection.sections)
+        ),
+        "a mean has another width than its model": lambda m: len(m.mean_) == m.n_features_in_,
+    },
+    "IncrementalKernelPCA": {
+        "a stream has other parameters": lambda m: _checked(m._check_stream),
+        "a stream has other columns than its dictionary": lambda m: _takes(
+            m, m.stream_.dictionary.points.shape[1]
+        ),
+        "what a stream has solved is of other columns": _solved,
+    },
+    "KernelPCADetector": {
+        "a detector has other columns than its model": lambda m: _takes(m, m.model_.n_features_in_),
+        "a detector scales other columns than it has": lambda m: (
+            m._scale.mean.shape == m.center_.shape == (m.n_features_in_,)
+        ),
+        "a detector has other baselines than it shows": lambda m: (
+            m._baselines.rows.shape == m.baselines_.shape and len(m.baselines_) >= 1
+        ),
+        "a detector judges by an unknown statistic": lambda m: m._rule.statistic in STATISTICS,
+        "a detector gauges other columns than it has": lambda m: (
+            width_in(m._gauge.space.projection.sections) == m.n_features_in_
+        ),
+    },
+    "sklearn.KernelPCA": {
+        "a model has other columns than its rows": lambda m: _takes(m, m.X_fit_.shape[1]),
+        "a projection has other columns than its model": lambda m: (
+            width_in(m._projection.sections) == m.n_features_in_
+        ),
+        "a model has other eigenvalues than components": lambda m: (
+            len(m.eigenvalues_) == m._projection.n_components
+        ),
+    },
+    "Preparation": {
+        "an image has no pixels": lambda v: v.image_shape is None or min(v.image_shape) > 0,
+        "a preparation has other fills than columns": lambda v: (
+            v.fills is None or v.fills.shape == (len(v.numbers),)
+        ),
+        "a preparation has not one finite scale for each column": _scales,
+        "a preparation divides by zero": lambda v: v.spread is None or bool(np.all(v.spread > 0)),
+    },
+    "Prepared": {
+        "a preparation belongs to no fitted model": lambda v: (
+            isinstance(v.model, BaseEstimator) and "n_features_in_" in vars(v.model)
+        ),
+        "a preparation has other columns than its model": lambda v: (
+            len(v.preparation.features) == v.model.n_features_in_
+        ),
+    },
+}

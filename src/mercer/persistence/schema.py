@@ -120,6 +120,12 @@ LATER = {
 _BASES = (Approximation, FeatureMap, Kernel, Preimage, Projector, Search, Solver, Status, *METHODS)
 FAMILIES: dict[str, Any] = {kind.__name__: kind for kind in _BASES}
 FAMILIES |= {"Back": BACKS, "Recipe": RECIPES, "Sections": SECTIONS}
+# By their names in files: scikit-learn's own are imported when one is met.
+FAMILIES |= {
+    "GaussianKernel": lambda value: str(name_of(value)).startswith("gp."),
+    "KernelCenterer": lambda value: name_of(value) == "KernelCenterer",
+    "PairwiseFunction": lambda value: name_of(value) == "PairwiseFunction",
+}
 
 
 def _of_dataclass(kind: Any) -> Stored:
@@ -244,14 +250,6 @@ def name_of(value: Any) -> str | None:
 def check_for(annotation: str) -> Check:
     """The check of an annotation, whose names are those of the list."""
     classes = {kind.__name__: kind for kind in VALUES.values()} | FAMILIES
-    if (
-        "GaussianKernel" in annotation
-        or "PairwiseFunction" in annotation
-        or "Centerer" in annotation
-    ):
-        from mercer.persistence.scikit_learn import CLASSES
-
-        classes |= CLASSES
     return check_of(annotation, classes)
 
 

@@ -83,11 +83,6 @@ _DROP_IN = {
 }
 _SOMETIMES = frozenset({*COMMON, "X_transformed_fit_", "dual_coef_"})
 
-CLASSES = {
-    "GaussianKernel": kernels.Kernel,
-    "KernelCenterer": KernelCenterer,
-    "PairwiseFunction": _Pairwise,
-}
 STORED = {
     **{
         f"gp.{kind.__name__}": of_parameters(

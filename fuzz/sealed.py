@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -196,7 +197,7 @@ def _spoil_tree(header: dict[str, Any], donor: dict[str, Any], rng: random.Rando
     holder, key = rng.choice(places)
     what = rng.random()
     if what < 0.4:
-        holder[key] = rng.choice(VALUES)
+        holder[key] = deepcopy(rng.choice(VALUES))  # a later round may change what is in it
     elif what < 0.6:
         other, name = rng.choice(_places(donor))
         holder[key] = json.loads(json.dumps(other[name]))
@@ -205,7 +206,9 @@ def _spoil_tree(header: dict[str, Any], donor: dict[str, Any], rng: random.Rando
     elif what < 0.8:
         del holder[key]
     elif what < 0.9 and isinstance(holder, dict):
-        holder[rng.choice(("x", "__class__", "kernel", "shape", "$array"))] = rng.choice(VALUES)
+        holder[rng.choice(("x", "__class__", "kernel", "shape", "$array"))] = deepcopy(
+            rng.choice(VALUES)
+        )  # a later round may change what is in it
     elif what < 0.93:
         deep: Any = 0
         for _ in range(rng.choice(DEPTHS)):

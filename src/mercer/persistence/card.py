@@ -246,9 +246,9 @@ def plain(value: Any) -> Any:
 
 # ── evidence ────────────────────────────────────────────────────────────────
 def _fit(projector: Any) -> Fit | None:
-    """The fitted value; None of the drop-in, and of a stream that has no variance yet."""
+    """The fitted value; None of a stream that has no variance yet, and of a drop-in that keeps none."""
     if not isinstance(projector, Projector):
-        return None
+        return vars(projector).get("fit_")
     try:
         return projector.fit_
     except AttributeError:
@@ -258,13 +258,13 @@ def _fit(projector: Any) -> Fit | None:
 def _evidence(inner: Any) -> dict[str, Any]:
     if isinstance(inner, KernelPCADetector):
         return {**_evidence(inner.model_), "limits": str(inner.limits_).splitlines()}
-    if not isinstance(inner, Projector):  # the drop-in
+    fit = _fit(inner)
+    if fit is None and isinstance(inner, Projector):
+        return {"summary": ["no component yet"]}
+    if fit is None:  # the drop-in
         values = inner.eigenvalues_
         lines = str(inner.plan_).splitlines()
         return {"summary": lines, "n_components": len(values), "eigenvalues": _first(values)}
-    fit = _fit(inner)
-    if fit is None:
-        return {"summary": ["no component yet"]}
     return {
         "summary": str(fit).splitlines(),
         "n_components": int(fit.projection.n_components),
@@ -284,9 +284,10 @@ def _first(values: Array) -> list[Any]:
 
 
 def _plan(projector: Any) -> str | None:
-    fit = _fit(projector) if isinstance(projector, Projector) else None
-    plan = projector.plan_ if not isinstance(projector, Projector) else fit and fit.plan
-    return None if plan is None else str(plan)
+    if not isinstance(projector, Projector):
+        return str(projector.plan_)
+    fit = _fit(projector)
+    return None if fit is None else str(fit.plan)
 
 
 def _limits(inner: Any) -> dict[str, Any] | None:

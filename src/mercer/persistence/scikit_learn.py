@@ -77,11 +77,12 @@ _DROP_IN = {
     "dual_coef_": 'Annotated[Array, "n d"]',
     "eigenvalues_": 'Annotated[Array, "k"]',
     "eigenvectors_": 'Annotated[Array, "n k"]',
+    "fit_": "Fit",
     "gamma_": "float",
     "n_features_in_": "int",
     "plan_": "Plan",
 }
-_SOMETIMES = frozenset({*COMMON, "X_transformed_fit_", "dual_coef_"})
+_SOMETIMES = frozenset({*COMMON, "X_transformed_fit_", "dual_coef_", "fit_"})
 
 STORED = {
     **{

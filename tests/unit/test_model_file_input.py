@@ -4,6 +4,7 @@ import errno
 import json
 import random
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from mercer import KernelPCA, KernelPCADetector
 from mercer._core import container
 from mercer._core.errors import InputError, ModelFileError
 from mercer.approximations import RPCholesky
+from mercer.data.sources import as_source
 from mercer.kernels import RBF, Custom, GaussianProcess, Polynomial
 from mercer.model.checkpoint import Checkpoint
 from mercer.persistence.model_file import load, opened, read_header, save
@@ -373,6 +375,18 @@ def test_a_path_that_cant_be_written_leaves_everything_as_it_was(tmp_path, monke
         model.save(old)
     assert old.read_bytes() == whole
     assert [p.name for p in tmp_path.iterdir()] == ["m.mercer"]
+
+
+def test_rows_in_a_file_that_changed_are_told_when_the_model_is_saved(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    source = as_source(tmp_path / "x.npy")
+    model = KernelPCA(2, kernel=RBF(0.3)).fit(X)
+    sections = replace(model.fit_.projection.sections, points=source)
+    model.fit_ = replace(model.fit_, projection=replace(model.fit_.projection, sections=sections))
+    np.save(tmp_path / "x.npy", X[:5])
+    with pytest.raises(InputError, match=r"x\.npy. changed while it was in use"):
+        save(model, tmp_path / "m.mercer", data={"n": 12})
+    assert not (tmp_path / "m.mercer").exists()
 
 
 def test_a_link_keeps_its_place(tmp_path):

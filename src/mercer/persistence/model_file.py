@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from mercer._core import container
 from mercer._core.container import FORMAT, ContainerError
-from mercer._core.errors import InputError, ModelFileError
+from mercer._core.errors import InputError, MercerError, ModelFileError
 from mercer._core.version import VERSION
 from mercer.persistence import format_1
 
@@ -95,6 +95,8 @@ def save(
         raise OSError(error.errno, msg) from error
     except ContainerError as error:
         raise ModelFileError(str(error)) from error
+    except MercerError:  # of rows that are still in a file
+        raise
     except (TypeError, ValueError, RecursionError) as error:  # a lone surrogate is a ValueError
         msg = f"The header of a model file has to be plain JSON in UTF-8, but: {error}."
         raise ModelFileError(msg) from error

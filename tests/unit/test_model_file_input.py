@@ -67,15 +67,20 @@ def test_a_checkpoint_is_not_a_model(tmp_path):
         load(tmp_path / "fit.ckpt")
 
 
-def test_the_first_format_is_read_for_ever():
-    """Written when format 1 was new, and never again."""
-    kept = json.loads((DATA / "model-format-1.json").read_text())
-    model, header = opened(DATA / "model-format-1.mercer")
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_format_is_read_for_ever(version):
+    """Written when each was new, and never again."""
+    kept = json.loads((DATA / f"model-format-{version}.json").read_text())
+    model, header = opened(DATA / f"model-format-{version}.mercer")
     rows = pd.DataFrame(kept["rows"], columns=["length", "width"])
     np.testing.assert_allclose(model.transform(rows), kept["scores"], atol=1e-12)
     np.testing.assert_allclose(model.reconstruct(rows), kept["reconstructed"], atol=1e-9)
-    assert (header["format"], header["features"]) == (1, ["length", "width"])
-    # Its plan was kept as flags, before there were recipes.
+    assert (header["format"], header["features"]) == (version, ["length", "width"])
+
+
+def test_a_plan_of_the_first_format_is_one_of_today():
+    """It was kept as flags, before there were recipes."""
+    model = load(DATA / "model-format-1.mercer")
     assert isinstance(model.plan_.recipe, Tiles)
     assert model.plan_.n_threads >= 1
     assert model.engine == "auto"

@@ -41,6 +41,7 @@ MOST_HEADER_BYTES = 64 * 2**20
 MOST_DIMENSIONS = 4
 CHUNK_BYTES = 16 * 2**20
 NO_SEAL = "0" * 64
+ENTRY = ("dtype", "shape", "order", "offset", "bytes", "sha256")  # what is said of an array
 DTYPES = {
     "F32": "<f4",
     "F64": "<f8",
@@ -289,70 +290,64 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _told(tree: dict[str, Any], end: int, size: int) -> tuple[dict[str, Any], dict[Any, Slot]]:
-    """The writer's own values, and the arrays' places, compared with the size of the file."""
+    """The writer's own values, and the arrays' places."""
     texts = tree.pop(METADATA)
     if not all(isinstance(text, str) for text in texts.values()):
         forged("its metadata are not all texts")
     header = {n: _strict(text) for n, text in texts.items() if n not in ("mercer_format", "sha256")}
-    told = header.get("arrays")
-    if not isinstance(told, dict) or set(told) != set(tree):
+    seals = header.get("arrays")
+    if not isinstance(seals, dict) or set(seals) != set(tree):
         forged("its header has not one seal for each array")
-    slots: dict[Any, Slot] = {name: _slot(name, tree[name], told[name], end) for name in tree}
-    slots = dict(sorted(slots.items(), key=lambda item: item[1].offset))
-    header["arrays"] = entries(slots)
-    return header, placed(slots, end, size)
+    header["arrays"] = {name: _entry(tree[name], seals[name], end) for name in tree}
+    return header, placed(header["arrays"], end, size)
 
 
-def entries(slots: Mapping[Any, Slot]) -> dict[str, Any]:
-    """What a header tells about its arrays."""
+def _entry(entry: Any, sealed: Any, end: int) -> dict[str, Any] | None:
+    """What is said of an array in two places, in one; None where it is said in other words."""
+    both = isinstance(entry, dict) and isinstance(sealed, dict)
+    words = {*entry, *sealed, "order"} if both else set()
+    offsets = (
+        entry["data_offsets"] if words == {*ENTRY, "data_offsets"} - {"offset", "bytes"} else 0
+    )
+    if not isinstance(offsets, list) or [type(i) for i in offsets] != [int, int]:
+        return None
+    order, shape = sealed.get("order", "C"), entry["shape"]
     return {
-        str(name): {"dtype": s.dtype, "shape": list(s.shape), "order": s.order, "sha256": s.sha256}
-        for name, s in slots.items()
+        "dtype": DTYPES.get(str(entry["dtype"])),
+        "shape": shape[::-1] if order == "F" and isinstance(shape, list) else shape,
+        "order": order,
+        "offset": end + offsets[0],
+        "bytes": offsets[1] - offsets[0],
+        "sha256": sealed["sha256"],
     }
 
 
-def placed(slots: dict[Any, Slot], end: int, size: int, alignment: int = 1) -> dict[Any, Slot]:
-    """The slots, if they lie one after the other from `end` to the end of the file."""
-    for name, slot in slots.items():
-        begin = -(-end // alignment) * alignment
+def placed(entries: Mapping[Any, Any], end: int, size: int, alignment: int = 1) -> dict[Any, Slot]:
+    """Where arrays lie that anybody may have described: one after the other, up to the end of the file."""
+    slots = {}
+    for name, entry in entries.items():
+        slot, begin = _slot(entry), -(-end // alignment) * alignment
+        if slot is None:
+            forged(f"its array {str(name)[:80]!r} is described wrongly")
         if slot.offset != begin:
             forged(f"its array {str(name)[:80]!r} begins at byte {slot.offset}, not {begin}")
-        end = slot.end
+        slots[name], end = slot, slot.end
     if end != size:
         damaged(f"its header announces {end} bytes, and the file has {size}")
     return slots
 
 
-def _slot(name: str, entry: Any, told: Any, end: int) -> Slot:
-    try:
-        if {*entry} | {*told, "order"} != {"dtype", "shape", "data_offsets", "sha256", "order"}:
-            forged(f"its array {name[:80]!r} is described by other words")
-        (begin, stop), dtype = entry["data_offsets"], DTYPES[entry["dtype"]]
-        order, shape = told.get("order", "C"), entry["shape"]
-        slot = checked(
-            dtype=dtype,
-            shape=shape if order == "C" else shape[::-1],
-            order=order,
-            offset=begin,
-            sha256=told["sha256"],
-            n_bytes=stop - begin,
-        )
-    except (AttributeError, KeyError, TypeError, ValueError):
-        forged(f"its array {name[:80]!r} is described wrongly")
-    return replace(slot, offset=end + begin)
-
-
-def checked(n_bytes: Any, **entry: Any) -> Slot:
-    """The slot of an entry that anybody may have written; a ValueError where it can't be one."""
-    shape = entry["shape"]
-    whole = isinstance(shape, list) and len(shape) <= MOST_DIMENSIONS
-    whole = whole and all(type(i) is int and 0 <= i < 2**63 for i in [*shape, entry["offset"]])
-    right = whole and entry["order"] in ("C", "F") and isinstance(entry["sha256"], str)
-    if right and isinstance(entry["dtype"], str) and entry["dtype"] in NAMES:
-        slot = Slot(**entry | {"shape": tuple(shape)})
-        if type(n_bytes) is int and slot.n_bytes == n_bytes:
-            return slot
-    raise ValueError
+def _slot(entry: Any) -> Slot | None:
+    if not isinstance(entry, dict) or set(entry) != set(ENTRY):
+        return None
+    dtype, shape, order, offset, n_bytes, seal = (entry[name] for name in ENTRY)
+    whole = [offset, n_bytes, *(shape if isinstance(shape, list) else [None])]
+    if not all(type(i) is int and 0 <= i < 2**63 for i in whole) or len(shape) > MOST_DIMENSIONS:
+        return None
+    if not isinstance(dtype, str) or dtype not in NAMES or order not in ("C", "F"):
+        return None
+    slot = Slot(dtype, tuple(shape), order, offset, seal)
+    return slot if isinstance(seal, str) and slot.n_bytes == n_bytes else None
 
 
 # ── arrays ──────────────────────────────────────────────────────────────────

@@ -16,22 +16,17 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from mercer._core.container import (
     MOST_HEADER_BYTES,
     Contents,
-    checked,
     damaged,
-    entries,
     forged,
     parsed,
     placed,
     taken,
 )
-
-if TYPE_CHECKING:
-    from mercer._core.container import Slot
 
 MAGIC = b"\x93MERCER\n"
 PROLOGUE = struct.Struct("<8sIQ32s12s")  # 64 bytes
@@ -44,19 +39,17 @@ def read(file: BinaryIO, *, mmap: bool = False, arrays: bool = True) -> Contents
     file.seek(0)
     size = os.fstat(file.fileno()).st_size
     header, end = _header(file, size)
-    entries_of = header.get("arrays")
-    if not isinstance(entries_of, list):
+    entries = header.get("arrays")
+    if not isinstance(entries, list):
         forged("its header has no list of arrays")
-    slots = dict(enumerate(map(_slot, entries_of)))
-    placed(slots, end, size, ALIGNMENT)
+    slots = placed(dict(enumerate(entries)), end, size, ALIGNMENT)
     for slot in slots.values():
         file.seek(end)
         if any(file.read(slot.offset - end)):
             damaged(f"bytes {end} to {slot.offset} are not zero")
         end = slot.end
-    return Contents(
-        1, {**header, "arrays": entries(slots)}, taken(file, slots, mmap=mmap, arrays=arrays)
-    )
+    header["arrays"] = {str(place): entry for place, entry in enumerate(entries)}
+    return Contents(1, header, taken(file, slots, mmap=mmap, arrays=arrays))
 
 
 def _header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
@@ -73,10 +66,3 @@ def _header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
     if header.get("format") != 1:
         forged("its header is not of format 1")
     return header, PROLOGUE.size + length
-
-
-def _slot(entry: Any) -> Slot:
-    try:
-        return checked(entry.pop("bytes"), **entry)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        forged("one of its arrays is described wrongly")

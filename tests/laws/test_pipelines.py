@@ -22,9 +22,10 @@ from sklearn.preprocessing import (
 )
 
 import mercer
+from markets.commands import good, run
 from mercer import PCA, KernelPCA, KernelPCADetector, Prepared
 from mercer._core import container
-from mercer.errors import ModelFileError
+from mercer.errors import InputError, ModelFileError
 from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
 from mercer.persistence.model_file import load, opened, save
@@ -241,3 +242,90 @@ def test_a_card_says_what_is_done_to_rows():
     }
     assert told.features[3:] == ("colour=blue", "colour=grün", "colour=red")
     assert json.loads(json.dumps(told.to_dict())) == told.to_dict()
+
+
+# ── the way in ──────────────────────────────────────────────────────────────
+PREPARABLE = {
+    "scaler",
+    "scaler of float32",
+    "imputer",
+    "drop-in",
+    "passthrough",
+    "pipeline in a pipeline",
+}
+
+
+@pytest.mark.parametrize("name", sorted(PREPARABLE))
+def test_a_pipeline_as_a_prepared_model_gives_the_same_scores(name):
+    pipeline, rows = PIPELINES[name]
+    scores = pipeline.fit(rows).transform(rows)
+    found = Prepared.from_pipeline(pipeline).transform(rows)
+    np.testing.assert_allclose(found, scores, atol=1e-12 if name != "scaler of float32" else 1e-5)
+
+
+MIXED = {
+    "numbers, then words": columns((OneHotEncoder(), ["colour"])),
+    "words that are new are ignored": columns((OneHotEncoder(handle_unknown="ignore"), ["colour"])),
+    "two blocks of numbers": make_column_transformer(
+        (SimpleImputer(), ["a"]), (FILLED, ["c", "b"]), (OneHotEncoder(), ["colour"])
+    ),
+    "left out": make_column_transformer((FILLED, ["c"]), ("drop", ["a"]), (OneHotEncoder(), ["colour"])),
+    "passed through": make_column_transformer((FILLED, NUMBERS)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("scaler", ["passthrough", MinMaxScaler(), RobustScaler()])
+def test_columns_by_name_go_through_the_same_steps(name, scaler):
+    pipeline = make_pipeline(MIXED[name], scaler, KernelPCA(2, kernel=RBF(0.1))).fit(FRAME)
+    prepared = Prepared.from_pipeline(pipeline)
+    mixed = FRAME[["size", "colour", "c", "a", "b"]]  # by name, whatever the order
+    np.testing.assert_allclose(prepared.transform(mixed), pipeline.transform(FRAME), atol=1e-12)
+    # And out again: the same columns, or a frame that has them.
+    again = prepared.to_pipeline()
+    held = FRAME[[*prepared.preparation.numbers, *(n for n, _ in prepared.preparation.categories)]]
+    np.testing.assert_allclose(again.transform(held), pipeline.transform(FRAME), atol=1e-12)
+
+
+REFUSED = {
+    "indicator": "SimpleImputer",
+    "ordinal": "OrdinalEncoder",
+    "words filled": "SimpleImputer",
+    "one-hot": "OneHotEncoder",  # one of its columns holds numbers
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_preparation_cant_do_is_refused(name):
+    pipeline, rows = PIPELINES[name]
+    with pytest.raises(
+        InputError, match=f"is read as a prepared model where .*got {REFUSED[name]}"
+    ):
+        Prepared.from_pipeline(pipeline.fit(rows))
+
+
+def test_words_before_numbers_are_refused():
+    steps = make_column_transformer((OneHotEncoder(), ["colour"]), (FILLED, NUMBERS))
+    pipeline = make_pipeline(steps, PCA(2)).fit(FRAME)
+    with pytest.raises(InputError, match="got columns of words before columns of numbers"):
+        Prepared.from_pipeline(pipeline)
+    half = make_column_transformer((FILLED, ["a", "b"]), ("passthrough", ["size"]))
+    with pytest.raises(InputError, match="an imputer for some columns"):
+        Prepared.from_pipeline(make_pipeline(half, PCA(2)).fit(FRAME))
+
+
+def test_a_file_with_a_pipeline_works_at_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pipeline = make_pipeline(MIXED["numbers, then words"], KernelPCA(2, kernel=RBF(0.1))).fit(FRAME)
+    save(pipeline, "m.mercer")
+    FRAME.to_csv("x.csv", index=False)
+    good("transform", "m.mercer", "x.csv", "-o", "s.csv")
+    scores = np.genfromtxt("s.csv", delimiter=",", skip_header=1)[:, -2:]
+    np.testing.assert_allclose(scores, pipeline.transform(FRAME), atol=1e-6)
+    good("report", "m.mercer", "x.csv", "-o", "r.html")
+    good("plot", "scores", "m.mercer", "x.csv", "-o", "p.png")
+    good("export", "m.mercer", "m.onnx", "--data", "x.csv")
+    save(PIPELINES["ordinal"][0].fit(FRAME), "o.mercer")
+    refused = run("transform", "o.mercer", "x.csv")
+    assert refused.exit_code == 3
+    assert "A pipeline is read as a prepared model where" in refused.stderr

@@ -64,6 +64,8 @@ def open_model(path: Path | str) -> Opened:
 
     found = Path(path)
     whole, header = opened(found)
+    if header["prepared"] and not isinstance(whole, Prepared):
+        whole = Prepared.from_pipeline(whole)
     if isinstance(whole, Prepared):
         return Opened(whole.model, whole.preparation, header, found)
     return Opened(whole, None, header, found)

@@ -15,6 +15,7 @@ from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
 from mercer.data.table import Chunk
 from mercer.estimators.base import Saving
+from mercer.estimators.pipelines import prepared_parts, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,7 +228,36 @@ class Prepared(Saving):
         """
         from sklearn.pipeline import Pipeline
 
-        return Pipeline([*_steps(self.preparation), ("model", self.model)])
+        return Pipeline([*steps_of(self.preparation), ("model", self.model)])
+
+    @classmethod
+    def from_pipeline(cls, pipeline: Any) -> Prepared:
+        """A fitted scikit-learn pipeline of imputers, one-hot encoders and scalers before a model of mercer.
+
+        What takes a `Prepared`, such as reports, exports and the command line, then takes it too. Scores are
+        the same to rounding. Rows with words that the encoder does not know are refused.
+
+        Parameters
+        ----------
+        pipeline : sklearn.pipeline.Pipeline
+            Fitted. Columns that have no names are called x1, x2, ...
+
+        Returns
+        -------
+        prepared : Prepared
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import PCA, Prepared
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.preprocessing import StandardScaler
+        >>> X = np.random.default_rng(0).standard_normal((50, 2)) * [1.0, 100.0]
+        >>> pipeline = make_pipeline(StandardScaler(), PCA(1)).fit(X)
+        >>> np.allclose(Prepared.from_pipeline(pipeline).transform(X), pipeline.transform(X))
+        True
+        """
+        return cls(*prepared_parts(pipeline))
 
     def _asked(self, name: str) -> Any:
         """The method of the model, or an error that says what this model can."""
@@ -238,50 +268,6 @@ class Prepared(Saving):
             msg = f"`{name}` needs a model that has it; this {kind} has {can}."
             raise InputError(msg)
         return method
-
-
-# ── a pipeline ──────────────────────────────────────────────────────────────
-def _steps(made: Preparation) -> list[tuple[str, Any]]:
-    """What was learned from the file, in transformers of scikit-learn."""
-    from sklearn.impute import SimpleImputer
-    from sklearn.preprocessing import StandardScaler
-
-    steps: list[tuple[str, Any]] = []
-    if made.categories:
-        steps.append(("columns", _columns(made)))
-    elif made.fills is not None:
-        steps.append(("impute", SimpleImputer().fit(made.fills[None, :])))  # the mean of one row
-    if made.center is not None or made.spread is not None:
-        d = len(made.features)
-        center = np.zeros(d) if made.center is None else made.center
-        scale = StandardScaler().fit(np.zeros((2, d)))
-        scale.mean_, scale.scale_ = center, np.ones(d) if made.spread is None else made.spread
-        scale.var_ = scale.scale_**2
-        steps.append(("scale", scale))
-    if steps and not made.categories:  # a frame with other columns is refused, as by `Prepared`
-        steps[0][1].feature_names_in_ = np.array(made.numbers, dtype=object)
-    return steps
-
-
-def _columns(made: Preparation) -> Any:
-    """Numbers filled, words as columns of 0 and 1, by the names of the file."""
-    import pandas as pd
-    from sklearn.compose import ColumnTransformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.preprocessing import OneHotEncoder
-
-    fills = np.zeros(len(made.numbers)) if made.fills is None else made.fills
-    names, levels = (
-        [name for name, _ in made.categories],
-        [list(found) for _, found in made.categories],
-    )
-    numbers = "passthrough" if made.fills is None else SimpleImputer()
-    words = OneHotEncoder(categories=levels, sparse_output=False)
-    row = dict(zip(made.numbers, fills, strict=True)) | {
-        name: found[0] for name, found in zip(names, levels, strict=True)
-    }
-    both = [("numbers", numbers, list(made.numbers)), ("words", words, names)]
-    return ColumnTransformer(both).fit(pd.DataFrame([row]))
 
 
 def _chunk(X: Any, preparation: Preparation) -> Chunk:

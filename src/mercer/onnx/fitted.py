@@ -18,7 +18,8 @@ from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.onnx.kernels import require_exportable
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
-from mercer.persistence.card import features_of, kernel_of
+from mercer.persistence.card import PIPELINE, features_of, kernel_of
+from mercer.persistence.schema import name_of
 from mercer.sklearn import KernelPCA as DropIn
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ class Fitted:
 
 def fitted(model: Any) -> Fitted:
     """What a fitted model is made of, alone, in a detector or behind a preparation."""
+    if name_of(model) == PIPELINE:
+        model = Prepared.from_pipeline(model)
     if isinstance(model, Prepared):
         return replace(fitted(model.model), preparation=model.preparation)
     if isinstance(model, (KernelPCADetector, Projector, DropIn)):

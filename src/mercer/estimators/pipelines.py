@@ -1,0 +1,197 @@
+"""A prepared model as a pipeline of scikit-learn, and such a pipeline as a prepared model.
+
+A `Preparation` fills numbers, turns words into columns of 0 and 1, and scales: (x - center)/spread. So do
+chains of imputers, one-hot encoders and scalers, since scalers are one scaler together: with centers c and
+spreads s, ((x - c₁)/s₁ - c₂)/s₂ = (x - (c₁ + s₁c₂))/(s₁s₂).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer.io.preparation import Preparation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mercer._core.types import Array
+
+
+# ── out ─────────────────────────────────────────────────────────────────────
+def steps_of(made: Preparation) -> list[tuple[str, Any]]:
+    """What was learned from a file, in transformers of scikit-learn."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import StandardScaler
+
+    steps: list[tuple[str, Any]] = []
+    if made.categories:
+        steps.append(("columns", _columns(made)))
+    elif made.fills is not None:
+        steps.append(("impute", SimpleImputer().fit(made.fills[None, :])))  # the mean of one row
+    if made.center is not None or made.spread is not None:
+        d = len(made.features)
+        center = np.zeros(d) if made.center is None else made.center
+        scale = StandardScaler().fit(np.zeros((2, d)))
+        scale.mean_, scale.scale_ = center, np.ones(d) if made.spread is None else made.spread
+        scale.var_ = scale.scale_**2
+        steps.append(("scale", scale))
+    if steps and not made.categories:  # a frame with other columns is refused, as by `Prepared`
+        steps[0][1].feature_names_in_ = np.array(made.numbers, dtype=object)
+    return steps
+
+
+def _columns(made: Preparation) -> Any:
+    """Numbers filled, words as columns of 0 and 1, by the names of the file."""
+    import pandas as pd
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    fills = np.zeros(len(made.numbers)) if made.fills is None else made.fills
+    levels = {name: list(found) for name, found in made.categories}
+    numbers = "passthrough" if made.fills is None else SimpleImputer()
+    words = OneHotEncoder(categories=list(levels.values()), sparse_output=False)
+    row = dict(zip(made.numbers, fills, strict=True)) | {n: found[0] for n, found in levels.items()}
+    both = [("numbers", numbers, list(made.numbers)), ("words", words, list(levels))]
+    return ColumnTransformer(both).fit(pd.DataFrame([row]))
+
+
+# ── in ──────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class _Chain:
+    """What steps do to columns: those of numbers, then those of words."""
+
+    numbers: tuple[str, ...]
+    categories: tuple[tuple[str, tuple[str, ...]], ...]
+    fills: Array | None
+    center: Array  # (d,)
+    spread: Array  # (d,)
+
+    @classmethod
+    def of(cls, numbers: Iterable[str]) -> _Chain:
+        names = tuple(map(str, numbers))
+        return cls(names, (), None, np.zeros(len(names)), np.ones(len(names)))
+
+    def scaled(self, center: Any, spread: Any) -> _Chain:
+        """The same, and then a scaler."""
+        center = 0.0 if center is None else center
+        spread = 1.0 if spread is None else spread
+        shifted = self.center + self.spread * center
+        return replace(self, center=shifted, spread=self.spread * spread)
+
+    def filled(self, values: Any) -> _Chain:
+        """The same, and then an imputer, whose values are in the units of its place in the chain."""
+        if self.fills is not None:  # nothing is missing any more
+            return self
+        p = len(self.numbers)
+        return replace(self, fills=self.center[:p] + self.spread[:p] * np.asarray(values)[:p])
+
+    def beside(self, other: _Chain) -> _Chain:
+        """Both, side by side."""
+        if self.categories and other.numbers:
+            _refuse("columns of words before columns of numbers")
+        fills = None
+        if self.fills is not None or other.fills is not None:
+            parts = (self, other) if other.numbers else (self,)
+            missing = [c for c in parts if c.fills is None and c.numbers]
+            if missing:
+                _refuse("an imputer for some columns of numbers and not for others")
+            fills = np.concatenate([c.fills for c in parts if c.fills is not None])
+        return _Chain(
+            (*self.numbers, *other.numbers),
+            (*self.categories, *other.categories),
+            fills,
+            np.concatenate([self.center, other.center]),
+            np.concatenate([self.spread, other.spread]),
+        )
+
+
+def prepared_parts(pipeline: Any) -> tuple[Preparation, Any]:
+    """The preparation that the steps of a fitted pipeline are, and the model at its end."""
+    steps = [step for _, step in pipeline.steps]
+    while steps and type(steps[-1]).__name__ == "Pipeline":
+        steps[-1:] = [step for _, step in steps[-1].steps]
+    first = next(step for step in steps if not isinstance(step, str))
+    names = getattr(first, "feature_names_in_", None)
+    if names is None:
+        names = [f"x{j}" for j in range(1, int(first.n_features_in_) + 1)]
+    chain = _chained(steps[:-1], _Chain.of(names))
+    scaled = bool(np.any(chain.center != 0.0) or np.any(chain.spread != 1.0))
+    center, spread = (chain.center, chain.spread) if scaled else (None, None)
+    return Preparation(chain.numbers, chain.categories, chain.fills, center, spread), steps[-1]
+
+
+def _chained(steps: Iterable[Any], chain: _Chain) -> _Chain:
+    for step in steps:
+        chain = _followed(step, chain)
+    return chain
+
+
+def _followed(step: Any, chain: _Chain) -> _Chain:
+    """The chain, and then one fitted step; those of scikit-learn itself are known."""
+    if isinstance(step, str):  # "passthrough"
+        return chain
+    ours = type(step).__module__.startswith("sklearn.")
+    after = _STEPS.get(type(step).__name__) if ours else None
+    found = None if after is None else after(step, chain)
+    if found is None:
+        _refuse(repr(step))
+    return found
+
+
+def _filled(step: Any, chain: _Chain) -> _Chain | None:
+    values, missing = step.statistics_, step.missing_values
+    numbers = isinstance(missing, float) and np.isnan(missing) and values.dtype.kind == "f"
+    plain = numbers and step.indicator_ is None and not np.isnan(values).any()
+    return chain.filled(values) if plain else None
+
+
+def _one_hot(step: Any, chain: _Chain) -> _Chain | None:
+    words = all(isinstance(level, str) for levels in step.categories_ for level in levels)
+    rare = step.min_frequency is not None or step.max_categories is not None
+    if step.drop is not None or rare or not words or chain.fills is not None:
+        return None
+    levels = [tuple(map(str, found)) for found in step.categories_]
+    d = sum(map(len, levels))
+    categories = tuple(zip(chain.numbers, levels, strict=True))
+    return _Chain((), categories, None, np.zeros(d), np.ones(d))
+
+
+def _side_by_side(step: Any, chain: _Chain) -> _Chain | None:
+    if chain.categories or chain.fills is not None or np.any(chain.center != 0.0):
+        return None
+    whole = _Chain.of(())
+    for name, inner, _ in step.transformers_:
+        places = step._transformer_to_input_indices[name]
+        if len(places) and not (isinstance(inner, str) and inner == "drop"):
+            names = (chain.numbers[place] for place in places)
+            whole = whole.beside(_followed(inner, _Chain.of(names)))
+    return whole
+
+
+_STEPS: dict[str, Callable[[Any, _Chain], _Chain | None]] = {
+    "ColumnTransformer": _side_by_side,
+    "FunctionTransformer": lambda step, chain: chain if step.func is None else None,
+    "MaxAbsScaler": lambda step, chain: chain.scaled(None, step.scale_),
+    "MinMaxScaler": lambda step, chain: (
+        None if step.clip else chain.scaled(-step.min_ / step.scale_, 1.0 / step.scale_)
+    ),
+    "OneHotEncoder": _one_hot,
+    "Pipeline": lambda step, chain: _chained((inner for _, inner in step.steps), chain),
+    "RobustScaler": lambda step, chain: chain.scaled(step.center_, step.scale_),
+    "SimpleImputer": _filled,
+    "StandardScaler": lambda step, chain: chain.scaled(step.mean_, step.scale_),
+}
+
+
+def _refuse(what: str) -> NoReturn:
+    msg = (
+        f"A pipeline is read as a prepared model where its steps fill numbers, turn words into columns of 0 "
+        f"and 1, and scale; got {what}. `mercer.save` and `mercer.load` keep it as a pipeline; or fit the "
+        "model to the rows that its steps make."
+    )
+    raise InputError(msg)

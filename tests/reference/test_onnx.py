@@ -392,7 +392,7 @@ def test_wrong_arguments(cloud):
     for opset in (12, 999, 13.0, True):
         with pytest.raises(InputError, match="opset must be an integer from 13"):
             to_onnx(model, opset=opset)
-    with pytest.raises(InputError, match="a StandardScaler came"):
+    with pytest.raises(InputError, match="got a StandardScaler"):
         to_onnx(StandardScaler().fit(cloud))
     for unfitted in (KernelPCA(2), KernelPCADetector(), mercer.sklearn.KernelPCA(2)):
         with pytest.raises(NotFittedError):

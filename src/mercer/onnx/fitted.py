@@ -153,9 +153,9 @@ def fitted(model: Any) -> Fitted:
             return replace(fitted(model.model_), detector=model)
         return _of_drop_in(model) if isinstance(model, DropIn) else _of_projector(model)
     msg = (
-        f"A fitted model of mercer was needed (KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector, "
-        f"Prepared or mercer.sklearn.KernelPCA), but a {type(model).__name__} came. A scikit-learn "
-        "pipeline with such a model in it is exported by `skl2onnx.to_onnx` after `mercer.onnx.register()`."
+        "An export needs a fitted KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector, Prepared or "
+        "mercer.sklearn.KernelPCA, alone or as the last step of a scikit-learn pipeline; got a "
+        f"{type(model).__name__}. `skl2onnx.to_onnx` exports any pipeline after `mercer.onnx.register()`."
     )
     raise InputError(msg)
 

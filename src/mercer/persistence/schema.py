@@ -2,7 +2,7 @@
 
 Nothing is ever made from a file but what is listed here, or a kernel with a formula that the program itself
 has defined. The fields of a value, and what an estimator has learned, are those that the class itself
-annotates (`mercer.persistence.annotations`); only `LATER` has to be told, the fields that a file may be older
+annotates (`mercer.persistence.annotations`); `LATER` alone is written here, fields that a file may be older
 than. All others have to be there, whether a constructor has a default for them or not: with it, a map would
 lose its gamma, and a fit that has not converged would claim that it has.
 """
@@ -295,7 +295,7 @@ _MADE_OF = (
     "scipy.sparse._csr.csr_array",
 )
 
-# The types that skops needs to be told of to load mercer's models. Python 3.13 has other names for paths.
+# The types that skops has to trust to load mercer's models. Python 3.13 has other names for paths.
 SKOPS_TRUSTED = sorted(
     {
         *_MADE_OF,

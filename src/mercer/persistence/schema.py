@@ -175,7 +175,7 @@ PARAMETERS = {
 # What an estimator may lack: a part that was not asked for, an attribute younger than the first files, and
 # what scikit-learn's base classes add.
 COMMON = {"feature_names_in_": "Names", "_sklearn_output_config": "Any", "_metadata_request": "Any"}
-SOMETIMES = {*COMMON, "_back", "preimage_", "set_aside_"}
+SOMETIMES = {*COMMON, "_back", "_calibration", "preimage_", "set_aside_"}
 
 
 def of_estimator(kind: Any) -> Stored:

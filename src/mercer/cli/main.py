@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # The short helps stand here as text: asking a verb for its own would import what it works with.
 VERBS = {
-    "bench": "Time mercer against scikit-learn on this machine.",
     "check": "Is it a kernel? Look for a witness that it is not.",
     "completion": "Print the lines that make a shell complete this command.",
     "demo": "Fit two circles and two moons; print what was found, draw it.",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from mercer._core.errors import MercerError, MercerWarning, SelectionWarning, users_level
+from mercer._core.errors import (
+    MercerError,
+    SelectionWarning,
+    StoppedError,
+)
+from mercer._core.findings import silenced, warn
 from mercer._core.memory import parse_bytes
+from mercer._core.observer import current_observer
 from mercer._core.params import require
 from mercer._core.public import public
 from mercer.data.frames import held
@@ -227,7 +232,7 @@ def _refitted(model: KernelPCA, X: Any, sample_weight: Any) -> list[str]:
         model.fit(X, sample_weight=sample_weight)
     except MercerError as error:
         told = f"`best_` is not fitted: {' '.join(str(error).split())}"
-        warnings.warn(told, SelectionWarning, stacklevel=users_level())
+        warn(told, SelectionWarning)
         return [told]
     return []
 
@@ -237,15 +242,23 @@ def _all_tried(
 ) -> list[Outcome]:
     """One after the other or side by side, in the order they were entered."""
     teller = ConsoleObserver("select") if tells else None
-    run = Parallel(n_jobs=n_jobs, return_as="generator")
+    run, around = Parallel(n_jobs=n_jobs, return_as="generator"), current_observer()
     outcomes = []
     # One limit around all, for candidates on threads: each with its own would undo those of the others.
-    with threadpool_limits(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", MercerWarning)  # the table has them
-        for outcome in run(delayed(tried)(candidate, court) for candidate in entered):
+    with threadpool_limits(limits=1):
+        for outcome in run(delayed(_quietly_tried)(candidate, court) for candidate in entered):
             outcomes.append(outcome)
             if teller is not None:
                 teller.step(len(outcomes), len(entered), "candidates", None)
+            if around.step(len(outcomes), len(entered), "candidates", None):
+                msg = f"Stopped after {len(outcomes)} of {len(entered)} candidates."
+                raise StoppedError(msg)
     if teller is not None:
         teller.finish()
     return outcomes
+
+
+def _quietly_tried(candidate: Candidate, court: Court) -> Outcome:
+    """What a candidate is worth; the table has its warnings. In a thread or process of its own, or here."""
+    with silenced():
+        return tried(candidate, court)

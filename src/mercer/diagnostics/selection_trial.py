@@ -138,7 +138,8 @@ def _finished(
     of_mean: Sequence[Array] = NOTHING,
 ) -> Outcome:
     """The figures of all folds, beside what the fits to the folds say of themselves."""
-    told = {kind.__name__ for m in models for kind, _ in m.fit_.warnings() if kind not in TOLD}
+    given = (type(warning) for m in models for warning in m.fit_.warnings())
+    told = {kind.__name__ for kind in given if kind not in TOLD}
     kept = np.mean([float(m.explained_variance_ratio_.sum()) for m in models])
     found = min(m.n_components_ for m in models)  # a map of few dimensions has no more
     own = replace(candidate, k=min(candidate.k, found))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse, users_level
+from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse
+from mercer._core.findings import silenced, warn
 from mercer._core.memory import format_seconds
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
@@ -188,7 +189,7 @@ def _where_it_pays(
         return request
     name = engine.place.name
     try:
-        with warnings.catch_warnings():
+        with silenced(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a trial; the fit gives its own
             there = replace(request, plan=planned(engine, engine.facts()), engine=engine)
             if there.plan.engine != name:
@@ -254,7 +255,7 @@ def warn_if_long(request: FitRequest) -> None:
             "approximation='rpcholesky' takes a small part of that and states its error; verbose=1 shows "
             "progress."
         )
-        warnings.warn(msg, LongFitWarning, stacklevel=users_level())
+        warn(msg, LongFitWarning)
 
 
 def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[Observer]:
@@ -268,7 +269,7 @@ def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[
             f"components can be resumed, and this fit takes the {chosen.route} route with "
             f"{type(chosen.approximation or chosen.solver).__name__}."
         )
-        warnings.warn(msg, CheckpointWarning, stacklevel=users_level())
+        warn(msg, CheckpointWarning)
         checkpoint = None
 
     def ingredients() -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,8 @@ from mercer._core.errors import (
     MemoryBudgetError,
     PreimageWarning,
     refuse,
-    users_level,
 )
+from mercer._core.findings import warn
 from mercer._core.memory import format_bytes
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.data.dask import DaskRows
@@ -242,7 +241,7 @@ def _warn_if_useless(back: FittedPreimage) -> None:
         f"The way back is no better than always saying the mean: {quality}. Use {other}more components or "
         "a wider kernel."
     )
-    warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+    warn(msg, PreimageWarning)
 
 
 def _warn_if_narrow(back: FittedPreimage, quality: Quality) -> None:
@@ -258,7 +257,7 @@ def _warn_if_narrow(back: FittedPreimage, quality: Quality) -> None:
         f"The pre-image suits clean rows only: {quality}. A kernel this narrow sees rows with noise as far "
         "from everything; to denoise, use a wider kernel (RBF with a smaller gamma)."
     )
-    warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+    warn(msg, PreimageWarning)
 
 
 def _taken(rows: Rows, some: Indices | None) -> Rows:
@@ -290,7 +289,7 @@ def warn_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
                 f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where the way back is "
                 f"a guess.{_worst(back, scores[which], points[which])}"
             )
-            warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+            warn(msg, PreimageWarning)
 
 
 def _worst(back: FittedPreimage, scores: Array, points: Array) -> str:
@@ -315,7 +314,7 @@ def warn_if_unsettled(back: FittedPreimage, settled: Flags | None) -> None:
         f"{back.method.max_iter} steps; the best points seen are given. Raise `max_iter`, or look at the "
         "residuals in `preimage_.residuals(scores, points)`."
     )
-    warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+    warn(msg, PreimageWarning)
 
 
 def preimages_for(kernel: Kernel, fit: Fit, *, sparse: bool) -> str:

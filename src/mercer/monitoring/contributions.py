@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.errors import DetectorWarning, KernelError, users_level
+from mercer._core.errors import DetectorWarning, KernelError
+from mercer._core.findings import warn
 from mercer.data.rows import row_slices, take_rows
 from mercer.engine.pairwise import manhattan_distances
 from mercer.monitoring.rows import mean_and_spread
@@ -239,4 +239,4 @@ def warn_incomplete(gap: Array) -> None:
             f"{float(np.max(gap)):.1%} of it: the kernel changes too fast on the way to those rows, or they "
             "lie too far out. Look at the readings themselves, or use a wider or a smoother kernel."
         )
-        warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+        warn(msg, DetectorWarning)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, expm1, log1p
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special, stats
 
-from mercer._core.errors import DetectorWarning, InputError, ParameterError, users_level
+from mercer._core.errors import DetectorWarning, InputError, ParameterError
+from mercer._core.findings import warn
 from mercer._core.params import Constraint, Number, OneOf, require
 from mercer.monitoring.statistics import STATISTICS
 
@@ -267,4 +267,4 @@ def warn_blind(rule: Rule, limits: Limits, far: Statistics | None, stretched: st
             "The kernel is too narrow: a row far from everything would not alarm, as normal rows that were "
             "not fitted to lie as far from the components as it does. Use a wider kernel."
         )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    warn(msg, DetectorWarning)

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Mention = Callable[[str, str | None], str | None]
+
 
 class Message(str):
     """A sentence whose parameters are data.
 
-    A field of the template that is not among the parts is a parameter: ``{memory}`` reads `` `memory` ``,
-    ``{tol!s}`` reads ``tol``, and ``{preimage:'ridge'}`` reads ``preimage='ridge'``. A command line, whose
-    users know the same parameters as flags, writes the same sentence in its own way.
+    A field of the template that is not among the parts names a parameter, or whatever else has another name
+    elsewhere: ``{memory}`` reads `` `memory` ``, ``{tol!s}`` reads ``tol``, and ``{preimage:'ridge'}`` reads
+    ``preimage='ridge'``. A command line, whose users know the same parameters as flags, writes the same
+    sentence in its own way.
 
     Parameters
     ----------
@@ -47,17 +50,20 @@ class Message(str):
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, str]]:
         return (self.template,), self.parts
 
-    def written(self, mention: Callable[[str, str | None], str]) -> str:
-        """The sentence with ``mention(name, value)`` where it names a parameter; no value is None."""
+    def written(self, mention: Mention) -> str:
+        """The sentence with ``mention(name, value)`` where it names a parameter; no value is None.
+
+        What `mention` does not know, and answers None for, stays in Python's words.
+        """
 
         def asked(name: str, value: str | None, bare: bool) -> str:
-            del bare
-            return mention(name, value)
+            told = mention(name, value)
+            return _in_python(name, value, bare) if told is None else told
 
         return _filled(self.template, self.parts, asked, lambda part: written(part, mention))
 
 
-def written(text: str, mention: Callable[[str, str | None], str]) -> str:
+def written(text: str, mention: Mention) -> str:
     """What `Message.written` gives; a plain text is not changed."""
     return text.written(mention) if isinstance(text, Message) else text
 

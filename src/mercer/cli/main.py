@@ -123,7 +123,7 @@ class LazyGroup(click.Group):
         except Exception as error:
             if state["debug"] and not isinstance(error, click.exceptions.Exit):
                 traceback.print_exc()
-            code = ended(error, as_json=state["json"])
+            code = ended(error, as_json=state["json"], params=state.get("params"))
         except Terminated:  # what was being written has been taken away on the way here
             code = fail("Terminated.", TERMINATED, "terminated", as_json=state["json"])
         sys.exit(code if isinstance(code, int) else 0)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from mercer._core.errors import FlatSpectrumWarning, InputError, MercerError, RankWarning
+from mercer._core.wording import Message
 from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import shared_by_neighbours
 from mercer.diagnostics.selection_court import (
@@ -195,9 +196,10 @@ def _moved(  # (b, d) -> (b,)
 def _captured(fits: Fits, court: Court, resolved: Kernel) -> tuple[list[KernelPCA], list[Array]]:
     """Less the squared length, within the components, of each held-out point; all points have length one."""
     if not np.allclose(resolved.diag(court.rows), 1.0):
-        msg = (
-            f"{resolved!r} does not give every point the length k(x, x) = 1, so that variances in feature "
-            "space can't be compared. Use its normalised() form, or criterion='denoising'."
+        msg = Message(
+            "{kernel_} does not give every point the length k(x, x) = 1, so that variances in feature space "
+            "can't be compared. Use its normalised() form, or {criterion:'denoising'}.",
+            kernel_=repr(resolved),
         )
         raise InputError(msg)
     found = [fits.scores(train, test) for train, test in court.folds]

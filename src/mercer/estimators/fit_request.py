@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse
+from mercer._core.errors import CheckpointWarning, LongFitWarning, Remedy, refuse
 from mercer._core.findings import silenced, warn
 from mercer._core.memory import format_seconds
+from mercer._core.wording import Message
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
 from mercer.engine.resolve import device_there, facts_for, is_auto, resolve_engine
@@ -237,7 +238,7 @@ def _suited(
     approximation.check(kernel, (data.n, data.d))
     width = approximation.width(data.n)
     if isinstance(asked, int) and asked > width:
-        remedy = "Raise its rank, ask for fewer components, or use approximation=None."
+        remedy = Message("Raise its rank, ask for fewer components, or use {approximation:None}.")
         refuse(
             "n_components", asked, f"at most {width}, all that {approximation!r} has", remedy=remedy
         )
@@ -250,12 +251,14 @@ def warn_if_long(request: FitRequest) -> None:
         return
     seconds = replace(request, preimage=None).forecast().seconds
     if seconds is not None and seconds > LONG_SECONDS:
-        msg = (
+        msg = Message(
             f"This exact fit of n={request.data.n} rows is expected to take {format_seconds(seconds)}. "
-            "approximation='rpcholesky' takes a small part of that and states its error; verbose=1 shows "
+            "{approximation:'rpcholesky'} takes a small part of that and states its error; verbose=1 shows "
             "progress."
         )
-        warn(msg, LongFitWarning)
+        numbers = {"n": request.data.n, "seconds": seconds}
+        remedy = Remedy("approximation", "rpcholesky")
+        warn(LongFitWarning(msg, numbers=numbers, remedy=remedy))
 
 
 def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[Observer]:

@@ -17,6 +17,7 @@ from mercer._core.errors import (
 )
 from mercer._core.findings import warn
 from mercer._core.memory import format_bytes
+from mercer._core.wording import Message
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.data.dask import DaskRows
 from mercer.data.intake import admitted
@@ -79,10 +80,10 @@ def planned_preimage(
     # It is learned on the host, wherever the fit had its tiles.
     allowed = problem.here_bytes if problem.on_device else problem.budget_bytes
     if needed > allowed:
-        msg = (
-            f"The pre-image of {n} rows needs about {format_bytes(needed)}, but `memory` allows "
-            f"{format_bytes(allowed)}. Raise `memory`, lower `max_rows` of {method!r}, or use "
-            "preimage=None."
+        msg = Message(
+            f"The pre-image of {n} rows needs about {format_bytes(needed)}, but {{memory}} allows "
+            f"{format_bytes(allowed)}. Raise {{memory}}, lower `max_rows` of {method!r}, or use "
+            "{preimage:None}."
         )
         raise MemoryBudgetError(msg)
     chosen = replace(chosen, preimage=repr(method), preimage_bytes=needed)
@@ -127,13 +128,15 @@ def _refuse_preimage(
         why = "the rows are sparse; use X.toarray()"
         if kernel.is_precomputed:
             why = "the kernel is precomputed, so the rows are not known; use preimage=Ridge(rows=X)"
-        msg = f"preimage={method!r} was asked for, but {why}, or use preimage=None."
+        msg = Message(
+            f"{{preimage:{method!r}}} was asked for, but {why}, or use {{preimage:None}}."
+        )
         raise InputError(msg)
     method.check(kernel)
     if method.needs_points and isinstance(approximation, RandomFourier):
-        msg = (
+        msg = Message(
             f"{method!r} makes a mean of points that the model rests on, but {approximation!r} rests on "
-            "none. Use preimage='gradient' or 'ridge', or approximation='rpcholesky'."
+            "none. Use {preimage:'gradient'} or {preimage:'ridge'}, or {approximation:'rpcholesky'}."
         )
         raise InputError(msg)
 
@@ -220,9 +223,9 @@ def fit_preimage_later(
     m, d = (int(size) for size in points.shape)
     needed = method.n_bytes(m, d, fit.projection.n_components)
     if needed > budget:
-        msg = (
-            f"A way back from {m} points needs about {format_bytes(needed)}, but `memory` "
-            f"allows {format_bytes(budget)}. Raise `memory`, or fit with `preimage`."
+        msg = Message(
+            f"Pre-images from {m} points need about {format_bytes(needed)}, but {{memory}} allows "
+            f"{format_bytes(budget)}. Raise {{memory}}, or fit with {{preimage}}."
         )
         raise MemoryBudgetError(msg)
     return fit_preimage(method, fit, kernel, points, rng=rng)
@@ -236,10 +239,11 @@ def _warn_if_useless(back: FittedPreimage) -> None:
     if quality.error < quality.error_of_mean:
         _warn_if_narrow(back, quality)
         return
-    other = "" if isinstance(back.method, Ridge) else "preimage='ridge', "
-    msg = (
-        f"The way back is no better than always saying the mean: {quality}. Use {other}more components or "
-        "a wider kernel."
+    other = "" if isinstance(back.method, Ridge) else "{preimage:'ridge'}, "
+    msg = Message(
+        f"The pre-images are no better than the mean of the rows: {{quality}}. Use {other}more components or "
+        "a wider kernel.",
+        quality=quality,
     )
     warn(msg, PreimageWarning)
 

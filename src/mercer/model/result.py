@@ -196,12 +196,12 @@ class Fit(Printed):
             return None
         bound = "" if self.low_end.complete else "at least "
         share = self.low_end.share(self.total)
-        msg = (
+        msg = Message(
             f"The kernel is not positive semi-definite on these data: the smallest eigenvalue of the "
             f"centred matrix is {self.low_end.lowest:.3g} beside a largest of "
             f"{self.eigenvalues[0]:.3g}, and {bound}{share:.1%} of the eigenvalue mass is negative. "
             "There is no feature space behind it, and variances mean little. "
-            "`mercer.check_kernel` shows a witness; use a valid kernel or other parameters."
+            "{mercer.check_kernel} shows a witness; use a valid kernel or other parameters."
         )
         numbers = {
             "smallest_eigenvalue": float(self.low_end.lowest),

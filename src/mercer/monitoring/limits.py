@@ -13,6 +13,7 @@ from scipy import special, stats
 from mercer._core.errors import DetectorWarning, InputError, ParameterError
 from mercer._core.findings import warn
 from mercer._core.params import Constraint, Number, OneOf, require
+from mercer._core.wording import Message
 from mercer.monitoring.statistics import STATISTICS
 
 if TYPE_CHECKING:
@@ -89,16 +90,17 @@ class Rule:
             raise ParameterError.about(parameter="scale", value=detector.scale, must_be=wanted)
         alarm, share = detector.false_alarm, detector.contamination
         if alarm is not None and share is not None:
-            msg = (
-                f"false_alarm={alarm!r} and contamination={share!r} came, but one of them sets the limit: "
-                "false_alarm the rate on new normal rows, contamination the share of training rows that "
-                "are not normal. Leave one out."
+            msg = Message(
+                f"{{false_alarm:{alarm!r}}} and {{contamination:{share!r}}} exclude each other: "
+                "{false_alarm} sets the rate on new normal rows, {contamination} the share of training rows "
+                "that are not normal. Leave one out."
             )
             raise InputError(msg)
         if share is not None and detector.limits == "approximate":
-            msg = (
-                f"contamination={share!r} and limits='approximate' came, but `contamination` reads the "
-                "limits off the training rows, not off distributions. Leave one out."
+            msg = Message(
+                f"{{contamination:{share!r}}} and {{limits:'approximate'}} exclude each other: "
+                "{contamination} reads the limits off the training rows, not off distributions. Leave one "
+                "out."
             )
             raise InputError(msg)
         rate = FALSE_ALARM if alarm is None else alarm

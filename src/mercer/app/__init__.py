@@ -28,20 +28,6 @@ from mercer._core.errors import Remedy, StoppedError
 from mercer._core.findings import Finding
 from mercer.app.outcome import Observer, Outcome, Request, run
 
-# Imported when it is asked for: each works with other parts of the library.
-_HOMES = {
-    "CheckRequest": "check",
-    "DemoRequest": "demo",
-    "ExportRequest": "export",
-    "FitRequest": "fit",
-    "InfoRequest": "info",
-    "MonitorRequest": "monitor",
-    "PlanRequest": "plan",
-    "ReconstructRequest": "reconstruct",
-    "SelectRequest": "select",
-    "TransformRequest": "transform",
-}
-
 __all__ = [
     "CheckRequest",
     "DemoRequest",
@@ -64,12 +50,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    """`FitRequest` is in `fit`: imported when asked for, as each works with other parts of the library."""
+    if name not in __all__:
         msg = f"module 'mercer.app' has no attribute {name!r}"
         raise AttributeError(msg)
-    value = getattr(import_module(f"mercer.app.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    return getattr(import_module(f"mercer.app.{name.removesuffix('Request').lower()}"), name)
 
 
 def __dir__() -> list[str]:

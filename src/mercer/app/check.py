@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes
 from mercer._core.wording import Message
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import learn_rows, open_data
-from mercer.data.table import Reading
+from mercer.app.rows import OfTraining, learn_rows, open_data
 from mercer.diagnostics.mercer_check import MAX_ROWS
 from mercer.diagnostics.witness import precision, rounding
 from mercer.kernels.text import kernel_text, parse_kernel
@@ -77,28 +76,22 @@ class Checked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckRequest(Request[Checked]):
+class CheckRequest(OfTraining, Request[Checked]):
     """Judge a kernel on rows, by itself on data sets of many shapes, or a kernel matrix.
 
     Parameters
     ----------
     kernel : str or Kernel, optional
         The kernel; None with `matrix`.
-    data : str, optional
-        The file of the rows, or of the matrix.
+    data : str
+        The file of the rows, or of the matrix; empty: data sets of many shapes and scales.
     matrix : bool
         Whether the file holds a kernel matrix.
     """
 
+    data: str = ""
     kernel: str | Kernel | None = None
-    data: str | None = None
     matrix: bool = False
-    reading: Reading = field(default_factory=Reading)
-    scale: Literal["standard", "none"] | None = None
-    impute: Literal["mean", "median", "zero"] | None = None
-    one_hot: bool = False
-    seed: int = 0
-    memory: str = "auto"
 
     def fulfil(self, run: Run) -> Checked:
         """The verdict, with a witness where there is one."""
@@ -110,8 +103,8 @@ class CheckRequest(Request[Checked]):
         judged = parse_kernel(judged) if isinstance(judged, str) else judged
         if judged.is_precomputed:
             return self._matrix(run)
-        if self.data is not None:
-            return self._on_rows(run, judged, self.data)
+        if self.data:
+            return self._on_rows(run, judged)
         verdict = self._verdict(run, judged)
         return Checked(verdict, facts(judged, verdict))
 
@@ -119,10 +112,8 @@ class CheckRequest(Request[Checked]):
         with run.timed("check"):
             return check_kernel(*judged, random_state=self.seed)
 
-    def _on_rows(self, run: Run, kernel: Kernel, data: str) -> Checked:
-        table, scale = open_data(run, data), self.scale or "standard"
-        how: dict[str, Any] = {"scale": scale, "impute": self.impute, "one_hot": self.one_hot}
-        sheet, preparation = learn_rows(run, table, **how)
+    def _on_rows(self, run: Run, kernel: Kernel) -> Checked:
+        sheet, preparation = learn_rows(run, open_data(run, self.data), **self.preparing)
         n, d = sheet.rows.shape
         rows, positions = _some(run, sheet, self.seed)
         verdict = self._verdict(run, kernel, rows)
@@ -131,7 +122,7 @@ class CheckRequest(Request[Checked]):
         return Checked(verdict, {**facts(kernel, verdict, points), "n": n, "d": d}, points)
 
     def _matrix(self, run: Run) -> Checked:
-        if self.data is None:
+        if not self.data:
             refuse("A matrix needs its file: mercer check K.npy --matrix.")
         table = open_data(run, self.data)
         with run.timed("read"):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import Remedy
 from mercer.app.files import check_output, replacing, told_file
 from mercer.app.outcome import Request, Run
-from mercer.app.rows import open_model, read_sheet
-from mercer.data.table import Reading
+from mercer.app.rows import OfModel, open_model, read_sheet
 
 if TYPE_CHECKING:
     from mercer.onnx import Agreement
@@ -26,28 +25,23 @@ class Exported:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportRequest(Request[Exported]):
+class ExportRequest(OfModel, Request[Exported]):
     """Write a model as ONNX, and verify it.
 
     Parameters
     ----------
-    model : str
-        The model file.
+    data : str
+        Rows to verify the graph on; empty: points of the model, and rows near them.
     output : str, optional
         The ONNX file; without one the outcome holds its bytes.
-    data : str, optional
-        Rows to verify the graph on; points of the model, and rows near them, otherwise.
     opset : int, optional
         The version of ONNX's operators to state.
     """
 
-    model: str
+    data: str = ""
     output: str | None = None
-    data: str | None = None
     opset: int | None = None
-    reading: Reading = field(default_factory=Reading)
     seed: int = 0
-    memory: str = "auto"
 
     def fulfil(self, run: Run) -> Exported:
         """The file is written when onnxruntime agrees on all rows tried, and not before."""
@@ -76,7 +70,7 @@ class ExportRequest(Request[Exported]):
         whole = opened.model if known is None else Prepared(known, opened.model)
         with run.timed("graph"):
             proto = to_onnx(whole, dtype=run.reading.dtype, opset=self.opset)
-        if self.data is None:
+        if not self.data:
             rows = sample_rows(whole, rng=np.random.default_rng(self.seed))
         else:
             run.reading = replace(run.reading, dtype=None)  # rows as precise as they are
@@ -96,7 +90,7 @@ class ExportRequest(Request[Exported]):
         return proto, found
 
 
-def _facts(proto: Any, content: bytes, found: Agreement, data: str | None) -> dict[str, Any]:
+def _facts(proto: Any, content: bytes, found: Agreement, data: str) -> dict[str, Any]:
     facts = {entry.key: entry.value for entry in proto.metadata_props}
     return {
         "bytes": len(content),

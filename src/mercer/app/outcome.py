@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
@@ -82,7 +83,8 @@ class Run(Observer, NullObserver):
     ) -> None:
         self.observer = observer or Observer()
         self.memory = memory
-        self._reading = reading
+        if reading is not None:
+            self.reading = reading
         self.findings: list[Finding] = []
         self.timings: dict[str, float] = {}
         self.stopped = False
@@ -92,18 +94,12 @@ class Run(Observer, NullObserver):
         """Bytes that the work may use."""
         return parse_bytes(self.memory)
 
-    @property
+    @cached_property
     def reading(self) -> Reading:
         """How files are read; a use case may put another in its place."""
-        if self._reading is None:
-            from mercer.data.table import Reading
+        from mercer.data.table import Reading
 
-            self._reading = Reading()
-        return self._reading
-
-    @reading.setter
-    def reading(self, reading: Reading) -> None:
-        self._reading = reading
+        return Reading()
 
     # ── findings ────────────────────────────────────────────────────────────
     def found(self, finding: Finding) -> None:
@@ -115,27 +111,17 @@ class Run(Observer, NullObserver):
 
     def say(self, message: str, code: str = "progress", **numbers: Any) -> None:
         """What was read, written or is about to be done."""
-        self._tell(code, message, numbers, "info")
+        self.found(Finding(code, message, numbers, level="info"))
 
     def note(self, message: str, code: str = "data", **numbers: Any) -> None:
         """What was done to the data, or chosen for the user."""
-        self._tell(code, message, numbers, "note")
+        self.found(Finding(code, message, numbers, level="note"))
 
     def warn(
         self, message: str, code: str = "warning", *, remedy: Remedy | None = None, **numbers: Any
     ) -> None:
         """What may make the result useless."""
-        self._tell(code, message, numbers, "warning", remedy)
-
-    def _tell(
-        self,
-        code: str,
-        message: str,
-        numbers: dict[str, Any],
-        level: Level,
-        remedy: Remedy | None = None,
-    ) -> None:
-        self.found(Finding(code, message, numbers, remedy, level))
+        self.found(Finding(code, message, numbers, remedy))
 
     def messages(self, level: Level) -> list[str]:
         """The sentences of one level, each on one line."""

@@ -57,7 +57,7 @@ def _require_preimage(run: Run, opened: Opened) -> None:
     """Give the model pre-images, if it has none; raise with what to do where there are none."""
     if opened.is_detector:
         refuse(
-            "{path} holds a detector. Fit with {kind:kpca} {preimage:'ridge'} to reconstruct.",
+            "{path} holds a detector. Fit with --model kpca {preimage:'ridge'} to reconstruct.",
             path=opened.path,
         )
     if opened.is_precomputed:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from mercer.app.rows import OfModel, Opened, match_table, open_model
 from mercer.io.write import open_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from mercer._core.types import Array
     from mercer.io.preparation import Preparation
@@ -80,17 +80,23 @@ def send(
     replaced = path not in (None, "-") and path.exists()
     beside = {"id_name": table.id_name, "label_name": table.label_name}
     dtype = getattr(opened.model, "_dtype", np.dtype(np.float64))
-    with run.timed("rows"), _writer(path, written, dtype=dtype, **beside) as writer:
+    file: Any = nullcontext() if path is None else open_writer(path, written, dtype=dtype, **beside)
+    held: list[tuple[Array, Any, Any]] = []
+    with run.timed("rows"), file as writer:
         for chunk in table.chunks(height):
-            writer.write(through(preparation, preparation(chunk)), chunk.ids, chunk.labels)
+            rows = (through(preparation, preparation(chunk)), chunk.ids, chunk.labels)
+            if writer is None:
+                held.append(rows)
+            else:
+                writer.write(*rows)
             n += len(chunk)
             run.advance(n, table.n_rows, "rows")
-    for note in (*table.fresh_notes(), *writer.notes):
+    for note in (*table.fresh_notes(), *(() if writer is None else writer.notes)):
         run.note(note)
     facts = {"n": n, "columns": written, "id": table.id_name, "label": table.label_name}
     facts["output"] = None
     if path is None:
-        return Sent(facts, *writer.held())
+        return Sent(facts, *_joined(held))
     run.say(
         f"{table.source}: {many(n, 'row')}, {many(len(written), 'column')} written", "sent", n=n
     )
@@ -100,32 +106,7 @@ def send(
     return Sent(facts)
 
 
-@contextmanager
-def _writer(path: Any, names: Sequence[str], **how: Any) -> Iterator[Any]:
-    if path is None:
-        yield Held(names, how["dtype"])
-        return
-    with open_writer(path, names, **how) as writer:
-        yield writer
-
-
-@dataclass
-class Held:
-    """Rows in memory in place of a file: what a writer of files does, for programs."""
-
-    names: Sequence[str]
-    dtype: Any
-    notes: tuple[str, ...] = ()
-    parts: list[tuple[Array, Any, Any]] = field(default_factory=list)
-
-    def write(self, rows: Array, ids: Any = None, labels: Any = None) -> None:
-        """One chunk more."""
-        self.parts.append((rows, ids, labels))
-
-    def held(self) -> tuple[Array, Any, Any]:
-        """All rows, ids and labels."""
-        if not self.parts:
-            return np.empty((0, len(self.names)), self.dtype), None, None
-        rows, ids, labels = zip(*self.parts, strict=True)
-        joined = [None if each[0] is None else np.concatenate(each) for each in (ids, labels)]
-        return np.concatenate(rows), joined[0], joined[1]
+def _joined(parts: Sequence[tuple[Array, Any, Any]]) -> tuple[Any, ...]:
+    """All rows, ids and labels; a file has at least one row."""
+    columns = zip(*parts, strict=True)
+    return tuple(None if each[0] is None else np.concatenate(each) for each in columns)

@@ -50,7 +50,7 @@ def check(call: Call, *, data: str | None, kernel: str | None, matrix: bool) -> 
         refuse(
             "--kernel and --matrix exclude each other: judge a kernel on rows, or a matrix by itself."
         )
-    given = {"data": data, "kernel": None if matrix else kernel, "matrix": matrix}
+    given = {"data": data or "", "kernel": None if matrix else kernel, "matrix": matrix}
     checked = call.run(call.request(CheckRequest, **given)).value
     call.tell(checked.facts, told(checked))
     return ALARM if checked.is_refuted else OK

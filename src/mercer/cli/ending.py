@@ -171,56 +171,36 @@ PHRASES = {
 
 
 # What other commands advise to fit with.
-FIT = {
-    name: click.Option([flag, name])
-    for name, flag in (
-        ("approximation", "--approximation"),
-        ("impute", "--impute"),
-        ("kind", "--model"),
-        ("preimage", "--preimage"),
-    )
-}
+FIT = {"approximation", "impute", "preimage"}
 
 
 def flags(params: Mapping[str, click.Parameter]) -> Callable[[str, str | None], str | None]:
     """How the command of these parameters, by their names, writes a parameter that a message names.
 
-    >>> option = click.Option(["--components", "-k"])
-    >>> write = flags({"components": option})
-    >>> write("n_components", "3"), write("n_components", None), write("tol", None)
-    ('--components 3', '--components', None)
+    >>> write = flags({"components": click.Option(["--components", "-k"])})
+    >>> write("n_components", "3"), write("n_components", None), write("preimage", "None")
+    ('--components 3', '--components', 'no --preimage')
     """
 
     def mention(name: str, value: str | None) -> str | None:
-        if name in PHRASES:
-            return PHRASES[name]
-        param = params.get(OPTIONS.get(name, name)) or FIT.get(name)
-        if param is None:
-            return None
-        return f"{_flag(param)} {_given(value)}" if value not in _SAID else _SAID[value](param)
+        known = OPTIONS.get(name, name)
+        if name in PHRASES or not (known in params or known in FIT):
+            return PHRASES.get(name)
+        param = params.get(known)
+        flag = f"--{name}" if param is None else max(param.opts, key=len)
+        if isinstance(param, click.Argument):
+            flag = param.metavar or name.upper()
+        elif param is not None and "-o" in param.opts:
+            flag = "-o"
+        if value == "None":
+            return f"{flag} all" if known == "components" else f"no {flag}"
+        return flag if value in (None, "True") else f"{flag} {_given(str(value))}"
 
     return mention
 
 
-def _flag(param: click.Parameter) -> str:
-    if isinstance(param, click.Argument):
-        return param.metavar or str(param.name).upper()
-    return "-o" if "-o" in param.opts else max(param.opts, key=len)
-
-
-def _given(value: str | None) -> str:
+def _given(value: str) -> str:
     """A value as the shell takes it: RPCholesky(rank=5) is "rpcholesky(rank=5)"."""
-    text = str(value).strip("'\"")
+    text = value.strip("'\"")
     called = re.fullmatch(r"(\w+)(\(.*\))", text)
     return f'"{called[1].lower()}{called[2]}"' if called else text
-
-
-def _left_out(param: click.Parameter) -> str:
-    return f"{_flag(param)} all" if param.name == "components" else f"no {_flag(param)}"
-
-
-_SAID: dict[str | None, Callable[[click.Parameter], str]] = {
-    None: _flag,
-    "True": _flag,
-    "None": _left_out,
-}

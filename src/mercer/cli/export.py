@@ -42,7 +42,7 @@ def export(call: Call, *, output: str, data: str | None, **options: Any) -> None
     if output == "-" and call.as_json:
         refuse("OUT is -, so stdout has the graph, and --json has no place. Name a file.")
     target = None if output == "-" else output
-    request = call.request(ExportRequest, output=target, data=data, **options)
+    request = call.request(ExportRequest, output=target, data=data or "", **options)
     exported = call.run(request).value
     text = _in_words(exported.facts, whose=data or "points of the model, and rows near them")
     if output == "-":

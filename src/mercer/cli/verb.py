@@ -9,7 +9,7 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -64,19 +64,13 @@ class Call(Run):
         self.as_json, self.quiet = as_json, quiet
         self._begun = time.perf_counter()
 
-    @property
+    @cached_property
     def reading(self) -> Reading:
         """How the options say that a file is to be read; a verb may put another in its place."""
-        if self._reading is None:
-            from mercer.data.table import Reading
+        from mercer.data.table import Reading
 
-            names = {each.name for each in fields(Reading)} & set(self.params)
-            self._reading = Reading(**{name: self.params[name] for name in names})
-        return self._reading
-
-    @reading.setter
-    def reading(self, reading: Reading) -> None:
-        self._reading = reading
+        names = {each.name for each in fields(Reading)} & set(self.params)
+        return Reading(**{name: self.params[name] for name in names})
 
     @property
     def line(self) -> str:

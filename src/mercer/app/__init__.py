@@ -39,6 +39,7 @@ __all__ = [
     "Observer",
     "Outcome",
     "PlanRequest",
+    "Reading",
     "ReconstructRequest",
     "Remedy",
     "Request",
@@ -54,7 +55,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         msg = f"module 'mercer.app' has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(f"mercer.app.{name.removesuffix('Request').lower()}"), name)
+    home = f"mercer.app.{name.removesuffix('Request').lower()}"
+    return getattr(import_module("mercer.data.table" if name == "Reading" else home), name)
 
 
 def __dir__() -> list[str]:

@@ -64,6 +64,25 @@ def test_a_plan_has_the_options_of_the_fit_in_the_same_words():
         assert plan[name] == fit[name] is not None
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_options_stand_under_headings_each_once(verb):
+    text = run(verb, "--help").stdout
+    command = command_of(CONTEXT, verb)
+    headings = re.findall(r"^(\w[\w ]*):\n", text, re.MULTILINE)
+    assert headings[-1] == "Every command"
+    assert len(set(headings)) == len(headings)
+    for param in command.params:
+        if isinstance(param, click.Option) and not param.hidden:
+            flag = max(param.opts, key=len)
+            assert len(re.findall(rf"^  (?:-\w, )?{flag}[ ,\n]", text, re.MULTILINE)) == 1, flag
+
+
+def test_a_fit_has_headings_for_what_is_read_fitted_and_written():
+    text = run("fit", "--help").stdout
+    for heading in ("Model", "Solution", "Detector", "Output", "Preparation", "Input"):
+        assert f"\n{heading}:\n" in text
+
+
 # ── the examples ────────────────────────────────────────────────────────────
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):

@@ -166,19 +166,19 @@ def test_a_file_of_options_can_be_named(run, tmp_path):
 
 
 WRONG = {
-    "no TOML": ("kernel = ", "mercer.toml can't be read: it is no TOML"),
-    "not UTF-8": (b"kernel = '\xff'", "it is no TOML"),
+    "no TOML": ("kernel = ", "mercer.toml can't be read: it is not TOML"),
+    "not UTF-8": (b"kernel = '\xff'", "it is not TOML"),
     "unknown key": ("kernle = 'x'", "Did you mean 'kernel'?"),
     "unknown key of a table": ("[fit]\nkernle = 'x'", "Did you mean 'kernel'?"),
     "verb that is no table": ("fit = 3", "no command has an option 'fit'"),
     "unknown verb": ("[fti]\nkernel = 'x'", "Did you mean 'fit'?"),
-    "flag that is no truth value": ("[fit]\none-hot = 1", "true or false was needed"),
-    "number that is a truth value": ("seed = true", "a text or a number was needed"),
+    "flag that is no truth value": ("[fit]\none-hot = 1", "must be true or false"),
+    "number that is a truth value": ("seed = true", "must be a text or a number"),
     "list in place of one": ("kernel = ['a']", "not a list"),
-    "date": ("kernel = 2026-01-01", "a text or a number was needed"),
+    "date": ("kernel = 2026-01-01", "must be a text or a number"),
     "bad number": ("seed = 'x'", "It stands in mercer.toml."),
-    "deep": ("kernel = " + "[" * 5000, "it is no TOML"),
-    "endless": ("#" * (LARGEST_BYTES + 1), "no set of options"),
+    "deep": ("kernel = " + "[" * 5000, "it is not TOML"),
+    "endless": ("#" * (LARGEST_BYTES + 1), "a file of options has at most"),
 }
 
 

@@ -46,7 +46,7 @@ class Outcome(Generic[T]):
     def as_dict(self) -> dict[str, Any]:
         """The outcome as JSON can hold it."""
         facts = getattr(self.value, "facts", self.value)
-        findings = [found(finding) for finding in self.findings]
+        findings = [as_dict(finding) for finding in self.findings]
         return {"value": plain(facts), "findings": findings, "timings": dict(self.timings)}
 
 
@@ -207,7 +207,7 @@ def refuse(template: str, /, **parts: Any) -> NoReturn:
 
 
 # ── as JSON can hold it ─────────────────────────────────────────────────────
-def found(finding: Finding) -> dict[str, Any]:
+def as_dict(finding: Finding) -> dict[str, Any]:
     """A finding as JSON can hold it."""
     remedy = finding.remedy
     return {

@@ -62,7 +62,7 @@ def _require_preimage(run: Run, opened: Opened) -> None:
         )
     if opened.is_precomputed:
         refuse(
-            "{path} was fitted to kernel values: there are no rows that its scores could lead back to.",
+            "{path} was fitted to kernel values: its scores lead back to no rows.",
             path=opened.path,
         )
     if not opened.has_way_back:

@@ -192,7 +192,7 @@ def read_training(
 
 
 def require_two_rows(path: str, n: int) -> None:
-    """Raise where there is no variance to speak of, for want of rows."""
+    """Raise where there are too few rows to have a variance."""
     if n < 2:
         msg = f"{path} must have at least 2 rows, of which the variance is taken; got {n}."
         raise DataError(msg)

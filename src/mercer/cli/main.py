@@ -132,7 +132,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     verbs=VERBS,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"{OPTIONS}\n\n{EXIT_CODES}\n\nExample:\n\n\b\n  mercer demo --out out",
 )
 @click.option(

@@ -120,7 +120,7 @@ def summary(seen: Seen, detector: Any) -> list[str]:
 
 
 def draw_charts(call: Call, seen: Seen, figure: Any) -> None:
-    """Control charts over time, or over row numbers where the names of the rows are no times."""
+    """Control charts over time, or over row numbers where the names of the rows are not times."""
     times = axis_times(seen.report.table["time"])
     if times is None:
         call.say(f"{seen.time_name!r} holds neither numbers nor dates: the chart counts the rows")

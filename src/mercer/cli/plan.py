@@ -49,6 +49,8 @@ def told(planned: Planned) -> str:
     lines.append(f"kernel {facts['kernel']}, components {components}")
     if planned.plan is not None:
         lines.append(str(planned.plan))
+    if not planned.fits:
+        lines.append("This does not fit.")
     if planned.remedy is not None:
         lines.append(f'This fits: --approximation "{planned.remedy.value}"')
         lines.append(str(planned.alternative))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer._core.wording import written
-from mercer.app.outcome import Observer, line
+from mercer.app.outcome import Observer, as_dict, line
 from mercer.cli.ending import printable
 
 if TYPE_CHECKING:
@@ -55,6 +55,14 @@ class Terminal(Observer):
     def worded(self, finding: Finding) -> str:
         """The message of a finding in one line, parameters as flags."""
         return line(written(finding.message, self.mention))
+
+    def as_dict(self, finding: Finding) -> dict[str, Any]:
+        """A finding as --json has it: the remedy as an option, where the command has it."""
+        told = {**as_dict(finding), "message": self.worded(finding)}
+        if finding.remedy is not None:
+            option = self.mention(finding.remedy.parameter, str(finding.remedy.value))
+            told["remedy"]["option"] = option
+        return told
 
     def found(self, finding: Finding) -> None:
         """A line; a warning also with --quiet, but with --json in the document only."""

@@ -17,7 +17,6 @@ from click.core import ParameterSource
 
 from mercer import __version__, app
 from mercer.app.outcome import Run, plain
-from mercer.app.outcome import found as as_json
 from mercer.cli.config import find, keys
 from mercer.cli.ending import OK, SCHEMA_VERSION, flags, wants
 from mercer.cli.options import SHARED
@@ -115,22 +114,15 @@ class Call(Run):
     def document(self, results: dict[str, Any]) -> dict[str, Any]:
         """The envelope of --json."""
         total = round(time.perf_counter() - self._begun, 6)
-        found = [
-            {**as_json(finding), "message": self.terminal.worded(finding)}
-            for finding in self.findings
-        ]
-        told = {
-            level: [each["message"] for each in found if each["level"] == level]
-            for level in ("note", "warning")
-        }
+        found = [self.terminal.as_dict(finding) for finding in self.findings]
         return {
             "schema_version": SCHEMA_VERSION,
             "mercer_version": __version__,
             "command": self.command,
             "params": {name: plain(value) for name, value in self.params.items()},
             "timings": {**self.timings, "total": total},
-            "notes": told["note"],
-            "warnings": told["warning"],
+            "notes": [each["message"] for each in found if each["level"] == "note"],
+            "warnings": [each["message"] for each in found if each["level"] == "warning"],
             "findings": [each for each in found if each["level"] != "info"],
             "results": plain(results),
         }
@@ -160,8 +152,12 @@ class Verb(click.Command):
         """Options under headings, in the order in which they are declared; Click has one list."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            if (record := param.get_help_record(ctx)) is not None:
-                groups.setdefault(getattr(param, "heading", "Options"), []).append(record)
+            record = None if isinstance(param, click.Argument) else param.get_help_record(ctx)
+            if record is not None:
+                usual = "Output" if "-o" in param.opts else "Options"
+                if param not in self.params:  # --help, which is Click's own
+                    usual = TITLES["every"]
+                groups.setdefault(getattr(param, "heading", usual), []).append(record)
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)

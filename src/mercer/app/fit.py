@@ -139,7 +139,7 @@ class FitRequest(ModelOptions, Request[Fitted]):
             )
         facts = {"n": n, "d": d, "features": list(sheet.preparation.features), **evidence(model)}
         if path is not None and run.stopped:
-            run.warn("The fit was stopped, and the model was not written.", "stopped")
+            run.warn("A stop was asked for, and the model was not written.", "stopped")
         elif path is not None:
             facts["model"] = keep_model(run, path, model, sheet, self.about)
         return Fitted(model, sheet, facts)

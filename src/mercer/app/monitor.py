@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,12 +50,12 @@ class MonitorRequest(OfModel, Request["Monitored"]):
 
     def fulfil(self, run: Run) -> Monitored:
         """Rows with empty cells are not judged, unless the model fills them: they are marked and counted."""
-        name_by_time(run, self.time)
+        named_by_time(run, self.time)
         path = None
         if self.output is not None:
-            path = check_output(self.output, (self.model, self.data))
-            if path.suffix.lower() not in DELIMITERS:
+            if Path(self.output).suffix.lower() not in DELIMITERS:
                 refuse("{output} must be a .csv or .tsv file; got {path}.", path=self.output)
+            path = check_output(self.output, (self.model, self.data))
         found = open_model(self.model)
         require_detector(found)
         sheet = read_sheet(run, self.data, found, gaps=True)
@@ -79,7 +80,7 @@ def require_detector(found: Opened) -> None:
         )
 
 
-def name_by_time(run: Run, time: str | None) -> None:
+def named_by_time(run: Run, time: str | None) -> None:
     """The rows are named by the column of their times."""
     if time is None:
         return

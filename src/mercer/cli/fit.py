@@ -28,6 +28,11 @@ KINDS = {
 }
 
 
+def _moved(_ctx: click.Context, _param: click.Parameter, given: bool) -> None:
+    if given:
+        refuse("--dry-run is a command of its own: mercer plan, with the other options of fit.")
+
+
 @verb("preparing", "reading", "seed", "memory", example=EXAMPLE)
 @click.argument("data")
 @model_options
@@ -40,19 +45,14 @@ KINDS = {
         "--checkpoint", metavar="FILE", help="Where a long fit keeps its state, to resume from."
     ),
 )
-@click.option("--dry-run", is_flag=True, hidden=True, help="Replaced by `mercer plan`.")
-def fit(
-    call: Call, *, data: str, output: str | None, kind: str, dry_run: bool, **options: Any
-) -> None:
+@click.option("--dry-run", is_flag=True, hidden=True, expose_value=False, callback=_moved)
+def fit(call: Call, *, data: str, output: str | None, kind: str, **options: Any) -> None:
     """Fit a model to the rows of a file, and keep it in a file.
 
     DATA is a CSV, TSV, NPY, NPZ, Parquet, Arrow or HDF5 file, a folder of images, or - for stdin. Columns
     are standardised unless --scale none is given; what was done to them is part of the model.
     """
-    if dry_run:
-        refuse(
-            f"--dry-run is a command of its own: mercer plan {data}, with the other options of fit."
-        )
+    del data
     fitted = call.run(call.request(FitRequest, **own(call, kind, options))).value
     if output is None:
         call.say("nothing was written: give -o model.mercer to keep the model")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,20 +10,16 @@ import numpy as np
 
 from mercer._core.table import Table
 from mercer.app.files import check_output
-from mercer.app.monitor import (
-    DELIMITERS,
-    MonitorRequest,
-    monitored,
-    name_by_time,
-    table_text,
-)
+from mercer.app.monitor import MonitorRequest, monitored, named_by_time, table_text
 from mercer.cli.ending import ALARM, OK, refuse
-from mercer.cli.options import OptionType, flagged
+from mercer.cli.options import flagged
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.cli.verb import Call, verb
 from mercer.data.frames import need
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mercer.app.monitor import Seen
 
 __all__ = ["axis_times", "draw_charts", "monitor", "monitored", "name_by_time"]
@@ -35,21 +30,6 @@ mercer fit normal.csv --id time --model detector -o detector.mercer
 mercer monitor detector.mercer faulty.csv -o alarms.csv --chart chart.png  # exit code 4"""
 
 
-class TablePath(OptionType):
-    """A file name that ends in .csv or .tsv, or - for stdout."""
-
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path, when its suffix is known."""
-        path = Path(value)
-        if path.suffix.lower() not in DELIMITERS and str(value) != "-":
-            self.fail(
-                f"{str(value)!r}: the table is a .csv or .tsv file, or - for stdout.", param, ctx
-            )
-        return path
-
-
 @verb("reading", "memory", example=EXAMPLE)
 @click.argument("detector", type=click.Path())
 @click.argument("data", type=click.Path(allow_dash=True))
@@ -57,7 +37,7 @@ class TablePath(OptionType):
     "--time", metavar="COLUMN", help="Column that says when each row was taken; --id otherwise."
 )
 @click.option(
-    "-o", "--output", type=TablePath(), help="CSV or TSV file for the table; stdout otherwise."
+    "-o", "--output", metavar="FILE", help="CSV or TSV file for the table; stdout otherwise."
 )
 @click.option(
     "--chart", type=PicturePath(), help="Draw T² and Q over time: a .png, .svg or .pdf file."
@@ -74,7 +54,7 @@ def monitor(
     detector: str,
     data: str,
     time: str | None,
-    output: Path | None,
+    output: str | None,
     chart: Path | None,
     **_options: int,
 ) -> int:
@@ -84,17 +64,14 @@ def monitor(
     table (judged is 0), and counted. The exit code is 4 when there is an alarm, 0 when there is none among
     the rows that could be judged, and 3 when none could be.
     """
-    for option, path in (("output", output), ("chart", chart)):
-        if path is not None and str(path) != "-":
-            check_output(str(path), (detector, data), option=option)
-    if output is not None and str(output) == "-" and call.as_json:
+    if chart is not None:
+        check_output(str(chart), (detector, data), option="chart")
+    if output == "-" and call.as_json:
         refuse("-o - and --json both fill stdout: leave one of them out, or name a file.")
-    if time is not None and not flagged("id"):  # a name that holds for other verbs gives way
-        call.reading = replace(call.reading, id=None)
+    name_by_time(call, time)
     figure = None if chart is None else new_figure((8.0, 5.2))
-    table = None if output is None or str(output) == "-" else str(output)
-    request = call.request(MonitorRequest, model=detector, output=table)
-    found = call.run(request).value
+    table = None if output == "-" else output
+    found = call.run(call.request(MonitorRequest, model=detector, output=table)).value
     if table is None and not call.as_json:  # the document has it otherwise
         for piece in table_text(found.seen, ","):
             click.echo(piece, nl=False)
@@ -106,6 +83,13 @@ def monitor(
         call.say(line)
     call.tell(found.facts)
     return ALARM if found.seen.count else OK
+
+
+def name_by_time(call: Call, time: str | None) -> None:
+    """The rows are named by their times; ids that mercer.toml or the environment name give way to them."""
+    if time is not None and not flagged("id"):
+        call.reading = replace(call.reading, id=None)
+    named_by_time(call, time)
 
 
 def summary(seen: Seen, detector: Any) -> list[str]:

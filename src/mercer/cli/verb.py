@@ -88,12 +88,10 @@ class Call(Run):
         own = {name: value for name, value in self.params.items() if name in wanted}
         if click.get_current_context().get_parameter_source("scale") is ParameterSource.DEFAULT:
             own.pop("scale", None)  # its default depends on the kernel
-        origin = {"command": self.line, "options": plain(self.params)}
-        own |= {
-            name: value
-            for name, value in (("reading", self.reading), ("origin", origin))
-            if name in wanted
-        }
+        if "reading" in wanted:
+            own["reading"] = self.reading
+        if "origin" in wanted:
+            own["origin"] = {"command": self.line, "options": plain(self.params)}
         return kind(**{**own, **given})
 
     def run(self, request: Request[T]) -> Outcome[T]:

@@ -175,6 +175,18 @@ def test_what_the_library_warns_of_has_a_code_numbers_and_a_remedy(desk):
     assert indefinite.numbers["smallest_eigenvalue"] < 0 < indefinite.numbers["negative_share"]
 
 
+def test_findings_of_a_detector_have_codes_of_their_own(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((120, 4))
+    rows[7, 1], rows[:, 3] = 1e6, 2.0
+    np.save(tmp_path / "x.npy", rows)
+    found = {
+        f.code: f.numbers
+        for f in warned(app.FitRequest(data=str(tmp_path / "x.npy"), kind="detector"))
+    }
+    assert found["wild-readings-set-aside"] == {"readings": 1, "rows": 1, "of": 120}
+    assert found["still-columns"] == {"columns": 1}
+
+
 def test_the_same_is_a_warning_where_nothing_collects_it():
     with pytest.warns(mercer.errors.RankWarning, match="n_components=3") as caught:
         mercer.KernelPCA(5, kernel="linear").fit(X)

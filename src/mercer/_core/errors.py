@@ -125,6 +125,9 @@ class MercerWarning(UserWarning):
 
     Attributes
     ----------
+    code : str
+        Which warning it is, the same in every version: the name of the class, ``"indefinite-kernel"``,
+        unless it gives several.
     numbers : dict
         The figures of the message, by name.
     remedy : Remedy or None
@@ -135,17 +138,14 @@ class MercerWarning(UserWarning):
         self,
         message: str = "",
         *,
+        code: str = "",
         numbers: dict[str, Any] | None = None,
         remedy: Remedy | None = None,
     ) -> None:
         super().__init__(message)
-        self.numbers, self.remedy = numbers or {}, remedy
-
-    @property
-    def code(self) -> str:
-        """The name of the class in short: ``"indefinite-kernel"``."""
         words = re.findall("[A-Z][a-z]+", type(self).__name__.removesuffix("Warning"))
-        return "-".join(words).lower()
+        self.code = code or "-".join(words).lower()
+        self.numbers, self.remedy = numbers or {}, remedy
 
 
 class IndefiniteKernelWarning(MercerWarning):

@@ -58,9 +58,17 @@ _collector: ContextVar[Callable[[MercerWarning], None] | None] = ContextVar(
 )
 
 
-def warn(message: str | MercerWarning, category: type[MercerWarning] = MercerWarning) -> None:
+def warn(
+    message: str | MercerWarning,
+    category: type[MercerWarning] = MercerWarning,
+    code: str = "",
+    numbers: dict[str, Any] | None = None,
+    remedy: Remedy | None = None,
+) -> None:
     """Warn the caller: the collector of this call, or Python's warnings at the line that called mercer."""
-    warning = message if isinstance(message, MercerWarning) else category(message)
+    warning = message
+    if not isinstance(warning, MercerWarning):
+        warning = category(warning, code=code, numbers=numbers, remedy=remedy)
     collector = _collector.get()
     if collector is None:
         warnings.warn(warning, stacklevel=users_level())

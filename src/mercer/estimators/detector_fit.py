@@ -339,11 +339,12 @@ def _warn_many(k: int, n: int, rows_each: int) -> bool:
     if n >= rows_each * k:
         return False
     msg = (
-        f"{k} components came from {n} rows, but limits hold from about {rows_each} rows a component on: "
+        f"{k} components were found in {n} rows, but limits hold from about {rows_each} rows a component on: "
         "expect other shares of false alarms than asked for. Lower `n_components`, use a wider kernel, or "
         "give more rows."
     )
-    warn(msg, DetectorWarning)
+    figures = {"components": k, "rows": n, "rows_each": rows_each}
+    warn(msg, DetectorWarning, "few-rows", figures)
     return True
 
 
@@ -365,5 +366,5 @@ def _warn_lost(model: Projector, normal: Normal, stopped: Flags, sizes: list[int
         )
     else:
         return False
-    warn(msg, DetectorWarning)
+    warn(msg, DetectorWarning, "unlike-folds")
     return True

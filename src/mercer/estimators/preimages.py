@@ -245,7 +245,8 @@ def _warn_if_useless(back: FittedPreimage) -> None:
         "a wider kernel.",
         quality=quality,
     )
-    warn(msg, PreimageWarning)
+    figures = {"error": quality.error, "error_of_mean": quality.error_of_mean}
+    warn(msg, PreimageWarning, "useless-preimages", figures)
 
 
 def _warn_if_narrow(back: FittedPreimage, quality: Quality) -> None:
@@ -261,7 +262,7 @@ def _warn_if_narrow(back: FittedPreimage, quality: Quality) -> None:
         f"The pre-image suits clean rows only: {quality}. A kernel this narrow sees rows with noise as far "
         "from everything; to denoise, use a wider kernel (RBF with a smaller gamma)."
     )
-    warn(msg, PreimageWarning)
+    warn(msg, PreimageWarning, "narrow-kernel", {"error": quality.error})
 
 
 def _taken(rows: Rows, some: Indices | None) -> Rows:
@@ -290,10 +291,11 @@ def warn_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
     ):
         if np.any(which):
             msg = (
-                f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where the way back is "
+                f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where a pre-image is "
                 f"a guess.{_worst(back, scores[which], points[which])}"
             )
-            warn(msg, PreimageWarning)
+            points_far = {"points": int(np.sum(which)), "of": len(which)}
+            warn(msg, PreimageWarning, "far-preimages", points_far)
 
 
 def _worst(back: FittedPreimage, scores: Array, points: Array) -> str:
@@ -318,7 +320,8 @@ def warn_if_unsettled(back: FittedPreimage, settled: Flags | None) -> None:
         f"{back.method.max_iter} steps; the best points seen are given. Raise `max_iter`, or look at the "
         "residuals in `preimage_.residuals(scores, points)`."
     )
-    warn(msg, PreimageWarning)
+    unsettled = {"points": int(np.sum(~settled)), "of": len(settled)}
+    warn(msg, PreimageWarning, "unsettled-preimages", unsettled)
 
 
 def preimages_for(kernel: Kernel, fit: Fit, *, sparse: bool) -> str:

@@ -239,4 +239,5 @@ def warn_incomplete(gap: Array) -> None:
             f"{float(np.max(gap)):.1%} of it: the kernel changes too fast on the way to those rows, or they "
             "lie too far out. Look at the readings themselves, or use a wider or a smoother kernel."
         )
-        warn(msg, DetectorWarning)
+        figures = {"rows": int(bad.sum()), "of": len(bad), "worst": float(np.max(gap))}
+        warn(msg, DetectorWarning, "contributions", figures)

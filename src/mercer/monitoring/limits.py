@@ -269,4 +269,4 @@ def warn_blind(rule: Rule, limits: Limits, far: Statistics | None, stretched: st
             "The kernel is too narrow: a row far from everything would not alarm, as normal rows that were "
             "not fitted to lie as far from the components as it does. Use a wider kernel."
         )
-    warn(msg, DetectorWarning)
+    warn(msg, DetectorWarning, "far-rows-unseen")

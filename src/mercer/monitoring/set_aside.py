@@ -163,7 +163,7 @@ def set_aside(far: FarCells, positions: Indices | None, names: Any) -> Flags:  #
             f"They are in {rows}, too many to set aside, so they set the scale of their columns, and smaller "
             "changes there go unseen. Clean the rows."
         )
-        warn(msg, DetectorWarning)
+        warn(msg, DetectorWarning, "wild-readings", {"readings": len(cells), "of": far.n})
         return np.ones(far.n, dtype=bool)
     if not far.lonely[far.wild].all():
         msg += (
@@ -174,7 +174,8 @@ def set_aside(far: FarCells, positions: Indices | None, names: Any) -> Flags:  #
         f"{rows} are set aside from the fit, as one such reading would set the scale of its column. Correct "
         "the readings, or pass wild='keep' (--wild keep) if they are normal."
     )
-    warn(msg, DetectorWarning)
+    aside = {"readings": len(cells), "rows": int(np.sum(~kept)), "of": far.n}
+    warn(msg, DetectorWarning, "wild-readings-set-aside", aside)
     return kept
 
 
@@ -215,7 +216,7 @@ def _warn_crowded(far: FarCells, names: Any) -> None:
         "they set the scale of that column, and a step in it may go unseen. Clean the rows, or pass "
         "wild='keep' (--wild keep) if they are normal."
     )
-    warn(msg, DetectorWarning)
+    warn(msg, DetectorWarning, "wild-readings-kept", {"readings": len(cells), "of": far.n})
 
 
 def noted(limits: Limits, aside: Array, n: int) -> Limits:
@@ -251,4 +252,4 @@ def warn_still(columns: Indices, names: Any) -> None:
         "centred but not scaled, so that any change counts in its own unit. Drop them if their sensors "
         "are stuck, or if such changes mean nothing."
     )
-    warn(msg, DetectorWarning)
+    warn(msg, DetectorWarning, "still-columns", {"columns": len(columns)})

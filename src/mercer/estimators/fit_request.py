@@ -35,10 +35,9 @@ from mercer.kernels import as_kernel
 from mercer.kernels.rows import as_given
 from mercer.model import Plan, Problem, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
-from mercer.planning.device import PAYING_SHARE, may_pay
 from mercer.planning.forecast import forecast
 from mercer.planning.krylov import SHARE_COMPONENTS
-from mercer.planning.plan import plan
+from mercer.planning.plan import PAYING_SHARE, may_pay, plan
 from mercer.planning.problem import Budget, Ownership
 from mercer.planning.recipe import Halved, Tiles
 from mercer.solvers import BlockKrylov

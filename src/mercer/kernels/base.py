@@ -329,11 +329,13 @@ class Kernel:
 
     def map_dimension(self, d: int) -> int | None:
         """Number of columns of `feature_map(d)`, none of which is made; None when there is no map."""
+        tree = self.shape()
+        if isinstance(tree, Opaque) or tree.has("sqdist", "l1", "chi2"):
+            return None  # that of a function of distances has no end
         from mercer.kernels.feature_map import map_of
 
-        tree = self.shape()
         try:
-            return None if isinstance(tree, Opaque) else map_of(tree, d).dimension
+            return map_of(tree, d).dimension
         except (NoFiniteMapError, InputError):  # none, or its coefficients are out of range
             return None
 

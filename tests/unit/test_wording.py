@@ -33,6 +33,8 @@ SENTENCES = {
     "another name": ("{kind:pca}, {output:x}", "kind=pca, output=x", "--model pca, -o x"),
     "an argument": ("{data} is empty", "`data` is empty", "DATA is empty"),
     "a phrase": ("({n_samples!s})", "(n_samples)", "(the number of rows)"),
+    "a size": ("{image_size:(6, 4)}", "image_size=(6, 4)", "--image-size 6x4"),
+    "a switch": ("{header:False}", "header=False", "--no-header"),
     "a function": (
         "{mercer.check_kernel} shows it",
         "`mercer.check_kernel` shows it",
@@ -55,6 +57,16 @@ def test_parts_are_not_templates():
     told = message.written(command("fit"))
     assert told == "{preimage}: raise --memory to {memory}, --components 3"
     assert written("a {plain} text", command("fit")) == "a {plain} text"
+
+
+def test_what_stands_in_backquotes_is_a_name_too():
+    text = (
+        "Lower `n_components`, set `impute='mean'` or `one_hot=True`, see `model.plan()` and `tol`."
+    )
+    told = written(text, command("fit"))
+    assert (
+        told == "Lower --components, set --impute mean or --one-hot, see `model.plan()` and `tol`."
+    )
 
 
 @pytest.mark.parametrize("again", [copy.copy, lambda each: pickle.loads(pickle.dumps(each))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Mention = Callable[[str, str | None], str | None]
+
+QUOTED = re.compile(r"`([A-Za-z_][\w.]*)(?:=([^`]*))?`")
 
 
 class Message(str):
@@ -60,12 +63,23 @@ class Message(str):
             told = mention(name, value)
             return _in_python(name, value, bare) if told is None else told
 
-        return _filled(self.template, self.parts, asked, lambda part: written(part, mention))
+        def nested(part: str) -> str:
+            return part.written(mention) if isinstance(part, Message) else part
+
+        return _filled(self.template, self.parts, asked, nested)
 
 
 def written(text: str, mention: Mention) -> str:
-    """What `Message.written` gives; a plain text is not changed."""
-    return text.written(mention) if isinstance(text, Message) else text
+    """What `Message.written` gives; of a plain text, what stands in backquotes is taken for a name.
+
+    Examples
+    --------
+    >>> written("Raise `memory`, or use `impute='mean'`.", lambda name, value: f"--{name}")
+    'Raise --memory, or use --impute.'
+    """
+    if isinstance(text, Message):
+        return text.written(mention)
+    return QUOTED.sub(lambda found: mention(found[1], found[2]) or found[0], text)
 
 
 def _filled(

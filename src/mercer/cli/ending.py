@@ -73,9 +73,10 @@ def ended(
         close_stdout()
         return fail("The output was closed before its end.", FAILURE, "pipe", as_json=as_json)
     kind, code = _kind(error)
-    if error.args and isinstance(error.args[0], Message):
-        return fail(written(error.args[0], flags(params or {})), code, kind, as_json=as_json)
-    return fail(_sentence(error, kind), code, kind, as_json=as_json)
+    message = error.args[0] if error.args else ""
+    if not isinstance(message, Message):
+        message = _sentence(error, kind)
+    return fail(written(message, flags(params or {})), code, kind, as_json=as_json)
 
 
 def _pointed(error: click.ClickException) -> str:
@@ -192,6 +193,8 @@ def flags(params: Mapping[str, click.Parameter]) -> Callable[[str, str | None], 
             flag = param.metavar or name.upper()
         elif param is not None and "-o" in param.opts:
             flag = "-o"
+        if value == "False":
+            return flag.replace("--", "--no-", 1)
         if value == "None":
             return f"{flag} all" if known == "components" else f"no {flag}"
         return flag if value in (None, "True") else f"{flag} {_given(str(value))}"
@@ -202,5 +205,7 @@ def flags(params: Mapping[str, click.Parameter]) -> Callable[[str, str | None], 
 def _given(value: str) -> str:
     """A value as the shell takes it: RPCholesky(rank=5) is "rpcholesky(rank=5)"."""
     text = value.strip("'\"")
+    if sides := re.fullmatch(r"\((\d+), (\d+)\)", text):
+        return f"{sides[1]}x{sides[2]}"
     called = re.fullmatch(r"(\w+)(\(.*\))", text)
     return f'"{called[1].lower()}{called[2]}"' if called else text

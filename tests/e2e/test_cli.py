@@ -80,7 +80,7 @@ def test_an_interrupt_is_130(monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mercer.cli.demo._fit", interrupted)
+    monkeypatch.setattr("mercer.app.demo._fit", interrupted)
     result = run("demo")
     assert result.exit_code == 130
     assert result.stdout == ""
@@ -93,7 +93,7 @@ def test_what_mercer_raises_on_purpose_is_one_line(monkeypatch):
         msg = "this came, that was needed"
         raise InputError(msg)
 
-    monkeypatch.setattr("mercer.cli.demo._fit", refused)
+    monkeypatch.setattr("mercer.app.demo._fit", refused)
     result = run("demo")
     assert result.exit_code == 3
     assert result.stderr == "Error: this came, that was needed\n"

@@ -11,8 +11,9 @@ from sklearn.preprocessing import StandardScaler
 from markets.commands import good, refused, results, run, write_csv
 from mercer import KernelPCA
 from mercer._core.errors import MemoryBudgetError
+from mercer.app.check import Checked, facts
 from mercer.approximations import RPCholesky
-from mercer.cli.check import facts, told
+from mercer.cli.check import told
 from mercer.diagnostics.mercer_check import How, Verdict
 from mercer.kernels import RBF
 
@@ -120,9 +121,11 @@ def test_without_data_a_witness_is_looked_for():
 
 def test_no_witness_and_no_proof_is_told_as_that():
     verdict = Verdict(None, How.SEARCH, "Nothing was found.")  # a search for one takes seconds
-    assert told(verdict).splitlines()[0] == "Nothing was found."
-    assert "Judge it on your rows" in told(verdict)
-    assert facts(RBF(1), verdict)["valid"] is None
+    checked = Checked(verdict, facts(RBF(1), verdict))
+    assert told(checked).splitlines()[0] == "Nothing was found."
+    assert "Judge it on your rows" in told(checked)
+    assert checked.facts["valid"] is None
+    assert not checked.is_refuted
 
 
 def test_without_data_a_proof_is_told():
@@ -188,7 +191,7 @@ def test_what_is_no_matrix_is_refused(rows, data, tmp_path):
 def test_usage_of_check(data, npy, tmp_path):
     assert "--matrix" in refused("check", code=2)
     assert "--kernel and --matrix" in refused("check", npy, "--kernel", "rbf", "--matrix", code=2)
-    assert "no file" in refused("check", "--kernel", "precomputed", code=2)
+    assert "needs its file" in refused("check", "--kernel", "precomputed", code=2)
     answer = refused("check", data, "--kernel", "linear() + rfb()", code=2)
     assert answer.splitlines()[1:] == ["  linear() + rfb()", "             ^~~"]
     assert "levels" in refused("check", "--kernel", "(" * 10_000, code=2)
@@ -263,7 +266,7 @@ def test_a_fit_that_does_not_go_is_answered_with_one_that_does(tmp_path):
     assert found["alternative"]["n_bytes"] <= 40e6
     answer = run(*args)
     assert answer.exit_code == 4
-    assert 'This goes: --approximation "rpcholesky(rank=' in answer.stdout
+    assert 'This fits: --approximation "rpcholesky(rank=' in answer.stdout
     assert results("plan", tmp_path / "x.npy", "--memory", "1kB", code=4)["alternative"] is None
 
 

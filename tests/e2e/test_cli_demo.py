@@ -12,7 +12,7 @@ from sklearn.preprocessing import KernelCenterer
 
 from markets.commands import good, run
 from mercer import KernelPCADetector
-from mercer.cli.demo import FAULT_AT, SENSORS
+from mercer.app.demo import FAULT_AT, SENSORS
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -157,8 +157,8 @@ def test_the_process_has_a_fault_that_no_sensor_shows_alone(tmp_path):
         (("--csv", "."), 2, "is a folder"),
         (("--csv", "-", "--json"), 2, "name a file"),
         (("--process", "one.csv"), 2, "--process"),
-        (("--process", "one.csv", "./one.csv"), 2, "comes twice"),
-        (("--csv", "one.csv", "--process", "two.csv", "one.csv"), 2, "comes twice"),
+        (("--process", "one.csv", "./one.csv"), 2, "two of these are one file"),
+        (("--csv", "one.csv", "--process", "two.csv", "one.csv"), 2, "two of these are one file"),
     ],
 )
 def test_files_that_cannot_be_written_are_one_line(tmp_path, monkeypatch, args, code, told):

@@ -1,4 +1,4 @@
-"""`mercer info` without a file, and `mercer bench --engine`: what there is to compute with."""
+"""`mercer info` without a file, and an engine that is not there: what there is to compute with."""
 
 import subprocess
 import sys
@@ -106,14 +106,7 @@ def test_a_file_that_is_described_asks_for_no_device():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# ── bench ───────────────────────────────────────────────────────────────────
-def test_a_race_runs_on_the_engine_that_is_named():
-    found = results("bench", "--rows", 200, "--repeat", 1, "--engine", "numpy")["methods"]
-    assert found[0]["engine"] == "numpy"
-    assert {method["engine"] for method in found[1:]} == {None}
-
-
-def test_an_engine_that_is_not_there_is_told_before_rows_are_made(monkeypatch):
-    assert "Did you mean 'numpy'?" in refused("bench", "--engine", "nunpy", code=2)
+def test_an_engine_that_is_not_there_is_told_before_rows_are_read(monkeypatch):
+    assert "Did you mean 'numpy'?" in refused("fit", "no.csv", "--engine", "nunpy", code=2)
     monkeypatch.setitem(sys.modules, "torch", torch_with())
-    assert "no NVIDIA driver" in refused("bench", "--engine", "cuda", code=2)
+    assert "no NVIDIA driver" in refused("fit", "no.csv", "--engine", "cuda", code=2)

@@ -16,7 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
 import mercer
-from markets.commands import document, good, read_csv, results, run, write_csv
+from markets.commands import document, good, read_csv, refused, results, run, write_csv
 from mercer import IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.approximations import RPCholesky
 from mercer.cli.main import main
@@ -256,15 +256,19 @@ def test_evidence_is_on_stdout_talk_on_stderr_and_all_of_it_in_json():
     assert "nothing was written" in unkept.stderr
 
 
-def test_a_dry_run_plans_and_writes_nothing(folder):
-    found = results(*FIT, "--dry-run")
+def test_a_plan_of_every_model_fits_and_writes_nothing(folder):
+    before = sorted(path.name for path in folder.iterdir())
+    named = ("--id", "id", "--label", "group", "-k", "2")
+    found = results("plan", "data.csv", *named)["plan"]
     mine = KernelPCA(2).plan(X)
-    assert (found["route"], found["bytes"]) == (mine.route, mine.n_bytes)
+    assert (found["route"], found["n_bytes"]) == (mine.route, mine.n_bytes)
     for kind in ("pca", "detector", "incremental"):
-        told = good("fit", "data.npy", "--model", kind, "--dry-run", "-o", "m.mercer")
-        assert "nothing was fitted" in told.stderr
-        assert "B" in told.stdout
-    assert not (folder / "m.mercer").exists()
+        for data in (["data.npy"], ["data.csv", *named[:4]]):
+            told = good("plan", *data, "--model", kind, "-k", "2").stdout
+            assert "80 rows x 3 features" in told
+            assert "B" in told.splitlines()[2]
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert "mercer plan" in refused("fit", "data.csv", "--dry-run", code=2)
 
 
 def test_info_tells_the_header():
@@ -279,9 +283,9 @@ def test_info_tells_the_header():
 
 def test_info_tells_the_way_back_and_why_a_kernel_was_chosen():
     good(*FIT)
-    assert "way back" not in good("info", "m.mercer").stdout
+    assert "pre-images" not in good("info", "m.mercer").stdout
     good(*FIT, "--preimage", "fixed-point")
-    assert "way back    fixed-point" in good("info", "m.mercer").stdout
+    assert "pre-images  fixed-point" in good("info", "m.mercer").stdout
     chosen = {"selection": {"reasons": ["held out rows", "error 0.3"]}}
     save(KernelPCA(1).fit(X), "m.mercer", about=chosen)
     assert f"chosen      held out rows\n{'':12}error 0.3" in good("info", "m.mercer").stdout
@@ -344,14 +348,14 @@ def test_a_way_back_that_does_not_fit_is_refused():
     good(*FIT, "--kernel", "rbf(gamma=0.1)")
     result = run("reconstruct", "m.mercer", "data.csv", "--memory", "10kB")
     assert result.exit_code == 1
-    assert "needs about" in result.stderr
+    assert "need about" in result.stderr
 
 
 def test_where_none_can_be_learned_the_command_that_makes_a_way_back_is_named():
     good(*FIT, "--approximation", "fourier(n_features=50)")
     result = run("reconstruct", "m.mercer", "data.csv")
     assert result.exit_code == 2
-    command = result.stderr.split("Fit it with one: mercer ")[1]
+    command = result.stderr.split("Fit it with some: mercer ")[1]
     good(*shlex.split(command))
     good("reconstruct", "m.mercer", "data.csv", "-o", "back.csv")
 
@@ -374,7 +378,7 @@ BAD = {
 def test_bad_data_is_one_line_and_exit_code_3(folder, content):
     if content is not None:
         Path("bad.csv").write_bytes(content)
-    for command in (["fit", "bad.csv", "-o", "new.mercer"], ["fit", "bad.csv", "--dry-run"]):
+    for command in (["fit", "bad.csv", "-o", "new.mercer"], ["plan", "bad.csv"]):
         result = run(*command, "-q")
         assert result.exit_code == 3
         assert len(result.stderr.strip().splitlines()) == 1

@@ -8,8 +8,8 @@ import pytest
 
 from markets.commands import good, results, run
 from mercer import KernelPCADetector
-from mercer.cli import monitor
-from mercer.cli.demo import FAULT_AT, SENSORS
+from mercer.app import monitor
+from mercer.app.demo import FAULT_AT, SENSORS
 from mercer.cli.monitor import axis_times
 
 NUMBERS = ["T2", "T2_limit", "Q", "Q_limit", "index", "index_limit"]

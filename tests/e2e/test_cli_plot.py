@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA, KernelPCA
 from sklearn.preprocessing import StandardScaler
 
 from markets.commands import good, results, run
-from mercer.cli.demo import circles, process
+from mercer.app.demo import circles, process
 from mercer.cli.plot import KINDS
 from mercer.cli.plot_kinds import DRAW, label_values
 

@@ -1,30 +1,28 @@
-"""The reference page is what the commands say, every example of the help runs, and bench measures."""
+"""The reference page is what the commands say, and every example of the help runs."""
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
 import click
-import numpy as np
 import pytest
-from sklearn.decomposition import KernelPCA
-from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.preprocessing import KernelCenterer
 
-from markets.commands import document, good, results, run
-from mercer.cli.bench import Outcome, methods, residual, verdict
+from markets.commands import document, run
 from mercer.cli.main import VERBS, main
-from mercer.cli.reference import command_of, example_lines, page
 from mercer.cli.verb import Verb
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENT = DOCS / "cli.md"
+WRITER = runpy.run_path(str(DOCS / "cli_reference.py"))
+command_of, example_lines, page = (WRITER[n] for n in ("command_of", "example_lines", "page"))
 CONTEXT = click.Context(main, info_name="mercer")
 ENDS = re.compile(r"\s+# exit code (\d+)$")
 
 
 # ── the page ────────────────────────────────────────────────────────────────
 def test_the_page_is_what_the_commands_say():
-    hint = "write it again: python -m mercer.cli.reference > docs/cli.md"
+    hint = "write it again: python docs/cli_reference.py > docs/cli.md"
     assert DOCUMENT.read_text() == page(), hint
 
 
@@ -35,7 +33,7 @@ def test_every_parameter_of_every_verb_is_on_the_page():
         own = text.split(f"## mercer {verb}\n")[1].split("\n## ")[0]
         command = command_of(CONTEXT, verb)
         assert isinstance(command, Verb)
-        for param in command.params:
+        for param in (p for p in command.params if not getattr(p, "hidden", False)):
             option = isinstance(param, click.Option)
             name = max(param.opts, key=len) if option else param.make_metavar(CONTEXT)
             assert re.search(rf"{re.escape(name)}(?![\w-])", own + (shared if option else "")), name
@@ -66,6 +64,25 @@ def test_a_plan_has_the_options_of_the_fit_in_the_same_words():
         assert plan[name] == fit[name] is not None
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_options_stand_under_headings_each_once(verb):
+    text = run(verb, "--help").stdout
+    command = command_of(CONTEXT, verb)
+    headings = re.findall(r"^(\w[\w ]*):\n", text, re.MULTILINE)
+    assert headings[-1] == "Every command"
+    assert len(set(headings)) == len(headings)
+    for param in command.params:
+        if isinstance(param, click.Option) and not param.hidden:
+            flag = max(param.opts, key=len)
+            assert len(re.findall(rf"^  (?:-\w, )?{flag}[ ,\n]", text, re.MULTILINE)) == 1, flag
+
+
+def test_a_fit_has_headings_for_what_is_read_fitted_and_written():
+    text = run("fit", "--help").stdout
+    for heading in ("Model", "Solution", "Detector", "Output", "Preparation", "Input"):
+        assert f"\n{heading}:\n" in text
+
+
 # ── the examples ────────────────────────────────────────────────────────────
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
@@ -92,82 +109,10 @@ def test_the_example_of_the_help_works_when_pasted(verb, desk, monkeypatch):
             done.add(line)
 
 
-# ── bench ───────────────────────────────────────────────────────────────────
-def test_bench_measures_all_by_one_ruler():
-    found = results("bench", "--rows", 120, "--columns", 3, "--components", 4, "--repeat", 2)
-    assert (found["n"], found["d"], found["components"]) == (120, 3, 4)
-    names = [method["name"] for method in found["methods"]]
-    assert names == ["mercer", *(f"scikit-learn {s}" for s in ("arpack", "randomized", "dense"))]
-    for method in found["methods"]:
-        assert len(method["seconds"]) == 2
-        assert method["median_seconds"] == pytest.approx(np.median(method["seconds"]))
-        exact = method["name"] != "scikit-learn randomized"
-        assert 0 < method["residual"] < (1e-9 if exact else 1e-2)
-    ours = found["methods"][0]["median_seconds"]
-    assert found["methods"][1]["ratio"] == found["methods"][1]["median_seconds"] / ours
-
-
-def test_the_ruler_sees_an_eigenvalue_that_is_off():
-    x = np.random.default_rng(0).standard_normal((60, 2))
-    model = KernelPCA(3, kernel="rbf", gamma=0.5, eigen_solver="dense").fit(x)
-    values, vectors = model.eigenvalues_, model.eigenvectors_
-    assert residual(x, 0.5, values, vectors) < 1e-14
-    off = values + values[0] * np.array([0.0, 0.01, 0.0])
-    assert residual(x, 0.5, off, vectors) == pytest.approx(0.01)
-    centred = KernelCenterer().fit_transform(rbf_kernel(x, gamma=0.5))
-    turned = np.linalg.qr(vectors + 0.01)[0]
-    error = np.linalg.norm(centred @ turned - turned * values, axis=0).max() / values[0]
-    assert residual(x, 0.5, values, turned) == pytest.approx(error)
-
-
-def test_a_matrix_that_does_not_fit_is_left_out_and_that_is_said():
-    entered = methods(2000, 5, 0.5, memory_bytes=60 * 10**6, seed=0)
-    assert [bool(method.left_out) for method in entered[-3:]] == [True, True, True]
-    assert "beyond --memory" in entered[-1].left_out
-    assert not entered[0].left_out
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "words"),
-    [(1.0, 2.0, "mercer was the fastest"), (2.0, 1.0, "mercer was slower: b took 50% of its time")],
-)
-def test_the_verdict_is_honest(ours, theirs, words):
-    outcomes = [Outcome("mercer", (ours,), 1e-12), Outcome("b", (theirs,), 1e-13)]
-    assert verdict(outcomes).startswith(words)
-    assert "no comparison" in verdict(outcomes[:1])
-
-
-def test_bench_of_a_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    good("demo", "--csv", "circles.csv")
-    args = ("--data", "circles.csv", "--id", "id", "--label", "label", "--repeat", 1)
-    result = good("bench", *args, "--components", 2)
-    assert "400 x 2 rows of circles.csv" in result.stderr
-    assert max(map(len, result.stdout.splitlines()[:-1])) <= 80
-
-
-@pytest.mark.parametrize(
-    ("args", "told"),
-    [
-        (("--rows", "50", "--components", "50"), "ask for fewer"),
-        (("--data", "a.csv", "--rows", "50"), "--rows is of made rows"),
-        (("--label", "a"), "--label is of a file"),
-        (("--repeat", "0"), "--repeat"),
-    ],
-)
-def test_bench_refuses_what_it_has_no_use_for(args, told):
-    result = run("bench", *args)
-    assert result.exit_code == 2
-    assert told in result.stderr
-
-
 # ── options that mean something else elsewhere ──────────────────────────────
-def test_a_file_of_options_for_fit_does_not_reach_plot_and_bench(tmp_path, monkeypatch):
+def test_a_file_of_options_for_fit_does_not_reach_plot(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mercer.toml").write_text('components = 7\nlabel = "label"\ntime = "t"\ncolumns = ["a"]\n')
     monkeypatch.setenv("MERCER_COMPONENTS", "7")
-    monkeypatch.setenv("MERCER_COLUMNS", "a,b")
     shown = document("plot", "spectrum", "m", "-o", "a.png", "--show-config")
     assert shown["params"]["components"] is None
-    raced = document("bench", "--rows", "60", "--repeat", "1")
-    assert raced["params"]["columns"] is None

@@ -11,14 +11,22 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from mercer._core.errors import DataError, KernelSyntaxError, MercerError, ModelFileError
-from mercer.cli import progress
+from mercer._core.errors import (
+    DataError,
+    KernelSyntaxError,
+    MercerError,
+    ModelFileError,
+    ParameterError,
+)
+from mercer._core.findings import Finding
+from mercer.app.files import check_output, replacing
+from mercer.app.outcome import plain
 from mercer.cli.config import LARGEST_BYTES
 from mercer.cli.ending import printable
 from mercer.cli.main import LazyGroup, main
 from mercer.cli.options import DELIMITER, NAMES, SIZE
-from mercer.cli.output import check_output, replacing
-from mercer.cli.verb import Call, plain, verb
+from mercer.cli.progress import Terminal, shown
+from mercer.cli.verb import verb
 
 
 @verb("seed", "memory", example="mercer fit x")
@@ -158,19 +166,19 @@ def test_a_file_of_options_can_be_named(run, tmp_path):
 
 
 WRONG = {
-    "no TOML": ("kernel = ", "mercer.toml can't be read: it is no TOML"),
-    "not UTF-8": (b"kernel = '\xff'", "it is no TOML"),
+    "no TOML": ("kernel = ", "mercer.toml can't be read: it is not TOML"),
+    "not UTF-8": (b"kernel = '\xff'", "it is not TOML"),
     "unknown key": ("kernle = 'x'", "Did you mean 'kernel'?"),
     "unknown key of a table": ("[fit]\nkernle = 'x'", "Did you mean 'kernel'?"),
     "verb that is no table": ("fit = 3", "no command has an option 'fit'"),
     "unknown verb": ("[fti]\nkernel = 'x'", "Did you mean 'fit'?"),
-    "flag that is no truth value": ("[fit]\none-hot = 1", "true or false was needed"),
-    "number that is a truth value": ("seed = true", "a text or a number was needed"),
+    "flag that is no truth value": ("[fit]\none-hot = 1", "must be true or false"),
+    "number that is a truth value": ("seed = true", "must be a text or a number"),
     "list in place of one": ("kernel = ['a']", "not a list"),
-    "date": ("kernel = 2026-01-01", "a text or a number was needed"),
+    "date": ("kernel = 2026-01-01", "must be a text or a number"),
     "bad number": ("seed = 'x'", "It stands in mercer.toml."),
-    "deep": ("kernel = " + "[" * 5000, "it is no TOML"),
-    "endless": ("#" * (LARGEST_BYTES + 1), "no set of options"),
+    "deep": ("kernel = " + "[" * 5000, "it is not TOML"),
+    "endless": ("#" * (LARGEST_BYTES + 1), "a file of options has at most"),
 }
 
 
@@ -242,6 +250,7 @@ def test_stdout_has_the_document_alone_and_stderr_the_talk(ending):
     assert document["command"] == "raises"
     assert document["notes"] == ["3 values imputed"]
     assert document["warnings"] == ["careful now", "from the library"]
+    assert [finding["level"] for finding in document["findings"]] == ["note", "warning", "warning"]
     assert document["results"] == {"x": None, "y": [None, 1]}
     assert document["timings"]["total"] >= 0
     assert result.stderr == "begun\n3 values imputed\n"
@@ -328,9 +337,9 @@ def test_an_output_is_looked_at_before_the_work(tmp_path):
         (data, "is the file that is read"),
         (tmp_path / "link.csv", "is the file that is read"),
         (tmp_path, "is a folder"),
-        ("/dev/null", "is no plain file"),
+        ("/dev/null", "is not a plain file"),
     ):
-        with pytest.raises(click.UsageError, match=said):
+        with pytest.raises(ParameterError, match=said):
             check_output(str(output), [str(data)])
     with pytest.raises(OSError, match="folder does not exist"):
         check_output(str(tmp_path / "no" / "x.csv"), [])
@@ -349,7 +358,7 @@ def test_behind_a_link_the_file_is_replaced_and_the_link_stays(tmp_path):
 
 
 # ── progress ────────────────────────────────────────────────────────────────
-class Terminal:
+class Screen:
     """A stderr that says it is a terminal."""
 
     encoding = "utf-8"
@@ -368,34 +377,37 @@ class Terminal:
         return True
 
 
+def steps(terminal):
+    """Work of two stages, with notes on the way."""
+    with shown(terminal):
+        terminal.began("fit")
+        terminal.step(5, 9, "[products]", 1e-3)
+        terminal.found(Finding("a", "a [note]", level="note"))
+        terminal.found(Finding("b", "a column named \x1b]0;mine\x07", level="note"))
+
+
 def test_progress_is_for_terminals_only(monkeypatch, capsys):
     monkeypatch.setenv("TERM", "xterm")
-    call = Call("fit", {}, as_json=False, quiet=False)
-    with progress.watched(call, "fitting") as verbose, progress.counted(call, "rows", 3) as advance:
-        advance(3)
-    assert verbose == 0
-    assert capsys.readouterr().err == ""
+    steps(Terminal("fit", as_json=False, quiet=False))
+    assert capsys.readouterr().err == "a [note]\na column named �]0;mine�\n"
 
 
-def test_on_a_terminal_lines_of_the_fit_stand_and_talk_goes_above(monkeypatch):
+@pytest.mark.parametrize("rich", [True, False])
+def test_on_a_terminal_the_line_of_the_fit_stands_and_talk_goes_above(rich, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    call = Call("fit", {}, as_json=False, quiet=False)
-    with progress.watched(call, "fitting") as verbose:
-        assert verbose == 1
-        print("KernelPCA: 5 of 9 [products]", file=sys.stderr)
-        call.say("a [note]")
-        call.say("a column named \x1b]0;mine\x07")
-    with progress.counted(call, "rows", 3) as advance:
-        advance(3)
-    assert sys.stderr is terminal
-    assert "a [note]" in terminal.text
-    assert "a column named �]0;mine" in terminal.text  # obeyed by no terminal
-    assert "\x1b[3" not in terminal.text  # NO_COLOR
-    quiet = Call("fit", {}, as_json=False, quiet=True)
-    assert not progress.on_terminal(quiet)
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    if not rich:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
+    steps(Terminal("fit", as_json=False, quiet=False))
+    assert sys.stderr is screen
+    assert "a [note]" in screen.text
+    assert "a column named �]0;mine" in screen.text  # obeyed by no terminal
+    assert "\x1b[3" not in screen.text  # NO_COLOR
+    if not rich:
+        assert "fit: 5 of 9 [products], residual 1e-03" in screen.text
+    assert not Terminal("fit", as_json=False, quiet=True).is_interactive
 
 
 # ── completion ──────────────────────────────────────────────────────────────

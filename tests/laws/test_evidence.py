@@ -8,8 +8,8 @@ import mercer
 from conftest import frozen
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import ZeroVarianceError
+from mercer.app.fit import evidence
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
-from mercer.cli.fit import facts
 from mercer.engine.moments import weighted_mean
 from mercer.kernels import RBF, Constant, Cosine, Laplacian, Linear, Matern, Polynomial
 from mercer.model.centred_features import CentredRows
@@ -200,7 +200,7 @@ def test_one_number_wherever_it_is_told(tmp_path, rng):
     worst = float(model.residuals_.max())
     assert worst > 1e-8  # of pairs in float32
     assert f"at most {worst:.1e}, mostly rounding; converged" in str(model.fit_)
-    assert facts(model)["largest_residual"] == worst
+    assert evidence(model)["largest_residual"] == worst
     loaded = mercer.load(model.save(tmp_path / "m.mercer") or tmp_path / "m.mercer")
     np.testing.assert_array_equal(loaded.residuals_, model.residuals_)
 

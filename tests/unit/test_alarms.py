@@ -18,7 +18,7 @@ from markets.commands import good, results
 from markets.commands import run as cli
 from mercer import PCA, KernelPCADetector, Prepared
 from mercer._core.errors import InputError
-from mercer.cli import monitor
+from mercer.app import monitor
 from mercer.io.preparation import Preparation
 from mercer.kernels import Polynomial
 from mercer.monitoring.alarms import alarm_runs, shares

@@ -43,7 +43,7 @@ REFUSED = {
     "scale in words": ({"scale": "no"}, "scale must be True or False"),
     "contamination and a distribution": (
         {"contamination": 0.1, "limits": "approximate"},
-        "limits='approximate' came",
+        "limits='approximate' exclude each other",
     ),
     "folds in words": ({"folds": "five"}, "splitter"),
     "a model and a kernel": ({"model": KernelPCA(2), "kernel": RBF(1.0)}, "kernel=RBF.* a `model`"),

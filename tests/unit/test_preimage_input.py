@@ -26,13 +26,17 @@ UNSUITED = {
     "fixed point of a polynomial": (
         "fixed-point",
         Polynomial(3),
-        "decreases.*'gradient' or 'ridge'",
+        "decreases.*preimage='gradient' or preimage='ridge'",
     ),
     "fixed point of a difference": ("fixed-point", RBF(1.0) - 0.1 * RBF(0.1), "decreases"),
     "distances of a square": ("distances", Polynomial(2), "tells the distance.*'gradient'"),
     "distances of a function": ("distances", mine, "preimage='ridge'"),
     "gradient of a function": ("gradient", mine, "known derivative.*preimage='ridge'"),
-    "exact for a Gaussian": ("exact", RBF(1.0), "odd degree.*'gradient' or 'ridge'"),
+    "exact for a Gaussian": (
+        "exact",
+        RBF(1.0),
+        "odd degree.*preimage='gradient' or preimage='ridge'",
+    ),
     "exact for a square": ("exact", Polynomial(2), "odd degree"),
     "gradient of no distance": (
         "gradient",

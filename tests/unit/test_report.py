@@ -400,7 +400,7 @@ def test_the_command_for_levels_is_told_whole_and_only_where_it_works(made):
 def test_evidence_is_the_fits_own(made):
     model, _, html = made("invalid")
     text = Page(html).texts["evidence"]
-    for _, told in model.fit_.warnings():
+    for told in map(str, model.fit_.warnings()):
         assert told.replace("`", "") in text
     certificate = made("low-rank")[0].fit_.certificate
     assert str(certificate) in Page(made("low-rank")[2]).texts["evidence"]

@@ -1,11 +1,23 @@
-"""Exceptions and warnings. Each says what came, what was needed and what to do."""
+"""Exceptions and warnings. Each says what was given, what is needed and what to do."""
 
 import difflib
+import re
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
+from mercer._core.wording import Message
+
 LONGEST = 60  # letters of a text that a message quotes
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A parameter to set, and the value to set it to."""
+
+    parameter: str
+    value: Any
 
 
 class MercerError(Exception):
@@ -45,8 +57,11 @@ class MercerError(Exception):
         ('BlockKrylov: tol must be a number > 0; got 2.', 'tol', 2)
         """
         whose = f"{of}: " if of else ""
-        sentence = f"{whose}{parameter} must be {must_be}; got {got or quoted_value(value)}."
-        error = cls(f"{sentence} {remedy}".rstrip())
+        # One of several in a text such as "a and b" is not a name to be looked up.
+        name = f"{{{parameter}!s}}" if parameter.isidentifier() and not of else parameter
+        template = f"{{whose}}{name} must be {{must_be}}; got {{got}}.{{remedy}}"
+        told = {"whose": whose, "must_be": must_be, "got": got or quoted_value(value)}
+        error = cls(Message(template, **told, remedy=_spaced(remedy)))
         error.parameter, error.value, error.remedy = parameter, value, remedy
         return error
 
@@ -91,13 +106,46 @@ class MemoryBudgetError(MercerError, MemoryError):
     """The memory budget cannot hold what the requested route needs."""
 
 
+def _spaced(remedy: str) -> str:
+    """The last sentence, with a space before it."""
+    return Message(" {remedy}", remedy=remedy) if remedy else ""
+
+
 def refuse(parameter: str, value: Any, must_be: str, got: str = "", remedy: str = "") -> NoReturn:
     """Raise an `InputError` about an argument: "X must be rows; got RBF(). Check the order …"."""
     raise InputError.about(parameter, value, must_be=must_be, got=got, remedy=remedy) from None
 
 
+class StoppedError(MercerError):
+    """An observer asked to stop before there was a result."""
+
+
 class MercerWarning(UserWarning):
-    """Base of every warning that mercer gives on purpose."""
+    """Base of every warning that mercer gives on purpose.
+
+    Attributes
+    ----------
+    code : str
+        Which warning it is, the same in every version: the name of the class, ``"indefinite-kernel"``,
+        unless it gives several.
+    numbers : dict
+        The figures of the message, by name.
+    remedy : Remedy or None
+        What to set, and to which value.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: str = "",
+        numbers: dict[str, Any] | None = None,
+        remedy: Remedy | None = None,
+    ) -> None:
+        super().__init__(message)
+        words = re.findall("[A-Z][a-z]+", type(self).__name__.removesuffix("Warning"))
+        self.code = code or "-".join(words).lower()
+        self.numbers, self.remedy = numbers or {}, remedy
 
 
 class IndefiniteKernelWarning(MercerWarning):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # Arrays by name, and what JSON can hold: numbers, texts, truth values, None, lists and dicts of them
 # (the state of a bit generator is such a dict).
@@ -53,6 +55,22 @@ class NullObserver:
 
 
 SILENT = NullObserver()
+_current: ContextVar[Observer] = ContextVar("observer", default=SILENT)
+
+
+@contextmanager
+def observed_by(observer: Observer) -> Iterator[None]:
+    """Let `observer` follow, and stop, the fits of the block: those of this thread only."""
+    token = _current.set(observer)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_observer() -> Observer:
+    """The observer of the block around, `SILENT` where there is none."""
+    return _current.get()
 
 
 class Stage(NullObserver):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mercer._core.errors import KernelError
 from mercer._core.params import Constraints, Params, Whole
+from mercer._core.wording import Message
 from mercer.engine.features import Whitened
 from mercer.engine.resolve import AUTO
 from mercer.operators.sections import KernelSections
@@ -74,7 +75,9 @@ class LowRank:
 
 
 # What to do where landmarks were asked for that the rows don't have.
-TOO_MANY = "Lower it to n_samples or less, or use approximation=None for the exact solution."
+TOO_MANY = Message(
+    "Lower it to {n_samples!s} or less, or use {approximation:None} for the exact solution."
+)
 
 # Names of the size of an approximation: scikit-learn's and ours.
 SIZES = ("n_components", "rank", "landmarks", "n_landmarks", "n_features")
@@ -142,8 +145,8 @@ class Approximation(Params, ABC):
 def check_points(kernel: Kernel, approximation: Approximation) -> None:
     """Raise when the rows are kernel values: landmarks are points."""
     if kernel.is_precomputed:
-        msg = (
+        msg = Message(
             f"{type(approximation).__name__} evaluates the kernel at landmarks, but a precomputed matrix "
-            "has no points. Give the kernel and the rows, or use approximation=None on the matrix."
+            "has no points. Give the kernel and the rows, or use {approximation:None} on the matrix."
         )
         raise KernelError(msg)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.wording import Message
 from mercer.data.rows import take_rows
 from mercer.operators.centred import require_finite
 
@@ -45,10 +46,10 @@ def require_lengths(diagonal: Array) -> None:
     """Raise unless k(x, x), a squared length in feature space, is finite and not negative."""
     require_finite(diagonal)
     if np.any(diagonal < 0):
-        msg = (
+        msg = Message(
             f"The kernel is not positive semi-definite: k(x, x) = {diagonal.min():.3g} < 0 for some row, "
-            "so there is no low-rank bound. `mercer.check_kernel` shows a witness; use a valid kernel, "
-            "or approximation=None."
+            "so there is no low-rank bound. {mercer.check_kernel} shows a witness; use a valid kernel, "
+            "or {approximation:None}."
         )
         raise KernelError(msg)
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg.lapack import dtrtri
 
 from mercer._core.errors import KernelError, ZeroVarianceError
+from mercer._core.wording import Message
 from mercer.approximations.landmarks import require_lengths
 
 if TYPE_CHECKING:
@@ -97,12 +98,12 @@ def _eigen_whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
     values, vectors = np.linalg.eigh(core)
     cut = _cut(unit, len(core), float(values[-1]))
     if values[0] < -max(cut, len(core) * unit * float(values[-1])):
-        msg = (
+        told = Message(
             f"The kernel is not positive semi-definite: among the landmarks, scaled to k(z, z) = 1, it has "
             f"the eigenvalue {values[0]:.3g} beside a largest of {values[-1]:.3g}, so there is no low-rank "
-            "bound. `mercer.check_kernel` shows a witness; use a valid kernel, or approximation=None."
+            "bound. {mercer.check_kernel} shows a witness; use a valid kernel, or {approximation:None}."
         )
-        raise KernelError(msg)
+        raise KernelError(told)
     keep = values > cut
     if not np.any(keep):
         msg = (

@@ -67,7 +67,7 @@ class Config:
         for key, value in self.tables.items():
             if isinstance(value, dict) and key not in verbs:
                 hint = nearest(key, verbs)
-                refuse(f"{self.source}: [{key}] is no command of mercer. {hint}")
+                refuse(f"{self.source}: [{key}] is not a command of mercer. {hint}")
         top = [(None, key, self.tables[key]) for key in self.top_keys()]
         own = {} if verb in self.top_keys() else self.tables.get(verb, {})
         return [*top, *((verb, key, value) for key, value in own.items())]
@@ -83,18 +83,18 @@ def keys(command: click.Command) -> dict[str, click.Option]:
 
 
 def _checked(param: click.Option, value: Any, what: str) -> Any:
-    """A value as Click takes it: TOML has types, and `seed = true` is no number."""
+    """A value as Click takes it: TOML has types, and `seed = true` is not a number."""
     if param.is_flag:
         fits, needed = isinstance(value, bool), "true or false"
     elif isinstance(value, list):
         fits = param.multiple or getattr(param.type, "takes_lists", False)
-        needed = "one value, and not a list,"
+        needed = "one value, not a list"
         fits = fits and all(_is_plain(part) for part in value)
     else:
         fits, needed = _is_plain(value), "a text or a number"
         value = [value] if param.multiple else value
     if not fits:
-        refuse(f"{what} is {value!r}, but {needed} was needed.")
+        refuse(f"{what} must be {needed}; got {value!r}.")
     return value
 
 
@@ -121,7 +121,7 @@ def _tool(table: dict[str, Any], source: str) -> dict[str, Any]:
     tools = table.get("tool", {})
     own = tools.get("mercer", {}) if isinstance(tools, dict) else {}
     if not isinstance(own, dict):
-        refuse(f"{source}: [tool.mercer] is no table. Write [tool.mercer].")
+        refuse(f"{source}: [tool.mercer] must be a table. Write [tool.mercer].")
     return own
 
 
@@ -132,12 +132,12 @@ def _parsed(path: Path, *, needed: bool) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(LARGEST_BYTES + 1)
         if len(text) > LARGEST_BYTES:
-            refuse(f"{path}: more than {LARGEST_BYTES} bytes are no set of options.")
+            refuse(f"{path}: a file of options has at most {LARGEST_BYTES} bytes.")
         return tomllib.loads(text.decode("utf-8"))
     except OSError as error:
         why = error.strerror or str(error)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        why = f"it is no TOML: {error}"
+        why = f"it is not TOML: {error}"
     if needed:  # the errors of a file that others own are not ours to report
         refuse(
             f'{path} can\'t be read: {why}. Write lines such as kernel = "rbf(gamma=0.1)", under [fit] for '

@@ -10,12 +10,16 @@ import re
 import signal
 import sys
 import threading
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from mercer import __version__
 from mercer._core.errors import InputError, KernelSyntaxError, MercerError, ParameterError
+from mercer._core.wording import Message, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 SCHEMA_VERSION = 1
 
@@ -25,12 +29,12 @@ UNEXPECTED = "{kind}: {error}. This was not foreseen: run again with --debug for
 
 
 def refuse(text: str) -> NoReturn:
-    """End a verb whose words on the line can't be meant: what was given, what is needed, what to do."""
+    """End a verb whose arguments can't be meant: what was given, what is needed, what to do."""
     raise click.UsageError(text)
 
 
 class ClosedPipe(Exception):
-    """Whoever read our output has seen enough."""
+    """The reader of our output has closed it."""
 
 
 class Terminated(BaseException):
@@ -51,8 +55,10 @@ def end_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, end)
 
 
-def ended(error: Exception, *, as_json: bool) -> int:
-    """Tell why, and give the exit code."""
+def ended(
+    error: Exception, *, as_json: bool, params: Mapping[str, click.Parameter] | None = None
+) -> int:
+    """Tell why, in the words of the command that has these parameters, and give the exit code."""
     if not flushed():  # what was to be written can't be: Python must not try again when it ends
         close_stdout()
     if isinstance(error, click.exceptions.Abort):
@@ -62,16 +68,19 @@ def ended(error: Exception, *, as_json: bool) -> int:
         return error.exit_code
     if isinstance(error, click.ClickException):
         kind = "usage" if isinstance(error, click.UsageError) else "failure"
-        return fail(optioned(_pointed(error)), error.exit_code, kind, as_json=as_json)
+        return fail(_pointed(error), error.exit_code, kind, as_json=as_json)
     if isinstance(error, ClosedPipe) or (isinstance(error, OSError) and error.errno == errno.EPIPE):
         close_stdout()
         return fail("The output was closed before its end.", FAILURE, "pipe", as_json=as_json)
     kind, code = _kind(error)
-    return fail(optioned(_sentence(error, kind)), code, kind, as_json=as_json)
+    message = error.args[0] if error.args else ""
+    if not isinstance(message, Message):
+        message = _sentence(error, kind)
+    return fail(written(message, flags(params or {})), code, kind, as_json=as_json)
 
 
 def _pointed(error: click.ClickException) -> str:
-    """What Click says of the words on the line, with where to look; what a verb says stands by itself."""
+    """What Click says of the arguments, with where to look; what a verb says stands by itself."""
     said = error.format_message()
     ctx = getattr(error, "ctx", None)
     if ctx is None or type(error) is click.UsageError:
@@ -94,10 +103,10 @@ def _sentence(error: Exception, kind: str) -> str:
 
 
 def _kind(error: Exception) -> tuple[str, int]:
-    return next(told for kind, told in KINDS.items() if isinstance(error, kind))
+    return next(ends for kind, ends in KINDS.items() if isinstance(error, kind))
 
 
-# The first that fits. What can't be written is told of its option by an OSError without a file name.
+# The first that fits. An OSError without a file name says of an option that it can't be written.
 KINDS: dict[type[BaseException], tuple[str, int]] = {
     KernelSyntaxError: ("kernel", USAGE),
     ParameterError: ("usage", USAGE),
@@ -148,43 +157,55 @@ def close_stdout() -> None:
 
 # ── words for people ────────────────────────────────────────────────────────
 def printable(text: str) -> str:
-    """The text without control characters, which a terminal would obey: names in files are anybody's."""
+    """The text without control characters, which a terminal would obey: names in files may hold any."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-# What the library calls by the names of Python, as the command line has it. Not a grammar: only phrases
-# that its messages really use, and a message without them passes as it is.
-OPTIONS = (
-    (r"`mercer\.check_kernel`", "`mercer check`"),
-    (r"\bn_components must\b", "--components must"),
-    (r"\bn_components=None\b", "--components all"),
-    (r"\bn_components=([\w.]*\w)", r"--components \1"),
-    (r"\bNone for all components\b", "all"),
-    (r"\bfalse_alarm=([\w.-]*\w)", r"--false-alarm \1"),
-    (r"\bcontamination=([\w.-]*\w)", r"--contamination \1"),
-    (r"\bfalse_alarm\b", "--false-alarm"),
-    (r"(?<!-)`?\bcontamination\b`?(?= (?:the share|reads))", "--contamination"),
-    (r"\blimits='(\w+)'", r"--limits \1"),
-    (r"\bcriterion must be\b", "--criterion must be"),
-    (r" where no y is given; got", " without --supervised; got"),
-    (r"\bcriterion='([\w-]+)'", r"--criterion \1"),
-    (r"\(n_samples\)", "(the number of rows)"),
-    (r"\bn_samples=(\d+)", r"there are \1 rows"),
-    (r"\bn_samples\b", "the number of rows"),
-    (r"\b(approximation|preimage)=None\b", r"no --\1"),
-    (r"\bapproximation=RPCholesky\((.*?)\)", r'--approximation "rpcholesky(\1)"'),
-    (r"\b(approximation|preimage|kernel|solver|memory)='([\w-]+)'", r"--\1 \2"),
-    (r"(--preimage [\w-]+) or '([\w-]+)'", r"\1 or \2"),
-    (r"`(memory|preimage|approximation|refine)`", r"--\1"),
-)
+# What Python calls otherwise than the options do, and what has no option.
+OPTIONS = {"n_components": "components", "max_landmarks": "landmarks", "random_state": "seed"}
+PHRASES = {
+    "mercer.check_kernel": "`mercer check`",
+    "n_samples": "the number of rows",
+    "None for all components": "all",
+    "where no y is given": "without --supervised",
+}
 
 
-def optioned(text: str) -> str:
-    """A message of the library, with the names of options in place of those of parameters.
+# What other commands advise to fit with.
+FIT = {"approximation", "impute", "preimage"}
 
-    >>> optioned("n_components must be 1 to 400 (n_samples). Raise `memory`, or use preimage='ridge'.")
-    '--components must be 1 to 400 (the number of rows). Raise --memory, or use --preimage ridge.'
+
+def flags(params: Mapping[str, click.Parameter]) -> Callable[[str, str | None], str | None]:
+    """How the command of these parameters, by their names, writes a parameter that a message names.
+
+    >>> write = flags({"components": click.Option(["--components", "-k"])})
+    >>> write("n_components", "3"), write("n_components", None), write("preimage", "None")
+    ('--components 3', '--components', 'no --preimage')
     """
-    for pattern, option in OPTIONS:
-        text = re.sub(pattern, option, text)
-    return text
+
+    def mention(name: str, value: str | None) -> str | None:
+        known = OPTIONS.get(name, name)
+        if name in PHRASES or not (known in params or known in FIT):
+            return PHRASES.get(name)
+        param = params.get(known)
+        flag = f"--{name}" if param is None else max(param.opts, key=len)
+        if isinstance(param, click.Argument):
+            flag = param.metavar or name.upper()
+        elif param is not None and "-o" in param.opts:
+            flag = "-o"
+        if value == "False":
+            return flag.replace("--", "--no-", 1)
+        if value == "None":
+            return f"{flag} all" if known == "components" else f"no {flag}"
+        return flag if value in (None, "True") else f"{flag} {_given(str(value))}"
+
+    return mention
+
+
+def _given(value: str) -> str:
+    """A value as the shell takes it: RPCholesky(rank=5) is "rpcholesky(rank=5)"."""
+    text = value.strip("'\"")
+    if sides := re.fullmatch(r"\((\d+), (\d+)\)", text):
+        return f"{sides[1]}x{sides[2]}"
+    called = re.fullmatch(r"(\w+)(\(.*\))", text)
+    return f'"{called[1].lower()}{called[2]}"' if called else text

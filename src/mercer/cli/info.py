@@ -1,9 +1,7 @@
-"""`mercer info`: what is in a model file, or what this machine computes with; with --json, all of it."""
+"""`mercer info`: a model file, or this machine, in a few lines; with --json, all of it."""
 
 from __future__ import annotations
 
-import platform
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,8 @@ import click
 
 from mercer import __version__
 from mercer._core.errors import many
-from mercer._core.memory import available_bytes, format_bytes
+from mercer._core.memory import format_bytes
+from mercer.app.info import InfoRequest
 from mercer.cli.ending import printable
 from mercer.cli.verb import Call, verb
 
@@ -33,38 +32,14 @@ def info(call: Call, model: str | None) -> None:
     A file is checked to its last byte first. Without one: threads, memory, compiled tiles, and the GPUs that
     --engine takes, or why there is none.
     """
+    found = call.run(InfoRequest(model=model)).value
     if model is None:
-        from mercer.engine.torch.devices import devices
-
-        found, why = devices()  # torch takes seconds to import; where it is not installed, nothing
-        machine = _machine()
-        shown = [{**asdict(each), "half_floats": each.no_halves is None} for each in found]
-        texts = list(map(str, found)) or [f"none: {why}"]
-        call.tell({**machine, "devices": shown, "no_device": why}, _worded(machine, texts))
-        return
-    from mercer.persistence.model_file import read_header
-
-    path = Path(model)
-    header = read_header(path)
-    call.tell({"header": header, "bytes": path.stat().st_size}, _told(header, path))
+        call.tell(found.facts, _worded(found.facts, found.devices))
+    else:
+        call.tell(found.facts, _told(found.facts["header"], Path(model)))
 
 
-def _machine() -> dict[str, Any]:
-    """What there is to compute with, but for devices."""
-    from mercer.engine.native import compiled
-    from mercer.engine.resolve import NO_LIBRARY, resolve_engine
-
-    native = compiled()
-    return {
-        "python": platform.python_version(),
-        "threads": resolve_engine("numpy").facts().lanes,
-        "free_bytes": available_bytes(),
-        "compiled_tiles": None if native is None else native.isa,
-        "no_compiled_tiles": NO_LIBRARY if native is None else None,
-    }
-
-
-def _worded(machine: dict[str, Any], devices: list[str]) -> str:
+def _worded(machine: dict[str, Any], devices: tuple[str, ...]) -> str:
     isa, threads = machine["compiled_tiles"], many(machine["threads"], "thread")
     rows = [
         ("mercer", f"{__version__}, Python {machine['python']}"),
@@ -72,7 +47,7 @@ def _worded(machine: dict[str, Any], devices: list[str]) -> str:
         ("tiles", f"compiled, {isa}" if isa else f"NumPy's: {machine['no_compiled_tiles']}"),
     ]
     lines = [f"{title:<12}{text}" for title, text in rows]
-    return "\n".join(map(printable, [*lines, *_block("devices", devices)]))
+    return "\n".join(map(printable, [*lines, *_block("devices", list(devices))]))
 
 
 def _told(header: dict[str, Any], path: Path) -> str:
@@ -91,8 +66,8 @@ def _told(header: dict[str, Any], path: Path) -> str:
     lines += _block("chosen", _dict(about.get("selection")).get("reasons"))
     lines += _evidence(_dict(header.get("evidence")))
     back = _dict(header.get("config")).get("preimage")
-    lines += [] if back is None else [f"{'way back':<12}{back}"]
-    return "\n".join(map(printable, lines))  # anybody may have written the file
+    lines += [] if back is None else [f"{'pre-images':<12}{back}"]
+    return "\n".join(map(printable, lines))  # a file may hold anything
 
 
 def _block(title: str, texts: Any) -> list[str]:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # The short helps stand here as text: asking a verb for its own would import what it works with.
 VERBS = {
-    "bench": "Time mercer against scikit-learn on this machine.",
     "check": "Is it a kernel? Look for a witness that it is not.",
     "completion": "Print the lines that make a shell complete this command.",
     "demo": "Fit two circles and two moons; print what was found, draw it.",
@@ -124,7 +123,7 @@ class LazyGroup(click.Group):
         except Exception as error:
             if state["debug"] and not isinstance(error, click.exceptions.Exit):
                 traceback.print_exc()
-            code = ended(error, as_json=state["json"])
+            code = ended(error, as_json=state["json"], params=state.get("params"))
         except Terminated:  # what was being written has been taken away on the way here
             code = fail("Terminated.", TERMINATED, "terminated", as_json=state["json"])
         sys.exit(code if isinstance(code, int) else 0)
@@ -133,7 +132,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     verbs=VERBS,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"{OPTIONS}\n\n{EXIT_CODES}\n\nExample:\n\n\b\n  mercer demo --out out",
 )
 @click.option(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer._core.errors import nearest
-from mercer.cli.data import Opened, open_model
+from mercer.app.files import check_output, told_file
+from mercer.app.rows import Opened, open_model
 from mercer.cli.ending import refuse
 from mercer.cli.options import NAMES, OptionType, Read, flagged, read_numbers, read_sides
-from mercer.cli.output import check_output, told_file
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
 from mercer.cli.verb import Call, verb
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import nearest
+from mercer.app.files import replacing
 from mercer.cli.options import OptionType
-from mercer.cli.output import replacing
 from mercer.data.frames import need
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer import PCA, plots
 from mercer._core.errors import nearest
-from mercer.cli.data import Opened, read_sheet
+from mercer.app.rows import Opened, read_sheet
 from mercer.cli.ending import refuse
 from mercer.cli.monitor import draw_charts, monitored
 from mercer.cli.plot_file import new_figure, verbatim

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from mercer._core.memory import format_bytes
-from mercer.cli.data import Opened, open_model, read_sheet
+from mercer.app.files import check_output, replacing, told_file
+from mercer.app.rows import Opened, open_model, read_sheet
 from mercer.cli.ending import refuse
-from mercer.cli.output import check_output_or_stdout, replacing, told_file
 from mercer.cli.verb import Call, verb
 
 LARGE = 10_000_000  # bytes: more is slow to send and to open
@@ -52,8 +52,9 @@ def report(
     """
     from mercer.report import build
 
-    clash = "-o - and --json both want stdout. Name a file for the page."
-    path = check_output_or_stdout(call, output, [model, data], clash=clash)
+    if output == "-" and call.as_json:
+        refuse("-o - and --json both fill stdout. Name a file for the page.")
+    path = None if output == "-" else check_output(output, [model, data])
     date = _date() if dated else None
     opened = open_model(model)
     sheet = read_sheet(call, data, opened, gaps=opened.is_detector)

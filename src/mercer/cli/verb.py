@@ -10,64 +10,66 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property, update_wrapper
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from mercer import __version__
-from mercer._core.memory import parse_bytes
+from mercer import __version__, app
+from mercer.app.outcome import Run, plain
 from mercer.cli.config import find, keys
-from mercer.cli.ending import OK, SCHEMA_VERSION, optioned, printable, wants
+from mercer.cli.ending import OK, SCHEMA_VERSION, flags, wants
 from mercer.cli.options import SHARED
+from mercer.cli.progress import Terminal, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from mercer.app import Outcome, Request
     from mercer.data.table import Reading
 
+T = TypeVar("T")
+R = TypeVar("R")
 HELP = {"--help", "-h"}
 ORIGINS = "mercer.origins"
+# Over the options that verbs share, in their help.
+TITLES = {
+    "preparing": "Preparation",
+    "reading": "Input",
+    "seed": "Computation",
+    "memory": "Computation",
+    "every": "Every command",
+}
 
 
-class Call:
+class Call(Run):
     """One call of a verb: what it was given, and how it talks: data on stdout, all else on stderr.
 
-    A verb calls `say` for what it does, `warn` for what the user has to know, and `tell` once, at the end,
-    with what it found.
+    A verb makes a `request` of its options, calls `run`, and calls `tell` once, at the end.
     """
 
-    def __init__(self, command: str, params: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+    def __init__(
+        self,
+        command: str,
+        params: dict[str, Any],
+        *,
+        as_json: bool,
+        quiet: bool,
+        options: Mapping[str, click.Parameter] | None = None,
+    ) -> None:
+        self.terminal = Terminal(command, flags(options or {}), as_json=as_json, quiet=quiet)
+        super().__init__(self.terminal, memory=params.get("memory", "auto"))
         self.command, self.params = command, params
         self.as_json, self.quiet = as_json, quiet
-        self.warnings: list[str] = []
-        self.notes: list[str] = []
-        self.timings: dict[str, float] = {}
-        # What draws on the terminal puts its own here.
-        self.write: Callable[[str], None] = _to_stderr
-        self._waiting: list[str] = []  # lines to say once the document of --json is out
-        self._is_told = False
         self._begun = time.perf_counter()
-
-    @property
-    def budget(self) -> int:
-        """Bytes that --memory allows."""
-        return parse_bytes(self.params["memory"])
 
     @cached_property
     def reading(self) -> Reading:
         """How the options say that a file is to be read; a verb may put another in its place."""
         from mercer.data.table import Reading
 
-        names = {field.name for field in fields(Reading)} & set(self.params)
+        names = {each.name for each in fields(Reading)} & set(self.params)
         return Reading(**{name: self.params[name] for name in names})
-
-    @property
-    def preparing(self) -> dict[str, Any]:
-        """What the options say that is to be done to the rows before a fit."""
-        names = {"scale", "impute", "one_hot"} & set(self.params)
-        return {name: self.params[name] for name in names}
 
     @property
     def line(self) -> str:
@@ -75,42 +77,29 @@ class Call:
         args = (click.get_current_context().find_root().obj or {}).get("args")
         return shlex.join(["mercer", *args]) if args else ""
 
-    def say(self, text: str) -> None:
-        """A line on stderr, unless --quiet.
+    @property
+    def notes(self) -> list[str]:
+        """What was done to the data."""
+        return self.messages("note")
 
-        With --json it waits until the document is out: should the verb fail, stderr has one document, that
-        of the error, and nothing before it.
-        """
-        if self.quiet:
-            return
-        if self.as_json and not self._is_told:
-            self._waiting.append(text)
-        else:
-            self.write(text)
+    def request(self, kind: type[R], **given: Any) -> R:
+        """A request of the options that it has fields for, and of what is given."""
+        wanted = {each.name for each in fields(kind)}  # type: ignore[arg-type]  # they are dataclasses
+        own = {name: value for name, value in self.params.items() if name in wanted}
+        if click.get_current_context().get_parameter_source("scale") is ParameterSource.DEFAULT:
+            own.pop("scale", None)  # its default depends on the kernel
+        if "reading" in wanted:
+            own["reading"] = self.reading
+        if "origin" in wanted:
+            own["origin"] = {"command": self.line, "options": plain(self.params)}
+        return kind(**{**own, **given})
 
-    def note(self, text: str) -> None:
-        """A line about what was done to the data: said, and kept in the document of --json."""
-        self.notes.append(text)
-        self.say(text)
-
-    def warn(self, text: str) -> None:
-        """A line on stderr, also with --quiet; with --json it goes into the document in its place."""
-        line = optioned(" ".join(text.split()))
-        if line in self.warnings:
-            return
-        self.warnings.append(line)
-        if not self.as_json:
-            self.write(f"warning: {line}")
-
-    @contextmanager
-    def timed(self, what: str) -> Iterator[None]:
-        """Seconds that a step took, for the document of --json."""
-        begun = time.perf_counter()
-        try:
-            yield
-        finally:
-            seconds = self.timings.get(what, 0.0) + time.perf_counter() - begun
-            self.timings[what] = round(seconds, 6)
+    def run(self, request: Request[T]) -> Outcome[T]:
+        """The outcome of a request; findings are shown as they are made, and progress on a terminal."""
+        with shown(self.terminal):
+            outcome = app.run(request, self)
+        self.timings |= outcome.timings
+        return outcome
 
     def tell(self, results: dict[str, Any], text: str = "") -> None:
         """What was found: one JSON document, or `text` for people (an empty one prints nothing)."""
@@ -118,42 +107,23 @@ class Call:
             click.echo(json.dumps(self.document(results), indent=2, allow_nan=False))
         elif text:
             click.echo(text)
-        self._is_told = True
-        for line in self._waiting:
-            self.write(line)
+        self.terminal.released()
 
     def document(self, results: dict[str, Any]) -> dict[str, Any]:
         """The envelope of --json."""
         total = round(time.perf_counter() - self._begun, 6)
+        found = [self.terminal.as_dict(finding) for finding in self.findings]
         return {
             "schema_version": SCHEMA_VERSION,
             "mercer_version": __version__,
             "command": self.command,
             "params": {name: plain(value) for name, value in self.params.items()},
             "timings": {**self.timings, "total": total},
-            "notes": self.notes,
-            "warnings": self.warnings,
+            "notes": [each["message"] for each in found if each["level"] == "note"],
+            "warnings": [each["message"] for each in found if each["level"] == "warning"],
+            "findings": [each for each in found if each["level"] != "info"],
             "results": plain(results),
         }
-
-
-def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: numbers that are not finite become null, arrays become lists."""
-    if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    if hasattr(value, "tolist"):  # NumPy's, without importing it
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if value - value == 0 else None
-    if isinstance(value, Path):
-        return str(value)
-    return value if value is None or isinstance(value, (str, int, bool)) else str(value)
-
-
-def _to_stderr(line: str) -> None:
-    click.echo(printable(line), err=True)
 
 
 class Verb(click.Command):
@@ -161,8 +131,12 @@ class Verb(click.Command):
 
     def taking(self, *groups: str) -> Verb:
         """The command with these groups of `SHARED` options after its own."""
-        for option in (option for group in groups for option in SHARED[group]):
-            option(self)
+        for group in groups:
+            before = len(self.params)
+            for option in SHARED[group]:
+                option(self)
+            for param in self.params[before:]:
+                param.heading = TITLES[group]  # type: ignore[attr-defined]
         for key, param in keys(self).items():
             param.show_default = True
             if isinstance(param.type, click.types.IntParamType) and param.metavar is None:
@@ -171,6 +145,20 @@ class Verb(click.Command):
                 name = key.replace("-", "_").upper()
                 param.envvar = [f"MERCER_{str(self.name).upper()}_{name}", f"MERCER_{name}"]
         return self
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options under headings, in the order in which they are declared; Click has one list."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = None if isinstance(param, click.Argument) else param.get_help_record(ctx)
+            if record is not None:
+                usual = "Output" if "-o" in param.opts else "Options"
+                if param not in self.params:  # --help, which is Click's own
+                    usual = TITLES["every"]
+                groups.setdefault(getattr(param, "heading", usual), []).append(record)
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """What was not given as a flag or in the environment is looked for in the file of options."""
@@ -185,8 +173,8 @@ class Verb(click.Command):
             where = origin(ctx, error.param)
             if where in ("flag", "default"):
                 raise
-            told = f"{error.message} It stands in {where}."
-            raise click.BadParameter(told, ctx, error.param, error.param_hint) from error
+            message = f"{error.message} It stands in {where}."
+            raise click.BadParameter(message, ctx, error.param, error.param_hint) from error
         finally:
             for param in required:
                 param.required = True
@@ -199,6 +187,18 @@ class Verb(click.Command):
             return
         ctx.default_map, ctx.meta[ORIGINS] = config.defaults(self, verbs)
         config.refuse_unknown(self, lambda: _options_of_all(root))
+
+
+def under(heading: str, *options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Options of a verb under a heading of its help."""
+
+    def decorated(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+            function.__click_params__[-1].heading = heading
+        return function
+
+    return decorated
 
 
 def _options_of_all(root: click.Context) -> set[str]:
@@ -240,9 +240,10 @@ def verb(*shared: str, example: str) -> Callable[[Callable[..., int | None]], Ve
 
         def run(as_json: bool, quiet: bool, debug: bool, show_config: bool, **options: Any) -> None:
             ctx = click.get_current_context()
-            if isinstance(ctx.find_root().obj, dict):  # how a failure is to be told
-                ctx.find_root().obj.update(json=as_json, debug=debug)
-            call = Call(name, options, as_json=as_json, quiet=quiet)
+            params = {str(param.name): param for param in ctx.command.params}
+            if isinstance(ctx.find_root().obj, dict):  # how a failure is shown
+                ctx.find_root().obj.update(json=as_json, debug=debug, params=params)
+            call = Call(name, options, as_json=as_json, quiet=quiet, options=params)
             if show_config:
                 tell_config(ctx, call)
                 ctx.exit(OK)
@@ -277,7 +278,7 @@ def _worded(value: Any) -> str:
 
 @contextmanager
 def told_warnings(call: Call) -> Iterator[None]:
-    """Warnings of the library are lines of talk, as they come."""
+    """Warnings of other libraries are shown as they are given: mercer's own are findings of a request."""
 
     def show(message: Warning | str, *_args: Any, **_kwargs: Any) -> None:
         call.warn(str(message))

@@ -8,7 +8,6 @@ differed may become equal.
 from __future__ import annotations
 
 import re
-import warnings
 from decimal import Decimal
 from numbers import Rational
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import RoundingWarning, many, users_level
+from mercer._core.errors import RoundingWarning, many
+from mercer._core.findings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def warn_of_rounded(
         "it). Leave out a column of identifiers; subtract an offset from large numbers whose differences "
         "matter."
     )
-    warnings.warn(msg, RoundingWarning, stacklevel=users_level())
+    warn(msg, RoundingWarning)
 
 
 def _shown(read: float) -> str:

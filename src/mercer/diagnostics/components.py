@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,8 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError, MercerWarning
+from mercer._core.errors import InputError
+from mercer._core.findings import silenced
 from mercer._core.params import Number, OneOf, Whole, require
 from mercer._core.public import public
 from mercer._core.table import Table
@@ -156,8 +156,7 @@ def n_components(
     if method == "cross-validation":
         size = door.check_noise(noise)
         return _by_folds(chosen, rows, folds, size, told, n=n, rng=rng)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MercerWarning)  # the spectrum is what is asked for
+    with silenced():  # the spectrum is what is asked for
         fit = (
             KernelPCA(None, kernel=resolved).fit(rows).fit_
         )  # no digits are lost far from the origin
@@ -318,8 +317,7 @@ def _by_folds(
     court = Court(rows, splits, "denoising", seed, noise=noise * door.spread(rows))
     smallest, d = min(len(train) for train, _ in splits), int(rows.shape[1])
     ladder = [k for k in LADDER if k < smallest] or [1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MercerWarning)  # their numbers are what is asked for
+    with silenced():  # their numbers are what is asked for
         entered = door.candidates([kernel], ladder, d)
         outcomes = without_repeats([tried(candidate, court) for candidate in entered])
     failed = next((o.failure for o in outcomes if o.failure), None)

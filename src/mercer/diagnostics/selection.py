@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from mercer._core.errors import MercerError, MercerWarning, SelectionWarning, users_level
+from mercer._core.errors import (
+    MercerError,
+    SelectionWarning,
+    StoppedError,
+)
+from mercer._core.findings import silenced, warn
 from mercer._core.memory import parse_bytes
+from mercer._core.observer import SILENT, current_observer, observed_by
 from mercer._core.params import require
 from mercer._core.public import public
 from mercer.data.frames import held
@@ -31,6 +37,8 @@ from mercer.estimators.preimages import named_approximation
 from mercer.estimators.progress import VERBOSE, ConsoleObserver
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mercer._core.memory import Memory
     from mercer._core.table import Table
     from mercer.diagnostics.selection_court import Candidate, Court, Outcome
@@ -227,7 +235,7 @@ def _refitted(model: KernelPCA, X: Any, sample_weight: Any) -> list[str]:
         model.fit(X, sample_weight=sample_weight)
     except MercerError as error:
         told = f"`best_` is not fitted: {' '.join(str(error).split())}"
-        warnings.warn(told, SelectionWarning, stacklevel=users_level())
+        warn(told, SelectionWarning)
         return [told]
     return []
 
@@ -237,15 +245,32 @@ def _all_tried(
 ) -> list[Outcome]:
     """One after the other or side by side, in the order they were entered."""
     teller = ConsoleObserver("select") if tells else None
-    run = Parallel(n_jobs=n_jobs, return_as="generator")
-    outcomes = []
+    around, outcomes, tries = current_observer(), [], _tries(entered, court, n_jobs)
     # One limit around all, for candidates on threads: each with its own would undo those of the others.
-    with threadpool_limits(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", MercerWarning)  # the table has them
-        for outcome in run(delayed(tried)(candidate, court) for candidate in entered):
+    with threadpool_limits(limits=1):
+        for outcome in tries:
             outcomes.append(outcome)
             if teller is not None:
                 teller.step(len(outcomes), len(entered), "candidates", None)
+            if around.step(len(outcomes), len(entered), "candidates", None):
+                msg = f"Stopped after {len(outcomes)} of {len(entered)} candidates."
+                raise StoppedError(msg)
     if teller is not None:
         teller.finish()
     return outcomes
+
+
+def _tries(entered: list[Candidate], court: Court, n_jobs: int | None) -> Iterator[Outcome]:
+    if (
+        effective_n_jobs(n_jobs) == 1
+    ):  # scikit-learn's `Parallel` would set warning filters of the process
+        return (_quietly_tried(candidate, court) for candidate in entered)
+    run = Parallel(n_jobs=n_jobs, return_as="generator")
+    found: Iterator[Outcome] = run(delayed(_quietly_tried)(each, court) for each in entered)
+    return found
+
+
+def _quietly_tried(candidate: Candidate, court: Court) -> Outcome:
+    """What a candidate is worth, here or in a process of its own: the table has the warnings of its fits."""
+    with silenced(), observed_by(SILENT):
+        return tried(candidate, court)

@@ -17,6 +17,7 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
 from mercer._core.errors import InputError
+from mercer._core.wording import Message
 from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_court import standard_error, within_one_error
 from mercer.kernels import RBF
@@ -40,9 +41,9 @@ def neighbours_of(rows: Rows, folds: Folds) -> list[Indices]:
     """For each fold the nearest held-out rows of each held-out row, (b, 5), counted within the fold."""
     smallest = min(len(test) for _, test in folds)
     if smallest < 2:
-        msg = (
-            "criterion='agreement' compares held-out rows with each other, and a fold holds out 1 row. Use "
-            "fewer folds, or criterion='denoising'."
+        msg = Message(
+            "{criterion:'agreement'} compares held-out rows with each other, and a fold holds out 1 row. Use "
+            "fewer folds, or {criterion:'denoising'}."
         )
         raise InputError(msg)
     # Far from the origin a squared distance that is expanded has no digits left, nor in a tiny unit.

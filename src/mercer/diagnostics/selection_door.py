@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from mercer._core.errors import InputError, ParameterError, close_to, nearest
 from mercer._core.params import Number, OneOf, Whole, is_whole, require
+from mercer._core.wording import Message
 from mercer.data.intake import admitted
 from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import neighbours_of
@@ -103,7 +104,7 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
     chosen = CRITERIA[0] if criterion is None else criterion
     if chosen not in CRITERIA:
         hint = close_to(str(criterion), CRITERIA)
-        wanted = f"{OneOf(CRITERIA).wanted} where no y is given"
+        wanted = Message(f"{OneOf(CRITERIA).wanted} {{where no y is given!s}}")
         raise ParameterError.about(
             parameter="criterion", value=criterion, must_be=wanted, remedy=hint
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, SelectionWarning, users_level
+from mercer._core.errors import InputError, SelectionWarning
+from mercer._core.findings import warn
 from mercer._core.table import Table
 from mercer.diagnostics.selection_agreement import Contest, agreed_first, contests
 from mercer.diagnostics.selection_court import standard_error, within_one_error
@@ -284,4 +284,4 @@ def warn_of(best: Outcome, *, judged: bool) -> None:
         return
     what = "; it ".join(wrong)
     msg = f"The best candidate, {best.candidate.kernel!r}, {what}. Scale the columns, or try other kernels."
-    warnings.warn(msg, SelectionWarning, stacklevel=users_level())
+    warn(msg, SelectionWarning)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from mercer._core.errors import FlatSpectrumWarning, InputError, MercerError, RankWarning
+from mercer._core.wording import Message
 from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import shared_by_neighbours
 from mercer.diagnostics.selection_court import (
@@ -138,7 +139,8 @@ def _finished(
     of_mean: Sequence[Array] = NOTHING,
 ) -> Outcome:
     """The figures of all folds, beside what the fits to the folds say of themselves."""
-    told = {kind.__name__ for m in models for kind, _ in m.fit_.warnings() if kind not in TOLD}
+    given = (type(warning) for m in models for warning in m.fit_.warnings())
+    told = {kind.__name__ for kind in given if kind not in TOLD}
     kept = np.mean([float(m.explained_variance_ratio_.sum()) for m in models])
     found = min(m.n_components_ for m in models)  # a map of few dimensions has no more
     own = replace(candidate, k=min(candidate.k, found))
@@ -194,9 +196,10 @@ def _moved(  # (b, d) -> (b,)
 def _captured(fits: Fits, court: Court, resolved: Kernel) -> tuple[list[KernelPCA], list[Array]]:
     """Less the squared length, within the components, of each held-out point; all points have length one."""
     if not np.allclose(resolved.diag(court.rows), 1.0):
-        msg = (
-            f"{resolved!r} does not give every point the length k(x, x) = 1, so that variances in feature "
-            "space can't be compared. Use its normalised() form, or criterion='denoising'."
+        msg = Message(
+            "{kernel_} does not give every point the length k(x, x) = 1, so that variances in feature space "
+            "can't be compared. Use its normalised() form, or {criterion:'denoising'}.",
+            kernel_=repr(resolved),
         )
         raise InputError(msg)
     found = [fits.scores(train, test) for train, test in court.folds]

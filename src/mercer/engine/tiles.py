@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.memory import format_bytes
+from mercer._core.wording import Message
 from mercer.data.rows import row_slices
 
 if TYPE_CHECKING:
@@ -138,9 +139,9 @@ def fitting_width(
     # A tile and one temporary of its size live in each thread.
     width = math.isqrt(max(budget_bytes, 0) // (2 * itemsize * n_threads))
     if width < 1:
-        msg = (
+        msg = Message(
             f"A memory budget of {format_bytes(budget_bytes)} holds no kernel tile: {n_threads} "
-            f"threads need {2 * itemsize * n_threads} bytes for one entry each. Raise `memory`."
+            f"threads need {2 * itemsize * n_threads} bytes for one entry each. Raise {{memory}}."
         )
         raise MemoryBudgetError(msg)
     roomy = is_roomy(n_rows=n_rows, budget_bytes=budget_bytes, n_threads=n_threads, d=d)

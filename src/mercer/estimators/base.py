@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer._core.errors import InputError, refuse, users_level
+from mercer._core.errors import InputError, refuse
+from mercer._core.findings import warn
 from mercer._core.public import Public
 from mercer.data.dask import dask_kind
 from mercer.data.intake import admitted
@@ -342,8 +342,8 @@ def has_light_rows(sample_weight: Any) -> bool:
 
 def tell(fit: Fit) -> None:
     """Give the warnings of a fit, pointing at the user's call."""
-    for category, message in fit.warnings():
-        warnings.warn(message, category, stacklevel=users_level())
+    for warning in fit.warnings():
+        warn(warning)
 
 
 def require_fitted(model: Any, kind: type | tuple[type, ...], names: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import signature
@@ -18,10 +17,9 @@ from mercer._core.errors import (
     InputError,
     MemoryBudgetError,
     MercerError,
-    MercerWarning,
     ParameterError,
-    users_level,
 )
+from mercer._core.findings import silenced, warn
 from mercer._core.memory import available_bytes, format_bytes
 from mercer._core.params import Whole, require
 from mercer.data.dask import DaskRows
@@ -274,8 +272,7 @@ def _held_out(
 ) -> HeldOut:
     """T² and Q of the rows of a fold, by a model (and a scale) that has not seen them."""
     own, rows = part.scale, made(normal.rows, part.scale, part.train)
-    with warnings.catch_warnings():  # the fit to all rows has told already
-        warnings.simplefilter("ignore", MercerWarning)
+    with silenced():  # the fit to all rows has told already
         fitted = part_model(model, len(part)).fit(rows, sample_weight=part.weights)
     gauge, counts = Gauge.of(fitted.fit_), None if normal.weights is None else normal.weights[test]
     plain = gauge(made(normal.rows, own, test), counts)
@@ -342,11 +339,12 @@ def _warn_many(k: int, n: int, rows_each: int) -> bool:
     if n >= rows_each * k:
         return False
     msg = (
-        f"{k} components came from {n} rows, but limits hold from about {rows_each} rows a component on: "
+        f"{k} components were found in {n} rows, but limits hold from about {rows_each} rows a component on: "
         "expect other shares of false alarms than asked for. Lower `n_components`, use a wider kernel, or "
         "give more rows."
     )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    figures = {"components": k, "rows": n, "rows_each": rows_each}
+    warn(msg, DetectorWarning, "few-rows", figures)
     return True
 
 
@@ -368,5 +366,5 @@ def _warn_lost(model: Projector, normal: Normal, stopped: Flags, sizes: list[int
         )
     else:
         return False
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    warn(msg, DetectorWarning, "unlike-folds")
     return True

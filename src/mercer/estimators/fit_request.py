@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse, users_level
+from mercer._core.errors import CheckpointWarning, LongFitWarning, Remedy, refuse
+from mercer._core.findings import silenced, warn
 from mercer._core.memory import format_seconds
+from mercer._core.wording import Message
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
 from mercer.engine.resolve import device_there, facts_for, is_auto, resolve_engine
@@ -187,7 +189,7 @@ def _where_it_pays(
         return request
     name = engine.place.name
     try:
-        with warnings.catch_warnings():
+        with silenced(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a trial; the fit gives its own
             there = replace(request, plan=planned(engine, engine.facts()), engine=engine)
             if there.plan.engine != name:
@@ -235,7 +237,7 @@ def _suited(
     approximation.check(kernel, (data.n, data.d))
     width = approximation.width(data.n)
     if isinstance(asked, int) and asked > width:
-        remedy = "Raise its rank, ask for fewer components, or use approximation=None."
+        remedy = Message("Raise its rank, ask for fewer components, or use {approximation:None}.")
         refuse(
             "n_components", asked, f"at most {width}, all that {approximation!r} has", remedy=remedy
         )
@@ -248,12 +250,14 @@ def warn_if_long(request: FitRequest) -> None:
         return
     seconds = replace(request, preimage=None).forecast().seconds
     if seconds is not None and seconds > LONG_SECONDS:
-        msg = (
+        msg = Message(
             f"This exact fit of n={request.data.n} rows is expected to take {format_seconds(seconds)}. "
-            "approximation='rpcholesky' takes a small part of that and states its error; verbose=1 shows "
+            "{approximation:'rpcholesky'} takes a small part of that and states its error; verbose=1 shows "
             "progress."
         )
-        warnings.warn(msg, LongFitWarning, stacklevel=users_level())
+        numbers = {"n": request.data.n, "seconds": seconds}
+        remedy = Remedy("approximation", "rpcholesky")
+        warn(LongFitWarning(msg, numbers=numbers, remedy=remedy))
 
 
 def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[Observer]:
@@ -267,7 +271,7 @@ def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[
             f"components can be resumed, and this fit takes the {chosen.route} route with "
             f"{type(chosen.approximation or chosen.solver).__name__}."
         )
-        warnings.warn(msg, CheckpointWarning, stacklevel=users_level())
+        warn(msg, CheckpointWarning)
         checkpoint = None
 
     def ingredients() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, validate_data
 from mercer._core.errors import InputError, ParameterError, many, refuse
 from mercer._core.params import Number, Whole, is_whole, require
 from mercer._core.quick import seeded
+from mercer._core.wording import Message
 from mercer.data.dask import DaskRows
 from mercer.data.frames import held
 from mercer.data.intake import admitted
@@ -373,9 +374,9 @@ def check_n_components(n_components: Any, n: int, of: str = "n_samples") -> int 
         return int(n_components)
     if not is_whole(n_components) and Number(0, 1, ends="(]").holds(n_components):
         return float(n_components)
-    wanted = (
-        f"an integer from 1 to {n} ({of}), a share of the variance in (0, 1] such as 0.95, or None for all "
-        "components"
+    wanted = Message(
+        f"an integer from 1 to {n} ({of if '(' in of else f'{{{of}!s}}'}), a share of the variance in (0, 1] "
+        "such as 0.95, or {None for all components!s}"
     )
     raise ParameterError.about(parameter="n_components", value=n_components, must_be=wanted)
 

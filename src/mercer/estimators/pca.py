@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from mercer._core.errors import refuse
-from mercer._core.observer import SILENT
+from mercer._core.observer import current_observer
 from mercer._core.public import public
 from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource
@@ -133,7 +133,13 @@ class PCA(Projector):
         if not data.in_memory and chosen.route == "primal":
             sections = FeatureSections(IdentityMap(data.d), engine=engine)
             return fit_streamed(
-                sections, rows, asked, plan=chosen, rng=rng, observer=SILENT, weights=weights
+                sections,
+                rows,
+                asked,
+                plan=chosen,
+                rng=rng,
+                observer=current_observer(),
+                weights=weights,
             )
         read = data if data.in_memory else loaded(data)  # the plan has counted it
         return fit_linear_pca(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,10 @@ from mercer._core.errors import (
     MemoryBudgetError,
     PreimageWarning,
     refuse,
-    users_level,
 )
+from mercer._core.findings import warn
 from mercer._core.memory import format_bytes
+from mercer._core.wording import Message
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.data.dask import DaskRows
 from mercer.data.intake import admitted
@@ -80,10 +80,10 @@ def planned_preimage(
     # It is learned on the host, wherever the fit had its tiles.
     allowed = problem.here_bytes if problem.on_device else problem.budget_bytes
     if needed > allowed:
-        msg = (
-            f"The pre-image of {n} rows needs about {format_bytes(needed)}, but `memory` allows "
-            f"{format_bytes(allowed)}. Raise `memory`, lower `max_rows` of {method!r}, or use "
-            "preimage=None."
+        msg = Message(
+            f"The pre-image of {n} rows needs about {format_bytes(needed)}, but {{memory}} allows "
+            f"{format_bytes(allowed)}. Raise {{memory}}, lower `max_rows` of {method!r}, or use "
+            "{preimage:None}."
         )
         raise MemoryBudgetError(msg)
     chosen = replace(chosen, preimage=repr(method), preimage_bytes=needed)
@@ -128,13 +128,15 @@ def _refuse_preimage(
         why = "the rows are sparse; use X.toarray()"
         if kernel.is_precomputed:
             why = "the kernel is precomputed, so the rows are not known; use preimage=Ridge(rows=X)"
-        msg = f"preimage={method!r} was asked for, but {why}, or use preimage=None."
+        msg = Message(
+            f"{{preimage:{method!r}}} was asked for, but {why}, or use {{preimage:None}}."
+        )
         raise InputError(msg)
     method.check(kernel)
     if method.needs_points and isinstance(approximation, RandomFourier):
-        msg = (
+        msg = Message(
             f"{method!r} makes a mean of points that the model rests on, but {approximation!r} rests on "
-            "none. Use preimage='gradient' or 'ridge', or approximation='rpcholesky'."
+            "none. Use {preimage:'gradient'} or {preimage:'ridge'}, or {approximation:'rpcholesky'}."
         )
         raise InputError(msg)
 
@@ -221,9 +223,9 @@ def fit_preimage_later(
     m, d = (int(size) for size in points.shape)
     needed = method.n_bytes(m, d, fit.projection.n_components)
     if needed > budget:
-        msg = (
-            f"A way back from {m} points needs about {format_bytes(needed)}, but `memory` "
-            f"allows {format_bytes(budget)}. Raise `memory`, or fit with `preimage`."
+        msg = Message(
+            f"Pre-images from {m} points need about {format_bytes(needed)}, but {{memory}} allows "
+            f"{format_bytes(budget)}. Raise {{memory}}, or fit with {{preimage}}."
         )
         raise MemoryBudgetError(msg)
     return fit_preimage(method, fit, kernel, points, rng=rng)
@@ -237,12 +239,14 @@ def _warn_if_useless(back: FittedPreimage) -> None:
     if quality.error < quality.error_of_mean:
         _warn_if_narrow(back, quality)
         return
-    other = "" if isinstance(back.method, Ridge) else "preimage='ridge', "
-    msg = (
-        f"The way back is no better than always saying the mean: {quality}. Use {other}more components or "
-        "a wider kernel."
+    other = "" if isinstance(back.method, Ridge) else "{preimage:'ridge'}, "
+    msg = Message(
+        f"The pre-images are no better than the mean of the rows: {{quality}}. Use {other}more components or "
+        "a wider kernel.",
+        quality=quality,
     )
-    warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+    figures = {"error": quality.error, "error_of_mean": quality.error_of_mean}
+    warn(msg, PreimageWarning, "useless-preimages", figures)
 
 
 def _warn_if_narrow(back: FittedPreimage, quality: Quality) -> None:
@@ -258,7 +262,7 @@ def _warn_if_narrow(back: FittedPreimage, quality: Quality) -> None:
         f"The pre-image suits clean rows only: {quality}. A kernel this narrow sees rows with noise as far "
         "from everything; to denoise, use a wider kernel (RBF with a smaller gamma)."
     )
-    warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+    warn(msg, PreimageWarning, "narrow-kernel", {"error": quality.error})
 
 
 def _taken(rows: Rows, some: Indices | None) -> Rows:
@@ -287,10 +291,11 @@ def warn_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
     ):
         if np.any(which):
             msg = (
-                f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where the way back is "
+                f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where a pre-image is "
                 f"a guess.{_worst(back, scores[which], points[which])}"
             )
-            warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+            points_far = {"points": int(np.sum(which)), "of": len(which)}
+            warn(msg, PreimageWarning, "far-preimages", points_far)
 
 
 def _worst(back: FittedPreimage, scores: Array, points: Array) -> str:
@@ -315,7 +320,8 @@ def warn_if_unsettled(back: FittedPreimage, settled: Flags | None) -> None:
         f"{back.method.max_iter} steps; the best points seen are given. Raise `max_iter`, or look at the "
         "residuals in `preimage_.residuals(scores, points)`."
     )
-    warnings.warn(msg, PreimageWarning, stacklevel=users_level())
+    unsettled = {"points": int(np.sum(~settled)), "of": len(settled)}
+    warn(msg, PreimageWarning, "unsettled-preimages", unsettled)
 
 
 def preimages_for(kernel: Kernel, fit: Fit, *, sparse: bool) -> str:

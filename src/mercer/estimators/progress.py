@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.memory import format_seconds
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, current_observer
 from mercer._core.params import Whole, require
 from mercer.model.checkpoint import Checkpoint
 
@@ -52,6 +52,9 @@ def observing(
     observers: list[ForwardingObserver] = []
     if verbose:
         observers.append(ConsoleObserver(type(estimator).__name__, observer))
+        observer = observers[-1]
+    if (around := current_observer()) is not SILENT:
+        observers.append(OuterObserver(around, observer))
         observer = observers[-1]
     root = getattr(estimator, "_callback_fit_ctx", None)
     if root is not None and getattr(estimator, "_skl_callbacks", None):
@@ -101,6 +104,17 @@ class ForwardingObserver:
     def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         """One step; True asks to stop."""
         raise NotImplementedError
+
+
+class OuterObserver(ForwardingObserver):
+    """Passes all steps on to the observer of the block around, `mercer._core.observer.observed_by`."""
+
+    def __init__(self, around: Observer, inner: Observer = SILENT) -> None:
+        super().__init__(inner)
+        self._around = around
+
+    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
+        return self._around.step(done, expected, what, residual)
 
 
 class ConsoleObserver(ForwardingObserver):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from copy import copy
 from dataclasses import replace
 from numbers import Real
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, MercerWarning, users_level
+from mercer._core.errors import InputError, MercerWarning
+from mercer._core.findings import warn
 from mercer._core.observer import SILENT
 from mercer._core.params import Number, Whole, require
 from mercer.data.intake import admitted
@@ -185,7 +185,7 @@ def _warn_lopsided(stream: Stream, weights: Array | None, n: int, rules: Rules) 
             "the shares of variance that a stream tells are too small, for what its landmarks miss is known "
             f"to {ROUNDING:g} of the total only. Lower that weight, or drop the row."
         )
-        warnings.warn(msg, MercerWarning, stacklevel=users_level())
+        warn(msg, MercerWarning)
 
 
 def _numbers(kernel: Kernel) -> list[float]:
@@ -211,7 +211,7 @@ def _restarted(
             "two: the width is the distance between them. Begin with more rows, or give the width as a "
             "number."
         )
-        warnings.warn(msg, MercerWarning, stacklevel=users_level())
+        warn(msg, MercerWarning)
     began = began.absorbed(point, np.array([past]), replace(rules, forgetting=1.0))
     return replace(began, n_rows=stream.n_rows)
 
@@ -239,7 +239,7 @@ def _warn_outgrown(model: Any, stream: Stream, rows: Rows) -> None:
             "them are alone. Give the width as a number, such as kernel=RBF(gamma=0.1), or begin with rows "
             "that look like the rest."
         )
-        warnings.warn(msg, MercerWarning, stacklevel=users_level())
+        warn(msg, MercerWarning)
 
 
 def _growth(model: Any, stream: Stream, rows: Rows) -> float:

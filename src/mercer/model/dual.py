@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.observer import Stage
+from mercer._core.wording import Message
 from mercer.model.linear import score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
@@ -171,10 +172,10 @@ def _grow(operator: Centred, share: float, task: Task) -> EigenPairs:
         # Forecasts may fail by little each time: at least twice what was too few two stages ago.
         k, twice_before = min(max(wanted, twice_before), most), 2 * k
     if not plan.lapack_fits:
-        msg = (
-            f"{share:.1%} of the variance takes more than {k} components, and `memory` does not "
+        msg = Message(
+            f"{share:.1%} of the variance takes more than {k} components, and {{memory}} does not "
             f"hold the {n} x {n} problem of finding all. Ask for a smaller share or a number of "
-            "components, raise `memory`, or use a wider kernel."
+            "components, raise {memory}, or use a wider kernel."
         )
         raise MemoryBudgetError(msg)
     pairs = Lapack().reaching(operator, share)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.wording import Message
 from mercer.approximations.whitening import core_matrix, entry_error, whitening
 from mercer.engine.thin import times
 from mercer.engine.threads import blas_between_passes
@@ -290,17 +291,17 @@ def _require_reachable(
     if isinstance(asked, int) and asked > low_rank.rank:
         if _is_whole(low_rank, certificate):
             return  # there are no more components
-        msg = (
+        msg = Message(
             f"{asked} components were asked for, but the approximation has rank {low_rank.rank}. Raise "
-            "its rank, ask for fewer components, or use approximation=None."
+            "its rank, ask for fewer components, or use {approximation:None}."
         )
         raise InputError(msg)
     held = float(np.sum(values))
     if isinstance(asked, float) and held < asked * total * (1.0 - 1e-12) - certificate.rounding:
-        msg = (
-            f"n_components={asked} came, but an approximation of rank {low_rank.rank} shows only "
-            f"{held / total:.2%} of the variance for certain. Raise its rank, ask for a smaller share or "
-            "for a number of components, or use approximation=None."
+        msg = Message(
+            f"{{n_components:{asked}}} was asked for, but an approximation of rank {low_rank.rank} shows "
+            f"only {held / total:.2%} of the variance for certain. Raise its rank, ask for a smaller share "
+            "or for a number of components, or use {approximation:None}."
         )
         raise InputError(msg)
 

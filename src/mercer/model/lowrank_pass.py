@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.wording import Message
 from mercer.approximations.landmarks import checked_lengths
 from mercer.approximations.whitening import entry_error
 from mercer.data.rows import take_rows
@@ -128,10 +129,10 @@ def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Seen:
     require_finite(np.diagonal(seen.moments.scatter))
     if seen.lowest < 0:
         # A projection longer than what is projected: no feature space has that.
-        msg = (
+        msg = Message(
             f"The kernel is not positive semi-definite on these data: k(x, x) less its part in the span "
             f"of the landmarks is {seen.lowest:.3g} for some row, so there is no low-rank bound. "
-            "`mercer.check_kernel` shows a witness; use a valid kernel, or approximation=None."
+            "{mercer.check_kernel} shows a witness; use a valid kernel, or {approximation:None}."
         )
         raise KernelError(msg)
     return seen

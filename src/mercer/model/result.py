@@ -13,11 +13,13 @@ from mercer._core.errors import (
     IndefiniteKernelWarning,
     MercerWarning,
     RankWarning,
+    Remedy,
     UnconvergedWarning,
     many,
 )
 from mercer._core.quick import changed
 from mercer._core.table import Printed
+from mercer._core.wording import Message
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import Status, largest_size
 from mercer.solvers.refine import SPOT_ROWS
@@ -140,7 +142,7 @@ class Fit(Printed):
         """Whether all eigenvalues are alike."""
         return self.rank_bound > 1 and self.eigenvalues[0] * self.rank_bound <= FLAT * self.total
 
-    def warnings(self) -> list[tuple[type[MercerWarning], str]]:
+    def warnings(self) -> list[MercerWarning]:
         """What the user has to be told."""
         checks = (
             self._unconverged(),
@@ -151,51 +153,64 @@ class Fit(Printed):
         )
         return list(filter(None, checks))
 
-    def _unconverged(self) -> tuple[type[MercerWarning], str] | None:
+    def _unconverged(self) -> MercerWarning | None:
         if self.pairs.status.ok:
             return None
         worst = float(np.max(self.residuals))
-        msg = (
-            f"The solver {self.pairs.status.value} The largest residual is {worst:.1e} of the "
-            "largest eigenvalue (see `residuals_`)."
+        msg = Message(
+            "The solver {how} The largest residual is {worst} of the largest eigenvalue (see {residuals_}).",
+            how=self.pairs.status.value,
+            worst=f"{worst:.1e}",
         )
-        return UnconvergedWarning, msg
+        numbers = {"status": self.pairs.status.name, "largest_residual": worst}
+        return UnconvergedWarning(msg, numbers=numbers)
 
-    def _short_of_goal(self) -> tuple[type[MercerWarning], str] | None:
+    def _short_of_goal(self) -> MercerWarning | None:
         if self.certificate is None or not self.certificate.falls_short:
             return None
+        rank = self.projection.sections.width
         msg = (
             f"The approximation leaves out {self.trace_error:.2g} of the trace, but "
             f"{self.certificate.goal:g} was asked for: its rank stopped growing at "
-            f"{self.projection.sections.width}. Raise `max_rank`, loosen `tol`, or use a wider kernel."
+            f"{rank}. Raise `max_rank`, loosen `tol`, or use a wider kernel."
         )
-        return ApproximationWarning, msg
+        goal = self.certificate.goal
+        numbers = {"trace_left_out": self.trace_error, "goal": goal, "rank": rank}
+        return ApproximationWarning(msg, numbers=numbers)
 
-    def _rank(self) -> tuple[type[MercerWarning], str] | None:
+    def _rank(self) -> MercerWarning | None:
         k = len(self.eigenvalues)
         if not isinstance(self.asked, int) or k >= self.asked:
             return None
-        msg = (
-            f"{self.asked} components were asked for, but only {k} have a variance above rounding: "
-            f"{k} are kept. Ask for n_components={k}, or use a kernel with more dimensions."
+        msg = Message(
+            "{asked} components were asked for, but only {k} have a variance above rounding: {k} are kept. "
+            "Ask for {n_components:{k}}, or use a kernel with more dimensions.",
+            asked=self.asked,
+            k=k,
         )
-        return RankWarning, msg
+        numbers = {"asked": self.asked, "kept": k}
+        return RankWarning(msg, numbers=numbers, remedy=Remedy("n_components", k))
 
-    def _indefinite(self) -> tuple[type[MercerWarning], str] | None:
+    def _indefinite(self) -> MercerWarning | None:
         if not self.is_indefinite or self.low_end is None:
             return None
         bound = "" if self.low_end.complete else "at least "
         share = self.low_end.share(self.total)
-        msg = (
+        msg = Message(
             f"The kernel is not positive semi-definite on these data: the smallest eigenvalue of the "
             f"centred matrix is {self.low_end.lowest:.3g} beside a largest of "
             f"{self.eigenvalues[0]:.3g}, and {bound}{share:.1%} of the eigenvalue mass is negative. "
             "There is no feature space behind it, and variances mean little. "
-            "`mercer.check_kernel` shows a witness; use a valid kernel or other parameters."
+            "{mercer.check_kernel} shows a witness; use a valid kernel or other parameters."
         )
-        return IndefiniteKernelWarning, msg
+        numbers = {
+            "smallest_eigenvalue": float(self.low_end.lowest),
+            "largest_eigenvalue": float(self.eigenvalues[0]),
+            "negative_share": float(share),
+        }
+        return IndefiniteKernelWarning(msg, numbers=numbers)
 
-    def _flat(self) -> tuple[type[MercerWarning], str] | None:
+    def _flat(self) -> MercerWarning | None:
         if not self.is_flat:
             return None
         msg = (
@@ -203,7 +218,9 @@ class Fit(Printed):
             f"{self.total / self.rank_bound:.3g}. Ranking components by variance says nothing here. "
             f"{self._flat_remedy()}"
         )
-        return FlatSpectrumWarning, msg
+        average = float(self.total / self.rank_bound)
+        numbers = {"largest_eigenvalue": float(self.eigenvalues[0]), "average": average}
+        return FlatSpectrumWarning(msg, numbers=numbers)
 
     def _flat_remedy(self) -> str:
         if self.plan.route == "primal":

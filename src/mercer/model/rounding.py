@@ -14,6 +14,7 @@ from scipy import sparse
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer._core.quick import changed
+from mercer._core.wording import Message
 from mercer.approximations.whitening import entry_error
 from mercer.data.rows import take_rows
 from mercer.engine.equal_rows import are_alike
@@ -143,9 +144,9 @@ def require_variance(values: Array, cut: float, *, nothing: float = 0.0) -> None
     if np.any(values > max(cut, nothing)):
         return
     if np.any(values < -10.0 * max(cut, nothing)):
-        msg = (
+        msg = Message(
             f"No eigenvalue is positive (the smallest seen is {values.min():.3g}): the function is not a "
-            "kernel, and on these data it is nearly the negative of one. `mercer.check_kernel` shows a "
+            "kernel, and on these data it is nearly the negative of one. {mercer.check_kernel} shows a "
             "witness."
         )
         raise KernelError(msg)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from mercer._core.errors import DetectorWarning, KernelError, users_level
+from mercer._core.errors import DetectorWarning, KernelError
+from mercer._core.findings import warn
 from mercer.data.rows import row_slices, take_rows
 from mercer.engine.pairwise import manhattan_distances
 from mercer.monitoring.rows import mean_and_spread
@@ -241,4 +241,5 @@ def warn_incomplete(gap: Array) -> None:
             f"{float(np.max(gap)):.1%} of it: the kernel changes too fast on the way to those rows, or they "
             "lie too far out. Look at the readings themselves, or use a wider or a smoother kernel."
         )
-        warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+        figures = {"rows": int(bad.sum()), "of": len(bad), "worst": float(np.max(gap))}
+        warn(msg, DetectorWarning, "contributions", figures)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, expm1, log1p
@@ -11,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special, stats
 
-from mercer._core.errors import DetectorWarning, InputError, ParameterError, users_level
+from mercer._core.errors import DetectorWarning, InputError, ParameterError
+from mercer._core.findings import warn
 from mercer._core.params import Constraint, Number, OneOf, require
+from mercer._core.wording import Message
 from mercer.monitoring.statistics import STATISTICS
 
 if TYPE_CHECKING:
@@ -89,16 +90,17 @@ class Rule:
             raise ParameterError.about(parameter="scale", value=detector.scale, must_be=wanted)
         alarm, share = detector.false_alarm, detector.contamination
         if alarm is not None and share is not None:
-            msg = (
-                f"false_alarm={alarm!r} and contamination={share!r} came, but one of them sets the limit: "
-                "false_alarm the rate on new normal rows, contamination the share of training rows that "
-                "are not normal. Leave one out."
+            msg = Message(
+                f"{{false_alarm:{alarm!r}}} and {{contamination:{share!r}}} exclude each other: "
+                "{false_alarm} sets the rate on new normal rows, {contamination} the share of training rows "
+                "that are not normal. Leave one out."
             )
             raise InputError(msg)
         if share is not None and detector.limits == "approximate":
-            msg = (
-                f"contamination={share!r} and limits='approximate' came, but `contamination` reads the "
-                "limits off the training rows, not off distributions. Leave one out."
+            msg = Message(
+                f"{{contamination:{share!r}}} and {{limits:'approximate'}} exclude each other: "
+                "{contamination} reads the limits off the training rows, not off distributions. Leave one "
+                "out."
             )
             raise InputError(msg)
         rate = FALSE_ALARM if alarm is None else alarm
@@ -267,4 +269,4 @@ def warn_blind(rule: Rule, limits: Limits, far: Statistics | None, stretched: st
             "The kernel is too narrow: a row far from everything would not alarm, as normal rows that were "
             "not fitted to lie as far from the components as it does. Use a wider kernel."
         )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    warn(msg, DetectorWarning, "far-rows-unseen")

@@ -5,14 +5,14 @@ What is told are the far cells alone: of rows on workers nothing else comes here
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DetectorWarning, users_level
+from mercer._core.errors import DetectorWarning
+from mercer._core.findings import warn
 from mercer.data.dask import DaskRows
 from mercer.monitoring.rows import chosen
 from mercer.monitoring.wild_readings import (
@@ -163,7 +163,7 @@ def set_aside(far: FarCells, positions: Indices | None, names: Any) -> Flags:  #
             f"They are in {rows}, too many to set aside, so they set the scale of their columns, and smaller "
             "changes there go unseen. Clean the rows."
         )
-        warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+        warn(msg, DetectorWarning, "wild-readings", {"readings": len(cells), "of": far.n})
         return np.ones(far.n, dtype=bool)
     if not far.lonely[far.wild].all():
         msg += (
@@ -174,7 +174,8 @@ def set_aside(far: FarCells, positions: Indices | None, names: Any) -> Flags:  #
         f"{rows} are set aside from the fit, as one such reading would set the scale of its column. Correct "
         "the readings, or pass wild='keep' (--wild keep) if they are normal."
     )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    aside = {"readings": len(cells), "rows": int(np.sum(~kept)), "of": far.n}
+    warn(msg, DetectorWarning, "wild-readings-set-aside", aside)
     return kept
 
 
@@ -215,7 +216,7 @@ def _warn_crowded(far: FarCells, names: Any) -> None:
         "they set the scale of that column, and a step in it may go unseen. Clean the rows, or pass "
         "wild='keep' (--wild keep) if they are normal."
     )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    warn(msg, DetectorWarning, "wild-readings-kept", {"readings": len(cells), "of": far.n})
 
 
 def noted(limits: Limits, aside: Array, n: int) -> Limits:
@@ -251,4 +252,4 @@ def warn_still(columns: Indices, names: Any) -> None:
         "centred but not scaled, so that any change counts in its own unit. Drop them if their sensors "
         "are stuck, or if such changes mean nothing."
     )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    warn(msg, DetectorWarning, "still-columns", {"columns": len(columns)})

@@ -7,7 +7,6 @@ kernel that bends makes much of that, since Q grows with the fourth power of wha
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import fft, stats
 
-from mercer._core.errors import DetectorWarning, users_level
+from mercer._core.errors import DetectorWarning, Remedy
+from mercer._core.findings import warn
 from mercer.data.dask import DaskRows
 from mercer.engine.resolve import resolve_engine
 from mercer.monitoring.limits import held_out_limits
@@ -213,7 +213,9 @@ def warn_stray_runs(
     if steady:
         msg += f"With n_components={steady} the limits would hold better. "
     msg += f"Use {'' if linear else 'a wider or a linear kernel, or '}rows from a longer time."
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    remedy = Remedy("n_components", steady) if steady else None
+    figures = {"rows": float(pace.times[slowest]), "share": share, "rate": rule.rate}
+    warn(msg, DetectorWarning, "slow-process", figures, remedy)
 
 
 def warn_optimistic(rule: Rule, held: Statistics, limits: Limits) -> None:
@@ -229,7 +231,8 @@ def warn_optimistic(rule: Rule, held: Statistics, limits: Limits) -> None:
         f"of {len(alarm)} rows that a second model had not seen, {share:.1%} are above, not {rule.rate:.2%}. "
         f"Leave {instead} out, which gives limits of rows held out, or lower `n_components`."
     )
-    warnings.warn(msg, DetectorWarning, stacklevel=users_level())
+    figures = {"rows": len(alarm), "share": share, "rate": rule.rate}
+    warn(msg, DetectorWarning, "optimistic-limits", figures)
 
 
 def _alarms(rule: Rule, found: list[HeldOut], i: int, limits: Limits) -> float:

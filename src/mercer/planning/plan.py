@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mercer._core.errors import MemoryBudgetError, many
 from mercer._core.memory import format_bytes
+from mercer._core.wording import Message
 from mercer.engine.tiles import paying_threads
 from mercer.kernels.names import named
 from mercer.planning.bytes import (
@@ -262,10 +263,10 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
     if chosen.n_bytes > allowed:
         what = type(chosen.approximation or chosen.solver).__name__
         where = f" on {problem.engine}" if there else ""
-        msg = (
+        msg = Message(
             f"This fit needs up to {format_bytes(chosen.n_bytes)}{where} (n={problem.n}, d={problem.d}, "
-            f"{chosen.route} route, {what}), but `memory` allows {format_bytes(allowed)}. "
-            f"{_remedies(chosen, problem)}"
+            f"{chosen.route} route, {what}), but {{memory}} allows {format_bytes(allowed)}. {{remedies}}",
+            remedies=Message(_remedies(chosen, problem)),
         )
         raise MemoryBudgetError(msg)
     here = _here_bytes(chosen, problem) if there or problem.workers else 0
@@ -302,16 +303,16 @@ def _too_much_here(here: int, problem: Problem) -> str:
     """That the vectors of a fit don't fit beside the caller."""
     needed, allowed = format_bytes(here), format_bytes(problem.here_bytes)
     if problem.workers:
-        return (
+        return Message(
             f"This fit holds up to {needed} of vectors in the process of the client, which can take "
             f"{allowed}. Run the client where there is more memory, ask for fewer components, or use "
-            "approximation=RPCholesky(rank=100)."
+            "{approximation:RPCholesky(rank=100)}."
         )
-    return (
+    return Message(
         f"This fit needs up to {needed} on the host beside what it has on {problem.engine} (n={problem.n}, "
-        f"d={problem.d}: vectors, and the rows that the model keeps), but `memory` allows {allowed} there. "
-        f"Raise `memory` for 'host' to {format_bytes(1.1 * here)}, ask for fewer components, or use "
-        "approximation=RPCholesky(rank=100)."
+        f"d={problem.d}: vectors, and the rows that the model keeps), but {{memory}} allows {allowed} there. "
+        f"Raise {{memory}} for 'host' to {format_bytes(1.1 * here)}, ask for fewer components, or use "
+        "{approximation:RPCholesky(rank=100)}."
     )
 
 
@@ -337,7 +338,8 @@ def _shared(chosen: Plan, problem: Problem) -> str:
 
 
 def _remedies(chosen: Plan, problem: Problem) -> str:
-    more = f"Raise `memory` to {format_bytes(1.1 * chosen.n_bytes)}"
+    """A template of a `Message`."""
+    more = f"Raise {{memory}} to {format_bytes(1.1 * chosen.n_bytes)}"
     if problem.devices:
         more += " if workers and their devices have it"
     elif problem.workers:
@@ -347,7 +349,7 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     if problem.precomputed or problem.linear:
         return f"{more}, ask for fewer components, or fit on fewer rows."
     rank = max(1, min(100, problem.n // 4))
-    low_rank = f"use approximation=RPCholesky(rank={rank}), which never forms K"
+    low_rank = f"use {{approximation:RPCholesky(rank={rank})}}, which never forms K"
     if isinstance(chosen.solver, Lapack) and problem.n > LAPACK_ROWS:
         most = problem.n // lapack_share(problem.n)
         fewer = f"ask for at most {most} components, for which K is not formed"

@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.params import Params
+from mercer._core.wording import Message
 from mercer.data.rows import row_slices, take_rows
 from mercer.engine.moments import weighted_median
 from mercer.engine.pairwise import squared_norms
@@ -269,17 +270,23 @@ class Preimage(Params, ABC):
         self.check_params()
         needed = self.missing_in(kernel)
         if needed:
-            others = "'gradient' or 'ridge'" if has_descent(kernel) else "'ridge'"
-            msg = f"{type(self).__name__} needs {needed}; got {kernel!r}. Use preimage={others}."
+            others = "{preimage:'gradient'} or " if has_descent(kernel) else ""
+            msg = Message(
+                f"{type(self).__name__} needs {{needed}}; got {{got}}. Use {others}{{preimage:'ridge'}}.",
+                needed=needed,
+                got=repr(kernel),
+            )
             raise InputError(msg)
 
     def _check_points(self, space: FeatureSpace | None) -> None:
         sections = None if space is None else space.projection.sections
         if self.needs_points and not isinstance(sections, KernelSections):
             name = type(self).__name__
-            msg = (
-                f"{name} makes a mean of points that the model rests on, but {sections!r} rests on none. "
-                "Use preimage='gradient' or 'ridge'."
+            msg = Message(
+                "{name} makes a mean of points that the model rests on, but {sections} rests on none. "
+                "Use {preimage:'gradient'} or {preimage:'ridge'}.",
+                name=name,
+                sections=repr(sections),
             )
             raise InputError(msg)
 

@@ -30,7 +30,7 @@ def evidence(subject: Subject) -> list[Any]:
     fit = subject.fit
     if fit is None:
         return [paragraph(NO_EVIDENCE)]
-    told = [" ".join(text.split()) for _, text in fit.warnings()]
+    told = [" ".join(text.split()) for text in map(str, fit.warnings())]
     # What the command that fitted the model warned of.
     theirs = map(str, subject.told("about", "warnings", list) or [])
     told += [text for text in theirs if text not in told]

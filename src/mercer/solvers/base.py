@@ -12,6 +12,7 @@ import numpy as np
 from mercer._core.observer import SILENT
 from mercer._core.params import Params
 from mercer._core.quick import changed
+from mercer._core.wording import Message
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
@@ -27,17 +28,17 @@ class Status(Enum):
     """How a solver ended."""
 
     CONVERGED = "converged: every residual is within the tolerance."
-    MAX_PRODUCTS = (
-        "stopped at `max_products` before every residual met the tolerance. "
-        "Raise `max_products`, loosen `tol`, or use solver='lapack'."
+    MAX_PRODUCTS = Message(
+        "stopped at {max_products} before every residual met the tolerance. "
+        "Raise {max_products}, loosen {tol}, or use {solver:'lapack'}."
     )
     STOPPED = (
         "stopped early because a callback asked for it. Let it run on, or take the residuals for what "
         "they are."
     )
-    REFINED = (
+    REFINED = Message(
         "made the exact passes that were asked for. The residuals say how near the pairs have come: raise "
-        "`refine` for more, or use approximation=None."
+        "{refine} for more, or use {approximation:None}."
     )
     STAGNATED = (
         "stopped because rounding keeps the residuals above the tolerance. Centre and scale the "

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import InputError, MercerError, MercerWarning, users_level
+from mercer._core.errors import InputError, MercerError, MercerWarning
+from mercer._core.findings import warn
 from mercer._core.memory import available_bytes
 from mercer.engine.dask.devices import staged
 from mercer.engine.native import compiled
@@ -192,7 +192,7 @@ class Cluster:
                     f'every worker: pip install "{name}=={ours}".'
                 )
                 if name == "numpy" and theirs and theirs.split(".")[0] == ours.split(".")[0]:
-                    warnings.warn(msg, MercerWarning, stacklevel=users_level())
+                    warn(msg, MercerWarning)
                 else:
                     raise ClusterError(msg)
 

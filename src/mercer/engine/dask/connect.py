@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from mercer._core.errors import InputError, MercerWarning, refuse, users_level
+from mercer._core.errors import InputError, MercerWarning, refuse
+from mercer._core.findings import warn
 from mercer.engine.dask.cluster import ClusterError, first_line
 from mercer.engine.dask.engine import DaskEngine
 
@@ -89,7 +89,7 @@ def _require_address(address: str) -> None:
             f"What is sent to {address!r} is not encrypted, and whoever reaches the scheduler can run code "
             "on the cluster. Use tls:// and distributed.Security outside of this machine."
         )
-        warnings.warn(msg, MercerWarning, stacklevel=users_level())
+        warn(msg, MercerWarning)
 
 
 def _is_here(host: str) -> bool:

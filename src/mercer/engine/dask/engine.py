@@ -7,14 +7,14 @@ and parts and shares don't change when workers are lost or join: no result depen
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import numpy as np
 
-from mercer._core.errors import EngineWarning, MercerWarning, refuse, users_level
+from mercer._core.errors import EngineWarning, MercerWarning, refuse
+from mercer._core.findings import warn
 from mercer._core.observer import SILENT
 from mercer.data.dask import DaskRows
 from mercer.data.frames import is_a
@@ -243,7 +243,7 @@ class DaskEngine(Engine[ClusterRows]):
         if why is None:
             return np.concatenate(found)
         msg = f"{self.name} makes no products of half floats here, but slower tiles instead: {why}."
-        warnings.warn(msg, EngineWarning, stacklevel=users_level())
+        warn(msg, EngineWarning)
         x.dealt, x.cut = None, replace(x.cut, store=hands.without_halves(x.cut.store))
         return None
 
@@ -343,7 +343,7 @@ class DaskEngine(Engine[ClusterRows]):
             return True
         if self.client.status != "closed":
             return False
-        warnings.warn(CLOSED, MercerWarning, stacklevel=users_level())
+        warn(CLOSED, MercerWarning)
         return True
 
     def _here(self, x: ClusterRows) -> HostRows:

@@ -7,14 +7,14 @@ words, and float64 where it has none. Kernels without a formula are refused.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import numpy as np
 
-from mercer._core.errors import EngineWarning, InputError, users_level
+from mercer._core.errors import EngineWarning, InputError
+from mercer._core.findings import warn
 from mercer._core.observer import SILENT
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
@@ -323,7 +323,7 @@ class TorchEngine(Engine[TorchRows]):
             why = f"{type(error).__name__}: {reason_of(error)}"
         x.plain, x.halves = True, None
         msg = f"{self.place.name} makes no products of half floats here, but slower tiles instead: {why}."
-        warnings.warn(msg, EngineWarning, stacklevel=users_level())
+        warn(msg, EngineWarning)
         return None
 
     def _give_up(self, x: TorchRows) -> None:

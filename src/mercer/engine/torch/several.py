@@ -9,7 +9,6 @@ together in their order, and so no bit depends on which one is first.
 from __future__ import annotations
 
 import threading
-import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import numpy as np
 
-from mercer._core.errors import EngineWarning, InputError, users_level
+from mercer._core.errors import EngineWarning, InputError
+from mercer._core.findings import warn
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, SomeRows
 from mercer.engine.base import Engine, Facts, Mergeable
@@ -316,7 +316,7 @@ class SeveralEngine(Engine[SeveralRows]):
         for part in x.parts:
             part.halves = None
         msg = f"{self.name} make no products of half floats here, but slower tiles instead: {why}."
-        warnings.warn(msg, EngineWarning, stacklevel=users_level())
+        warn(msg, EngineWarning)
         return None
 
 

@@ -1,4 +1,4 @@
-"""Where a verb writes: looked at before the work begins, and never one of the files that it reads."""
+"""Where a use case writes: looked at before the work begins, and never one of the files that it reads."""
 
 from __future__ import annotations
 
@@ -9,47 +9,38 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from mercer._core.atomic import part_of, sweep, written_whole
 from mercer._core.memory import format_bytes
-from mercer.cli.ending import refuse
+from mercer._core.wording import Message
+from mercer.app.outcome import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mercer.cli.verb import Call
 
-
-def check_output(output: str, inputs: Iterable[str], *, option: str = "-o") -> Path:
-    """The path, if a file can be written there; an hour of work must not end at a closed door."""
-    path = Path(output)
+def check_output(output: str, inputs: Iterable[str], *, option: str = "output") -> Path:
+    """The path, if a file can be written there: an hour of work must not end in a file that can't be."""
+    path, named = Path(output), f"{{{option}:{{path}}}}"  # as a message names it
     for given in inputs:
         if given != "-" and _is_same(path, Path(given)):
-            refuse(f"{option} {output} is the file that is read. Name another.")
+            refuse(f"{named} is the file that is read. Name another.", path=output)
     if path.is_dir():
-        refuse(f"{option} {output} is a folder. Name a file in it.")
+        refuse(f"{named} is a folder. Name a file in it.", path=output)
     if path.exists() and not path.is_file():  # a device would be replaced by a file
-        refuse(f"{option} {output} is no plain file. Name one that is, or is not there yet.")
+        refuse(
+            f"{named} is not a plain file. Name one that is, or that does not exist yet.",
+            path=output,
+        )
     part = part_of(_behind(path))
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except OSError as error:
         why = "its folder does not exist" if not path.parent.is_dir() else error.strerror
-        msg = f"{option} {output} can't be written: {why}."
-        raise OSError(msg) from error
+        told = Message(f"{named} can't be written: {{why}}.", path=output, why=why)
+        raise OSError(told) from error
     finally:  # also when the program is ended just here
         with suppress(OSError):
             part.unlink()
     sweep(path)
     return path
-
-
-def check_output_or_stdout(
-    call: Call, output: str, inputs: Iterable[str], *, clash: str, option: str = "-o"
-) -> Path | None:
-    """Where to write; None is stdout, unless --json fills it already, which `clash` says."""
-    if output != "-":
-        return check_output(output, inputs, option=option)
-    if call.as_json:
-        refuse(clash)
-    return None
 
 
 @contextmanager
@@ -69,11 +60,9 @@ def _behind(path: Path) -> Path:
 
 
 def told_file(path: Path, *, replaced: bool) -> str:
-    """What is said about a file that was written."""
+    """What is said about a file that was written, in one line whatever it is called."""
     what = "replaced" if replaced else "wrote"
-    name = (
-        str(path) if str(path).isprintable() else repr(str(path))
-    )  # one line, whatever it is called
+    name = str(path) if str(path).isprintable() else repr(str(path))
     return f"{what} {name}, {format_bytes(path.stat().st_size)}"
 
 

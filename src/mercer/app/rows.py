@@ -1,16 +1,15 @@
-"""Files at the command line: rows to fit to, rows matched to a model, and models in and out."""
+"""Files of a use case: rows to fit to, rows matched to a model, and models in and out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mercer._core.errors import DataError, many, nearest
-from mercer.cli.ending import refuse
-from mercer.cli.output import check_output, told_file
-from mercer.cli.progress import watched
-from mercer.cli.verb import Call, plain
+from mercer.app.files import check_output, told_file
+from mercer.app.outcome import Run, plain, refuse
+from mercer.data.table import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +20,52 @@ if TYPE_CHECKING:
     from mercer.io.prepare import Sheet
 
 HEIGHT = 2**16  # weights at a time
+
+
+# ── what requests share ─────────────────────────────────────────────────────
+@dataclass(frozen=True, kw_only=True)
+class OfRows:
+    """A request about the rows of a file, ``-`` for the standard input."""
+
+    data: str
+    reading: Reading = field(default_factory=Reading)
+    memory: str = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfModel(OfRows):
+    """A request about new rows and a model file."""
+
+    model: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfTraining(OfRows):
+    """A request that learns from rows how to prepare them. No `scale` is "standard", where that can be."""
+
+    scale: Literal["standard", "none"] | None = None
+    impute: Literal["mean", "median", "zero"] | None = None
+    one_hot: bool = False
+    seed: int = 0
+    # For the header of a model file: the command, and its options as they were given.
+    origin: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def preparing(self) -> dict[str, Any]:
+        """What is done to the rows before a fit."""
+        scale = self.scale or "standard"
+        return {"scale": scale, "impute": self.impute, "one_hot": self.one_hot}
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the header of a model file says of its making."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        del own["origin"]
+        return {
+            "command": "",
+            "options": plain({**own, "reading": asdict(self.reading)}),
+            **self.origin,
+        }
 
 
 # ── models ──────────────────────────────────────────────────────────────────
@@ -35,7 +80,7 @@ class Opened:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the one who saved it wrote down: the command, its options, what was done to the data."""
+        """What was written down when it was saved: the command, its options, what was done to the data."""
         found = self.header.get("about")
         return found if isinstance(found, dict) else {}
 
@@ -74,89 +119,91 @@ def open_model(path: Path | str) -> Opened:
 def check_model_output(output: str | None, data: str) -> Path | None:
     """The path of a model to come, if it can be written there; None where none is to be kept."""
     if output == "-":
-        refuse("-o - came, but a model is a file of bytes. Name a file, such as model.mercer.")
+        refuse(
+            "{output:-} is not a place for a model, which is not text. Name a file, such as model.mercer."
+        )
     return None if output is None else check_output(output, [data])
 
 
 def keep_model(
-    call: Call, path: Path, model: Any, preparation: Preparation, sheet: Sheet, **more: Any
+    run: Run, path: Path, model: Any, sheet: Sheet, about: dict[str, Any]
 ) -> dict[str, Any]:
-    """Write the model with its preparation, say so, and give what --json tells of it.
+    """Write the model with its preparation, and give the facts of the file.
 
-    The header has the command, the options, what was said and warned of, and whatever `more` there is.
+    The header has what `about` says, and what was found on the way.
     """
     from mercer.estimators.prepared import Prepared
 
-    about = {
-        "command": call.line,
-        "options": plain(call.params),
-        "notes": call.notes,
-        "warnings": call.warnings,
-        **more,
-    }
+    told = {"notes": run.messages("note"), "warnings": run.messages("warning")}
     n, d = sheet.rows.shape
     data = {"n": n, "d": d, "dtype": str(sheet.rows.dtype), "digest": sheet.digest}
     replaced = path.exists()
-    with call.timed("write"):
-        Prepared(preparation, model).save(path, data={**data, "digest_of": "data"}, about=about)
-    call.say(told_file(path, replaced=replaced))
+    with run.timed("write"):
+        prepared = Prepared(sheet.preparation, model)
+        prepared.save(path, data={**data, "digest_of": "data"}, about={**about, **told})
+    run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
     return {"path": str(path), "bytes": path.stat().st_size, "digest": sheet.digest}
 
 
 # ── rows to fit to ──────────────────────────────────────────────────────────
-def open_data(call: Call, path: str) -> TableFile:
-    """The file, opened as the options of the call say."""
+def open_data(run: Run, path: str) -> TableFile:
+    """The file, opened as the request says."""
     from mercer.data.formats import open_table
 
-    with call.timed("read"):
-        return open_table(path, call.reading)
+    with run.timed("read"):
+        return open_table(path, run.reading)
 
 
 def learn_rows(
-    call: Call, table: TableFile, notes: Sequence[str] = (), **preparing: Any
+    run: Run, table: TableFile, notes: Sequence[str] = (), **preparing: Any
 ) -> tuple[Sheet, Preparation]:
-    """The rows of a file, prepared by what is learned from them; what was done to them is said."""
+    """The rows of a file, prepared by what is learned from them; notes say what was done to them."""
     from mercer.io.preparation import Preparation
     from mercer.io.prepare import prepared_rows
 
-    budget = call.budget
-    with call.timed("read"):
+    budget = run.budget
+    with run.timed("read"):
         preparation, learned = Preparation.learn(table, memory_bytes=budget, **preparing)
         sheet = prepared_rows(table, preparation, memory_bytes=budget)
-    _say_read(call, table, sheet, (*learned, *notes, *sheet.notes))
+    _say_read(run, table, sheet, (*learned, *notes, *sheet.notes))
     return sheet, preparation
 
 
 def read_training(
-    call: Call, path: str, *, scaled_later: bool = False, weights: Array | None = None, **how: Any
-) -> tuple[Sheet, Preparation]:
-    """Rows to fit to, and what was learned to prepare them; `how` is what the options don't say.
+    run: Run,
+    path: str,
+    preparing: dict[str, Any],
+    *,
+    table: TableFile | None = None,
+    scaled_later: bool = False,
+    weights: Array | None = None,
+) -> Sheet:
+    """Rows to fit to, of a `table` that is open already or a file.
 
     `scaled_later`: the model that they go to standardises them itself.
     """
-    how, notes = {**call.preparing, **how}, list[str]()
+    how, notes = dict(preparing), list[str]()
     if how["scale"] == "none":
         notes.append("columns are not scaled")
     elif scaled_later:
         how["scale"] = "none"
         notes.append("the model standardises every column itself")
-    with watched(call, f"reading {path}"):
-        sheet, preparation = learn_rows(call, open_data(call, path), notes, weights=weights, **how)
+    sheet, _ = learn_rows(run, table or open_data(run, path), notes, weights=weights, **how)
     require_two_rows(path, int(sheet.rows.shape[0]))
-    return sheet, preparation
+    return sheet
 
 
 def require_two_rows(path: str, n: int) -> None:
-    """Raise where there is no variance to speak of, for want of rows."""
+    """Raise where there are too few rows to have a variance."""
     if n < 2:
         msg = f"{path} must have at least 2 rows, of which the variance is taken; got {n}."
         raise DataError(msg)
 
 
-def take_weights(call: Call, path: str, column: str | None, how: str) -> Array | None:
-    """How often each row counts, by a column that is no feature from here on; None where all count once.
+def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | None:
+    """How often each row counts, by a column that is not a feature from here on; None: all count once.
 
-    It is said that the rows have weights; `how` ends the sentence.
+    A note says that the rows have weights; `how` ends the sentence.
     """
     import numpy as np
 
@@ -167,34 +214,34 @@ def take_weights(call: Call, path: str, column: str | None, how: str) -> Array |
         return None
     if path == "-":
         refuse(
-            "--weights reads the file twice, and a pipe can be read once. Write the data to a file."
+            "{weights} reads the file twice, and a pipe can be read once. Write the data to a file."
         )
-    table = open_table(path, call.reading)
+    table = open_table(path, run.reading)
     if column not in table.names:
         msg = f"{table.source} has no column {column!r} of weights. {nearest(column, table.names)}"
         raise DataError(msg)
-    alone = open_table(path, replace(call.reading, columns=(column,), id=None, label=None))
+    alone = open_table(path, replace(run.reading, columns=(column,), id=None, label=None))
     if alone.columns[0].kind != "number":
         msg = f"{table.source}: column {column!r} holds words, and weights are numbers."
         raise DataError(msg)
     numbers = np.concatenate([chunk.numbers[:, 0] for chunk in alone.chunks(HEIGHT)])
     weights: Array | None = check_weights(numbers, len(numbers))
     features = tuple(c.name for c in table.columns if c.name != column)
-    call.reading = replace(call.reading, columns=features)
-    call.note(f"rows count as often as column {column!r} says{how}")
+    run.reading = replace(run.reading, columns=features)
+    run.note(f"rows count as often as column {column!r} says{how}", "weights", column=column)
     return weights
 
 
-def _say_read(call: Call, table: TableFile, sheet: Sheet, notes: Sequence[str]) -> None:
+def _say_read(run: Run, table: TableFile, sheet: Sheet, notes: Sequence[str]) -> None:
     n, d = sheet.rows.shape
-    call.say(f"{table.source}: {many(n, 'row')}, {many(d, 'feature')}")
+    run.say(f"{table.source}: {many(n, 'row')}, {many(d, 'feature')}", "read", n=n, d=d)
     for note in notes:
-        call.note(note)
+        run.note(note)
 
 
 # ── rows for a model ────────────────────────────────────────────────────────
 def match_table(
-    call: Call, path: str, opened: Opened, *, gaps: bool = False
+    run: Run, path: str, opened: Opened, *, gaps: bool = False
 ) -> tuple[TableFile, Preparation]:
     """A file of new rows opened for a model, and how its rows become the model's.
 
@@ -205,22 +252,22 @@ def match_table(
     from mercer.io.preparation import Preparation
     from mercer.io.prepare import matched
 
-    table, preparation = open_table(path, call.reading), opened.preparation
+    table, preparation = open_table(path, run.reading), opened.preparation
     if preparation is None:  # a model that Python saved: it takes rows as they are
         names = getattr(opened.model, "feature_names_in_", [c.name for c in table.columns])
         preparation = Preparation(numbers=tuple(map(str, names)))
     found = matched(table, preparation, gaps=gaps)
     for note in found.fresh_notes():
-        call.note(note)
+        run.note(note)
     return found, preparation
 
 
-def read_sheet(call: Call, path: str, opened: Opened, *, gaps: bool = False) -> Sheet:
+def read_sheet(run: Run, path: str, opened: Opened, *, gaps: bool = False) -> Sheet:
     """New rows, prepared for the model of `opened`; what was left out is said."""
     from mercer.io.prepare import prepared_rows
 
-    with call.timed("read"), watched(call, f"reading {path}"):
-        table, preparation = match_table(call, path, opened, gaps=gaps)
-        sheet = prepared_rows(table, preparation, memory_bytes=call.budget)
-    _say_read(call, table, sheet, sheet.notes)
+    with run.timed("read"):
+        table, preparation = match_table(run, path, opened, gaps=gaps)
+        sheet = prepared_rows(table, preparation, memory_bytes=run.budget)
+    _say_read(run, table, sheet, sheet.notes)
     return sheet

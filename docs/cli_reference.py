@@ -1,8 +1,8 @@
 """The reference page of the command line, written from the commands themselves.
 
-    python -m mercer.cli.reference > docs/cli.md
+    python docs/cli_reference.py > docs/cli.md
 
-A test compares the page with what this prints, so that it can't fall behind.
+A test compares the page with what this prints, so the page can't fall behind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mercer.cli.ending import refuse
 from mercer.cli.main import VERBS, main
 from mercer.cli.verb import Verb
 
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 HEAD = """\
 # The command line
 
-<!-- Written by `python -m mercer.cli.reference > docs/cli.md`. Change the commands, not this page. -->
+<!-- Written by `python docs/cli_reference.py > docs/cli.md`. Change the commands, not this page. -->
 
 `mercer` reads the files people have, fits, transforms, checks, monitors and explains. Data go to stdout,
-talk to stderr; `-` in place of a file is stdin or stdout. `mercer VERB --help` says what stands here for
+notes to stderr; `-` in place of a file is stdin or stdout. `mercer VERB --help` says what stands here for
 one verb.
 """
 
@@ -42,9 +41,9 @@ EXIT = """\
 | 4 | a check failed: `check` found no kernel, `monitor` an alarm, `plan` too little memory |
 | 130 | interrupted (143: terminated) |
 
-An error is one line on stderr: what came, what was needed, what to do. `--debug` shows the traceback. With
-`--json` an error is one JSON object on stderr with `schema_version`, `mercer_version` and `error`, which has
-`kind`, `message` and `exit_code`. A file that is written appears whole or not at all.
+An error is one line on stderr: what was given, what is needed, what to do. `--debug` shows the traceback.
+With `--json` an error is one JSON object on stderr with `schema_version`, `mercer_version` and `error`,
+which has `kind`, `message` and `exit_code`. A file that is written appears whole or not at all.
 """
 
 SETTINGS = """\
@@ -95,7 +94,8 @@ def command_of(context: click.Context, name: str) -> click.Command:
     """The command of a verb; its module is imported for it."""
     found = main.get_command(context, name)
     if found is None:
-        refuse(f"{name!r} is listed among the verbs, but there is no such command.")
+        msg = f"{name!r} is listed among the verbs, but there is no such command."
+        raise KeyError(msg)
     return found
 
 

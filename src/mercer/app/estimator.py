@@ -1,18 +1,15 @@
-"""From the options of `mercer fit` to an estimator: texts are parsed, options of other models refused."""
+"""From a request to an estimator: texts are parsed, options of other models refused, before data are read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, ParameterError
+from mercer.app.outcome import refuse
 from mercer.approximations import APPROXIMATIONS
-from mercer.cli.ending import refuse
-from mercer.cli.options import Read
-from mercer.engine.resolve import AUTO, DEVICES, ENGINES, resolve_engine
+from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels import RBF, Kernel, Linear
 from mercer.kernels.text import parse_call, parse_kernel
 from mercer.monitoring.limits import Rule
@@ -22,15 +19,13 @@ from mercer.solvers import SOLVERS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer.cli.verb import Call
-
 ESTIMATORS: dict[str, type[Any]] = {
     "kpca": KernelPCA,
     "pca": PCA,
     "detector": KernelPCADetector,
     "incremental": IncrementalKernelPCA,
 }
-# Which options a model has, and the parameters of the estimator that are called otherwise.
+# Which options a model has, and the parameters of the estimator that have another name.
 ALL_TAKE = {"components", "engine", "weights"}
 TAKES: dict[str, set[str]] = {
     "kpca": ALL_TAKE | {"kernel", "preimage", "approximation", "refine", "solver", "checkpoint"},
@@ -50,47 +45,6 @@ ALL = "all"
 ENDLESS = (2**53, 2**53)  # a shape that no number of landmarks exceeds
 
 
-def _components(value: Any) -> int | float | str | None:
-    """`3` as a number, `0.95` as a share; `all` stays a word, for None is an option not given."""
-    text = str(value).strip().lower()
-    if text == ALL:
-        return ALL
-    try:
-        found = int(text) if text.lstrip("+-").isdecimal() else float(text)
-    except ValueError:
-        return None
-    fine = found >= 1 if isinstance(found, int) else 0.0 < found <= 1.0
-    return found if fine else None
-
-
-COMPONENTS = Read(
-    "NUMBER|SHARE|all",
-    "a number such as 3, a share of the variance such as 0.95, or all",
-    _components,
-)
-SOLVING = (
-    click.option(
-        "--approximation",
-        help="Such as rpcholesky(rank=500), nystrom(landmarks=500) or fourier(); exact otherwise.",
-    ),
-    click.option("--refine", type=click.IntRange(0), help="Exact passes after an approximation."),
-    click.option("--solver", help="auto, lapack, lanczos, krylov, or krylov(tol=1e-10)."),
-    click.option(
-        "--engine",
-        metavar="NAME",
-        help=f"Where to compute: auto, {', '.join(ENGINES)}:tcp://host:8786 (a Dask scheduler), or a device "
-        f"({', '.join(DEVICES)}).",
-    ),
-)
-
-
-def solving_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say how a fit is solved: a plan has them too."""
-    for option in reversed(SOLVING):
-        function = option(function)
-    return function
-
-
 @dataclass(frozen=True)
 class Asked:
     """What is to be fitted: the kind of model, and its parameters."""
@@ -105,13 +59,13 @@ class Asked:
         return isinstance(kernel, Kernel) and kernel.is_precomputed
 
     @property
-    def way_back_for_free(self) -> bool:
-        """Whether the model can come back exactly, though nobody asked."""
+    def has_free_preimages(self) -> bool:
+        """Whether exact pre-images cost nothing, and are kept though none were asked for."""
         is_linear = isinstance(self.params.get("kernel"), Linear)
         return self.kind == "kpca" and is_linear and "preimage" not in self.params
 
-    def estimator(self, n: int, *, verbose: int, scale: bool) -> Any:
-        """The estimator, for n rows."""
+    def estimator(self, n: int, *, scale: bool = False) -> Any:
+        """The estimator, for n rows; `scale`: a detector standardises them itself."""
         params = dict(self.params)
         refine = params.pop("refine", None)
         if refine is not None:
@@ -119,39 +73,42 @@ class Asked:
             if isinstance(chosen, str):  # its rank is ours, not the user's
                 chosen = APPROXIMATIONS[chosen]().at_most(n)
             params["approximation"] = replace(chosen, refine=refine)
-        if self.way_back_for_free:
+        if self.has_free_preimages:
             params["preimage"] = "exact"
-        if self.kind in ("kpca", "incremental"):
-            params["verbose"] = verbose
         if self.kind == "detector":
             params["scale"] = scale
         return ESTIMATORS[self.kind](**params)
 
 
 def asked_for(
-    call: Call, kind: str, options: dict[str, Any], kernels: list[Kernel] | None = None
+    kind: str,
+    options: dict[str, Any],
+    *,
+    seed: int,
+    memory: str,
+    kernels: list[Kernel] | None = None,
 ) -> Asked:
     """What the options ask for; raises before a file is opened.
 
     A comparison has several ``kernels``, and may end with any of them.
     """
+    if kind not in ESTIMATORS:
+        raise ParameterError.about(parameter="kind", value=kind, must_be=", ".join(ESTIMATORS))
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in TAKES[kind]:
-            having = [f"--model {other}" for other, its in TAKES.items() if name in its]
-            refuse(
-                f"--{name.replace('_', '-')} is no option of --model {kind}, but of {', '.join(having)}."
-            )
+            having = ", ".join(f"{{kind:{other}}}" for other, its in TAKES.items() if name in its)
+            refuse(f"{{{name}}} is not an option of {{kind:{kind}}}, but of {having}.")
     if "refine" in given and "approximation" not in given:
-        refuse("--refine came without --approximation: an exact fit has nothing to refine.")
+        refuse("{refine} needs {approximation}: an exact fit has nothing to refine.")
     given.pop("weights", None)  # a column, which goes to `fit`
     params = {PARAMETERS.get(name, name): _parsed(name, value) for name, value in given.items()}
-    params["random_state"] = call.params["seed"]
+    params["random_state"] = seed
     if kind != "incremental":  # whose memory does not grow
-        params["memory"] = call.params["memory"]
+        params["memory"] = memory
     asked = Asked(kind, params)
     if kind == "detector":
-        as_usage(Rule.of, asked.estimator(ENDLESS[0], verbose=0, scale=True))
+        as_usage(Rule.of, asked.estimator(ENDLESS[0], scale=True))
     _check_parts(asked, kernels or [params.get("kernel", RBF())])
     return asked
 
@@ -167,8 +124,9 @@ def _check_parts(asked: Asked, kernels: list[Kernel]) -> None:
         _suits_one(kernels, lambda kernel: approximation.check(kernel, ENDLESS))
     if preimage is not None:
         if asked.is_precomputed:
-            msg = "--preimage needs the rows, but with --kernel precomputed the file holds none."
-            raise ParameterError(msg)
+            refuse(
+                "{preimage} needs rows, but with {kernel:'precomputed'} the file holds kernel values."
+            )
         _suits_one(kernels, preimage.check)
 
 
@@ -189,7 +147,7 @@ def as_usage(check: Callable[..., Any], *args: Any) -> None:
     try:
         check(*args)
     except InputError as error:
-        raise ParameterError(str(error)) from error
+        raise ParameterError(*error.args) from error
 
 
 def _made(part: Any, known: dict[str, Any]) -> Any:
@@ -202,9 +160,9 @@ def _made(part: Any, known: dict[str, Any]) -> Any:
 def _parsed(name: str, value: Any) -> Any:
     if name == "components":
         return None if value == ALL else value
-    if name == "kernel":
+    if name == "kernel" and isinstance(value, str):
         return parse_kernel(value)
-    if name not in TABLES:
+    if name not in TABLES or not isinstance(value, str):
         return value
     # A name stays one, so that the library may adapt its defaults; a call with arguments is an object.
     bare = value.strip().lower()

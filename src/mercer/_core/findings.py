@@ -1,0 +1,100 @@
+"""What a call has to say beside its result, as data; and the one place that a warning goes through.
+
+A program that follows a call collects its findings (`collected`); for all others a finding is a Python
+warning. The collector belongs to the context of the call, so two threads never mix theirs, and no filter of
+the process is touched.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from mercer._core.errors import MercerWarning, users_level
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mercer._core.errors import Remedy
+
+Level = Literal["info", "note", "warning"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a user should know.
+
+    Parameters
+    ----------
+    code : str
+        Which finding it is, such as ``"rank"``: the same in every version.
+    message : str
+        A sentence; a `Message` where it names parameters.
+    numbers : dict
+        The figures in the sentence, by name.
+    remedy : Remedy, optional
+        What to set, and to which value.
+    level : {"info", "note", "warning"}
+        What was read or written; what was done to the data; what may make the result useless.
+    """
+
+    code: str
+    message: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+    remedy: Remedy | None = None
+    level: Level = "warning"
+
+    @classmethod
+    def of(cls, warning: MercerWarning) -> Finding:
+        """The finding that a warning of the library is."""
+        return cls(warning.code, warning.args[0], warning.numbers, warning.remedy)
+
+
+_collector: ContextVar[Callable[[MercerWarning], None] | None] = ContextVar(
+    "collector", default=None
+)
+
+
+def warn(
+    message: str | MercerWarning,
+    category: type[MercerWarning] = MercerWarning,
+    code: str = "",
+    numbers: dict[str, Any] | None = None,
+    remedy: Remedy | None = None,
+) -> None:
+    """Warn the caller: the collector of this call, or Python's warnings at the line that called mercer."""
+    warning = message
+    if not isinstance(warning, MercerWarning):
+        warning = category(warning, code=code, numbers=numbers, remedy=remedy)
+    collector = _collector.get()
+    if collector is None:
+        warnings.warn(warning, stacklevel=users_level())
+    else:
+        collector(warning)
+
+
+@contextmanager
+def collected(collector: Callable[[MercerWarning], None]) -> Iterator[None]:
+    """Hand the warnings of the block to `collector`, in this thread only.
+
+    Examples
+    --------
+    >>> told = []
+    >>> with collected(told.append):
+    ...     warn("Two components were asked for, and there is one.")
+    >>> [warning.code for warning in told]
+    ['mercer']
+    """
+    token = _collector.set(collector)
+    try:
+        yield
+    finally:
+        _collector.reset(token)
+
+
+def silenced() -> Any:
+    """A block without warnings of mercer: of trials, or of fits whose numbers are shown another way."""
+    return collected(lambda _warning: None)

@@ -1,0 +1,203 @@
+"""A model of the rows of a file, kept in a file, with the evidence that it is right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.app.estimator import TAKES, Asked, asked_for
+from mercer.app.files import check_output
+from mercer.app.outcome import Request, Run, refuse
+from mercer.app.rows import (
+    OfTraining,
+    check_model_output,
+    keep_model,
+    read_training,
+    take_weights,
+)
+from mercer.kernels.text import kernel_text
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.data.table import TableFile
+    from mercer.io.prepare import Sheet
+    from mercer.kernels import Kernel
+
+OPTIONS = sorted(set().union(*TAKES.values()))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model, the rows it was fitted to, and the facts for programs."""
+
+    model: Any
+    sheet: Sheet
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(OfTraining):
+    """What is to be fitted. Whatever is None has the default of the estimator.
+
+    Parameters
+    ----------
+    kind : {"kpca", "pca", "detector", "incremental"}
+        Kernel PCA, linear PCA, a detector, or kernel PCA in one pass.
+    kernel : str or Kernel, optional
+        Such as ``"rbf(gamma=0.5)"``; ``"precomputed"``: the file is the kernel matrix.
+    components : int, float or "all", optional
+        How many, or which share of the variance.
+    approximation, solver, preimage : str or object, optional
+        Such as ``"rpcholesky(rank=500)"``.
+    weights : str, optional
+        The column that says how often each row counts.
+    """
+
+    kind: str = "kpca"
+    kernel: str | Kernel | None = None
+    components: int | float | str | None = None
+    approximation: Any = None
+    refine: int | None = None
+    solver: Any = None
+    engine: str | None = None
+    preimage: Any = None
+    checkpoint: str | None = None
+    landmarks: int | None = None
+    false_alarm: float | None = None
+    contamination: float | None = None
+    statistic: str | None = None
+    limits: str | None = None
+    folds: int | None = None
+    wild: str | None = None
+    weights: str | None = None
+
+    @property
+    def asked(self) -> Asked:
+        """The estimator to come; raises before a file is opened."""
+        options = {name: getattr(self, name) for name in OPTIONS}
+        return asked_for(self.kind, options, seed=self.seed, memory=self.memory)
+
+    def prepared(
+        self, run: Run, asked: Asked, table: TableFile | None = None
+    ) -> tuple[Sheet, Array | None]:
+        """The rows, and how often each counts."""
+        preparing = self.preparing_for(asked)
+        weights = take_weights(run, self.data, self.weights, ", in scaling and filling too")
+        # The limits of a detector come from rows that were held out of the scaling too.
+        later = self.kind == "detector"
+        sheet = read_training(
+            run, self.data, preparing, table=table, scaled_later=later, weights=weights
+        )
+        return sheet, weights
+
+    def preparing_for(self, asked: Asked) -> dict[str, Any]:
+        """What is done to the rows; a kernel matrix is never scaled."""
+        if not asked.is_precomputed:
+            return self.preparing
+        if self.scale == "standard":
+            refuse(
+                "{scale:'standard'} is for rows; with {kernel:'precomputed'} the file holds kernel values."
+            )
+        return {**self.preparing, "scale": "none"}
+
+    @property
+    def standardises(self) -> bool:
+        """Whether columns are scaled, here or by the model itself."""
+        return self.scale != "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitRequest(ModelOptions, Request[Fitted]):
+    """Fit a model to the rows of a file, and keep it in a file.
+
+    Parameters
+    ----------
+    output : str, optional
+        The model file; none is written otherwise.
+    """
+
+    output: str | None = field(default=None)
+
+    def fulfil(self, run: Run) -> Fitted:
+        """Fit, and write. A fit that was stopped is not written."""
+        asked = self.asked
+        self.preparing_for(asked)  # before a file is looked at
+        beside = [self.output] if self.output else []
+        if self.checkpoint is not None:
+            check_output(self.checkpoint, [self.data, *beside], option="checkpoint")
+        path = check_model_output(self.output, self.data)
+        sheet, weights = self.prepared(run, asked)
+        n, d = sheet.rows.shape
+        model = asked.estimator(n, scale=self.standardises)
+        with run.timed("fit"):
+            model.fit(rows_for(asked, sheet), sample_weight=weights)
+        if asked.has_free_preimages:
+            run.note(
+                "the linear kernel has exact pre-images, which are kept with the model", "preimage"
+            )
+        facts = {"n": n, "d": d, "features": list(sheet.preparation.features), **evidence(model)}
+        if path is not None and run.stopped:
+            run.warn("A stop was asked for, and the model was not written.", "stopped")
+        elif path is not None:
+            facts["model"] = keep_model(run, path, model, sheet, self.about)
+        return Fitted(model, sheet, facts)
+
+
+def rows_for(asked: Asked, sheet: Sheet) -> Any:
+    """The rows as `fit` takes them: a kernel matrix in memory, those of a detector with names."""
+    if asked.is_precomputed:
+        return np.array(sheet.rows[:])
+    if asked.kind != "detector":
+        return sheet.rows
+    rows = np.asarray(sheet.rows).view(NamedRows)
+    rows.columns = sheet.names
+    return rows
+
+
+class NamedRows(np.ndarray):
+    """Rows in memory that know the names of their columns, for warnings."""
+
+    columns: tuple[str, ...]
+
+
+# ── evidence ────────────────────────────────────────────────────────────────
+def projector(model: Any) -> Any:
+    """The model that has components: a detector's own, or the model itself."""
+    return getattr(model, "model_", model)
+
+
+def evidence(model: Any) -> dict[str, Any]:
+    """The evidence of a fitted model as numbers."""
+    inner = projector(model)
+    fit = inner.fit_
+    found: dict[str, Any] = {
+        "kind": type(model).__name__,
+        "kernel": kernel_of(inner),
+        "components": int(inner.n_components_),
+        "eigenvalues": inner.eigenvalues_,
+        "explained_variance_ratio": inner.explained_variance_ratio_,
+        "variance_kept": float(np.sum(inner.explained_variance_ratio_)),
+        "total": float(fit.total),
+        "residuals": inner.residuals_,
+        "largest_residual": float(np.max(inner.residuals_, initial=0.0)),
+        "status": fit.pairs.status.name,
+        "route": fit.plan.route,
+        "solver": repr(fit.plan.approximation or fit.plan.solver),
+        "trace_left_out": float(fit.trace_error),
+        "bounds": fit.bounds,
+        "evidence": str(fit).splitlines(),
+    }
+    if (back := getattr(inner, "preimage_", None)) is not None:
+        found["preimage"] = repr(back.method)
+        found["preimage_quality"] = None if back.quality is None else str(back.quality)
+    if (limits := getattr(model, "limits_", None)) is not None:
+        found["limits"] = {"T2": limits.t2, "Q": limits.q, "index": limits.index}
+    return found
+
+
+def kernel_of(model: Any) -> str:
+    """The kernel as an expression; linear PCA has the linear one."""
+    kernel = getattr(model, "kernel_", None)
+    return "Linear()" if kernel is None else kernel_text(kernel)

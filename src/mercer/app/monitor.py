@@ -1,0 +1,262 @@
+"""Rows of a process judged by a detector: statistics, limits, alarms and the variables behind them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import DataError
+from mercer._core.table import plain
+from mercer._core.wording import Message
+from mercer.app.files import check_output, replacing
+from mercer.app.outcome import Request, Run, refuse
+from mercer.app.rows import OfModel, Opened, open_model, read_sheet
+from mercer.monitoring.alarms import Gaps, leading, shares
+from mercer.monitoring.report import Monitoring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer.io.prepare import Sheet
+    from mercer.monitoring.alarms import Run as AlarmRun
+
+PIECE = 5000  # rows that are text at a time
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+BLOCK = 20_000  # rows a call: what a detector works with beside them stays small
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitorRequest(OfModel, Request["Monitored"]):
+    """Judge the rows of a file by the detector in a model file.
+
+    Parameters
+    ----------
+    time : str, optional
+        The column that says when each row was taken; the column of ids otherwise.
+    top : int
+        Variables to name for an alarm; 0 names none, and is quicker.
+    output : str, optional
+        A .csv or .tsv file for the table.
+    """
+
+    time: str | None = None
+    top: int = 3
+    output: str | None = None
+
+    def fulfil(self, run: Run) -> Monitored:
+        """Rows with empty cells are not judged, unless the model fills them: they are marked and counted."""
+        named_by_time(run, self.time)
+        path = None
+        if self.output is not None:
+            if Path(self.output).suffix.lower() not in DELIMITERS:
+                refuse("{output} must be a .csv or .tsv file; got {path}.", path=self.output)
+            path = check_output(self.output, (self.model, self.data))
+        found = open_model(self.model)
+        require_detector(found)
+        sheet = read_sheet(run, self.data, found, gaps=True)
+        with run.timed("monitor"):
+            seen = monitored(found.model, sheet, top=self.top, run=run)
+        if path is not None:
+            with run.timed("write"), replacing(path) as file:
+                for piece in table_text(seen, DELIMITERS[path.suffix.lower()]):
+                    file.write(piece.encode())
+            run.say(f"wrote {path}: {len(seen.report.table)} rows", "wrote", path=str(path))
+        return Monitored(seen, found.model, results(seen, found.model))
+
+
+def require_detector(found: Opened) -> None:
+    """Raise when the model judges no rows."""
+    if not found.is_detector:
+        refuse(
+            "{path} must hold a detector; it holds a {holds}. Fit one to rows in normal operation: mercer "
+            "fit DATA --model detector -o detector.mercer",
+            path=repr(str(found.path)),
+            holds=type(found.model).__name__,
+        )
+
+
+def named_by_time(run: Run, time: str | None) -> None:
+    """The rows are named by the column of their times."""
+    if time is None:
+        return
+    if run.reading.id not in (None, time):
+        refuse(
+            "{time:{when}} and {id:{name}} exclude each other: a row of the table has one name. Leave one of "
+            "them out.",
+            when=time,
+            name=run.reading.id,
+        )
+    run.reading = replace(run.reading, id=time, id_option="--time")
+
+
+# ── what a detector saw in the rows, whatever their number ──────────────────
+@dataclass(frozen=True)
+class Seen:
+    """A report on the rows of a file, and how that file names and labels them."""
+
+    report: Monitoring
+    named: str | None  # the column that names the rows; None: they are counted from 0
+    labels: Any  # (n,) or None
+    label_name: str
+    top: int  # variables that are named for an alarm, at most
+
+    @property
+    def time_name(self) -> str:
+        """What the first column of the table is called."""
+        return self.named or "time"
+
+    @property
+    def count(self) -> int:
+        """How many rows are alarms."""
+        return int(self.report.table["alarm"].sum())
+
+    @property
+    def judged(self) -> int:
+        """How many rows were complete."""
+        return int(self.report.table["judged"].sum())
+
+
+@dataclass(frozen=True)
+class Monitored:
+    """What a detector saw, the detector, and the facts for programs."""
+
+    seen: Seen
+    detector: Any
+    facts: dict[str, Any]
+
+
+def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) -> Seen:
+    """The rows in the order of the file, block by block, in one report."""
+    run = Run() if run is None else run
+    n, names = len(sheet), list(sheet.names)
+    ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
+    reports, found = [], []
+    for start in range(0, n, BLOCK):
+        rows = np.asarray(sheet.rows[start : start + BLOCK])  # (b, d)
+        gaps = Gaps.of(rows)
+        found.append(gaps)
+        if gaps.judged.any():
+            reports.append(detector.monitor(rows[gaps.judged], names=names, top=top))
+        run.advance(min(start + BLOCK, n), n, "rows")
+    gaps = Gaps.joined(found)
+    if not reports:
+        msg = Message(
+            "None of {n} rows can be judged: cells are missing in {where}. Give complete rows, or fit with "
+            "{impute} mean, median or zero.",
+            n=n,
+            where=gaps.where(names),
+        )
+        raise DataError(msg)
+    told = Monitoring.joined(reports).among(gaps, ids)
+    if top and len(reports) > 1:  # runs go on from block to block
+        told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
+    return Seen(
+        told,
+        named=None if sheet.ids is None else sheet.id_name or "id",
+        labels=sheet.labels,
+        label_name=sheet.label_name or "label",
+        top=top,
+    )
+
+
+# ── a document ──────────────────────────────────────────────────────────────
+def results(seen: Seen, detector: Any) -> dict[str, Any]:
+    """For programs: limits, every alarm with the variables behind it, and what could not be judged."""
+    limits, table = detector.limits_, seen.report.table
+    rows = [_alarm(seen, int(row)) for row in np.flatnonzero(table["alarm"])]
+    return {
+        "n": len(table),
+        "statistic": seen.report.statistic,
+        "limits": {
+            **{name: float(table[f"{name}_limit"][0]) for name in ("T2", "Q", "index")},
+            "method": limits.method,
+        },
+        "false_alarm_rate": limits.rate,
+        "expected_false_alarms": limits.rate * seen.judged,
+        "alarms": {
+            "count": len(rows),
+            "share": len(rows) / seen.judged,
+            "first": rows[0]["time"] if rows else None,
+            "runs": [_run(seen, run) for run in seen.report.runs],
+            "rows": rows,
+        },
+        "not_judged": _not_judged(seen),
+        "summary": seen.report.summary(),
+    }
+
+
+def _run(seen: Seen, run: AlarmRun) -> dict[str, Any]:
+    time = seen.report.table["time"]
+    return {
+        "first": plain(time[run.first]),
+        "last": plain(time[run.last]),
+        "rows": run.rows,
+        "alarms": run.alarms,
+        "not_judged": run.unjudged,
+        "began_with": [
+            {"variable": name, "lowers_index_by": share}
+            for name, share in seen.report.began_with(run, seen.top)
+        ],
+    }
+
+
+def _not_judged(seen: Seen) -> dict[str, Any]:
+    """Rows with missing cells, and the columns that lack them."""
+    report = seen.report
+    where = np.flatnonzero(~report.table["judged"])
+    cells = zip(report.names, report.missing.tolist(), strict=True)
+    return {
+        "count": len(where),
+        "rows": [{"row": int(i), "time": plain(report.table["time"][i])} for i in where],
+        "missing_cells": {name: count for name, count in cells if count},
+    }
+
+
+def _alarm(seen: Seen, row: int) -> dict[str, Any]:
+    table = seen.report.table
+    told = {"row": row, "time": plain(table["time"][row])}
+    if seen.labels is not None:
+        told["label"] = plain(seen.labels[row])
+    told |= {name: float(table[name][row]) for name in ("T2", "Q", "index")}
+    return told | {"top": _leading(seen, row)}
+
+
+def _leading(seen: Seen, row: int) -> list[dict[str, Any]]:
+    """The variables that the table names, with their shares of what raises the statistic."""
+    report = seen.report
+    if report.contributions is None:  # nothing was explained
+        return []
+    own = shares(report.contributions[np.searchsorted(report.explained, row)])
+    named = leading(own, report.names, seen.top)
+    return [{"variable": name, "share": share} for name, share in named]
+
+
+# ── the table ───────────────────────────────────────────────────────────────
+def table_text(seen: Seen, delimiter: str) -> Iterator[str]:
+    """The table as text, some thousand rows at a time: floats as they read back to the same bits."""
+    table = seen.report.table
+    labelled = seen.labels is not None
+    yield _lines([[seen.time_name, *table.columns[1:], *[seen.label_name] * labelled]], delimiter)
+    for start in range(0, len(table), PIECE):
+        part = slice(start, start + PIECE)
+        rows = [[*map(_cell, row.values())] for row in table.take(part)]
+        if labelled:
+            rows = [[*row, label] for row, label in zip(rows, seen.labels[part], strict=True)]
+        yield _lines(rows, delimiter)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)  # an alarm is a 1
+    return "" if value != value else value  # noqa: PLR0124 - no number: an empty cell
+
+
+def _lines(rows: list[list[Any]], delimiter: str) -> str:
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,112 @@
+"""Scores of the rows of a file, chunk by chunk: memory does not grow with the file."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import many
+from mercer.app.files import check_output, told_file
+from mercer.app.outcome import Request, Run, refuse
+from mercer.app.rows import OfModel, Opened, match_table, open_model
+from mercer.io.write import open_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mercer._core.types import Array
+    from mercer.io.preparation import Preparation
+
+CHUNK_BYTES = 64 * 2**20  # numbers of a chunk, in and out; more would not be faster
+SHARE = 16  # of the memory that is allowed: a chunk is copied a few times on its way
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Rows that went through a model: in a file, or here, with what stands beside them."""
+
+    facts: dict[str, Any]
+    rows: Array | None = None  # (n, k)
+    ids: Any = None  # (n,) or None
+    labels: Any = None  # (n,) or None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformRequest(OfModel, Request[Sent]):
+    """The scores of the rows of a file.
+
+    Parameters
+    ----------
+    output : str, optional
+        A .csv, .tsv, .npy, .npz, .parquet or .arrow file, or ``-`` for CSV on the standard output. Without
+        one the outcome holds the scores.
+    """
+
+    output: str | None = None
+
+    def fulfil(self, run: Run) -> Sent:
+        """Columns are found by the names that the model was fitted with; ids and labels come along."""
+        opened = open_model(self.model)
+        if opened.is_detector:
+            refuse(
+                "{model} must hold a model that gives scores; {path} holds a detector, which judges rows. "
+                "Use mercer monitor {path} {data}.",
+                path=self.model,
+                data=self.data,
+            )
+        names = [str(name) for name in opened.model.get_feature_names_out()]
+        through = opened.model.transform
+        return send(run, self, opened, lambda _: names, lambda _, rows: through(rows))
+
+
+def send(
+    run: Run,
+    request: Any,
+    opened: Opened,
+    names: Callable[[Preparation], Sequence[str]],
+    through: Callable[[Preparation, Array], Array],
+) -> Sent:
+    """Write ``through(preparation, rows)`` of every chunk of prepared rows; ids and labels come along."""
+    path = request.output
+    if path not in (None, "-"):
+        path = check_output(path, [request.data, request.model])
+    table, preparation = match_table(run, request.data, opened)
+    written, n = list(names(preparation)), 0
+    width = 8 * (len(table.columns) + len(preparation.features) + len(written))
+    height = max(1, min(CHUNK_BYTES, run.budget // SHARE) // width)
+    replaced = path not in (None, "-") and path.exists()
+    beside = {"id_name": table.id_name, "label_name": table.label_name}
+    dtype = getattr(opened.model, "_dtype", np.dtype(np.float64))
+    file: Any = nullcontext() if path is None else open_writer(path, written, dtype=dtype, **beside)
+    held: list[tuple[Array, Any, Any]] = []
+    with run.timed("rows"), file as writer:
+        for chunk in table.chunks(height):
+            rows = (through(preparation, preparation(chunk)), chunk.ids, chunk.labels)
+            if writer is None:
+                held.append(rows)
+            else:
+                writer.write(*rows)
+            n += len(chunk)
+            run.advance(n, table.n_rows, "rows")
+    for note in (*table.fresh_notes(), *(() if writer is None else writer.notes)):
+        run.note(note)
+    facts = {"n": n, "columns": written, "id": table.id_name, "label": table.label_name}
+    facts["output"] = None
+    if path is None:
+        return Sent(facts, *_joined(held))
+    run.say(
+        f"{table.source}: {many(n, 'row')}, {many(len(written), 'column')} written", "sent", n=n
+    )
+    if path != "-":
+        run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
+        facts["output"] = {"path": str(path), "bytes": path.stat().st_size}
+    return Sent(facts)
+
+
+def _joined(parts: Sequence[tuple[Array, Any, Any]]) -> tuple[Any, ...]:
+    """All rows, ids and labels; a file has at least one row."""
+    columns = zip(*parts, strict=True)
+    return tuple(None if each[0] is None else np.concatenate(each) for each in columns)

@@ -1,0 +1,120 @@
+"""The options of a model, which `mercer fit` and `mercer plan` share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mercer.app.estimator import ALL, ESTIMATORS, TABLES
+from mercer.cli.options import WEIGHTS, Read
+from mercer.cli.verb import under
+from mercer.engine.resolve import DEVICES, ENGINES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _components(value: Any) -> int | float | str | None:
+    """`3` as a number, `0.95` as a share; `all` stays a word, for None is an option not given."""
+    text = str(value).strip().lower()
+    if text == ALL:
+        return ALL
+    try:
+        found = int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        return None
+    fine = found >= 1 if isinstance(found, int) else 0.0 < found <= 1.0
+    return found if fine else None
+
+
+COMPONENTS = Read(
+    "NUMBER|SHARE|all",
+    "a number such as 3, a share of the variance such as 0.95, or all",
+    _components,
+)
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+MODEL = (
+    click.option(
+        "--model",
+        "kind",
+        type=click.Choice(list(ESTIMATORS)),
+        default="kpca",
+        help="Kernel PCA, linear PCA, a detector for `mercer monitor`, or kernel PCA in one pass.",
+    ),
+    click.option(
+        "--kernel",
+        help='As in Python, such as "rbf(gamma=0.5) + 0.1*linear()"; an RBF of median width otherwise. '
+        "precomputed: the file is the kernel matrix.",
+    ),
+    click.option(
+        "--components",
+        "-k",
+        type=COMPONENTS,
+        metavar="NUMBER|SHARE|all",
+        help="How many, or which share of the variance to keep; 2 (pca: all, detector: 0.99) otherwise.",
+    ),
+    click.option(
+        "--preimage",
+        help=f"Pre-images, for `mercer reconstruct`: {', '.join(TABLES['preimage'])}.",
+    ),
+    WEIGHTS,
+)
+SOLVING = (
+    click.option(
+        "--approximation",
+        help="Such as rpcholesky(rank=500), nystrom(landmarks=500) or fourier(); exact otherwise.",
+    ),
+    click.option("--refine", type=click.IntRange(0), help="Exact passes after an approximation."),
+    click.option("--solver", help="auto, lapack, lanczos, krylov, or krylov(tol=1e-10)."),
+    click.option(
+        "--landmarks", type=click.IntRange(1), help="Most rows that --model incremental keeps."
+    ),
+    click.option(
+        "--engine",
+        metavar="NAME",
+        help=f"Where to compute: auto, {', '.join(ENGINES)}:tcp://host:8786 (a Dask scheduler), or a device "
+        f"({', '.join(DEVICES)}).",
+    ),
+)
+DETECTOR = (
+    click.option(
+        "--false-alarm",
+        type=SHARE,
+        metavar="SHARE",
+        help="Share of normal rows that a detector may flag.",
+    ),
+    click.option(
+        "--contamination",
+        type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+        metavar="SHARE",
+        help="Share of training rows that are not normal.",
+    ),
+    click.option(
+        "--statistic",
+        type=click.Choice(["combined", "T2", "Q"]),
+        help="What a detector decides by.",
+    ),
+    click.option(
+        "--limits",
+        type=click.Choice(["cross-validation", "approximate"]),
+        help="Where the limits of a detector come from.",
+    ),
+    click.option(
+        "--folds",
+        type=click.IntRange(2),
+        help="Stretches of rows held out for the limits; 5 otherwise.",
+    ),
+    click.option(
+        "--wild",
+        type=click.Choice(["aside", "keep"]),
+        help="Whether a detector sets rows with wild readings aside, as otherwise, or keeps them.",
+    ),
+)
+
+
+def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a model, under their headings."""
+    for heading, options in (("Detector", DETECTOR), ("Solution", SOLVING), ("Model", MODEL)):
+        function = under(heading, *options)(function)
+    return function

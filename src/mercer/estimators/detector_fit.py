@@ -78,8 +78,10 @@ def chosen_model(detector: Any, x: Rows, weights: Array | None = None) -> Projec
             raise InputError(msg)
         _refuse_both(detector)
         model: Projector = clone(given)
-        if "preimage" in model.get_params(deep=False):  # a way back is never asked for
-            model.set_params(preimage=None)
+        # Neither pre-images nor whitened scores are asked for; T² divides by the variances itself.
+        has = model.get_params(deep=False)
+        unused = {"preimage": None, "whiten": False}
+        model.set_params(**{name: value for name, value in unused.items() if name in has})
     else:
         model = KernelPCA(
             detector.n_components,

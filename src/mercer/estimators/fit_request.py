@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.changed import changed
 from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse, users_level
 from mercer._core.memory import format_seconds
+from mercer._core.params import is_whole
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
 from mercer.engine.resolve import device_there, facts_for, is_auto, resolve_engine
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from mercer.data.training import TrainingData
     from mercer.engine.base import Engine, Facts
     from mercer.kernels import Kernel
+    from mercer.model import Fit
     from mercer.preimage import Preimage
 
 # A fit of fewer rows is over in seconds; of more, its time is worth a second's forecast.
@@ -114,7 +117,7 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     # A function of the user's own might write into the rows that a model keeps.
     copy = exact and not kernel.is_precomputed and not kernel.parallel
     data = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
-    asked = check_n_components(model.n_components, data.n)
+    asked = as_many_as_there_are(model.n_components, data.n)
     if approximation is not None:
         approximation = _suited(approximation, model.approximation, kernel, data, asked)
     check_kernel_rows(kernel, data.rows)
@@ -139,6 +142,22 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     if is_auto(model.engine) and may_pay(chosen, data.n, data.d, request.most_components):
         return _where_it_pays(request, planned)
     return request
+
+
+def as_many_as_there_are(n_components: Any, n: int, of: str = "n_samples") -> int | float | None:
+    """The components to look for: no more than there can be, which the fit tells (`asked_for`).
+
+    A search over `n_components` fits to folds that have fewer rows than all: a number that is right for the
+    refit must not fail there. n rows have fewer than n components anyhow, so that asking for n of them has
+    always ended with fewer and a `RankWarning`; n + 1 ends the same way.
+    """
+    more = is_whole(n_components) and n_components > n
+    return n if more else check_n_components(n_components, n, of)
+
+
+def asked_for(fit: Fit, n_components: Any) -> Fit:
+    """The fit with the number of components that was asked for, which its warning tells."""
+    return changed(fit, asked=int(n_components)) if is_whole(n_components) else fit
 
 
 def _planned(

@@ -37,7 +37,7 @@ SKLEARN_KERNEL_PCA = (
     "max_iter", "iterated_power", "remove_zero_eig", "copy_X", "n_jobs",
 )  # fmt: skip
 SKLEARN_PCA = (
-    "copy", "whiten", "svd_solver", "tol", "iterated_power", "n_oversamples", "power_iteration_normalizer",
+    "copy", "svd_solver", "tol", "iterated_power", "n_oversamples", "power_iteration_normalizer",
 )  # fmt: skip
 
 
@@ -87,8 +87,6 @@ _SMALL = (
 )
 PCA_WORDS = {
     "kernel": "Its kernel is the dot product: use KernelPCA(kernel={}).",
-    "whiten": "Divide the scores by np.sqrt(explained_variance_), or put a StandardScaler behind: "
-    "make_pipeline(PCA(…), StandardScaler()).",
 }
 STREAM_WORDS = {
     "approximation": "The dictionary is its approximation: max_landmarks is its size, tol its error.",

@@ -13,7 +13,8 @@ from mercer.engine.passes import copied
 from mercer.engine.resolve import engine_facts
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector, tell
-from mercer.estimators.fit_request import fit_request, warn_if_long, watching_request
+from mercer.estimators.derived import Returning
+from mercer.estimators.fit_request import asked_for, fit_request, warn_if_long, watching_request
 from mercer.estimators.form import KERNEL_PCA
 from mercer.estimators.input import loaded, remember
 from mercer.estimators.preimages import (
@@ -36,14 +37,15 @@ if TYPE_CHECKING:
 
 @public
 @dataclass(eq=False, repr=False)
-class KernelPCA(Projector):
+class KernelPCA(Returning, Projector):
     """Kernel PCA: scores(x) = k(x, Z) A - b, with the evidence that A is right. Exact, unless you ask.
 
     Parameters
     ----------
     n_components : int, float or None, default=2
         A number of components, a share of the variance such as 0.95, or None for all with a
-        variance above rounding.
+        variance above rounding. Of a number that is larger than the data have, those that there are: a
+        `RankWarning` tells.
     kernel : str, Kernel or callable, default="rbf"
         A name, an object such as ``RBF(gamma="median") + 0.5 * Linear()`` or the same as text,
         ``"rbf(gamma=2) + 0.5*linear"``, a scikit-learn Gaussian-process kernel, or a Python function of two
@@ -57,9 +59,13 @@ class KernelPCA(Projector):
         None: exact. ``"rpcholesky"``, ``"nystrom"``, ``"fourier"`` or an object such as
         ``RPCholesky(rank=1000)``: K is never formed, and ``fit_`` says what was left out.
     preimage : str, Preimage or None, default=None
-        How to come back to input space: ``"ridge"``, ``"fixed-point"``, ``"distances"``,
-        ``"gradient"``, ``"exact"`` or an object such as ``Ridge(alpha=1e-3)``. None: no
-        `inverse_transform`.
+        The pre-image method, from scores to points in input space: ``"ridge"``, ``"fixed-point"``,
+        ``"distances"``, ``"gradient"``, ``"exact"`` or an object such as ``Ridge(alpha=1e-3)``. None: no
+        `inverse_transform`; `with_preimage` adds one to a fitted model.
+    whiten : bool, default=False
+        Whether scores are divided by their standard deviations, ``np.sqrt(explained_variance_)``, so that
+        each has variance 1 on the training rows. `inverse_transform` takes such scores then. The fit is the
+        same, so it may be set on a fitted model; ``fit_`` keeps axes of length one in feature space.
     memory : str, int or dict, default="auto"
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
         share of what is free. A device or a cluster has its own: a size alone is what each place may use,
@@ -105,7 +111,7 @@ class KernelPCA(Projector):
     fit_ : Fit
         The fitted value: projection and evidence. Print it.
     preimage_ : FittedPreimage
-        The way back, when ``preimage`` is set.
+        The fitted pre-image, when ``preimage`` is set.
 
     Examples
     --------
@@ -128,6 +134,7 @@ class KernelPCA(Projector):
     solver: Any = "auto"
     approximation: Any = None
     preimage: Any = None
+    whiten: bool = False
     memory: Memory = "auto"
     engine: Any = "auto"
     checkpoint: str | Path | None = None
@@ -183,6 +190,7 @@ class KernelPCA(Projector):
                     observer=observer,
                     engine=request.engine,
                 )
+            fit = asked_for(fit, self.n_components)
             return self._completed(fit, X, request, data, handed)
 
     def _completed(

@@ -66,7 +66,7 @@ def planned_preimage(
 
     It is learned when the fit's tiles are gone, so the larger of the two counts.
     """
-    _refuse_preimage(method, data, kernel, chosen.approximation)
+    refuse_preimage(method, data, kernel, chosen.approximation)
     if chosen.route == "dual" and isinstance(data.rows, DaskRows) and not isinstance(method, Ridge):
         msg = (
             f"{method!r} looks at all training rows in each of its steps, and those of a {data.rows.name} "
@@ -74,11 +74,23 @@ def planned_preimage(
             "(approximation='rpcholesky')."
         )
         raise InputError(msg)
-    n, (width, k) = data.n, _size(chosen, problem)
-    kept = kept_bytes(n=n, k=k, width=width, rows_bytes=problem.rows_bytes)
-    needed = kept + method.n_bytes(n, _columns(method, data), k)
     # It is learned on the host, wherever the fit had its tiles.
     allowed = problem.here_bytes if problem.on_device else problem.budget_bytes
+    size, kept = _size(chosen, problem), problem.rows_bytes
+    needed = needed_bytes(method, data, *size, rows_bytes=kept, allowed=allowed)
+    chosen = replace(chosen, preimage=repr(method), preimage_bytes=needed)
+    if chosen.host_bytes:
+        return replace(chosen, host_bytes=max(chosen.host_bytes, needed))
+    return replace(chosen, n_bytes=max(chosen.n_bytes, needed))
+
+
+def needed_bytes(
+    method: Preimage, data: TrainingData, width: int, k: int, *, rows_bytes: int, allowed: int
+) -> int:
+    """What learning the pre-image of k scores takes, beside the fit; raises where that is not allowed."""
+    n = data.n
+    kept = kept_bytes(n=n, k=k, width=width, rows_bytes=rows_bytes)
+    needed = kept + method.n_bytes(n, _columns(method, data), k)
     if needed > allowed:
         msg = (
             f"The pre-image of {n} rows needs about {format_bytes(needed)}, but `memory` allows "
@@ -86,10 +98,7 @@ def planned_preimage(
             "preimage=None."
         )
         raise MemoryBudgetError(msg)
-    chosen = replace(chosen, preimage=repr(method), preimage_bytes=needed)
-    if chosen.host_bytes:
-        return replace(chosen, host_bytes=max(chosen.host_bytes, needed))
-    return replace(chosen, n_bytes=max(chosen.n_bytes, needed))
+    return needed
 
 
 def _size(chosen: Plan, problem: Problem) -> tuple[int, int]:
@@ -119,7 +128,7 @@ def _columns(method: Preimage, data: TrainingData) -> int:
     return data.d if handed is None else int(np.shape(handed)[-1])
 
 
-def _refuse_preimage(
+def refuse_preimage(
     method: Preimage, data: TrainingData, kernel: Kernel, approximation: Approximation | None
 ) -> None:
     """Raise where there is no way back."""

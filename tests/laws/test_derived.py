@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_moons
 from sklearn.decomposition import PCA as Reference
+from sklearn.decomposition import KernelPCA as KernelReference
 from sklearn.model_selection import GridSearchCV, KFold
 
 import mercer
@@ -15,6 +16,7 @@ from mercer.approximations import RPCholesky
 from mercer.errors import InputError, ParameterError, RankWarning
 from mercer.kernels import RBF
 from mercer.preimage import Ridge
+from mercer.sklearn import KernelPCA as DropIn
 from mercer.solvers import BlockKrylov
 
 MOONS = make_moons(120, noise=0.1, random_state=0)[0] @ [[1.0, 0.3, 0.0], [0.0, 1.0, 2.0]]
@@ -253,3 +255,55 @@ def test_all_that_there_are_is_what_none_gives():
 def test_a_detector_of_more_components_than_rows_says_what_it_needs():
     with pytest.warns(RankWarning), pytest.raises(InputError, match="needs at least"):
         mercer.KernelPCADetector(n_components=121, kernel=RBF(1.0)).fit(X)
+
+
+# ── the drop-in ─────────────────────────────────────────────────────────────
+DROP_INS = {
+    "rbf": {"kernel": "rbf", "gamma": 0.5},
+    "explicit map": {"kernel": "poly", "gamma": 0.5, "degree": 2},
+    "function": {"kernel": "rbf", "gamma": 0.0},  # all rows alike: no kernel of ours
+    "dense": {"kernel": "cosine", "eigen_solver": "dense"},
+}
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["rows", "weights"])
+@pytest.mark.parametrize("name", ["dense", "explicit map", "rbf"])
+def test_the_drop_in_tells_what_kernel_pca_tells(name, weights):
+    model = DropIn(3, **DROP_INS[name]).fit(X, sample_weight=weights)
+    ours = KernelPCA(3, kernel=model._kernel()).fit(X, sample_weight=weights)
+    assert_allclose(model.explained_variance_ratio_, ours.explained_variance_ratio_, rtol=1e-9)
+    assert_allclose(model.explained_variance_, ours.explained_variance_, rtol=1e-9)
+    assert model.fit_.total == pytest.approx(ours.fit_.total, rel=1e-9)
+    assert model.residuals_.max() < 1e-11
+    assert_allclose(model.fit_.projection(NEW), model.transform(NEW), atol=1e-12)
+    assert_allclose(model.fit_.scores, model.transform(X), atol=1e-12)
+
+
+def test_shares_of_the_drop_in_are_those_of_all_components():
+    everything = KernelReference(None, kernel="rbf", gamma=0.5).fit(X).eigenvalues_
+    model = DropIn(3, kernel="rbf", gamma=0.5).fit(X)
+    assert_allclose(model.explained_variance_ratio_, everything[:3] / everything.sum(), rtol=1e-9)
+
+
+def test_rows_without_variance_have_no_evidence():
+    model = DropIn(2, **DROP_INS["function"]).fit(X)
+    assert not hasattr(model, "explained_variance_ratio_")
+    with pytest.raises(AttributeError, match="no variance in feature space"):
+        model.truncated(1)
+    assert not hasattr(DropIn(2), "explained_variance_ratio_")
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["rows", "weights"])
+def test_a_truncated_drop_in_is_the_one_fitted_with_fewer(weights, tmp_path):
+    params = {"kernel": "rbf", "gamma": 0.5, "fit_inverse_transform": True, "eigen_solver": "dense"}
+    few = DropIn(6, **params).fit(X, sample_weight=weights).truncated(2)
+    fitted = DropIn(2, **params).fit(X, sample_weight=weights)
+    assert_allclose(few.transform(NEW), fitted.transform(NEW), atol=1e-10)
+    assert_allclose(
+        few.inverse_transform(NEW[:, :2]), fitted.inverse_transform(NEW[:, :2]), atol=1e-8
+    )
+    assert few.get_params() == fitted.get_params()
+    few.save(tmp_path / "few.mercer")
+    again = mercer.load(tmp_path / "few.mercer")
+    assert_array_equal(again.transform(NEW), few.transform(NEW))
+    assert_array_equal(again.explained_variance_ratio_, few.explained_variance_ratio_)

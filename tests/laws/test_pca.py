@@ -192,7 +192,7 @@ def test_a_covariance_without_noise_has_no_inverse(rng):
     x = rng.standard_normal((10, 3)) @ rng.standard_normal((3, 8))
     model = mercer.PCA().fit(x)
     for ask in (model.get_precision, lambda: model.score(x), lambda: model.score_samples(x)):
-        with pytest.raises(InputError, match="keep all of the variance.*truncated"):
+        with pytest.raises(InputError, match=r"keep all of the variance.*truncated"):
             ask()
     assert np.isfinite(model.truncated(2).score(x))
 

@@ -337,7 +337,7 @@ ESTIMATORS = {
         "mercer.sklearn:KernelPCA",
         "gamma_: number; X_fit_: rows[n,d]; plan_: Plan; eigenvalues_: float[k]; "
         "eigenvectors_: float[n,k]; _projection: Projection; _centerer: KernelCenterer; "
-        "X_transformed_fit_?: float[n,k]; dual_coef_?: float[n,d]",
+        "X_transformed_fit_?: float[n,k]; dual_coef_?: float[n,d]; fit_?: Fit",
     ),
 }
 

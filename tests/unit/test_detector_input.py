@@ -88,7 +88,7 @@ def test_bad_rows():
         detector.predict(bad)
     with pytest.raises(ValueError, match="2 features"):
         detector.predict(X[:, :2])
-    with pytest.raises(InputError, match="Sparse rows came"):
+    with pytest.raises(InputError, match="X must be dense"):
         KernelPCADetector().fit(sparse.csr_array(X))
 
 

@@ -189,15 +189,17 @@ class Part:
         return len(self.train)
 
 
-def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Limits:
-    """From rows held out, from the training rows, or from distributions."""
+def found_limits(
+    rule: Rule, model: Projector, normal: Normal, folds: Any
+) -> tuple[Limits, Statistics | None]:
+    """Limits from rows held out, with their statistics; or from the training rows, or from distributions."""
     gauge, fit, k = Gauge.of(model.fit_), model.fit_, model.n_components_
     rounding = gauge.rounding
     if rule.in_sample:
         own = gauge(normal.scaled, normal.weights)
         limits = in_sample_limits(own, rule.rate, rounding=rounding)
         _check_once(rule, model, normal, folds, limits)
-        return limits
+        return limits, None
     if rule.method == "approximate":
         if fit.weight < k + SPARE:
             raise InputError(_too_few(k, len(normal), "the F approximation"))
@@ -206,7 +208,7 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
         limits = approximate_limits(own, rule.rate, n=fit.weight, k=k, rounding=rounding)
         if not many:  # or else it is told already
             _check_once(rule, model, normal, folds, limits)
-        return limits
+        return limits, None
     pace, splits = _parts(rule, k, normal, folds)
     if isinstance(normal.rows, DaskRows):
         require_room(len(normal), len(smaller_sizes(k)) if pace.any else 0)
@@ -224,7 +226,7 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
     if pace.any and not lost:
         linear = isinstance(getattr(model, "kernel_", None), (Linear, type(None)))
         warn_stray_runs(rule, pace, found, limits, rounding=rounding, linear=linear)
-    return limits
+    return limits, held
 
 
 def require_room(n: int, n_sizes: int = 0) -> None:

@@ -31,6 +31,7 @@ ASKED = (
     "reconstruction_error",
     "predict",
     "decision_function",
+    "p_values",
     "contributions",
     "monitor",
 )
@@ -137,6 +138,12 @@ class Prepared(Saving):
         "decision_function",
         "Below zero for raw rows that a detector calls outliers.",
         "scores : ndarray of shape (b,)",
+    )
+
+    p_values = _of_rows(
+        "p_values",
+        "How often a normal row lies as far out as each raw row, for a detector.",
+        "p_values : ndarray of shape (b,)",
     )
 
     def inverse_transform(self, X: Any) -> Array:

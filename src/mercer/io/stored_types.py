@@ -166,7 +166,7 @@ _CLASSES = {
     "model.result": "Fit",
     "model.space": "FeatureMean FeatureSpace",
     "monitoring.contributions": "Baselines",
-    "monitoring.limits": "Limits Rule",
+    "monitoring.limits": "Calibration Limits Rule",
     "monitoring.statistics": "Gauge",
     "operators.sections": "FeatureSections GivenSections KernelSections",
     "planning.recipe": "Given Halved Plan Proof TileCache Tiles Whole",
@@ -181,6 +181,7 @@ _CLASSES = {
 }
 _LENGTHS = {
     "Baselines": "rows: float[m,d]; unit: float[d]",
+    "Calibration": "index: float[n]; weights: float[n]",
     "Dictionary": "points: rows[m,d]; lower: float[m,m]; whiten: float[m,m]",
     "DistancesBack": "own: float[n]; centre: float[d]",
     "EigenPairs": (
@@ -328,7 +329,7 @@ ESTIMATORS = {
         "mercer.estimators.detector:KernelPCADetector",
         "model_: Projector; limits_: Limits; _scale: ColumnScale; _rule: Rule; _baselines: Baselines; "
         "baselines_: float[m,d]; _gauge: Gauge; _dtype: dtype; center_: float[d]; spread_: float[d]; "
-        "offset_: number; set_aside_?: float[c,e]",
+        "offset_: number; set_aside_?: float[c,e]; _calibration?: none|Calibration",
     ),
     "PCA": _estimator(
         "mercer.estimators.pca:PCA", "fit_: Fit; plan_: Plan; _dtype: dtype; mean_: float[d]"

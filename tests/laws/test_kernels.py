@@ -343,11 +343,11 @@ def test_copies_of_one_row_have_a_width_of_one_and_not_of_rounding(as_rows, rng)
         (RBF(1.0).on([7]), "0 to 3"),
         (RBF(1.0).on([]), "one of them at least"),
         (RBF(1.0).on([False] * 4), "one of them at least"),
-        (RBF(1.0).on([True, False]), "mask of 2 columns came, but the data have 4"),
-        (RBF(1.0).on([True, 2]), "whole numbers or a mask"),
-        (RBF(1.0).on([0.0, 1.0]), "whole numbers or a mask"),
-        (RBF(1.0).on("ab"), "whole numbers or a mask"),
-        (RBF(1.0).on(2), "whole numbers or a mask"),
+        (RBF(1.0).on([True, False]), "for each of the 4 columns; got 2"),
+        (RBF(1.0).on([True, 2]), "positions, of names or of booleans; got"),
+        (RBF(1.0).on([0.0, 1.0]), "positions, of names or of booleans; got"),
+        (RBF(1.0).on("ab"), "positions, of names or of booleans; got"),
+        (RBF(1.0).on(2), "positions, of names or of booleans; got"),
     ],
 )
 def test_impossible_parameters_are_refused(kernel, says, cloud):

@@ -90,7 +90,7 @@ CALLS = {
         "kernel of histograms",
     ),
     "one point": (lambda: n_components(np.ones((9, 2)), method="gap"), "one point"),
-    "symptoms of a matrix": (lambda: symptoms("precomputed", X), "Give the kernel itself"),
+    "symptoms of a matrix": (lambda: symptoms("precomputed", X), "Pass the kernel itself"),
 }
 
 

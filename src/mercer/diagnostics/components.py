@@ -23,6 +23,8 @@ from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator, check_kernel_rows
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.kernels import as_kernel
+from mercer.kernels.algebra import placed
+from mercer.kernels.rows import column_names
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -144,9 +146,12 @@ def n_components(
     rows, _, n = sample_rows(X, max_rows, rng=rng)
     m = int(rows.shape[0])
     told = [f"of {m} of {n} rows, drawn with a seed; raise `max_rows` for more"] if m < n else []
-    chosen = as_kernel(kernel)
+    chosen = placed(as_kernel(kernel), column_names(X))
     if chosen.is_precomputed:
-        msg = "kernel='precomputed' came. Fit KernelPCA(None, kernel='precomputed') and pass the model."
+        msg = (
+            "`n_components` needs rows or a fitted model; got kernel='precomputed'. Fit KernelPCA(None, "
+            "kernel='precomputed') to the matrix and pass the model."
+        )
         raise InputError(msg)
     check_kernel_rows(chosen, rows)
     resolved = chosen.resolve(rows, rng=rng)

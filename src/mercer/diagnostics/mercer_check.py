@@ -15,7 +15,8 @@ from mercer._core.public import public
 from mercer.data.intake import admitted
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
 from mercer.kernels import Kernel, as_kernel
-from mercer.kernels.rows import as_rows
+from mercer.kernels.algebra import placed
+from mercer.kernels.rows import as_rows, column_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -141,16 +142,16 @@ def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdic
     if isinstance(kernel, np.ndarray):
         if X is not None:
             msg = (
-                f"A kernel matrix of shape {kernel.shape} came together with X. A matrix is judged "
-                "on its own: leave X out, or pass the function that made the matrix."
+                f"X must be None where `kernel` is a matrix; got one of shape {kernel.shape} and X. Leave X "
+                "out, or pass the function that made the matrix."
             )
             raise InputError(msg)
         return _judge_matrix(kernel, rng=rng)
-    judged = as_kernel(kernel)
+    judged = placed(as_kernel(kernel), column_names(X))
     judged.check_parameters()
     if judged.is_precomputed:
         if X is None:
-            msg = "kernel='precomputed' came without a matrix. Pass the matrix as X."
+            msg = "kernel='precomputed' needs the kernel matrix; got no X. Pass the matrix as X."
             raise InputError(msg)
         return _judge_matrix(X, rng=rng)
     return _search(judged, rng=rng) if X is None else _judge_on(judged, X, rng=rng)
@@ -161,7 +162,7 @@ def _judge_matrix(K: Any, *, rng: np.random.Generator) -> Verdict:
     K = admitted(K, what="K")
     K = _checked(K.toarray() if sparse.issparse(K) else K)
     if K.shape[0] != K.shape[1]:
-        msg = f"A kernel matrix is square, but one of shape {K.shape} came. Pass k(X, X) whole."
+        msg = f"A kernel matrix must be square; got shape {K.shape}. Pass all of k(X, X)."
         raise InputError(msg)
     rows, of = _some_rows(len(K), MAX_ROWS, noun="row", rng=rng)
     trial = Trial.of(MatrixValues(K), rows, rng=rng)

@@ -187,7 +187,7 @@ class KernelPCADetector(Form, Saving, Answers, OutlierMixin, BaseEstimator):  # 
         rows, weights, aside, stretched = without_wild(read, names, keep=self.wild == "keep")
         scale = scale_of(engine, rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = made(rows, scale)
-        model = chosen_model(self, scaled, weights).fit(scaled, sample_weight=weights)
+        model = chosen_model(self, scaled, weights, names).fit(scaled, sample_weight=weights)
         normal = Normal(rows, weights, scale, bool(self.scale), names, scaled, engine)
         limits, held = found_limits(rule, model, normal, self.folds)
         limits = noted(limits, aside, read.n)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import signature
 from numbers import Integral
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,9 @@ from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.preimages import named_approximation
-from mercer.kernels import RBF, Linear
+from mercer.kernels import RBF, Linear, as_kernel
+from mercer.kernels.algebra import placed
+from mercer.kernels.rows import column_names
 from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
 from mercer.monitoring.rows import chosen, made, moves, scale_of
 from mercer.monitoring.set_aside import listed
@@ -66,8 +69,14 @@ CLIENT_BYTES, SIZE_BYTES = 64, 40
 
 
 # ── the model ───────────────────────────────────────────────────────────────
-def chosen_model(detector: Any, x: Rows, weights: Array | None = None) -> Projector:
-    """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs."""
+def chosen_model(
+    detector: Any, x: Rows, weights: Array | None = None, names: Any = None
+) -> Projector:
+    """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs.
+
+    It is fitted to scaled rows, which have no `names`: columns of a kernel get their positions here.
+    """
+    names = column_names(None, SimpleNamespace(columns=names))
     given = detector.model
     if given is not None:
         if not isinstance(given, Projector):
@@ -82,10 +91,12 @@ def chosen_model(detector: Any, x: Rows, weights: Array | None = None) -> Projec
         has = model.get_params(deep=False)
         unused = {"preimage": None, "whiten": False}
         model.set_params(**{name: value for name, value in unused.items() if name in has})
+        if "kernel" in has:
+            model.set_params(kernel=_placed(has["kernel"], names))
     else:
         model = KernelPCA(
             detector.n_components,
-            kernel=_kernel(detector, x, weights),
+            kernel=_placed(_kernel(detector, x, weights), names),
             approximation=clone(detector.approximation, safe=False),  # names and None as they are
             memory=detector.memory,
             engine=detector.engine,
@@ -120,6 +131,13 @@ def _kernel(detector: Any, x: Rows, weights: Array | None) -> Kernel | Any:
         return clone(detector.kernel, safe=False)
     median = RBF().resolve(x, rng=as_generator(detector.random_state), weights=weights)
     return RBF(float(median.gamma) / WIDE**2)  # type: ignore[arg-type]
+
+
+def _placed(kernel: Any, names: list[str] | None) -> Any:
+    """What was given as a kernel, with positions where it has names of columns."""
+    found = as_kernel(kernel)
+    moved = placed(found, names)
+    return kernel if moved is found else moved
 
 
 def part_model(model: Projector, n: int) -> Projector:

@@ -32,7 +32,8 @@ from mercer.estimators.preimages import (
 )
 from mercer.estimators.progress import observing
 from mercer.kernels import as_kernel
-from mercer.kernels.rows import as_given
+from mercer.kernels.algebra import placed
+from mercer.kernels.rows import as_given, column_names
 from mercer.model import Plan, Problem, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
 from mercer.planning.device import PAYING_SHARE, may_pay
@@ -117,6 +118,7 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     # A function of the user's own might write into the rows that a model keeps.
     copy = exact and not kernel.is_precomputed and not kernel.parallel
     data = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
+    kernel = placed(kernel, column_names(X, data.rows))
     asked = as_many_as_there_are(model.n_components, data.n)
     if approximation is not None:
         approximation = _suited(approximation, model.approximation, kernel, data, asked)

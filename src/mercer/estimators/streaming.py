@@ -29,7 +29,8 @@ from mercer.estimators.input import (
 )
 from mercer.estimators.preimages import named_preimage, refuse_stream_preimage
 from mercer.kernels import RBF, as_kernel
-from mercer.kernels.rows import as_given
+from mercer.kernels.algebra import placed
+from mercer.kernels.rows import as_given, column_names
 from mercer.stream.batch import ROUNDING, row_weights
 from mercer.stream.incremental import Rules, Stream
 
@@ -85,6 +86,7 @@ def read(
 
     ``like`` is what the user handed over: a function as a kernel sees rows of that kind.
     """
+    model = _placed(model, past, like, x)
     engine, rules = resolve_engine(model.engine), stream_rules(model)
     stream = None if past is None else past.on(engine)
     if past is not None:
@@ -115,6 +117,16 @@ def read(
         x.check_unchanged()
     refuse_stream_preimage(named_preimage(model.preimage), stream)
     return stream
+
+
+def _placed(model: Any, past: Stream | None, like: Any, x: Rows) -> Any:
+    """The model with positions where its kernel has names of columns; the model itself where it has none."""
+    names = column_names(like, x)
+    if names is None and past is not None:  # later batches may be arrays
+        names = getattr(model, "feature_names_in_", None)
+    kernel = as_kernel(model.kernel)
+    found = placed(kernel, None if names is None else list(names))
+    return model if found is kernel else model._copied(kernel=found)
 
 
 def _require_same_kernel(model: Any, past: Stream) -> None:

@@ -16,7 +16,15 @@ from mercer.engine.formula import Expr, On, Opaque, Pair
 from mercer.kernels.bandwidth import GAMMA, LENGTH, is_rule, width_from
 from mercer.kernels.evaluate import values
 from mercer.kernels.parameters import constructor_names, same, written
-from mercer.kernels.rows import as_given, as_rows, in_one_dtype, picked, stacked
+from mercer.kernels.rows import (
+    as_given,
+    as_rows,
+    in_one_dtype,
+    picked,
+    require_counts,
+    shared_names,
+    stacked,
+)
 from mercer.kernels.slopes import slope
 from mercer.kernels.trees import remembered
 
@@ -147,7 +155,7 @@ class Kernel:
         Parameters that depend on data (``gamma="median"``) are read off X, and off X and Y together
         when both are given, so that ``k(X, Y)`` is the transpose of ``k(Y, X)``.
         """
-        x = as_rows(X)
+        kernel, x = self._placed(X, Y), as_rows(X)
         y = x if Y is None else as_rows(Y)
         if x.shape[1] != y.shape[1] and not self.is_precomputed:
             msg = (
@@ -156,12 +164,11 @@ class Kernel:
             )
             raise KernelError(msg)
         x, y = in_one_dtype(x, y)
-        kernel = self
         if self.is_data_dependent or (isinstance(X, sparse.spmatrix) and not self.parallel):
             pool = x if Y is None or self.is_precomputed else stacked(x, y)
-            kernel = self.resolve(as_given(X, pool), rng=np.random.default_rng(0))
+            kernel = kernel.resolve(as_given(X, pool), rng=np.random.default_rng(0))
         else:
-            self.check_parameters()
+            kernel.check_parameters()
         kernel.check_rows(x)
         kernel.check_rows(y)
         tile = kernel.tile(x, y)
@@ -172,11 +179,19 @@ class Kernel:
     @public
     def diag(self, X: Any) -> Array:
         """[k(x_i, x_i)], without the matrix around it."""
-        x = as_rows(X)
-        kernel = self.resolve(x, rng=np.random.default_rng(0)) if self.is_data_dependent else self
+        x, kernel = as_rows(X), self._placed(X)
+        kernel = (
+            kernel.resolve(x, rng=np.random.default_rng(0)) if self.is_data_dependent else kernel
+        )
         kernel.check_parameters()
         kernel.check_rows(x)
         return kernel.tile_diag(x)
+
+    def _placed(self, X: Any, Y: Any = None) -> Kernel:
+        """With positions for names of columns, which both have in one order."""
+        from mercer.kernels.algebra import placed
+
+        return placed(self, shared_names(X, Y))
 
     # ── parameters ──────────────────────────────────────────────────────────
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -290,7 +305,7 @@ class Kernel:
         for node, rows in todo:  # which grows meanwhile
             seen = rows
             if isinstance(node, Pair) and node.kind == "chi2":
-                _require_counts(rows)
+                require_counts(rows)
             elif isinstance(node, On):
                 seen = picked(rows, node.columns)
             elif isinstance(node, Opaque) and node.kernel is not self:
@@ -359,8 +374,8 @@ class Kernel:
     def __pow__(self, exponent: int) -> Kernel:
         return _made("Power", self, number=exponent)
 
-    def on(self, columns: Sequence[int] | Sequence[bool]) -> Kernel:
-        """This kernel, looking at some of the columns only: their positions, or a mask of all."""
+    def on(self, columns: Sequence[int] | Sequence[bool] | Sequence[str]) -> Kernel:
+        """This kernel on some of the columns: their positions, their names in a data frame, or a mask."""
         return _made("OnColumns", self, number=columns)
 
     def normalised(self) -> Kernel:
@@ -383,13 +398,3 @@ def _made(name: str, *parts: Any, **number: Any) -> Kernel:
         other, factor = sorted(parts, key=is_number)
         return _made("Scale", other, factor=factor)
     return FORMULAS[name](*map(operand, parts), *number.values())
-
-
-def _require_counts(x: Rows) -> None:
-    lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)
-    if lowest < 0:
-        msg = (
-            f"Negative values in data: Chi2 is a kernel of histograms, but the data hold "
-            f"{lowest:.6g}. Shift the columns to start at zero, or use RBF."
-        )
-        raise InputError(msg)

@@ -17,7 +17,11 @@ from mercer._core.public import Public
 from mercer.estimators import KernelPCADetector as _Detector
 
 if TYPE_CHECKING:
+    from mercer._core.memory import Memory
     from mercer._core.types import Array
+    from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
+    from mercer.monitoring.limits import Wild
+    from mercer.monitoring.statistics import Statistic
 
 __all__ = ["KernelPCADetector"]
 
@@ -58,15 +62,15 @@ class KernelPCADetector(Public, BaseEstimator):  # type: ignore[misc]
         contamination: float = 0.1,
         *,
         n_components: int | float | None = 0.99,
-        kernel: Any = "auto",
-        approximation: Any = None,
+        kernel: KernelLike = "auto",
+        approximation: ApproximationLike = None,
         model: Any = None,
         scale: bool = True,
-        statistic: Literal["combined", "T2", "Q"] = "combined",
-        wild: Literal["aside", "keep"] = "aside",
-        memory: Any = "auto",
-        engine: Any = "auto",
-        random_state: Any = None,
+        statistic: Statistic = "combined",
+        wild: Wild = "aside",
+        memory: Memory = "auto",
+        engine: EngineLike = "auto",
+        random_state: Seed = None,
     ) -> None:
         self.contamination, self.n_components, self.kernel = contamination, n_components, kernel
         self.approximation, self.model, self.scale = approximation, model, scale

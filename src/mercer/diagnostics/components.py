@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import linalg, sparse
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from mercer.model.result import Fit
 
 
-METHODS = ("permutation", "variance", "cross-validation", "gap")
+Method: TypeAlias = Literal["permutation", "variance", "cross-validation", "gap"]
+METHODS: tuple[str, ...] = get_args(Method)
 # A gap is looked for among components with at least this share of the first one's variance: further
 # down every spectrum has large ratios, between numbers that do not matter.
 LOOKED_AT = 1e-3
@@ -79,7 +80,7 @@ def n_components(
     X: Any,
     kernel: Any = "rbf",
     *,
-    method: str = "permutation",
+    method: Method = "permutation",
     share: float = 0.95,
     quantile: float = 0.95,
     repeats: int = 20,

@@ -32,6 +32,8 @@ from mercer.estimators.progress import VERBOSE, ConsoleObserver
 from mercer.kernels.rows import column_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mercer._core.memory import Memory
     from mercer._core.table import Table
     from mercer.diagnostics.selection_court import Candidate, Court, Outcome
@@ -93,7 +95,7 @@ def select(
     n_components: Any = None,
     y: Any = None,
     judge: Any = None,
-    criterion: Any = None,
+    criterion: door.Criterion | str | Callable[..., float] | None = None,
     noise: float = 0.3,
     folds: Any = 3,
     sample_weight: Any = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from numbers import Integral
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import sparse
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from mercer.diagnostics.selection_court import Folds
     from mercer.kernels import Kernel
 
-CRITERIA = ("agreement", "denoising", "reconstruction", "variance")
+Criterion: TypeAlias = Literal["agreement", "denoising", "reconstruction", "variance"]
+CRITERIA: tuple[str, ...] = get_args(Criterion)
 COMPONENTS = 10
 # Rows to compare on where nothing else was said; the time grows with their third power.
 MAX_ROWS, AGREEMENT_ROWS = 2000, 1000

@@ -29,6 +29,7 @@ from mercer.preimage import Ridge
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
+    from mercer.estimators.parameters import PreimageLike
     from mercer.kernels import Kernel
     from mercer.model import Fit
     from mercer.preimage import FittedPreimage, Preimage
@@ -107,9 +108,11 @@ class Derivable(Public):
 class Returning(Derivable):
     """A projector with a kernel and a `preimage`."""
 
-    preimage: Any
+    preimage: PreimageLike
 
-    def with_preimage(self, preimage: Any, X: Any = None, sample_weight: Any = None) -> Self:
+    def with_preimage(
+        self, preimage: PreimageLike, X: Any = None, sample_weight: Any = None
+    ) -> Self:
         """The same model with another pre-image: only that is learned, and this model stays as it is.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
     from mercer._core.memory import Memory
     from mercer._core.types import Array, Indices, Rows
+    from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
     from mercer.kernels import Kernel
+    from mercer.monitoring.limits import LimitsFrom, Wild
+    from mercer.monitoring.statistics import Statistic
 
 # Rows that are explained are read one by one, by a person.
 LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
@@ -125,19 +128,19 @@ class KernelPCADetector(Form, Saving, Answers, OutlierMixin, BaseEstimator):  # 
         self,
         n_components: int | float | None = 0.99,
         *,
-        kernel: Any = "auto",
-        approximation: Any = None,
+        kernel: KernelLike = "auto",
+        approximation: ApproximationLike = None,
         model: Any = None,
         scale: bool = True,
-        statistic: str = "combined",
-        limits: str = "cross-validation",
+        statistic: Statistic = "combined",
+        limits: LimitsFrom = "cross-validation",
         false_alarm: float | None = None,
         contamination: float | None = None,
         folds: Any = 5,
-        wild: str = "aside",
+        wild: Wild = "aside",
         memory: Memory = "auto",
-        engine: Any = "auto",
-        random_state: Any = None,
+        engine: EngineLike = "auto",
+        random_state: Seed = None,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
@@ -208,7 +211,7 @@ class KernelPCADetector(Form, Saving, Answers, OutlierMixin, BaseEstimator):  # 
         return self
 
     # ── an engineer's questions ─────────────────────────────────────────────
-    def contributions(self, X: Any, statistic: str | None = None) -> Array:
+    def contributions(self, X: Any, statistic: Statistic | None = None) -> Array:
         """What each variable adds to a statistic: integrated gradients from a normal row to the row.
 
         That is the training mean where it is normal, else the nearest of ``baselines_``. They sum to the
@@ -236,7 +239,12 @@ class KernelPCADetector(Form, Saving, Answers, OutlierMixin, BaseEstimator):  # 
         return self._judge.own(found)
 
     def monitor(
-        self, X: Any, time: Any = None, names: Any = None, top: int = 3, explain: str = "alarms"
+        self,
+        X: Any,
+        time: Any = None,
+        names: Any = None,
+        top: int = 3,
+        explain: Literal["alarms", "all"] = "alarms",
     ) -> Monitoring:
         """A report on rows of a process: statistics, limits, alarms and the variables behind them.
 

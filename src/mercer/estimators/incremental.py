@@ -29,6 +29,7 @@ from mercer.stream.batch import stream_bytes
 
 if TYPE_CHECKING:
     from mercer._core.types import Rows
+    from mercer.estimators.parameters import EngineLike, KernelLike, PreimageLike, Seed
     from mercer.kernels import Kernel
     from mercer.model import Fit
     from mercer.preimage import FittedPreimage, Preimage
@@ -125,15 +126,15 @@ class IncrementalKernelPCA(Returning, Projector):
 
     n_components: int | float | None = 2
     _: KW_ONLY
-    kernel: Any = "rbf"
-    preimage: Any = None
+    kernel: KernelLike = "rbf"
+    preimage: PreimageLike = None
     max_landmarks: int = 500
     tol: float = 1e-4
     forgetting: float = 1.0
     batch_size: int = 1000
-    engine: Any = "auto"
+    engine: EngineLike = "auto"
     verbose: int = 0
-    random_state: Any = None
+    random_state: Seed = None
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:

@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.data.training import TrainingData
     from mercer.estimators.fit_request import FitRequest
+    from mercer.estimators.parameters import (
+        ApproximationLike,
+        EngineLike,
+        KernelLike,
+        PreimageLike,
+        Seed,
+        SolverLike,
+    )
 
 
 @public
@@ -130,16 +138,16 @@ class KernelPCA(Returning, Projector):
 
     n_components: int | float | None = 2
     _: KW_ONLY
-    kernel: Any = "rbf"
-    solver: Any = "auto"
-    approximation: Any = None
-    preimage: Any = None
+    kernel: KernelLike = "rbf"
+    solver: SolverLike = "auto"
+    approximation: ApproximationLike = None
+    preimage: PreimageLike = None
     whiten: bool = False
     memory: Memory = "auto"
-    engine: Any = "auto"
+    engine: EngineLike = "auto"
     checkpoint: str | Path | None = None
     verbose: int = 0
-    random_state: Any = None
+    random_state: Seed = None
 
     # ── fit ─────────────────────────────────────────────────────────────────
     def plan(self, X: Any, sample_weight: Any = None) -> Plan:

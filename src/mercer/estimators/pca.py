@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mercer._core.memory import Memory
     from mercer._core.types import Array
     from mercer.data.training import TrainingData
+    from mercer.estimators.parameters import EngineLike, Seed, SolverLike
 
 
 @public
@@ -102,10 +103,10 @@ class PCA(Projector):
     n_components: int | float | None = None
     _: KW_ONLY
     whiten: bool = False
-    solver: Any = "auto"
+    solver: SolverLike = "auto"
     memory: Memory = "auto"
-    engine: Any = "auto"
-    random_state: Any = None
+    engine: EngineLike = "auto"
+    random_state: Seed = None
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         facts = engine_facts(self.engine)

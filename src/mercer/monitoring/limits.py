@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, expm1, log1p
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import special, stats
@@ -29,10 +29,12 @@ SAME = 1e-6
 NEAR = 1e-9
 OF_TRAINING_ROWS = "share of the training rows"
 FALSE_ALARM = 0.01
+LimitsFrom: TypeAlias = Literal["cross-validation", "approximate"]
+Wild: TypeAlias = Literal["aside", "keep"]
 CHOICES: dict[str, Constraint] = {
     "statistic": OneOf(STATISTICS),
-    "limits": OneOf(("cross-validation", "approximate")),
-    "wild": OneOf(("aside", "keep")),
+    "limits": OneOf(get_args(LimitsFrom)),
+    "wild": OneOf(get_args(Wild)),
 }
 RATES: dict[str, Constraint] = {"false_alarm": Number(0, 1), "contamination": Number(0, 0.5)}
 

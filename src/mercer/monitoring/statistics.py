@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.model.result import Fit
 
-STATISTICS = ("T2", "Q", "combined")  # what a detector may go by
+Statistic: TypeAlias = Literal["T2", "Q", "combined"]  # what a detector may go by
+STATISTICS: tuple[str, ...] = get_args(Statistic)
 # Squared distances below this share of the mean squared length are rounding, whatever their ratio.
 ROUNDING = 1e-12
 

@@ -175,6 +175,12 @@ class OnColumns(Combined):
         return f"{closed(self.kernel)}.on({written(self.columns)})"
 
 
+def names_columns(kernel: Kernel) -> bool:
+    """Whether the kernel, or a part of it, is on columns by name."""
+    own = isinstance(kernel, OnColumns) and are_names(kernel.columns)
+    return own or any(map(names_columns, kernel.children))
+
+
 def placed(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     """The kernel with positions where it has names of columns; the kernel itself where it has none.
 
@@ -184,6 +190,8 @@ def placed(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     >>> placed(RBF(1.0).on(["pressure"]), ["temperature", "pressure"])
     RBF(gamma=1.0).on([1])
     """
+    if not names_columns(kernel):
+        return kernel
     own, inner = kernel.get_params(deep=False), names
     if isinstance(kernel, OnColumns):
         if are_names(kernel.columns):
@@ -195,8 +203,7 @@ def placed(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
                 names[c] for c in positions(own["columns"])
             ]  # of a kernel on columns of these columns
     parts = {name: placed(v, inner) if isinstance(v, Kernel) else v for name, v in own.items()}
-    before = kernel.get_params(deep=False)
-    return kernel if all(parts[name] is before[name] for name in parts) else type(kernel)(**parts)
+    return type(kernel)(**parts)
 
 
 class Normalised(Combined):

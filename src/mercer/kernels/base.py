@@ -189,9 +189,9 @@ class Kernel:
 
     def _placed(self, X: Any, Y: Any = None) -> Kernel:
         """With positions for names of columns, which both have in one order."""
-        from mercer.kernels.algebra import placed
+        from mercer.kernels.algebra import names_columns, placed
 
-        return placed(self, shared_names(X, Y))
+        return placed(self, shared_names(X, Y)) if names_columns(self) else self
 
     # ── parameters ──────────────────────────────────────────────────────────
     def get_params(self, deep: bool = True) -> dict[str, Any]:

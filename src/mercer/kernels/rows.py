@@ -69,10 +69,9 @@ def stacked(x: Rows, y: Rows) -> Rows:
 def column_names(X: Any, rows: Any = None) -> list[str] | None:
     """Names of the columns, of a source of rows or else of a frame; None where there are none."""
     found = getattr(rows, "columns", None)
-    if found is None:
-        package = frame_package(X)
-        found = getattr(X, "column_names" if package == "pyarrow" else "columns", None)
-        found = None if package is None else found
+    package = frame_package(X)
+    if found is None and package is not None and hasattr(X, "shape"):  # a lazy frame has none
+        found = X.column_names if package == "pyarrow" else X.columns
     names = None if found is None else list(found)
     return names if names and all(isinstance(name, str) for name in names) else None
 

@@ -386,7 +386,7 @@ def test_unknown_name_is_answered_with_the_nearest():
         as_kernel("rfb")
     with pytest.raises(KernelError, match=r"Write RBF\(\)"):
         as_kernel(RBF)
-    with pytest.raises(KernelError, match="a int came"):
+    with pytest.raises(KernelError, match="got a int"):
         as_kernel(3)
 
 

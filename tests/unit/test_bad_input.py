@@ -200,7 +200,7 @@ def test_what_is_no_table_is_told_by_a_stream_too(given, method):
 
 
 def test_sparse_rows_have_no_way_back(x):
-    with pytest.raises(ValueError, match=r"sparse; use X.toarray\(\)"):
+    with pytest.raises(ValueError, match=r"got a sparse matrix. Use X.toarray\(\)"):
         mercer.KernelPCA(preimage="ridge").fit(sparse.csr_matrix(x))
 
 

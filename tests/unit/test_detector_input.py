@@ -43,7 +43,7 @@ REFUSED = {
     "scale in words": ({"scale": "no"}, "scale must be True or False"),
     "contamination and a distribution": (
         {"contamination": 0.1, "limits": "approximate"},
-        "limits='approximate' came",
+        "and limits='approximate'",
     ),
     "folds in words": ({"folds": "five"}, "splitter"),
     "a model and a kernel": ({"model": KernelPCA(2), "kernel": RBF(1.0)}, "kernel=RBF.* a `model`"),
@@ -52,11 +52,11 @@ REFUSED = {
     "precomputed": ({"kernel": "precomputed"}, "precomputed"),
     "as many components as a fold has rows": (
         {"n_components": 95, "kernel": RBF(1.0)},
-        "96 rows for 95 components, but a model without one fold needs at least 98",
+        "A model without one fold needs at least 98 rows for limits of 95 components; got 96",
     ),
     "F with too few rows": (
         {"n_components": 118, "kernel": RBF(5.0), "limits": "approximate"},
-        "the F approximation needs at least 121 rows",
+        "The F approximation needs at least 121 rows",
     ),
 }
 
@@ -224,10 +224,10 @@ def test_names_and_times(detector, faulty):
 @pytest.mark.parametrize(
     ("knobs", "words"),
     [
-        ({"names": ["a"]}, "1 entries, but there are 3"),
-        ({"names": 5}, "names=5 came, but a list of 3"),
-        ({"names": "abc"}, "names='abc' came"),
-        ({"time": [1, 2]}, "one entry a row, 30"),
+        ({"names": ["a"]}, "a list of 3 names, one for each variable; got 1"),
+        ({"names": 5}, "a list of 3 names.*got 5"),
+        ({"names": "abc"}, "got 'abc'"),
+        ({"time": [1, 2]}, "each of the 30 rows"),
         ({"top": -1}, "top must be an integer >= 0; got -1"),
         ({"explain": "some"}, "explain must be 'alarms' or 'all'; got 'some'"),
     ],

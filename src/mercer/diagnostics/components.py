@@ -96,7 +96,7 @@ def n_components(
     X : array-like or sparse matrix of shape (n, d), a source of rows, or a fitted model
         A model knows its eigenvalues, which is enough for ``"variance"`` and ``"gap"``.
     kernel : str, Kernel or callable, default="rbf"
-        Not looked at when a model came.
+        Not used when X is a model.
     method : {"permutation", "variance", "cross-validation", "gap"}, default="permutation"
         ``"permutation"``: parallel analysis (Horn 1965). Each column is shuffled on its own, which leaves its
         values and takes away what it has to do with the others; leading eigenvalues count as long as they
@@ -176,10 +176,7 @@ def n_components(
 def _of_model(model: Projector, method: str, share: float) -> Components:
     check_is_fitted(model)
     if method not in ("variance", "gap"):
-        msg = (
-            f"method={method!r} needs rows, but a fitted model came. Pass the rows, and "
-            "kernel=model.kernel_."
-        )
+        msg = f"method={method!r} needs rows; got a fitted model. Pass the rows, and kernel=model.kernel_."
         raise InputError(msg)
     fit = model._current()
     return _from_spectrum(fit, method, share=share, most=len(fit.eigenvalues), told=[])
@@ -288,7 +285,10 @@ def _by_permutation(
     rng: np.random.Generator,
 ) -> Components:
     if sparse.issparse(rows):
-        msg = "Columns are shuffled, and sparse rows came. Use X.toarray(), or method='gap'."
+        msg = (
+            "method='permutation' shuffles columns and needs dense rows; got a sparse matrix. Use "
+            "X.toarray(), or method='gap'."
+        )
         raise InputError(msg)
     test = _linear_against_chance if kernel.is_linear else _against_chance
     k, values, limits = test(kernel, rows, quantile=quantile, repeats=repeats, rng=rng)
@@ -314,8 +314,8 @@ def _by_folds(
 ) -> Components:
     if sparse.issparse(rows):
         msg = (
-            "Rows are taken back to input space, and sparse rows came. Use X.toarray(), method='variance' "
-            "or method='gap'."
+            "method='cross-validation' goes back to input space and needs dense rows; got a sparse matrix. "
+            "Use X.toarray(), method='variance' or method='gap'."
         )
         raise InputError(msg)
     door.check_scale(rows)

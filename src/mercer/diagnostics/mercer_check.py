@@ -198,12 +198,12 @@ def _checked(X: Any) -> Rows:
     x = as_rows(X)
     x = x.astype(np.float64)
     if 0 in x.shape:
-        msg = f"Points were needed, but an array of shape {x.shape} came. Give at least one row."
+        msg = f"X must have at least one row and one column; got shape {x.shape}."
         raise InputError(msg)
     bad = np.argwhere(~np.isfinite(x.data if sparse.issparse(x) else x))
     if len(bad) > 0:
         i, j = (c[bad[0, 0]] for c in x.tocoo().coords) if sparse.issparse(x) else bad[0]
-        msg = f"The value in row {i}, column {j} is {x[i, j]}. Drop such rows or fill the gap."
+        msg = f"X must be finite; got {x[i, j]} in row {i}, column {j}. Drop such rows, or fill the gap."
         raise InputError(msg)
     return x
 

@@ -195,8 +195,8 @@ def _captured(fits: Fits, court: Court, resolved: Kernel) -> tuple[list[KernelPC
     """Less the squared length, within the components, of each held-out point; all points have length one."""
     if not np.allclose(resolved.diag(court.rows), 1.0):
         msg = (
-            f"{resolved!r} does not give every point the length k(x, x) = 1, so that variances in feature "
-            "space can't be compared. Use its normalised() form, or criterion='denoising'."
+            f"criterion='variance' compares kernels with k(x, x) = 1 for every point; got {resolved!r}. Use "
+            "its normalised() form, or criterion='denoising'."
         )
         raise InputError(msg)
     found = [fits.scores(train, test) for train, test in court.folds]

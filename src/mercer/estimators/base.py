@@ -264,7 +264,10 @@ class Projector(
         if back is None:
             model: Any = self  # an estimator with a `preimage` has a kernel
             ways = preimages_for(model.kernel_, self._current(), sparse=model._sparse)
-            msg = f"This model was fitted with preimage=None and knows no pre-images. Fit it with {ways}."
+            msg = (
+                "inverse_transform needs a pre-image; this model was fitted with preimage=None. Add one by "
+                f"`with_preimage`, or fit it with {ways}."
+            )
             raise InputError(msg)
         scores = self._scores(X)
         scores = scores * score_spread(self._current()) if self.whiten else scores

@@ -81,8 +81,8 @@ def chosen_model(
     if given is not None:
         if not isinstance(given, Projector):
             msg = (
-                f"`model` must be KernelPCA, PCA or IncrementalKernelPCA, not {type(given).__name__}. "
-                "Pass an object, such as model=PCA(0.95)."
+                f"model must be a KernelPCA, PCA or IncrementalKernelPCA; got a {type(given).__name__}. Pass "
+                "an object, such as model=PCA(0.95)."
             )
             raise InputError(msg)
         _refuse_both(detector)
@@ -104,8 +104,8 @@ def chosen_model(
         )
     if model.__sklearn_tags__().input_tags.pairwise:
         msg = (
-            "A detector needs rows, to scale them and to hold some out, but kernel='precomputed' came. "
-            "Pass the kernel as a function of two matrices."
+            "A detector needs rows, to scale them and to hold some out; got kernel='precomputed'. Pass the "
+            "kernel as a function of two matrices."
         )
         raise InputError(msg)
     return model
@@ -122,7 +122,7 @@ def _refuse_both(detector: Any) -> None:
             continue
         value, default = getattr(detector, name), usual[name].default
         if value is not default and not (isinstance(value, type(default)) and value == default):
-            msg = f"{name}={value!r} and a `model` came, which has its own. Set it there, or leave one out."
+            msg = f"Got {name}={value!r} and a `model`, which has its own. Set it there, or leave one out."
             raise InputError(msg)
 
 
@@ -187,7 +187,7 @@ class Normal:
     def part(self, train: Indices, k: int) -> Part:
         """Some of the rows, enough of them for a model of k components."""
         if len(train) < k + SPARE:
-            raise InputError(_too_few(k, len(train), "a model without one fold"))
+            raise InputError(_too_few(k, len(train), "A model without one fold"))
         weights = None if self.weights is None else self.weights[train]
         found = scale_of(self.engine, chosen(self.rows, train), weights=weights)
         scale = found.or_else(self.scale) if self.rescale else self.scale
@@ -220,7 +220,7 @@ def found_limits(
         return limits, None
     if rule.method == "approximate":
         if fit.weight < k + SPARE:
-            raise InputError(_too_few(k, len(normal), "the F approximation"))
+            raise InputError(_too_few(k, len(normal), "The F approximation"))
         many = _warn_many(k, len(normal), APPROXIMATE_ROWS)
         own = gauge(normal.scaled, normal.weights)
         limits = approximate_limits(own, rule.rate, n=fit.weight, k=k, rounding=rounding)
@@ -353,8 +353,8 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
 
 def _too_few(k: int, n: int, what: str) -> str:
     return (
-        f"Limits were asked from {n} rows for {k} components, but {what} needs at least {k + SPARE} "
-        "rows. Lower `n_components`, use a wider kernel, or give more rows."
+        f"{what} needs at least {k + SPARE} rows for limits of {k} components; got {n}. Lower "
+        "`n_components`, use a wider kernel, or give more rows."
     )
 
 
@@ -364,8 +364,8 @@ def _warn_many(k: int, n: int, rows_each: int) -> bool:
     if n >= rows_each * k:
         return False
     msg = (
-        f"{k} components came from {n} rows, but limits hold from about {rows_each} rows a component on: "
-        "expect other shares of false alarms than asked for. Lower `n_components`, use a wider kernel, or "
+        f"{n} rows are few for {k} components: limits hold from about {rows_each} rows a component on. "
+        "Expect another share of false alarms than asked for. Lower `n_components`, use a wider kernel, or "
         "give more rows."
     )
     warnings.warn(msg, DetectorWarning, stacklevel=users_level())

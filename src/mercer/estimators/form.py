@@ -1,6 +1,6 @@
 """An estimator is a form to fill in: what may be written into it, by the constructor or `set_params`.
 
-Parameters that it does not have are told in words: where each lives, with the user's own values filled in.
+Parameters that it does not have are answered in words: where each lives, with the user's values filled in.
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Sentences:
     values = {**own, **{n: v for n, v in unknown.items() if n in usual}}
     changed = {n: v for n, v in values.items() if n in unknown or v != usual[n].default}
     why = ""
-    if kind is Polynomial and "gamma" not in changed:  # whoever writes degree=2 comes from there
+    if (
+        kind is Polynomial and "gamma" not in changed
+    ):  # degree=2 alone is scikit-learn's way of writing
         changed["gamma"], why = "1/d", " (scikit-learn's gamma; 1.0 is the default here)"
     listed, name = _listed(changed), next(n for n, k in KERNELS.items() if k is kind)
     if kind is RBF:

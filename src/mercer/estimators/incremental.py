@@ -158,7 +158,7 @@ class IncrementalKernelPCA(Returning, Projector):
             The next rows, in their order; one is enough.
         y : ignored
         sample_weight : array-like of shape (b,), optional
-            How often each row counts: 2 is a row that came twice, 0 one that did not come.
+            How often each row counts: 2 is a row that is there twice, 0 one that is not there.
 
         Returns
         -------
@@ -203,7 +203,7 @@ class IncrementalKernelPCA(Returning, Projector):
         return stream.fit(asked, n_bytes=n_bytes)
 
     def _current(self) -> Fit:
-        """The small eigenproblem: solved when somebody asks, and once between two batches."""
+        """The small eigenproblem, solved when it is asked for, once between two batches."""
         cached = self._cached
         if cached is None or not _is_same(cached.asked, self.n_components):
             cached = self._cached = self._solved(self.stream_)
@@ -227,7 +227,7 @@ class IncrementalKernelPCA(Returning, Projector):
         """The pre-image: learned from the landmarks when it is asked for, once between two batches."""
         fit, method = self._fitted("preimage_"), named_preimage(self.preimage)
         if method is None:
-            msg = "preimage=None: there is no `preimage_`. Set `preimage` first."
+            msg = "`preimage_` needs a pre-image method; got preimage=None. Use `with_preimage`."
             raise AttributeError(msg)
         back: tuple[Fit, Preimage, FittedPreimage] | None = self.__dict__.get("_back")
         if back is None or back[0] is not fit or back[1] != method:

@@ -1,4 +1,4 @@
-"""The parts of a kernel PCA that have names: approximations and ways back."""
+"""The parts of a kernel PCA that have names: approximations and pre-images, and how these are learned."""
 
 from __future__ import annotations
 
@@ -131,13 +131,13 @@ def _columns(method: Preimage, data: TrainingData) -> int:
 def refuse_preimage(
     method: Preimage, data: TrainingData, kernel: Kernel, approximation: Approximation | None
 ) -> None:
-    """Raise where there is no way back."""
+    """Raise where no pre-image can be learned."""
     handed = getattr(method, "rows", None)
     if handed is None and (kernel.is_precomputed or data.is_sparse):
-        why = "the rows are sparse; use X.toarray()"
+        why = "dense rows; got a sparse matrix. Use X.toarray()"
         if kernel.is_precomputed:
-            why = "the kernel is precomputed, so the rows are not known; use preimage=Ridge(rows=X)"
-        msg = f"preimage={method!r} was asked for, but {why}, or use preimage=None."
+            why = "the rows behind a precomputed kernel. Use preimage=Ridge(rows=X)"
+        msg = f"preimage={method!r} needs {why}, or preimage=None."
         raise InputError(msg)
     method.check(kernel)
     if method.needs_points and isinstance(approximation, RandomFourier):
@@ -149,15 +149,15 @@ def refuse_preimage(
 
 
 def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
-    """Raise where a stream's landmarks have no way back."""
+    """Raise where a stream's landmarks have no pre-image."""
     if method is None:
         return
     if getattr(method, "rows", None) is not None:
-        msg = f"{method!r} came with `rows`, but a stream keeps landmarks only. Leave `rows` out."
+        msg = f"A stream keeps landmarks only, no other rows; got preimage={method!r}. Leave `rows` out."
         raise InputError(msg)
     points = stream.dictionary.points
     if hasattr(points, "indptr"):
-        msg = f"preimage={method!r} was asked for, but the rows are sparse; use X.toarray()."
+        msg = f"preimage={method!r} needs dense rows; got a sparse matrix. Use X.toarray()."
         raise InputError(msg)
     method.check(stream.dictionary.kernel)
 
@@ -217,7 +217,7 @@ def fit_preimage(
 def fit_preimage_later(
     fit: Fit, kernel: Kernel, *, budget: int, rng: np.random.Generator
 ) -> FittedPreimage | None:
-    """A way back for a model that was fitted without one, from the points that it rests on.
+    """A pre-image for a model that was fitted without one, from the points that it rests on.
 
     An exact model holds every training row, so this is the `Ridge` that its fit would have learned.
     Landmarks are spread out, not typical: there a search that only starts from them does better. None
@@ -231,7 +231,7 @@ def fit_preimage_later(
     needed = method.n_bytes(m, d, fit.projection.n_components)
     if needed > budget:
         msg = (
-            f"A way back from {m} points needs about {format_bytes(needed)}, but `memory` "
+            f"A pre-image from {m} points needs about {format_bytes(needed)}, but `memory` "
             f"allows {format_bytes(budget)}. Raise `memory`, or fit with `preimage`."
         )
         raise MemoryBudgetError(msg)
@@ -248,8 +248,8 @@ def _warn_if_useless(back: FittedPreimage) -> None:
         return
     other = "" if isinstance(back.method, Ridge) else "preimage='ridge', "
     msg = (
-        f"The way back is no better than always saying the mean: {quality}. Use {other}more components or "
-        "a wider kernel."
+        f"The pre-image is no better than always answering the mean: {quality}. Use {other}more components "
+        "or a wider kernel."
     )
     warnings.warn(msg, PreimageWarning, stacklevel=users_level())
 
@@ -296,7 +296,7 @@ def warn_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
     ):
         if np.any(which):
             msg = (
-                f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where the way back is "
+                f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where the pre-image is "
                 f"a guess.{_worst(back, scores[which], points[which])}"
             )
             warnings.warn(msg, PreimageWarning, stacklevel=users_level())

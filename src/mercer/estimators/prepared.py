@@ -215,7 +215,7 @@ class Prepared(Saving):
         if method is None:
             kind = type(self.model).__name__
             can = ", ".join(one for one in ASKED if hasattr(self.model, one))
-            msg = f"`{name}` was called, but the model is a {kind}, which has none. It has {can}."
+            msg = f"A {kind} has no `{name}`. It has {can}."
             raise InputError(msg)
         return method
 

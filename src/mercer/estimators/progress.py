@@ -72,7 +72,7 @@ class ForwardingObserver:
         self._done = 0
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """Look, and pass it on; True when somebody asks to stop."""
+        """Look, and pass it on; True when an observer asks to stop."""
         asked = self._inner.step(done, expected, what, residual)
         if (
             what != self._what or done < self._done

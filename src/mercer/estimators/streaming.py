@@ -111,7 +111,7 @@ def read(
         if observer.step(i.stop, int(x.shape[0]), "rows", None):
             break
     if stream is None:
-        msg = "Every sample_weight is zero, so there is no row to begin with. Give one a weight."
+        msg = "sample_weight must be above zero for at least one row; got zeros only."
         raise InputError(msg)
     if isinstance(x, RowSource):
         x.check_unchanged()
@@ -137,8 +137,8 @@ def _require_same_kernel(model: Any, past: Stream) -> None:
         resolved = asked.resolve(past.dictionary.points, rng=rng)
         if repr(resolved) != repr(has):
             msg = (
-                f"The stream was begun with {has!r}, but kernel={asked!r} is set now. Call `fit` to begin "
-                "anew, or set the kernel back."
+                f"A stream keeps the kernel of its first batch, {has!r}; got kernel={asked!r}. Call `fit` to "
+                "begin anew, or set the kernel back."
             )
             raise InputError(msg)
 
@@ -196,8 +196,8 @@ def _warn_lopsided(stream: Stream, weights: Array | None, n: int, rules: Rules) 
     if times > DROWNED / ROUNDING:
         msg = (
             f"One row weighs {times:.2g} times all other rows so far; beyond {DROWNED / ROUNDING:.1g} times, "
-            "the shares of variance that a stream tells are too small, for what its landmarks miss is known "
-            f"to {ROUNDING:g} of the total only. Lower that weight, or drop the row."
+            "the shares of variance of a stream are too small, since what its landmarks miss is known to "
+            f"{ROUNDING:g} of the total only. Lower that weight, or drop the row."
         )
         warnings.warn(msg, MercerWarning, stacklevel=users_level())
 

@@ -159,8 +159,8 @@ class Kernel:
         y = x if Y is None else as_rows(Y)
         if x.shape[1] != y.shape[1] and not self.is_precomputed:
             msg = (
-                f"k(X, Y) needs rows of one width, but X has {x.shape[1]} columns and Y has "
-                f"{y.shape[1]}. Give both the same features in the same order."
+                f"X and Y must have the same number of columns; got {x.shape[1]} and {y.shape[1]}. Give both "
+                "the same features in the same order."
             )
             raise KernelError(msg)
         x, y = in_one_dtype(x, y)

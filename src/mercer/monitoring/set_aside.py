@@ -1,6 +1,6 @@
-"""Rows with a wild reading are set aside, and told; so are columns that never move.
+"""Rows with a wild reading are set aside, with a warning; columns that never move get one too.
 
-What is told are the far cells alone: of rows on workers nothing else comes here.
+Warnings name the far cells alone: of rows on workers nothing else is fetched.
 """
 
 from __future__ import annotations

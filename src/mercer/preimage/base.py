@@ -247,7 +247,7 @@ class Preimage(Params, ABC):
         if not np.isfinite(radius):
             largest = float(np.max(np.abs(examples.rows)))
             msg = (
-                f"X has entries as large as {largest:.3g}, too large to be squared: a way back measures "
+                f"X has entries as large as {largest:.3g}, too large to be squared: pre-images measure "
                 "distances between rows. Scale the columns."
             )
             raise InputError(msg)

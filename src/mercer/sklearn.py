@@ -83,7 +83,7 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
     >>> X = load_iris().data
     >>> model = KernelPCA(n_components=2, kernel="rbf").fit(X)
     >>> model.transform(X).shape, model.explained_variance_ratio_.round(2)
-    ((150, 2), array([0.63, 0.12]))
+    ((150, 2), array([0.52, 0.21]))
     """
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]

@@ -307,3 +307,11 @@ def test_a_truncated_drop_in_is_the_one_fitted_with_fewer(weights, tmp_path):
     again = mercer.load(tmp_path / "few.mercer")
     assert_array_equal(again.transform(NEW), few.transform(NEW))
     assert_array_equal(again.explained_variance_ratio_, few.explained_variance_ratio_)
+
+
+def test_rows_in_a_file_are_learned_from_where_they_are(tmp_path):
+    path = tmp_path / "rows.npy"
+    np.save(path, X)
+    model = KernelPCA(4).fit(np.load(path, mmap_mode="r"))
+    expected = KernelPCA(4, preimage=SMOOTH).fit(X)
+    assert_allclose(model.with_preimage(SMOOTH).reconstruct(X), expected.reconstruct(X), atol=1e-9)

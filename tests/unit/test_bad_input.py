@@ -59,6 +59,7 @@ FITS = {
     "k=0": (None, {"n_components": 0}, r"n_components must be.*1 to 30.*0\.95.*got 0"),
     "k=-1": (None, {"n_components": -1}, "1 to 30"),
     "k=1.5": (None, {"n_components": 1.5}, r"\(0, 1\]"),
+    "whiten": (None, {"whiten": "yes"}, "whiten must be True or False; got 'yes'"),
     "k=True": (None, {"n_components": True}, "1 to 30"),
     "k='many'": (None, {"n_components": "many"}, "1 to 30"),
     "k=nan": (None, {"n_components": float("nan")}, "1 to 30"),

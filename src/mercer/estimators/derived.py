@@ -14,6 +14,7 @@ from mercer._core.memory import parse_bytes
 from mercer._core.params import Number, is_whole
 from mercer._core.public import Public
 from mercer.data.dask import DaskRows
+from mercer.data.rows import RowSource
 from mercer.data.training import TrainingData
 from mercer.estimators.input import as_generator, training_rows
 from mercer.estimators.preimages import (
@@ -195,6 +196,8 @@ def _rows_of(
             refuse("X", data.n, wanted, f"{data.n} rows")
         return data, data.n if sample_weight is None else len(np.asarray(sample_weight))
     if exact and isinstance(sections, KernelSections):
+        if isinstance(sections.points, RowSource):  # still in a file
+            sections.points.check_unchanged()
         weights = None if fit.roots is None else fit.roots**2
         return TrainingData(sections.points, weights), int(sections.points.shape[0])
     msg = (

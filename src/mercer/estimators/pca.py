@@ -25,7 +25,7 @@ from mercer.estimators.input import (
     remember,
     training_rows,
 )
-from mercer.estimators.scores import score_spread
+from mercer.estimators.scores import check_whiten, score_spread
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
@@ -109,6 +109,7 @@ class PCA(Projector):
     random_state: Seed = None
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
+        check_whiten(self.whiten)
         facts = engine_facts(self.engine)
         with lanes(facts.lanes):
             data = training_rows(self, X, sample_weight)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.changed import changed
-from mercer._core.errors import InputError, refuse
+from mercer._core.errors import InputError, ParameterError, refuse
 from mercer.data.rows import first_bad
 from mercer.model.projection import holds
 from mercer.monitoring.statistics import score_variances
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 def score_spread(fit: Fit) -> Array:  # (k,)
     """The standard deviation of each score of the training rows, √(λ/(n - 1)): what whitening divides by."""
     return np.sqrt(score_variances(fit))
+
+
+def check_whiten(whiten: Any) -> None:
+    """Raise unless it says yes or no."""
+    if not isinstance(whiten, (bool, np.bool_)):
+        raise ParameterError.about(parameter="whiten", value=whiten, must_be="True or False")
 
 
 def whitened(fit: Fit) -> Projection:

@@ -69,7 +69,7 @@ def test_the_model_it_is_made_from_stays(case):
 
 
 def test_a_truncated_model_goes_through_a_file(case, tmp_path):
-    few = clone(case[0]).fit(X).truncated(2)
+    few = clone(case[0]).fit(X).truncated(np.int64(2))
     few.save(tmp_path / "few.mercer")
     again = mercer.load(tmp_path / "few.mercer")
     assert_array_equal(again.transform(NEW), few.transform(NEW))

@@ -208,3 +208,22 @@ def test_the_score_of_largest_size_is_positive(x):
     scores = mercer.PCA(4).fit_transform(x)
     largest = np.take_along_axis(scores, np.abs(scores).argmax(axis=0)[None], axis=0)
     assert np.all(largest > 0)
+
+
+def test_rows_of_any_kind_have_the_same_likelihood(rng, tmp_path):
+    x = rng.random((60, 5)) * (rng.random((60, 5)) < 0.5)
+    np.save(tmp_path / "x.npy", x)
+    model = mercer.PCA(2).fit(x)
+    expected = model.score_samples(x)
+    for rows in (
+        sparse.csr_array(x),
+        str(tmp_path / "x.npy"),
+        np.load(tmp_path / "x.npy", mmap_mode="r"),
+    ):
+        np.testing.assert_allclose(model.score_samples(rows), expected, rtol=1e-9)
+        streamed = mercer.PCA(2).fit(rows)
+        assert streamed.noise_variance_ == pytest.approx(model.noise_variance_, rel=1e-9)
+        assert streamed.score(rows) == pytest.approx(expected.mean(), rel=1e-9)
+    single = mercer.PCA(2).fit(x.astype(np.float32))
+    assert single.score_samples(x).dtype == single.get_covariance().dtype == np.float32
+    np.testing.assert_allclose(single.score_samples(x), expected, rtol=1e-3)

@@ -209,14 +209,14 @@ def _checked(X: Any) -> Rows:
 
 
 def _some_rows(n: int, most: int, *, noun: str, rng: np.random.Generator) -> tuple[Indices, str]:
-    """At most so many rows, seeded, and the words that own up to it."""
+    """At most so many rows, seeded, and a sentence that says so."""
     if n <= most:
         return np.arange(n), f"the only {noun}" if n == 1 else f"all {n} {noun}s"
     return np.sort(rng.choice(n, most, replace=False)), f"{most} {noun}s drawn from the {n}"
 
 
 def _not_valid(trial: Trial, kernel: Kernel | None, *counts: int) -> Verdict:
-    """Of a kernel, or of a matrix where it is None."""
+    """The verdict on a function that is not a kernel, or on a matrix where the kernel is None."""
     witness = trial.witness
     assert witness is not None  # the caller looked
     if witness.vector is None:

@@ -115,7 +115,7 @@ def sample_rows(
 
 
 def symptoms_on(kernel: Kernel, rows: Rows) -> list[Symptom]:
-    """Of a resolved kernel on checked rows, few enough for their kernel matrix."""
+    """The symptoms of a resolved kernel on checked rows, few enough for their kernel matrix."""
     with np.errstate(over="ignore", invalid="ignore"):
         K = kernel(rows).astype(np.float64, copy=False)  # (n, n)
     if not np.all(np.isfinite(K)):

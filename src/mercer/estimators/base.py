@@ -138,7 +138,7 @@ class Projector(
 
     @property
     def _scores_dtype(self) -> np.dtype[Any]:
-        """That of the rows, or float64 where it can't hold the scores, as of 1e-200 times a kernel."""
+        """The dtype of scores: that of the rows, or float64 where it can't hold scores as small as 1e-200."""
         if self._dtype == np.float64 or self.whiten:
             return self._dtype
         spread = np.sqrt(np.max(score_variances(self._current()), initial=0.0))

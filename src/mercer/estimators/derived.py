@@ -85,8 +85,9 @@ class Derivable(Public):
         check_is_fitted(self)
         fit = self._current()
         k = kept_components(n_components, fit.eigenvalues, fit.total)
-        found = self._copied(n_components=n_components)
-        found._become(fit.first(k, n_components), X)
+        asked = int(n_components) if is_whole(n_components) else float(n_components)
+        found = self._copied(n_components=asked)
+        found._become(fit.first(k, asked), X)
         return found
 
     def _copied(self, **params: Any) -> Self:

@@ -69,7 +69,7 @@ class Judge:
     calibration: Calibration | None = None  # where limits come from rows held out
 
     def scaled(self, rows: Array) -> Array:  # (b, d) -> (b, d)
-        """As the model takes them."""
+        """The rows as the model takes them."""
         with np.errstate(over="ignore"):  # infinitely far out: an alarm
             scaled = self.scale(rows)
         if self.kernel is not None:
@@ -81,17 +81,17 @@ class Judge:
         return self.rule.index(self.limits, found)
 
     def own(self, values: Array) -> Array:
-        """In the precision of the training rows; what is too large for it is infinite."""
+        """The values in the precision of the training rows; what is too large for it is infinite."""
         with np.errstate(over="ignore"):
             return values.astype(self.dtype, copy=False)
 
     # ── answers ─────────────────────────────────────────────────────────────
     def predict(self, found: Statistics) -> Array:
-        """1 or -1."""
+        """1 for rows that look normal, -1 for others."""
         return np.where(self.index(found) <= -self.offset, 1, -1)
 
     def score_samples(self, found: Statistics) -> Array:
-        """Minus the index."""
+        """Minus the index of each row."""
         return self.own(-self.index(found))
 
     def decision_function(self, found: Statistics) -> Array:

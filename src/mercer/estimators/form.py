@@ -109,7 +109,7 @@ DETECTOR_WORDS = {
 
 
 def of_kernel(unknown: Values, given: Values) -> Sentences:
-    """Params of the kernel."""
+    """Sentences on parameters of the kernel."""
     asked = given.get("kernel")
     if isinstance(asked, str):
         try:
@@ -167,7 +167,7 @@ def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Sentences:
 
 
 def of_solver(unknown: Values, _given: Values) -> Sentences:
-    """Params of the eigensolver."""
+    """Sentences on parameters of the eigensolver."""
     names = {"eigen_solver", "svd_solver", "tol", "max_iter"} & unknown.keys()
     if not names:
         return
@@ -188,7 +188,7 @@ def of_solver(unknown: Values, _given: Values) -> Sentences:
 
 
 def of_preimage(unknown: Values, _given: Values) -> Sentences:
-    """Params of the pre-image."""
+    """Sentences on parameters of the pre-image."""
     names = {"fit_inverse_transform", "alpha"} & unknown.keys()
     if not names:
         return
@@ -203,7 +203,7 @@ def of_preimage(unknown: Values, _given: Values) -> Sentences:
 
 
 def of_parts(*parts: str) -> Rule:
-    """Params of other parts, found by their signatures: ``rank=500`` is one of an approximation."""
+    """Sentences on parameters of other parts, found by their signatures: ``rank=500`` of an approximation."""
 
     def look(unknown: Values, _given: Values) -> Sentences:
         for name, value in unknown.items():
@@ -298,7 +298,7 @@ OPEN = "auto"  # stands for a choice made at the fit, not for an object
 
 
 class Form:
-    """Parts by name, and names that don't exist told in words; to be mixed into a `BaseEstimator`."""
+    """Parts by name, and an answer in words to names that don't exist; for a `BaseEstimator`."""
 
     _advice: ClassVar[Advice]
 
@@ -319,7 +319,7 @@ class Form:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """For a pickle; another process has no such client, and computes by itself."""
+        """The state for a pickle: another process has no such client, and computes by itself."""
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return state | {"engine": AUTO} if is_client(state.get("engine")) else state
 

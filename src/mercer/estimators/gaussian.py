@@ -47,7 +47,7 @@ class Gaussian:
         return self.space.projection.coef
 
     def covariance(self) -> Array:  # (d, d)
-        """C."""
+        """C, the covariance of the rows in the model."""
         found = (self.axes * (self.variances - self.noise)) @ self.axes.T
         found[np.diag_indices_from(found)] += self.noise
         return np.asarray(found)

@@ -79,7 +79,7 @@ class IncrementalKernelPCA(Returning, Projector):
     engine : str or Engine, default="auto"
         As in `KernelPCA`.
     verbose : int, default=0
-        1: `fit` tells about once a second on stderr how many rows it has read.
+        1: `fit` reports about once a second on stderr how many rows it has read.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the pivots and of the sampled median; None is a fixed seed.
 

@@ -91,7 +91,7 @@ class KernelPCA(Returning, Projector):
         goes on from there after a kill, with the same result; any other fit refuses the file, so a
         search over parameters or folds needs one path each, or none. The file stays when the fit is done.
     verbose : int, default=0
-        1 tells on stderr how far the fit is.
+        1 reports on stderr how far the fit is.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the start vectors, landmarks and sampled medians; None is a fixed seed.
 

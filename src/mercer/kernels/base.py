@@ -188,7 +188,7 @@ class Kernel:
         return kernel.tile_diag(x)
 
     def _placed(self, X: Any, Y: Any = None) -> Kernel:
-        """With positions for names of columns, which both have in one order."""
+        """The kernel with positions for names of columns, which X and Y have in one order."""
         from mercer.kernels.algebra import names_columns, placed
 
         return placed(self, shared_names(X, Y)) if names_columns(self) else self

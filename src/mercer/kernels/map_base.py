@@ -175,7 +175,7 @@ class _Pair(FeatureMap):
 
     @property
     def n_features(self) -> int:
-        """That of both."""
+        """The number of columns that both maps take."""
         return self.left.n_features
 
 
@@ -209,7 +209,7 @@ class SumMap(_Pair):
 
     @property
     def dimension(self) -> int:
-        """Columns of both."""
+        """The columns of both maps."""
         return self.left.dimension + self.right.dimension
 
     def _fill(self, x: Array, out: Array) -> None:
@@ -351,12 +351,12 @@ class ComposedMap(FeatureMap):
 
     @property
     def n_features(self) -> int:
-        """That of the map which is applied first."""
+        """The number of columns that the first map takes."""
         return self.inner.n_features
 
     @property
     def dimension(self) -> int:
-        """That of the map which is applied last."""
+        """The number of columns of the last map."""
         return self.outer.dimension
 
     def _fill(self, x: Array, out: Array) -> None:

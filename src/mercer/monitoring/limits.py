@@ -120,7 +120,7 @@ class Rule:
         return limits.indices(found)
 
     def limit(self, limits: Limits) -> float:
-        """That of the index."""
+        """The limit of the index."""
         return limits.index if self.statistic == "combined" else 1.0
 
     def joint(self, limits: Limits) -> Limits:
@@ -143,7 +143,7 @@ class Calibration:
 
     @classmethod
     def of(cls, rule: Rule, limits: Limits, held: Statistics) -> Calibration:
-        """From the statistics that the limits come from."""
+        """The calibration by the statistics that the limits come from."""
         index = rule.index(limits, held)
         order = np.argsort(index, kind="stable")
         weights = None if held.weights is None else held.weights[order]
@@ -172,7 +172,7 @@ def _are_few(n: float, rate: float) -> bool:
 
 
 def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits:
-    """From rows that the model was not fitted to: no in-sample optimism.
+    """Limits from rows that the model was not fitted to: no in-sample optimism.
 
     The ⌈(n + 1)(1 - α)⌉-th smallest value: a new row of the same kind is above it with probability at most
     α (Vovk et al. 2005). Where fewer than five rows are expected above, it is mostly luck, and the larger
@@ -195,7 +195,7 @@ def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits
 
 
 def in_sample_limits(own: Statistics, share: float, *, rounding: float) -> Limits:
-    """That this share of the training rows is above, and none is on."""
+    """Limits that this share of the training rows is above, and none is on."""
     rank = own.count - min(max(round(share * own.count), 1), own.count - 1)
     limit = partial(half_way, rank=rank, weights=own.weights)
     return _limits(own, limit, share, rounding, OF_TRAINING_ROWS)

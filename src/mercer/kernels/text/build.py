@@ -160,7 +160,7 @@ def _plain(name: str) -> str:
 
 
 class _Builder(ast.NodeVisitor):
-    """From a tree to what it describes. Whatever is wrong is told with its place."""
+    """From a tree to what it describes. Errors point at their place in the text."""
 
     def __init__(
         self, text: str, classes: Mapping[str, type], names: Collection[str], *, what: str

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from mercer._core.errors import InputError
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import public
+from mercer.data.frames import frame_package
 from mercer.data.intake import admitted
 from mercer.estimators.base import require_fitted
 from mercer.estimators.kernel_pca import KernelPCA
@@ -145,6 +146,7 @@ def variance(estimator: Any, X: Any, y: Any = None) -> float:
 
 def _as_given(X: Any, rows: Any) -> Any:
     """The rows as a frame where X is one, so that columns keep their names."""
-    if not hasattr(X, "columns") or not hasattr(X, "index"):
-        return rows
-    return type(X)(rows, columns=X.columns, index=X.index)
+    package = frame_package(X)
+    if package == "pandas":
+        return type(X)(rows, columns=X.columns, index=X.index)
+    return type(X)(dict(zip(X.columns, rows.T, strict=True))) if package == "polars" else rows

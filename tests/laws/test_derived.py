@@ -11,9 +11,10 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 import mercer
 from conftest import frozen
-from mercer import PCA, IncrementalKernelPCA, KernelPCA
+from mercer import PCA, IncrementalKernelPCA, KernelPCA, Prepared
 from mercer.approximations import RPCholesky
 from mercer.errors import InputError, ParameterError, RankWarning
+from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
 from mercer.preimage import Ridge
 from mercer.sklearn import KernelPCA as DropIn
@@ -315,3 +316,18 @@ def test_rows_in_a_file_are_learned_from_where_they_are(tmp_path):
     model = KernelPCA(4).fit(np.load(path, mmap_mode="r"))
     expected = KernelPCA(4, preimage=SMOOTH).fit(X)
     assert_allclose(model.with_preimage(SMOOTH).reconstruct(X), expected.reconstruct(X), atol=1e-9)
+
+
+def test_a_prepared_model_has_the_same_doors():
+    raw = X * [1.0, 100.0, 1e-3]
+    center, spread = raw.mean(axis=0), raw.std(axis=0)
+    scaled = Preparation(numbers=("a", "b", "c"), center=center, spread=spread)
+    exact, low = KernelPCA(5), KernelPCA(5, approximation=RPCholesky(rank=20))
+    for model, rows in ((exact, None), (low, raw)):
+        prepared = Prepared(scaled, model.fit((raw - center) / spread))
+        few = prepared.with_preimage(SMOOTH, rows).truncated(2, rows)
+        own = clone(model).set_params(n_components=2, preimage=SMOOTH).fit(prepared.rows(raw))
+        assert_allclose(few.transform(raw), own.transform(prepared.rows(raw)), atol=1e-10)
+        assert_allclose(few.reconstruct(raw), own.reconstruct(prepared.rows(raw)) * spread + center)
+    with pytest.raises(InputError, match="A KernelPCADetector has no `truncated`"):
+        Prepared(scaled, mercer.KernelPCADetector(2, kernel="linear").fit(X)).truncated(1)

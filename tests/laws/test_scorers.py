@@ -96,11 +96,11 @@ def test_what_cannot_be_scored_is_refused():
 
 
 def test_frames_keep_their_names():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(PLANE, columns=[f"c{i}" for i in range(12)])
-    assert denoising(PCA(3).fit(frame), frame) == pytest.approx(
-        denoising(PCA(3).fit(PLANE), PLANE), rel=1e-12
-    )
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    columns = {f"c{i}": column for i, column in enumerate(PLANE.T)}
+    expected = denoising(PCA(3).fit(PLANE), PLANE)
+    for frame in (pd.DataFrame(columns), pl.DataFrame(columns)):
+        assert denoising(PCA(3).fit(frame), frame) == pytest.approx(expected, rel=1e-9)
 
 
 # ── PyOD ────────────────────────────────────────────────────────────────────

@@ -80,7 +80,7 @@ class Evidence(Public):
         True
         """
         check_is_fitted(self)
-        fit, own = self._evidence("truncated"), self._projection
+        fit, own = self._evidence("fit_"), self._projection
         k = kept_components(n_components, self.eigenvalues_, fit.total)
         found: Any = copy(self)
         found.n_components, found.fit_ = k, fit.first(min(k, len(fit.eigenvalues)))

@@ -490,7 +490,7 @@ def test_a_resolved_gp_kernel_is_out_of_the_callers_reach(cloud, rng):
 
 
 def test_rows_of_two_widths_are_refused(cloud):
-    with pytest.raises(KernelError, match="4 columns and Y has 3"):
+    with pytest.raises(KernelError, match="same number of columns; got 4 and 3"):
         RBF(1.0)(cloud, cloud[:, :3])
     with pytest.raises(InputError, match="reshape"):
         RBF(1.0)(cloud[0])

@@ -143,6 +143,10 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     )
     engine, chosen = resolve_engine(model.engine), planned(model.engine, facts)
     request = FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
+    if is_whole(model.n_components) and model.n_components > data.n:
+        request = request.because(
+            f"{data.n} rows have fewer components: all of them are looked for"
+        )
     if is_auto(model.engine) and may_pay(chosen, data.n, data.d, request.most_components):
         return _where_it_pays(request, planned)
     return request

@@ -92,15 +92,14 @@ class Rule:
         alarm, share = detector.false_alarm, detector.contamination
         if alarm is not None and share is not None:
             msg = (
-                f"Either false_alarm or contamination sets the limits; got false_alarm={alarm!r} and "
-                f"contamination={share!r}. The first is a rate on new normal rows, the second the share of "
-                "training rows that are not normal. Leave one out."
+                f"false_alarm={alarm!r} and contamination={share!r} can't both be set: the first is a rate "
+                "on new normal rows, the second a share of training rows that are not normal. Leave one out."
             )
             raise InputError(msg)
         if share is not None and detector.limits == "approximate":
             msg = (
-                f"`contamination` reads the limits off the training rows, limits='approximate' off "
-                f"distributions; got contamination={share!r} and limits='approximate'. Leave one out."
+                f"contamination={share!r} and limits='approximate' can't both be set: `contamination` reads "
+                "the limits off the training rows, not off distributions. Leave one out."
             )
             raise InputError(msg)
         rate = FALSE_ALARM if alarm is None else alarm

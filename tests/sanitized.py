@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LAWS = [
     f"tests/laws/test_{name}.py"
-    for name in ("native", "native_explained", "native_squares", "thin")
+    for name in ("native", "native_explained", "native_slopes", "native_squares", "thin")
 ]
 # By name: flags of the compiler, libraries to be loaded first, options, and which tests run.
 SANITIZERS = {

@@ -29,7 +29,7 @@ from mercer._core.errors import ZeroVarianceError
 from mercer._core.memory import parse_bytes
 from mercer.data.intake import admitted
 from mercer.data.training import TrainingData
-from mercer.engine.resolve import AUTO, engine_facts, facts_for, resolve_engine
+from mercer.engine.resolve import AUTO, facts_for, resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Saving, has_light_rows
 from mercer.estimators.drop_in import Evidence, average, centred, completed, evidence, symmetric
@@ -110,7 +110,7 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         weights = check_weights(sample_weight, X.shape[0])
         self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
         self.X_fit_ = X
-        facts = engine_facts(AUTO)
+        facts = resolve_engine(AUTO).facts()
         with lanes(facts.lanes):
             self._fit_pairs(self._rows(X), weights, facts)
         if self.fit_inverse_transform:

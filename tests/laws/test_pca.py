@@ -9,6 +9,7 @@ from sklearn.model_selection import GridSearchCV
 import mercer
 from conftest import frozen
 from mercer._core.errors import FlatSpectrumWarning, InputError
+from mercer.model.centred_features import CentredRows
 
 SHAPES = {"tall": (80, 6), "wide": (20, 90), "square": (30, 30), "wide-large": (450, 1200)}
 
@@ -152,6 +153,38 @@ def test_wrong_scores_are_refused(x):
     model = mercer.PCA(3).fit(x)
     with pytest.raises(InputError, match="scores of the 3 components"):
         model.inverse_transform(np.zeros((4, 2)))
+
+
+SPREADS = {
+    "about the origin": (0.0, 1.0),
+    "beside it": (3.0, 1.0),
+    "far from it": (1e6, 1.0),
+    "all but alike": (1e6, 1e-6),
+    "of all sizes": (0.0, np.array([1e-6, 1e-3, 1.0, 1e3])),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SPREADS))
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("outlier", [1.0, 1e5])
+def test_sums_of_squares_about_the_mean_do_not_cancel(name, weighted, dtype, outlier, rng):
+    """Wherever rows lie, and whatever the first of them is: each entry to units of its row and column."""
+    far, spread = SPREADS[name]
+    x = (far + spread * rng.standard_normal((3001, 4))).astype(dtype)
+    x[0] *= dtype(outlier)
+    weights = rng.integers(1, 4, len(x)).astype(np.float64) if weighted else None
+    rows, v = CentredRows.of(x, weights), rng.standard_normal((4, 3))
+    w, exact = np.ones(len(x)) if weights is None else weights, x.astype(np.longdouble)
+    gaps = exact - exact[1]  # or a sum of 3001 rows would round to more than they are apart
+    shift = w @ gaps / np.sum(w)
+    mean, centred = exact[1] + shift, np.sqrt(w)[:, None] * (gaps - shift)
+    scatter = centred.T @ centred
+    sizes, eps = np.sqrt(np.diagonal(scatter)), np.finfo(np.float64).eps
+    assert np.all(np.abs(rows.covariance() - scatter) <= 1e3 * eps * np.outer(sizes, sizes))
+    assert np.all(np.abs(rows.mean - mean) <= 4 * eps * (np.abs(mean) + sizes))
+    lost = 1e3 * eps * np.linalg.norm(sizes * np.abs(v.T), axis=1)
+    assert np.all(np.linalg.norm(rows.times(v) - centred @ v, axis=0) <= lost)
 
 
 # ── probabilistic PCA ───────────────────────────────────────────────────────

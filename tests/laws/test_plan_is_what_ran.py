@@ -316,7 +316,7 @@ def test_the_drop_in_builds_what_its_plan_says(solver, rows, seen):
 def test_a_fit_is_as_wide_as_its_engine(params, rows, monkeypatch):
     """Whoever asks for threads during a fit gets those of the engine, whatever BLAS might use."""
     asked = []
-    monkeypatch.setattr(threads, "_blas_threads", lambda: 7)
+    monkeypatch.setattr(threads, "_within_cores", lambda _: 7)
     parallel_map = threads.parallel_map
 
     def sharing(work, tasks, *, n_threads):

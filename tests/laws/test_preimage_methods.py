@@ -223,6 +223,7 @@ def test_the_same_again_and_in_slices(name, digits, monkeypatch):
     np.testing.assert_array_equal(clone(model).fit(train).reconstruct(held), found)
     for module in (search, distances_module):
         monkeypatch.setattr(module, "SLICE_NUMBERS", 5000)
+    monkeypatch.setattr("mercer.engine.native.engine.SEARCHED_BYTES", 1)
     np.testing.assert_allclose(model.reconstruct(held), found, atol=1e-6)
     np.testing.assert_allclose(model.reconstruct(held[3:4]), found[3:4], atol=1e-6)
 

@@ -19,9 +19,7 @@ from mercer.engine.resolve import device_there, resolve_engine
 from mercer.engine.torch.chosen import ChosenEngine
 from mercer.estimators import fit_request
 from mercer.kernels import RBF, Custom
-from mercer.planning import device
-from mercer.planning.device import CORE_FLOPS, START_SECONDS, may_pay, work
-from mercer.planning.plan import plan
+from mercer.planning.plan import CORE_FLOPS, START_SECONDS, may_pay, plan, work
 from mercer.planning.problem import Problem
 
 X = np.random.default_rng(0).standard_normal((3100, 3))  # more rows than K is stored of
@@ -48,7 +46,9 @@ class Fake(NumpyEngine):
             raise RuntimeError(msg)
         refuses = (lambda _: "it has no formula") if self.trouble == "kernel" else (lambda _: None)
         free = 10**5 if self.trouble == "memory" else 10**10
-        return replace(super().facts(), name="cuda:0", runs=refuses, free_bytes=free)
+        return replace(
+            super().facts(), name="cuda:0", runs=refuses, free_bytes=free, elsewhere=True
+        )
 
     def let_go(self):
         FREED.append(self)
@@ -66,7 +66,7 @@ class Fake(NumpyEngine):
 @pytest.fixture
 def long_fits(monkeypatch):
     """As if these rows took longer than a device takes to start; on one thread, in one order."""
-    monkeypatch.setattr(device, "START_SECONDS", 0.0)
+    monkeypatch.setattr("mercer.planning.plan.START_SECONDS", 0.0)
     with threadpool_limits(1):
         yield
 

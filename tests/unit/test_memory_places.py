@@ -117,18 +117,38 @@ def facts(name, **others):
     return Facts(name, 4, FREE, lambda _: None, **others)
 
 
+def there(name, **others):
+    return facts(name, elsewhere=True, **others)
+
+
 def test_the_budgets_of_an_engine(monkeypatch):
     monkeypatch.setattr("mercer._core.memory.available_bytes", lambda: 10 * FREE)
     memory = {"cuda": "20GB", "host": "4GB"}
     assert Budget.of(memory, facts("native")) == Budget(4 * GB)
     assert Budget.of(memory, facts("torch:cpu")) == Budget(4 * GB)
-    assert Budget.of(memory, facts("cuda:0")) == Budget(20 * GB, 4 * GB)
-    assert Budget.of("auto", facts("cuda:0")) == Budget(600, int(AUTO_SHARE * 10 * FREE))
-    assert Budget.of("1GB", facts("mps")) == Budget(GB, GB)
-    there = facts("dask", workers=Workers(2, 4, here_bytes=7 * GB))
-    assert Budget.of({"dask": "8GB"}, there) == Budget(8 * GB, 7 * GB)
-    assert Budget.of({"host": "4GB"}, there) == Budget(600, 4 * GB)
-    assert Budget.of({"host": "40GB"}, there) == Budget(600, 7 * GB)
+    assert Budget.of(memory, there("cuda:0")) == Budget(20 * GB, 4 * GB)
+    assert Budget.of("auto", there("cuda:0")) == Budget(600, int(AUTO_SHARE * 10 * FREE))
+    assert Budget.of("1GB", there("mps")) == Budget(GB, GB)
+    cluster = there("dask", workers=Workers(2, 4, here_bytes=7 * GB))
+    assert Budget.of({"dask": "8GB"}, cluster) == Budget(8 * GB, 7 * GB)
+    assert Budget.of({"host": "4GB"}, cluster) == Budget(600, 4 * GB)
+    assert Budget.of({"host": "40GB"}, cluster) == Budget(600, 7 * GB)
+
+
+@pytest.mark.parametrize("name", ["npu", "npu:1"])
+def test_a_device_that_mercer_has_never_heard_of_has_a_place(name):
+    """An engine says in its facts that its tiles are elsewhere, and `memory` knows that place by its name."""
+    device = there(name)
+    assert Budget.of({"npu": "8GB", "host": "2GB"}, device) == Budget(8 * GB, 2 * GB)
+    assert Budget.of({name: "8GB", "host": "2GB"}, device) == Budget(8 * GB, 2 * GB)
+    assert Budget.of("npu=8GB,host=2GB", device) == Budget(8 * GB, 2 * GB)
+    for facts_of_others in (facts("native"), there("cuda:0")):
+        with pytest.raises(ParameterError, match="got the place 'npu'"):
+            Budget.of({"npu": "8GB"}, facts_of_others)
+    data = TrainingData(np.zeros((4000, 3)))
+    told = Problem.of(data, RBF(0.3), 2, facts=device, budget=Budget.of("1GB", device))
+    assert told.on_device
+    assert "threads" not in str(plan(told))
 
 
 DEVICE = Problem(
@@ -221,7 +241,7 @@ class Device(NumpyEngine):
     """One by NumPy: it says that it is a device."""
 
     def facts(self):
-        return replace(super().facts(), name="cuda:0", free_bytes=10 * GB)
+        return replace(super().facts(), name="cuda:0", free_bytes=10 * GB, elsewhere=True)
 
 
 @pytest.mark.parametrize("place", ["host", "cuda"])

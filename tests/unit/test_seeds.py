@@ -6,7 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from mercer._core.seeds import seeded
+from mercer._core.quick import seeded
 
 
 @pytest.mark.parametrize("seed", [0, 1, 7, 2**40, 10**30])

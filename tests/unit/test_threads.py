@@ -13,7 +13,6 @@ import pytest
 import mercer
 from mercer.engine import threads
 from mercer.engine.threads import (
-    _blas_threads,
     n_blas_threads,
     parallel_map,
     single_threaded_blas,
@@ -64,7 +63,7 @@ def test_a_process_that_is_forked_in_the_middle_holds_nothing():
     with single_threaded_blas():
         child = os.fork()
         if child == 0:  # another thread's hold would never end here
-            os._exit(0 if threads._HOLD.usual is None and threads._blas_threads() == before else 1)
+            os._exit(0 if threads._HOLD.usual is None and n_blas_threads() == before else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert n_blas_threads() == before
 
@@ -76,7 +75,7 @@ def test_an_error_in_a_hand_comes_out():
     with pytest.raises(ZeroDivisionError):
         parallel_map(fail, range(4), n_threads=2)
     with single_threaded_blas():
-        assert _blas_threads() == 1
+        assert {each.num_threads for each in threads._blas_libraries()} == {1}
 
 
 def test_when_one_hand_fails_the_others_stop_at_their_next_task():
@@ -165,7 +164,7 @@ def test_overlapping_holds_restore_the_limit():
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)  # the first to come leaves first
-    assert _blas_threads() == 1
+    assert {each.num_threads for each in threads._blas_libraries()} == {1}
     assert n_blas_threads() == before  # that tiles may use
     second.__exit__(None, None, None)
     assert n_blas_threads() == before

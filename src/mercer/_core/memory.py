@@ -30,7 +30,7 @@ LOOK_SECONDS = 0.05
 # A size, "auto", or such by the name of a place: {"cuda": "20GB", "host": "4GB"}, "cuda=20GB,host=4GB".
 Memory: TypeAlias = str | float | Mapping[str, str | float]
 HOST = "host"
-ELSEWHERE = ("cuda", "mps", "dask")  # places that an engine of that name computes in
+ELSEWHERE = ("cuda", "mps", "dask")  # places of mercer's own engines
 _PLACE = re.compile(rf"{HOST}|mps|dask|cuda(:\d{{1,3}})?")
 PLACES = "'host', 'cuda' (or 'cuda:1' and so on), 'mps' and 'dask', the workers of a cluster"
 SIZES = (
@@ -40,17 +40,6 @@ SIZES = (
 
 
 _wrong = partial(ParameterError.about, "memory")
-
-
-def place_of(engine: str) -> str:
-    """Where an engine of this name has its tiles: the host, a device, or workers.
-
-    Examples
-    --------
-    >>> place_of("native"), place_of("cuda:1"), place_of("torch:cpu")
-    ('host', 'cuda:1', 'host')
-    """
-    return engine if engine.partition(":")[0] in ELSEWHERE else HOST
 
 
 def parse_bytes(memory: Memory, *, free: int | None = None, place: str = HOST) -> int:
@@ -67,15 +56,19 @@ def parse_bytes(memory: Memory, *, free: int | None = None, place: str = HOST) -
     return min(_bytes(said_of(memory, each), free) for each in place.split(","))
 
 
-def said_of(memory: Memory, place: str) -> str | float:
-    """What `memory` says of a place; a size alone is said of each, and ``"auto"`` of those not named."""
+def said_of(memory: Memory, place: str, *, beside: str = HOST) -> str | float:
+    """What `memory` says of a place; a size alone is said of each, and ``"auto"`` of those not named.
+
+    It may name the place itself, one ``beside`` it, and those of mercer's own engines.
+    """
     parts: Any = _listed(memory) if isinstance(memory, str) and "=" in memory else memory
     if not isinstance(parts, Mapping):
         return parts
     if not parts:
         raise _wrong(memory, must_be=SIZES)
     for name, size in parts.items():
-        if not isinstance(name, str) or _PLACE.fullmatch(name) is None:
+        own = (place, beside, place.partition(":")[0], beside.partition(":")[0])
+        if not isinstance(name, str) or not (name in own or _PLACE.fullmatch(name)):
             known = close_to(str(name), (HOST, *ELSEWHERE))
             must_be, got = f"sizes by place, which are {PLACES}", f"the place {name!r}"
             raise _wrong(memory, must_be=must_be, got=got, remedy=known)

@@ -162,7 +162,7 @@ def _check_parts(asked: Asked, kernels: list[Kernel]) -> None:
     parts = {name: _made(asked.params.get(name), known) for name, known in TABLES.items()}
     solver, approximation, preimage = (parts[n] for n in ("solver", "approximation", "preimage"))
     if solver is not None:
-        as_usage(solver.check)
+        as_usage(solver.check_params)
     if approximation is not None:
         _suits_one(kernels, lambda kernel: approximation.check(kernel, ENDLESS))
     if preimage is not None:

@@ -24,7 +24,7 @@ from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import neighbours_of
 from mercer.diagnostics.selection_court import Candidate, Court
 from mercer.engine.equal_rows import distinct
-from mercer.model.linear import require_different
+from mercer.model.rounding import require_different
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows

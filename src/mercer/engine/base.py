@@ -15,7 +15,7 @@ the pre-images that search make many (`engine.slopes`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -62,16 +62,6 @@ class TileKernel(Protocol):
         ...
 
 
-def no_halves(_kernel: Any) -> int:
-    """Of an engine that makes no products of half floats."""
-    return 0
-
-
-def no_staging(_n_bytes: int) -> int:
-    """Of an engine that computes on rows where they are."""
-    return 0
-
-
 @dataclass(frozen=True)
 class Workers:
     """Other processes that compute for this one."""
@@ -96,11 +86,14 @@ class Facts:
     panel: int = 1  # rows that are computed together: tiles are as wide as some of them
     precisions: tuple[np.dtype[Any], ...] = (FLOAT32, FLOAT64)
     workers: Workers | None = None  # who makes tiles and reads rows, where that is not this process
-    # Half floats a number of which it makes products with a kernel matrix far faster than in float32: none,
-    # one for rough ones, two for ones that are about as good as float32's.
-    halves: Callable[[Any], int] = no_halves
-    # Memory of this process that so many bytes of rows take on their way to where the tiles live.
-    staging: Callable[[int], int] = no_staging
+    # Half floats a number of which it makes products with a kernel matrix far faster than in float32: one for
+    # rough ones, two for ones that are about as good as float32's, 0 for those of this kernel; None: never.
+    halves: Callable[[Any], int] | None = None
+    # Memory of this process that so many bytes of rows take on their way to where the tiles live; None: none.
+    staging: Callable[[int], int] | None = None
+    elsewhere: bool = (
+        False  # tiles live on a device or with workers, a place that `memory` calls `name`
+    )
 
 
 class Resident(Protocol):
@@ -179,6 +172,29 @@ class RowStep(Protocol):
         ...
 
 
+class Cutting(TypedDict, total=False):
+    """How the rows of `Engine.load` are cut into tiles, and what is kept of these."""
+
+    width: int | None  # of the tiles of k(X, X); None leaves it to the engine
+    sliced: bool  # no ready copy of all rows is made, to save memory
+    store: TileStore  # what may be kept of the tiles between products
+
+
+class FoldAdvice(TypedDict, total=False):
+    """What helps an engine to choose the blocks of `Engine.fold`."""
+
+    width: int | None  # features made of a row, where the result has width x width numbers
+    height: int | None  # rows of a block that a caller has planned for
+    parallel: bool  # steps may run at the same time
+
+
+class MapAdvice(TypedDict, total=False):
+    """What helps an engine to choose the blocks of `Engine.map`."""
+
+    width: int  # numbers that are made of a row
+    parallel: bool  # steps may run at the same time
+
+
 class Engine(Protocol[R]):
     """Where kernel matrices are multiplied and rows are passed over.
 
@@ -196,7 +212,7 @@ class Engine(Protocol[R]):
 
     @property
     def tile_bytes(self) -> int:
-        """The size of a tile that `tile` makes fastest; no worker is asked for it."""
+        """The size of a tile that is made fastest in steps of `map`; no worker is asked for it."""
         return CACHE_BYTES
 
     def settle(self, x: Rows) -> Rows:
@@ -208,17 +224,9 @@ class Engine(Protocol[R]):
         x: Rows,
         kernel: TileKernel,
         dtype: np.dtype[Any],
-        *,
-        width: int | None = None,
-        sliced: bool = False,
-        store: TileStore = NOTHING_KEPT,
+        **cutting: Unpack[Cutting],
     ) -> R:
-        """The rows where the engine computes, for tiles of this kernel in this precision.
-
-        ``width`` is that of the tiles that k(X, X) is cut into; None, of rows that meet others, leaves it to
-        the engine. ``sliced`` asks for no ready copy of all rows, to save memory; ``store`` says what may be
-        kept of the tiles between products.
-        """
+        """The rows where the engine computes, for tiles of this kernel in this precision."""
         ...
 
     def placed(self, x: R, v: Array) -> Array:  # (n, k)
@@ -256,17 +264,13 @@ class Engine(Protocol[R]):
         x: Rows | R,
         step: Step[S],
         *,
-        width: int | None = None,
-        height: int | None = None,
-        parallel: bool = True,
         observer: Observer = SILENT,
+        **advice: Unpack[FoldAdvice],
     ) -> S:
         """The results of `step` on blocks of rows, merged in the order of the rows.
 
-        All that follows is advice, which an engine may leave aside. ``width`` is the number of features that
-        a step makes of a row, where its result is a sum of width x width numbers; ``height`` the number of
-        rows that a caller has planned for; ``parallel`` whether steps may run at the same time. An observer
-        is told of rows that are done; it can't stop a pass: half of the rows are the model of no data set.
+        An engine may leave the advice aside. An observer is told of rows that are done; it can't stop a pass:
+        half of the rows are the model of no data set.
 
         Steps whose kind it knows (`SquareSections`, `SquareFeatures`, `ExplainSections`) an engine may do by
         products of its own.
@@ -278,15 +282,13 @@ class Engine(Protocol[R]):
         x: Rows | R,
         step: RowStep,
         *beside: Array | None,
-        width: int = 1,
-        parallel: bool = True,
         dtype: Any = None,
+        **advice: Unpack[MapAdvice],
     ) -> Array:  # (n, …)
         """The results of ``step(rows, *beside)`` on blocks of rows, in the order of the rows.
 
         ``beside`` are arrays with a row for each row of x (or None, for none), cut at the same places.
-        ``dtype`` is the precision that steps get the rows in, by default their own; the rest is advice, as
-        in `fold`: ``width`` numbers are made of a row. Steps that an engine may know: `FeatureProduct`,
-        `FeatureErrors`, `SlopeSums`, `FixedPoints`.
+        ``dtype`` is the precision that steps get the rows in, by default their own. Steps that an engine may
+        know: `FeatureProduct`, `FeatureErrors`, `SlopeSums`, `AxisSlopes`, `FixedPoints`.
         """
         ...

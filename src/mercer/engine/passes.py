@@ -71,24 +71,6 @@ def _merged(left: Part, right: Part) -> Part:
     return left.merged(right)
 
 
-COPIED_ALONE = 2**26  # bytes
-
-
-def copied(x: Rows) -> Rows:  # (n, d)
-    """A copy, on all threads: the system hands out new memory page by page, three gigabytes a second."""
-    if not isinstance(x, np.ndarray) or x.nbytes < COPIED_ALONE or not x.flags.c_contiguous:
-        return x.copy()
-    out = np.empty_like(x)
-
-    def part(own: Iterable[slice]) -> None:
-        for i in own:
-            out[i] = x[i]
-
-    n_threads = n_blas_threads()
-    parallel_map(part, row_slices(len(x), -(-len(x) // n_threads)), n_threads=n_threads)
-    return out
-
-
 def map_rows(
     x: Rows,
     step: Callable[..., Any],

@@ -59,24 +59,11 @@ def resolve_engine(engine: Any) -> Engine[Any]:
     if isinstance(engine, str):
         if engine == AUTO:  # as nearly always, and a fit asks some times
             return NumpyEngine() if compiled() is None else NativeEngine()
-        name = engine.strip().lower()
-        if re.split("[:,]", name)[0] in DEVICE_KINDS:
-            return _on_device(name)
-        if name.startswith(f"{DASK}:"):
-            return _named_cluster(engine.strip()[len(DASK) + 1 :])
-        if name not in NAMES:
-            remedy = MEANT.get(name.partition(":")[0], "")
-            require("engine", engine, OneOf(NAMES), remedy=remedy)
-        if name == "native" and compiled() is None:
-            msg = f"engine='native' needs compiled tiles, but {NO_LIBRARY}. engine='numpy' needs none."
-            raise InputError(msg)
-        if name == AUTO:
-            name = "numpy" if compiled() is None else "native"
-        return ENGINES[name]()
-    if is_client(engine):
-        return _on_cluster(engine)
+        return _named_engine(engine)
     is_class = isinstance(engine, type)
     if is_class or not callable(getattr(engine, "facts", None)):
+        if is_client(engine):
+            return _on_cluster(engine)
         names = ", ".join(map(repr, NAMES))
         must_be = (
             f"{names}, 'dask:ADDRESS', 'dask:cuda', a client of Dask or an engine such as "
@@ -86,6 +73,21 @@ def resolve_engine(engine: Any) -> Engine[Any]:
         refuse("engine", engine, must_be, got=got)
     given: Engine[Any] = engine
     return given
+
+
+def _named_engine(engine: str) -> Engine[Any]:
+    name = engine.strip().lower()
+    if re.split("[:,]", name)[0] in DEVICE_KINDS:
+        return _on_device(name)
+    if name.startswith(f"{DASK}:"):
+        return _named_cluster(engine.strip()[len(DASK) + 1 :])
+    if name not in NAMES:
+        remedy = MEANT.get(name.partition(":")[0], "")
+        require("engine", engine, OneOf(NAMES), remedy=remedy)
+    if name == "native" and compiled() is None:
+        msg = f"engine='native' needs compiled tiles, but {NO_LIBRARY}. engine='numpy' needs none."
+        raise InputError(msg)
+    return resolve_engine(AUTO) if name == AUTO else ENGINES[name]()
 
 
 def is_client(engine: Any) -> bool:
@@ -168,8 +170,3 @@ def facts_for(
         return found.by_processors.facts(), why  # type: ignore[attr-defined]
     free = facts.free_bytes if isinstance(found, NumpyEngine) else NumpyEngine().free_bytes
     return Facts("numpy", facts.lanes, free, facts.runs), why
-
-
-def engine_facts(engine: Any) -> Facts:
-    """What a planner may ask of the engine; raises where there is none of that name."""
-    return resolve_engine(engine).facts()

@@ -7,7 +7,7 @@ comes with a step; an engine that has slopes of its own gives the same numbers t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,14 +24,18 @@ class Pulls:
     points: Rows  # (m, d) Z
     coef: Array  # (m, k) A
     mean: Array | None  # (m,) c; None: zero
-    host: Callable[[Any, Rows, Array], Array]
+    host: Callable[..., Array]
 
-    def __call__(self, x: Rows, t: Array) -> Array:  # (b, d), (b, k)
-        return self.host(self, x, t)
+    def __call__(self, x: Rows, *targets: Array) -> Array:  # (b, d), (b, k)
+        return self.host(self, x, *targets)
 
 
 class SlopeSums(Pulls):
     """Σ_j γ_ij ∂k(x_i, z_j)/∂x_i, (b, d)."""
+
+
+class AxisSlopes(Pulls):
+    """Σ_j A_jl ∂k(x_i, z_j)/∂x_i of each axis l, (b, k, d): there are no targets."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)

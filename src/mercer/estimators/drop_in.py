@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.changed import changed
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer._core.public import Public
+from mercer._core.quick import changed
 from mercer.estimators.derived import kept_components
 from mercer.model.dual import dual_fit
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.changed import changed
 from mercer._core.errors import CheckpointWarning, LongFitWarning, refuse, users_level
 from mercer._core.memory import format_seconds
 from mercer._core.params import is_whole
+from mercer._core.quick import changed
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
 from mercer.engine.resolve import device_there, facts_for, is_auto, resolve_engine
@@ -37,10 +37,9 @@ from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_given, column_names
 from mercer.model import Plan, Problem, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
-from mercer.planning.device import PAYING_SHARE, may_pay
 from mercer.planning.forecast import forecast
 from mercer.planning.krylov import SHARE_COMPONENTS
-from mercer.planning.plan import plan
+from mercer.planning.plan import PAYING_SHARE, may_pay, plan
 from mercer.planning.problem import Budget, Ownership
 from mercer.planning.recipe import Halved, Tiles
 from mercer.solvers import BlockKrylov

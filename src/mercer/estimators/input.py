@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many, refuse
 from mercer._core.params import Number, Whole, is_whole, require
-from mercer._core.seeds import seeded
+from mercer._core.quick import seeded
 from mercer.data.dask import DaskRows
 from mercer.data.frames import held
 from mercer.data.intake import admitted
@@ -80,16 +80,12 @@ def _without_weightless(data: TrainingData, *, pairwise: bool) -> TrainingData:
 
 def remember(estimator: Any, X: Any, rows: Rows) -> None:
     """Number and names of the columns, as scikit-learn records them."""
-    if type(X) is np.ndarray and X.ndim == 2:  # a frame may have names
-        _remember(estimator, int(X.shape[1]), None)
-    elif not isinstance(rows, RowSource):
+    plain = type(X) is np.ndarray and X.ndim == 2  # a frame may have names
+    if not plain and not isinstance(rows, RowSource):
         validate_data(estimator, X, reset=True, skip_check_array=True)
-    else:
-        _remember(estimator, int(rows.shape[1]), getattr(rows, "columns", None))
-
-
-def _remember(estimator: Any, d: int, names: Any) -> None:
-    estimator.n_features_in_ = d
+        return
+    names = None if plain else getattr(rows, "columns", None)
+    estimator.n_features_in_ = int((X if plain else rows).shape[1])
     if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):

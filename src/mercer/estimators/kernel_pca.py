@@ -9,9 +9,8 @@ import numpy as np
 
 from mercer._core.public import public
 from mercer.data.rows import RowSource
-from mercer.engine.passes import copied
-from mercer.engine.resolve import engine_facts
-from mercer.engine.threads import lanes
+from mercer.engine.resolve import resolve_engine
+from mercer.engine.threads import copied, lanes
 from mercer.estimators.base import Projector, tell
 from mercer.estimators.derived import Returning
 from mercer.estimators.fit_request import asked_for, fit_request, warn_if_long, watching_request
@@ -173,12 +172,12 @@ class KernelPCA(Returning, Projector):
         >>> print(KernelPCA(3, memory="200MB").plan(X))  # doctest: +ELLIPSIS
         dual route, BlockKrylov(...), half of K held as float32 tiles, checked in float64 (...), ...
         """
-        facts = engine_facts(self.engine)
+        facts = resolve_engine(self.engine).facts()
         with lanes(facts.lanes):
             return fit_request(self, X, sample_weight, facts).forecast()
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        facts = engine_facts(self.engine)
+        facts = resolve_engine(self.engine).facts()
         with lanes(facts.lanes):
             request = fit_request(self, X, sample_weight, facts)
             data = loaded(request.data) if request.ownership is Ownership.LOADED else request.data

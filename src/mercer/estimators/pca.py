@@ -12,7 +12,7 @@ from mercer._core.observer import SILENT
 from mercer._core.public import public
 from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource
-from mercer.engine.resolve import engine_facts, resolve_engine
+from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.array_api import like
 from mercer.estimators.base import Projector, tell
@@ -110,7 +110,7 @@ class PCA(Projector):
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         check_whiten(self.whiten)
-        facts = engine_facts(self.engine)
+        facts = resolve_engine(self.engine).facts()
         with lanes(facts.lanes):
             data = training_rows(self, X, sample_weight)
             few = min(data.n, data.d)

@@ -24,7 +24,7 @@ from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.equal_rows import distinct
 from mercer.engine.pairwise import squared_norms
-from mercer.kernels.text import named
+from mercer.kernels.names import named
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.preimage import (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.changed import changed
 from mercer._core.errors import InputError, ParameterError, refuse
+from mercer._core.quick import changed
 from mercer.data.rows import first_bad
 from mercer.model.projection import holds
 from mercer.monitoring.statistics import score_variances

@@ -17,7 +17,7 @@ from mercer._core.params import Number, Whole, require
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, row_blocks
 from mercer.data.sources import as_source
-from mercer.engine.resolve import engine_facts, facts_for, resolve_engine
+from mercer.engine.resolve import facts_for, resolve_engine
 from mercer.estimators.input import (
     as_generator,
     check_kernel_rows,
@@ -98,10 +98,8 @@ def read(
         if block.shape[0]:
             if stream is None:
                 stream = _start(model, block, w, like).on(engine)
-                facts = engine_facts(model.engine)
-                facts_for(
-                    model.engine, facts, stream.dictionary.kernel, block
-                )  # raises if it can't run it
+                kernel = stream.dictionary.kernel
+                facts_for(model.engine, engine.facts(), kernel, block)  # raises if it can't run it
             elif _waits(model, stream):
                 stream = _restarted(model, stream, block, w, rules=rules, like=like)
             check_kernel_rows(stream.dictionary.kernel, block)
@@ -244,11 +242,9 @@ def _warn_outgrown(model: Any, stream: Stream, rows: Rows) -> None:
     kernel, points = as_kernel(model.kernel), stream.dictionary.points
     if not stream.n_rows or not kernel.parallel or not _reads_spread(kernel):
         return
-    if _growth(model, stream, points) > OUTGROWN:
-        return
     few = int(rows.shape[0]) < FEW_ROWS
     wider = _growth(model, stream, _stack(points, rows.astype(stream.dtype)) if few else rows)
-    if wider > OUTGROWN:
+    if wider > OUTGROWN >= _growth(model, stream, points):
         msg = (
             f"These rows lie about {wider:.2g} times as far apart as the first ones, which the width in "
             f"{stream.dictionary.kernel!r} was read off and which it keeps; to a kernel this narrow all of "

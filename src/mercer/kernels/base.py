@@ -155,12 +155,11 @@ class Kernel:
         Parameters that depend on data (``gamma="median"``) are read off X, and off X and Y together
         when both are given, so that ``k(X, Y)`` is the transpose of ``k(Y, X)``.
         """
-        kernel, x = self._placed(X, Y), as_rows(X)
+        kernel, x = _placed(self, X, Y), as_rows(X)
         y = x if Y is None else as_rows(Y)
         if x.shape[1] != y.shape[1] and not self.is_precomputed:
             msg = (
-                f"X and Y must have the same number of columns; got {x.shape[1]} and {y.shape[1]}. Give both "
-                "the same features in the same order."
+                f"X and Y must have the same number of columns; got {x.shape[1]} and {y.shape[1]}."
             )
             raise KernelError(msg)
         x, y = in_one_dtype(x, y)
@@ -179,19 +178,13 @@ class Kernel:
     @public
     def diag(self, X: Any) -> Array:
         """[k(x_i, x_i)], without the matrix around it."""
-        x, kernel = as_rows(X), self._placed(X)
+        x, kernel = as_rows(X), _placed(self, X)
         kernel = (
             kernel.resolve(x, rng=np.random.default_rng(0)) if self.is_data_dependent else kernel
         )
         kernel.check_parameters()
         kernel.check_rows(x)
         return kernel.tile_diag(x)
-
-    def _placed(self, X: Any, Y: Any = None) -> Kernel:
-        """The kernel with positions for names of columns, which X and Y have in one order."""
-        from mercer.kernels.algebra import names_columns, placed
-
-        return placed(self, shared_names(X, Y)) if names_columns(self) else self
 
     # ── parameters ──────────────────────────────────────────────────────────
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -344,11 +337,13 @@ class Kernel:
 
     def map_dimension(self, d: int) -> int | None:
         """Number of columns of `feature_map(d)`, none of which is made; None when there is no map."""
+        tree = self.shape()
+        if isinstance(tree, Opaque) or tree.has("sqdist", "l1", "chi2"):
+            return None  # that of a function of distances has no end
         from mercer.kernels.feature_map import map_of
 
-        tree = self.shape()
         try:
-            return None if isinstance(tree, Opaque) else map_of(tree, d).dimension
+            return map_of(tree, d).dimension
         except (NoFiniteMapError, InputError):  # none, or its coefficients are out of range
             return None
 
@@ -398,3 +393,10 @@ def _made(name: str, *parts: Any, **number: Any) -> Kernel:
         other, factor = sorted(parts, key=is_number)
         return _made("Scale", other, factor=factor)
     return FORMULAS[name](*map(operand, parts), *number.values())
+
+
+def _placed(kernel: Kernel, X: Any, Y: Any = None) -> Kernel:
+    """The kernel with positions for names of columns, which X and Y have in one order."""
+    from mercer.kernels.algebra import names_columns, placed
+
+    return placed(kernel, shared_names(X, Y)) if names_columns(kernel) else kernel

@@ -1,14 +1,17 @@
-"""From what a user writes to a kernel object."""
+"""From what a user writes to a kernel, or another object that has a name."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from mercer._core.errors import KernelError, nearest
+from mercer._core.errors import KernelError, ParameterError, nearest
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
 from mercer.kernels.dot import Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.stationary import RBF, Chi2, Laplacian, Matern, RationalQuadratic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # The names of the table below, for editors to complete; a test holds the two together.
 KernelName: TypeAlias = Literal[
@@ -81,3 +84,18 @@ def as_kernel(kernel: Any) -> Kernel:
         f"{type(kernel).__name__}. {nearest('', KERNELS)}"
     )
     raise KernelError(msg)
+
+
+def named(
+    what: str, given: Any, kind: type[Any], known: Mapping[str, type], default: str | None
+) -> Any:
+    """The default, an object, or the one behind a name or a call such as ``ridge(alpha=1e-3)``."""
+    if isinstance(given, kind) or given is default:
+        return given
+    if isinstance(given, str):
+        from mercer.kernels.text import parse_call  # which knows the names of this file
+
+        return known[given]() if given in known else parse_call(given, known, what=what)
+    wanted = f"{default!r}, a name or an object"
+    hint = f"Write {given.__name__}(...)." if isinstance(given, type) else nearest("", known)
+    raise ParameterError.about(parameter=what, value=given, must_be=wanted, remedy=hint)

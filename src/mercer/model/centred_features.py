@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer.data.rows import row_slices
-from mercer.engine.moments import less_row, mean_difference, weighted_mean
+from mercer.engine.moments import less_row, weighted_mean
 from mercer.engine.pairwise import dot
 from mercer.engine.passes import SLICE_BYTES
 from mercer.model.rounding import UNITS, features_moved
@@ -25,6 +25,9 @@ EPS = float(np.finfo(np.float64).eps)
 # A slice of so many bytes stays in a core's cache while it is centred and multiplied. Of more columns than
 # these their product is too large for that.
 CACHED, FEW_COLUMNS = 2**18, 128
+# The square of a shift, beside the variance about the mean: as long as it is so small, nothing cancels.
+NEAR, TRIES = 1e-3, 3
+SOME_ROWS = 64
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,9 +43,11 @@ class CentredRows:
     mean: Array  # (m,) float64
     largest: float  # max |Φ|, before centring and scaling
     roots: Array | None = None  # (n,) √w in float64, where the rows carry weights
-    # μ in two terms, a row and what is left, where rows are as they came: the mean is rounded, and near rows
-    # may differ by less.
+    # μ where rows are as they came; in two terms, its digits and what is left, where that can be seen: the
+    # mean is rounded, and near rows may differ by less.
     steps: tuple[Array, ...] = ()
+    scatter: Array | None = None  # (m, m) Φ̃ᵀΦ̃, where it has come with the mean
+    plain: bool = False  # the mean is so small that products may be made before it is taken off
 
     @classmethod
     def of(cls, features: Rows, weights: Array | None = None) -> CentredRows:
@@ -56,14 +61,13 @@ class CentredRows:
                 rows.data *= np.repeat(roots, np.diff(rows.indptr))
             return cls(rows, weighted_mean(features, weights), largest, roots)
         largest = float(np.float64(max(features.max(), -features.min())))
+        if features.shape[1] <= FEW_COLUMNS:
+            return _few_columns(features, largest, roots)
         if features.dtype != np.float64:
             mean = weighted_mean(features, weights)
             return cls(features, mean, largest, roots, (mean,))
         first = features[0].copy()
         with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
-            if features.shape[1] <= FEW_COLUMNS:
-                shift = mean_difference(features, first, weights)
-                return cls(features, first + shift, largest, roots, (first, shift))
             rows = features - first
             w = np.ones(len(rows)) if weights is None else weights
             shift = w @ rows / float(w.sum())
@@ -110,6 +114,8 @@ class CentredRows:
 
     def covariance(self) -> Array:  # (m, m)
         """Φ̃ᵀΦ̃, Σw times the covariance."""
+        if self.scatter is not None:
+            return self.scatter
         if self._implicit:
             return dot(self.rows.T, self.rows.T) - self.weight * np.outer(self.mean, self.mean)
         return reduce(_added, (dot(block.T, block.T) for _, block in self._slices()))
@@ -128,6 +134,10 @@ class CentredRows:
         """Φ̃ v."""
         if self._implicit:
             return np.asarray(self.rows @ v) - np.outer(self._roots, self.mean @ v)
+        if self.plain:
+            product = np.asarray(v.T @ self.rows.T)  # (k, n)
+            product -= (self.mean @ v)[:, None]
+            return product.T
         out = np.empty((v.shape[1], self.shape[0]))  # each column in one piece
         for i, block in self._slices():
             np.matmul(v.T, block.T, out=out[:, i])
@@ -192,6 +202,46 @@ class CentredRows:
     def _roots(self) -> Array:  # (n,)
         """√w, or ones."""
         return np.ones(self.shape[0]) if self.roots is None else self.roots
+
+
+def _few_columns(features: Array, largest: float, roots: Array | None) -> CentredRows:
+    """Dense features of few columns, with their scatter: sums of squares about a point near the mean.
+
+    One that is near enough: Σw(φ - c)(φ - c)ᵀ and Σw δδᵀ, δ = μ - c, must not cancel. Of standardised rows
+    the origin is. The rounded mean of BLAS nearly always is, and what is left of it, if need be, too.
+    """
+    n, m = features.shape
+    w = np.ones(n) if roots is None else roots
+    weight = float(n) if roots is None else float(roots @ roots)
+    with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
+        near = np.asarray((w if roots is None else w * w) @ features, dtype=np.float64) / weight
+        near = near if np.isfinite(near).all() else features[0].astype(np.float64)
+        plain = roots is None and features.dtype == np.float64 and _at_origin(features, near)
+        near, steps = (np.zeros(m), ()) if plain else (near, (near,))
+        for _ in range(TRIES):
+            rows = CentredRows(features, near, largest, roots, steps)
+            total, scatter = np.zeros(m), np.zeros((m, m))
+            for i, block in rows._slices():
+                total += w[i] @ block
+                scatter += dot(block.T, block.T)
+            shift = total / weight
+            if np.all(weight * shift * shift <= NEAR * np.diagonal(scatter)):
+                break
+            near = near + shift
+            steps = (near,)
+        scatter -= weight * np.outer(shift, shift)
+        mean = near + shift
+        rest = shift - (mean - near)
+        rest[np.abs(rest) <= n * EPS * np.abs(shift)] = 0.0  # the rounding of their sum
+        told = np.any(weight * rest * rest > EPS * EPS * np.diagonal(scatter))
+    terms = (mean, rest) if told else (mean,)
+    return CentredRows(features, mean, largest, roots, terms, scatter, plain=not steps)
+
+
+def _at_origin(features: Array, mean: Array) -> bool:
+    """Whether the mean looks small beside the spread of the rows: told from some of them."""
+    some = features[:: len(features) // SOME_ROWS + 1]
+    return bool(np.all(2.0 * mean * mean <= NEAR * np.mean((some - mean) ** 2, axis=0)))
 
 
 def _slice_length(n: int, m: int) -> int:

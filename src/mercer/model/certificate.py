@@ -182,7 +182,7 @@ def moves_aside(
     squares = (ENTRY * unit) ** 2 * trace * reach  # Σe²
     last = max(float(values[-1]), 0.0)
     whitened = ENTRY * EPS * math.sqrt(len(lengths)) * min(last, rest) * reach
-    return min(rest, 2.0 * math.sqrt(rest * squares) + squares + whitened)
+    return min(rest, 2.0 * math.sqrt(rest) * math.sqrt(squares) + squares + whitened)
 
 
 def squares_aside(

@@ -9,10 +9,10 @@ import numpy as np
 
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.observer import Stage
-from mercer.model.linear import require_variance, score_signs
+from mercer.model.linear import score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, first_reaching, keep
-from mercer.model.rounding import MatrixRounding, handed_out
+from mercer.model.rounding import MatrixRounding, handed_out, require_variance
 from mercer.model.space import FeatureMean
 from mercer.operators import Centred
 from mercer.operators.centred import require_finite

@@ -13,11 +13,13 @@ from mercer.data.rows import RowSource, take_rows
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.engine.threads import blas_between_passes, lanes, single_threaded_blas
 from mercer.model.dual import dual_fit, fit_dual, gram_operator
-from mercer.model.linear import fit_features, fit_linear_pca, require_different
+from mercer.model.linear import fit_features, fit_linear_pca
 from mercer.model.lowrank import fit_low_rank
+from mercer.model.rounding import require_different
 from mercer.model.streamed import fit_streamed
 from mercer.model.task import Task
 from mercer.operators.sections import FeatureSections
+from mercer.planning.problem import probe_rows
 from mercer.solvers.refine import ritz_pairs
 
 if TYPE_CHECKING:
@@ -81,6 +83,22 @@ def _probe_symmetry(kernel: Kernel, x: Rows) -> None:
         raise KernelError(msg)
 
 
+def _require_range(kernel: Kernel, x: Rows) -> None:
+    """An approximation is made of kernel values in the precision of the rows, which has to hold them."""
+    if x.dtype == np.float64 or not kernel.parallel:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
+        longest = float(kernel.tile_diag(probe_rows(x).astype(np.float64)).max())
+    limits = np.finfo(x.dtype)
+    if np.isfinite(longest) and longest > 0.0 and not limits.tiny < longest < limits.max:
+        msg = (
+            f"k(x, x) is {longest:.3g} on these rows, and {x.dtype} holds numbers from {limits.tiny:.1e} to "
+            f"{limits.max:.1e}. Fit in float64, X.astype(np.float64), or multiply the kernel by a number "
+            "that brings its values nearer to one."
+        )
+        raise KernelError(msg)
+
+
 # More directions than are sought: a Ritz step over them finds the sought ones better.
 OVERSAMPLE = 12
 
@@ -90,6 +108,7 @@ def fit_approximation(task: Task) -> Fit:
     kernel, x, asked, approximation = task.kernel, task.x, task.asked, task.plan.approximation
     rng, weights, observer, engine = task.rng, task.weights, task.observer, task.engine
     assert approximation is not None  # the plan says so
+    _require_range(kernel, x)
     with blas_between_passes(approximation.width(int(x.shape[0]))):
         low_rank = approximation(
             kernel, x, weights=weights, rng=rng, observer=observer, engine=engine

@@ -20,7 +20,6 @@ from mercer.model.certificate import (
     square_moves,
     squares_aside,
 )
-from mercer.model.linear import require_variance
 from mercer.model.lowrank_pass import (
     FEW,
     WIDER,
@@ -33,7 +32,7 @@ from mercer.model.lowrank_pass import (
 )
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
-from mercer.model.rounding import ALIKE
+from mercer.model.rounding import ALIKE, require_variance
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.solvers import Lapack

@@ -191,12 +191,15 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
     points = points_of(low_rank)
     lengths, trace = kernel.tile_diag(points.astype(np.float64)), kernel.tile_diag(rows).sum()
     sections = low_rank.sections(rows)  # (s, m)
+    largest = float(np.abs(sections).max(initial=0.0))
+    precisions = [p for p in dict.fromkeys((dtype, rows.dtype)) if can_be_squared(largest, p)]
+    if not precisions:  # features are as large as the root of that
+        return None
     features = times(sections, whiten)  # (s, r)
     left_out = max(float(trace - np.vdot(features, features)), 0.0)
     squares = np.var(sections, axis=0) * some
     features -= features.mean(axis=0)
     unit = unit_of(kernel, low_rank, dtype)
-    precisions = dict.fromkeys((dtype, np.dtype(np.float64)))
     directions = tee(_judged(features, whiten, task.asked), len(precisions))
     for precision, judged in zip(precisions, directions, strict=True):
         for values, coef in judged:
@@ -212,6 +215,15 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
             if not loses_little(squared, moves, np.inf, task.asked):
                 break  # those that were asked for lose digits, whatever the others do
     return None
+
+
+def can_be_squared(largest: float, dtype: np.dtype[Any]) -> bool:
+    """Whether sums of squares of numbers up to this one are in range: those of 1e200 times a kernel are not.
+
+    Its cube is: so many squares can be summed up, and those of numbers that count beside it don't vanish.
+    """
+    limits = np.finfo(dtype)
+    return float(limits.tiny) < largest**3 < float(limits.max) if largest < 1e100 else False
 
 
 def _judged(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.changed import changed
 from mercer._core.errors import (
     ApproximationWarning,
     FlatSpectrumWarning,
@@ -17,6 +16,7 @@ from mercer._core.errors import (
     UnconvergedWarning,
     many,
 )
+from mercer._core.quick import changed
 from mercer._core.table import Printed
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import Status, largest_size

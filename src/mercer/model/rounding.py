@@ -7,14 +7,16 @@ are, and about the numbers that a user gets. What lies between them is bounded h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from scipy import sparse
 
-from mercer._core.changed import changed
+from mercer._core.errors import KernelError, ZeroVarianceError
+from mercer._core.quick import changed
 from mercer.approximations.whitening import entry_error
 from mercer.data.rows import take_rows
+from mercer.engine.equal_rows import are_alike
 from mercer.planning.problem import PROBE_ROWS, probe_rows, spread_over
 
 if TYPE_CHECKING:
@@ -133,3 +135,35 @@ def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0
     if pairs.rounding is not None:
         added = added + pairs.rounding
     return changed(pairs, vectors=vectors, rounding=added)
+
+
+# ── rows that rounding can't tell apart ─────────────────────────────────────
+def require_variance(values: Array, cut: float, *, nothing: float = 0.0) -> None:
+    """Raise when no eigenvalue is above rounding, or none above what rows without variance show."""
+    if np.any(values > max(cut, nothing)):
+        return
+    if np.any(values < -10.0 * max(cut, nothing)):
+        msg = (
+            f"No eigenvalue is positive (the smallest seen is {values.min():.3g}): the function is not a "
+            "kernel, and on these data it is nearly the negative of one. `mercer.check_kernel` shows a "
+            "witness."
+        )
+        raise KernelError(msg)
+    raise_zero_variance()
+
+
+def require_different(x: Rows) -> None:
+    """Raise when all rows are one and the same."""
+    if are_alike(x):
+        raise_zero_variance()
+
+
+def raise_zero_variance() -> NoReturn:
+    """Say that there is no component to find."""
+    msg = (
+        "The data have zero variance in feature space: all rows map to one point, so there is no "
+        "component to find. Check that the rows differ, by more than 1e-150 (scale the columns otherwise), "
+        "and that the kernel has not saturated (a sigmoid or polynomial with a large gamma, an RBF with a "
+        "tiny one)."
+    )
+    raise ZeroVarianceError(msg)

@@ -8,14 +8,14 @@ has landmarks). Everything here follows from A, b, c and ‖μ‖²; K is never 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.engine.features import FeatureErrors
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.slopes import Pulls, SlopeSums
+from mercer.engine.slopes import AxisSlopes, Pulls, SlopeSums
 from mercer.operators.sections import GivenSections, KernelSections, weighted_slopes
 
 if TYPE_CHECKING:
@@ -187,15 +187,24 @@ class FeatureSpace:
 
     def score_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, k, d)
         """∂score_j/∂x of each row."""
+        if isinstance(self.projection.sections, KernelSections):
+            return self.mapped(x, replace(self.pulls(AxisSlopes, _axis_slopes), mean=None))
         return self.mapped(x, self._score_slopes)
 
     def _score_slopes(self, x: Rows) -> Array:
-        coef, b = self.projection.coef, int(x.shape[0])
-        each = (np.broadcast_to(c, (b, len(c))) for c in coef.T)
-        return np.stack([self.projection.sections.slope(x, c) for c in each], axis=1)
+        return _of_each(self.projection.coef, x, self.projection.sections.slope)
 
 
 def _slope_sums(step: Pulls, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b, d)
     weights = t @ step.coef.T
     weights = weights if step.mean is None else weights + step.mean
     return weighted_slopes(step.kernel, x, step.points, weights)
+
+
+def _axis_slopes(step: Pulls, x: Rows) -> Array:  # (b, d) -> (b, k, d)
+    return _of_each(step.coef, x, partial(weighted_slopes, step.kernel, points=step.points))
+
+
+def _of_each(coef: Array, x: Rows, slope: Callable[..., Array]) -> Array:  # -> (b, k, d)
+    each = (np.broadcast_to(c, (int(x.shape[0]), len(c))) for c in coef.T)
+    return np.stack([slope(x, weights=c) for c in each], axis=1)

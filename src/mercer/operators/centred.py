@@ -9,7 +9,6 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer.engine.thin import without
 from mercer.operators.base import SymmetricOperator
-from mercer.operators.dense import StoredGram
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
@@ -28,6 +27,29 @@ def require_finite(values: Array, what: str = "k(x, x) is not finite for some ro
             "the columns (StandardScaler), lower gamma or the degree, or fit in float64."
         )
         raise KernelError(msg)
+
+
+def centre(matrix: Array, weights: Array | None = None) -> Array:  # (n, n), (n,)
+    """P S K S P of a matrix K, in its place."""
+    # Twice: a mean of n entries is rounded, by up to n/2 units, and what it leaves in all of them alike
+    # would be an eigenvalue n times as large. The means of what is left are right to its own size.
+    shares = None if weights is None else (weights / weights.sum()).astype(matrix.dtype, copy=False)
+    for twice in (False, True):
+        if shares is None:
+            means = np.add.reduce(matrix, axis=0) / len(matrix)
+            mean = np.add.reduce(means) / len(matrix)
+        else:
+            means = shares @ matrix
+            mean = shares @ means
+        if not twice:
+            require_finite(means, ROW)
+        matrix -= means - mean
+        matrix -= means[:, None]
+    if weights is not None:
+        roots = np.sqrt(weights).astype(matrix.dtype, copy=False)
+        matrix *= roots[:, None]
+        matrix *= roots[None, :]
+    return matrix
 
 
 class Centred(SymmetricOperator):
@@ -164,8 +186,8 @@ class Centred(SymmetricOperator):
 
     def block(self, indices: Indices) -> Array:
         """S K S on a few rows, centred among themselves."""
-        few = StoredGram(self.gram.block(indices).astype(np.float64))
-        return Centred(few, None if self.weights is None else self.weights[indices]).dense()
+        few = self.gram.block(indices).astype(np.float64)
+        return centre(few, None if self.weights is None else self.weights[indices])
 
     def among(self, indices: Indices) -> Centred:
         """P S K S P of a few rows."""
@@ -174,26 +196,7 @@ class Centred(SymmetricOperator):
 
     def dense(self) -> Array:
         """P S K S P as a new array."""
-        matrix = self.gram.dense()
-        # Twice: a mean of n entries is rounded, by up to n/2 units, and what it leaves in all of them alike
-        # would be an eigenvalue n times as large. The means of what is left are right to its own size.
-        for twice in (False, True):
-            means = self._averaged(matrix)
-            if not twice:
-                require_finite(means, ROW)
-            matrix -= means - self._averaged(means)
-            matrix -= means[:, None]
-        if self.roots is not None:
-            roots = self.roots.astype(matrix.dtype, copy=False)
-            matrix *= roots[:, None]
-            matrix *= roots[None, :]
-        return matrix
-
-    def _averaged(self, a: Array) -> Array:
-        """The mean over the first axis, weighted as the rows are."""
-        if self.weights is None:
-            return np.asarray(np.add.reduce(a, axis=0) / self.n)
-        return np.asarray(self.shares.astype(a.dtype, copy=False) @ a)
+        return centre(self.gram.dense(), self.weights)
 
     def unprojected(self) -> tuple[Array, Array]:
         """S K S and √w/√Σw."""

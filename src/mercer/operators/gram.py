@@ -114,8 +114,11 @@ class Gram(SymmetricOperator):
 
     def diag(self) -> Array:
         """The diagonal of K."""
+        kernel = self.kernel
+        if self._diag is None and kernel.shift_invariant:  # that of one row is that of all
+            first = self.x.take(np.zeros(1, dtype=np.intp))
+            self._diag = np.repeat(kernel.tile_diag(first), self.n)
         if self._diag is None:  # rows may have to be read for it
-            kernel = self.kernel
             self._diag = self.engine.map(self.x, kernel.tile_diag, parallel=kernel.parallel)
         return self._diag
 

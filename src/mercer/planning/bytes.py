@@ -76,10 +76,8 @@ def tiles_budget(problem: Problem) -> int:
 
 def tile_width(problem: Problem, itemsize: int) -> int:
     """The width of tiles of `itemsize` bytes an entry."""
-    if problem.by_devices:
-        return _device_width(problem, itemsize)
-    if not problem.locked:
-        return _free_width(problem, itemsize)
+    if problem.by_devices or not problem.locked:
+        return fastest_width(problem, itemsize)
     width = fitting_width(
         problem.n,
         itemsize=itemsize,
@@ -92,21 +90,15 @@ def tile_width(problem: Problem, itemsize: int) -> int:
     return min(width, max(16, -(-problem.n // 8))) if problem.costly else width
 
 
-def fastest_width(problem: Problem) -> int:
-    """The width of the float64 tiles that are made fastest, whatever the budget."""
+def fastest_width(problem: Problem, itemsize: int = FLOAT) -> int:
+    """The width of the tiles that are made fastest, whatever the budget."""
     if problem.by_devices:
-        return _device_width(problem, FLOAT)
+        return _device_width(problem, itemsize)
+    n, d, n_threads, cache = problem.n, problem.d, problem.n_threads, problem.cache_bytes
     if not problem.locked:
-        return _free_width(problem, FLOAT)
-    n, d, n_threads = problem.n, problem.d, problem.n_threads
+        return free_width(n, itemsize, n_threads, cache_bytes=cache, panel=problem.panel)
     roomy = is_roomy(n_rows=n, budget_bytes=tiles_budget(problem), n_threads=n_threads, d=d)
-    cache = problem.cache_bytes
-    return min(n, cached_width(FLOAT, d, roomy=roomy, n_threads=n_threads, cache_bytes=cache))
-
-
-def _free_width(problem: Problem, itemsize: int) -> int:
-    cache, panel = problem.cache_bytes, problem.panel
-    return free_width(problem.n, itemsize, problem.n_threads, cache_bytes=cache, panel=panel)
+    return min(n, cached_width(itemsize, d, roomy=roomy, n_threads=n_threads, cache_bytes=cache))
 
 
 def _device_width(problem: Problem, itemsize: int) -> int:

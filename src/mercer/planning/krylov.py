@@ -51,8 +51,8 @@ def krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = T
     Each thread has a sum of its own, (n, block), and tiles of its own. In a tight budget they would take the
     room of the basis, whose restarts cost products, or of tiles, which are then made anew.
     """
-    most = count = problem.n_threads
-    plans = []
+    most, k, plans = problem.n_threads, problem.k or SHARE_COMPONENTS, []
+    count = most
     while count:  # such as 14, 8, 4, 2, 1
         narrower = problem if count == most else replace(problem, n_threads=count)
         plans.append(_on_threads(narrower, solver, reason, hold=hold))
@@ -63,8 +63,11 @@ def krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = T
         missing = min(problem.budget_bytes - found.n_bytes, 0)  # a refusal names the least there is
         if found.n_threads == 1:  # half of the speed of two: only where nothing else fits
             return missing, 0, False, False, 1
-        columns = useful_columns(problem, asked=solver, found=found.solver)
-        all_tiles = found.recipe.share == 1.0
+        columns, all_tiles = 0, found.recipe.share == 1.0
+        if isinstance(solver, BlockKrylov) and isinstance(found.solver, BlockKrylov):
+            # More save products up to a few blocks of the solver that was asked for.
+            enough = k + FEW_BLOCKS * solver.width(k, problem.n)
+            columns = min(found.solver.room(k, problem.n), enough)
         return missing, columns, all_tiles, not found.recipe.packed, found.n_threads
 
     best = max(plans, key=merits)
@@ -228,14 +231,6 @@ def _shorter(
     most = solver.max_basis or k + 8 * block
     room = min(k + 2 * block + left // (2 * FLOAT * problem.n), max(most, k + 2 * block))
     return replace(short, max_basis=int(room))
-
-
-def useful_columns(problem: Problem, *, asked: Solver, found: Solver) -> int:
-    """Columns of the basis of `found`, as far as more of them save products: a few blocks of `asked`."""
-    if not isinstance(asked, BlockKrylov) or not isinstance(found, BlockKrylov):
-        return 0
-    n, k = problem.n, problem.k or SHARE_COMPONENTS
-    return min(found.room(k, n), k + FEW_BLOCKS * asked.width(k, n))
 
 
 def most_components(problem: Problem, solver: Solver, fixed: int) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mercer._core.errors import MemoryBudgetError, many
 from mercer._core.memory import format_bytes
 from mercer.engine.tiles import paying_threads
-from mercer.kernels.text import named
+from mercer.kernels.names import named
 from mercer.planning.bytes import (
     FLOAT,
     SMALL,
@@ -34,7 +34,7 @@ from mercer.planning.problem import (
     Problem,
     lapack_share,
 )
-from mercer.planning.recipe import Given, Halved, Plan, Recipe, Tiles, Whole
+from mercer.planning.recipe import HOST, Given, Halved, Plan, Recipe, Tiles, Whole
 from mercer.solvers import SOLVERS, BlockKrylov, Lanczos, Lapack, Solver
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def named_solver(solver: str | Solver) -> Solver | None:
         return None
     # The plan is a record: the caller may turn the knobs of the solver that was passed later.
     chosen: Solver = copy(named("solver", solver, Solver, SOLVERS, "auto"))
-    chosen.check()
+    chosen.check_params()
     return chosen
 
 
@@ -187,7 +187,10 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
     if k > n // share:
         reason = f"k={k} is more than n/{share}: a Krylov basis would grow towards K itself"
         return Lapack(subset=few), reason
-    return _narrow(problem) or _wide(problem), iterating
+    # In wide blocks; from more landmarks where products are of half floats, of many rows.
+    most = min(MOST_LANDMARKS, n // LANDMARK_ROWS) if problem.halves else 0
+    wide = BlockKrylov(tol=_tol(problem), landmarks=max(BlockKrylov.landmarks, most))
+    return _narrow(problem) or wide, iterating
 
 
 def _tol(problem: Problem) -> float:
@@ -219,12 +222,6 @@ def _narrow(problem: Problem) -> Solver | None:
     n_bytes = _lapack_run_bytes(wide, Lapack(subset=True)) + FLOAT * n * n
     n_bytes += krylov_bytes(wide, solver, k)
     return solver if n <= SMALL_ROWS and n_bytes <= problem.budget_bytes else None
-
-
-def _wide(problem: Problem) -> BlockKrylov:
-    """Iterating in wide blocks; from more landmarks where products are of half floats, of many rows."""
-    most = min(MOST_LANDMARKS, problem.n // LANDMARK_ROWS) if problem.halves else 0
-    return BlockKrylov(tol=_tol(problem), landmarks=max(BlockKrylov.landmarks, most))
 
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
@@ -356,3 +353,32 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
         fewer = f"ask for at most {most} components, for which K is not formed"
         return f"{more}, {fewer}, or {low_rank}."
     return f"{more}, {low_rank}, or fit on fewer rows."
+
+
+# ── can a GPU pay that nobody asked for? Arithmetic alone: a short fit never waits for torch ──
+# A process pays it once: importing torch takes some 3 s, the context of a device 1 s, compiling a pass 10 s.
+START_SECONDS = 15.0
+# What a core does in a second, from one of a full machine in float64 to one alone in float32: 2 to 10 · 10¹⁰.
+CORE_FLOPS = 5e10
+FORMULA_FLOPS = 30.0  # of an entry, once its product of rows is there: an exponential, say
+# A device is taken where its forecast is this part of the processor's: it leaves out what the host does.
+PAYING_SHARE = 0.5
+
+
+def work(plan: Plan, n: int, d: int, k: int) -> float:
+    """Floating-point operations of an exact fit that iterates over tiles; 0 for any other.
+
+    A product uses every entry, and makes those of one side of the diagonal of which no tile is held.
+    """
+    if not isinstance(plan.solver, BlockKrylov | Lanczos) or not isinstance(plan.recipe, Tiles):
+        return 0.0
+    products, columns = plan.solver.products(k, n), plan.solver.width(k, n)
+    made = 1.0 + (products - 1.0) * (1.0 - plan.recipe.share)
+    return float(n) ** 2 * (made * (d + 0.5 * FORMULA_FLOPS) + products * 2.0 * columns)
+
+
+def may_pay(plan: Plan, n: int, d: int, k: int) -> bool:
+    """Whether the processor would take longer for this fit than a device takes to start."""
+    if plan.approximation is not None or plan.engine not in HOST:
+        return False
+    return work(plan, n, d, k) > START_SECONDS * CORE_FLOPS * plan.n_threads

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.memory import HOST, parse_bytes, place_of, said_of
+from mercer._core.memory import HOST, parse_bytes, said_of
 from mercer.data.rows import take_rows
 from mercer.engine.base import FLOAT32, Workers
 from mercer.engine.tiles import CACHE_BYTES
@@ -99,14 +99,15 @@ class Budget:
     @classmethod
     def of(cls, memory: Memory, facts: Facts) -> Budget:
         """What `memory` says of the places of an engine."""
-        place = place_of(facts.name)
+        place = facts.name if facts.elsewhere else HOST
         there = parse_bytes(memory, free=facts.free_bytes, place=place)
-        if place == HOST:
+        if not facts.elsewhere:
             return cls(there)
+        said = said_of(memory, HOST, beside=place)
         if facts.workers is None:
-            return cls(there, parse_bytes(memory))
+            return cls(there, parse_bytes(said))
         # A client has little but vectors: unless it is told, they may take all that is free.
-        free, said = facts.workers.here_bytes, said_of(memory, HOST)
+        free = facts.workers.here_bytes
         return cls(there, free if said == "auto" else min(free, parse_bytes(said)))
 
     @property
@@ -167,9 +168,8 @@ class Problem:
         budget = Budget(budget) if isinstance(budget, int) else budget
         # Rows of batches that are not loaded are read once, for an explicit map: no entry of K is made.
         forms_k = forms_k and not linear and (not streamed or data.rows.random_access)
-        is_short = (
-            data.n**2 * data.d < workers.least
-        )  # then here, where no half floats are multiplied
+        # Little work stays here, where no half floats are multiplied; nor are sparse rows.
+        cold = data.is_sparse or data.n**2 * data.d < workers.least
         return cls(
             n=data.n,
             d=data.d,
@@ -180,7 +180,7 @@ class Problem:
             rows_bytes=0 if ownership in (Ownership.SEEN, Ownership.STREAMED) else data.n_bytes,
             from_source=streamed,
             reading_bytes=data.reading_bytes,
-            staging_bytes=facts.staging(data.n * data.d * data.itemsize),
+            staging_bytes=facts.staging(data.n * data.d * data.itemsize) if facts.staging else 0,
             dense=not data.is_sparse,
             d_held=None if kernel.tree().densifies else data.numbers_a_row,
             map_dimension=kernel.map_dimension(data.d),
@@ -193,7 +193,7 @@ class Problem:
             cache_bytes=facts.cache_bytes,
             locked=facts.locked,
             panel=facts.panel,
-            halves=facts.halves(kernel) if forms_k and not (data.is_sparse or is_short) else 0,
+            halves=facts.halves(kernel) if facts.halves and forms_k and not cold else 0,
             engine=facts.name,
             workers=workers.count,
             least=workers.least,

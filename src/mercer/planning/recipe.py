@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from mercer._core.memory import HOST as HOST_PLACE
-from mercer._core.memory import format_bytes, format_seconds, place_of
+from mercer._core.memory import ELSEWHERE, format_bytes, format_seconds
 from mercer.engine.base import Rounding, TileStore
 from mercer.engine.tiles import PACKED, SINGLE, n_upper
 from mercer.operators import Gram, StoredGram
@@ -61,18 +60,18 @@ class TileCache:
                 "half of K does not fit in float32: its tiles are held in 16 bits, whose rounding is "
                 "measured on rows in float64",
             )
+        if self.share == 1.0:
+            return ()
         wanted, held = format_bytes(self.n_tiles * self.tile_bytes), format_bytes(self.n_bytes)
         if not self.n_held:
             return (
                 f"half of K would take {wanted}, for which there is no room: all tiles are made anew for "
                 "each product",
             )
-        if self.share < 1.0:
-            return (
-                f"half of K would take {wanted}, and {held} are left for it: the other tiles are made "
-                "anew for each product",
-            )
-        return ()
+        return (
+            f"half of K would take {wanted}, and {held} are left for it: the other tiles are made anew for "
+            "each product",
+        )
 
     @classmethod
     def within(cls, free: int, n: int, width: int, itemsize: int) -> TileCache:
@@ -304,7 +303,8 @@ class Plan:
         if isinstance(self.solver, Lapack):
             return "K formed once"
         # Those of workers are told with them; a device has none.
-        threads = self.n_threads if place_of(self.engine) == HOST_PLACE else 1
+        there = self.host_bytes > 0 or self.engine.partition(":")[0] in ELSEWHERE
+        threads = 1 if there else self.n_threads
         return self.recipe.told(threads, compiled=self.engine == COMPILED)
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SLICE_NUMBERS = 2**20
 ARRAYS = 12
 OF_A_TILE = 8  # the share of a tile that the numbers of a slice may be, where that is more of them
+PADDED = 8  # numbers of a row more, at most, that compiled tiles have of it
 ROUNDS = 25  # steps of a search, usually
 
 
@@ -74,10 +75,11 @@ class Search(Preimage):
         """From starts x, (p, d), towards targets t, (p, k): the best points, their distances, settled."""
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
-        """Examples, the axes once more, and a slice of targets against all points in a few arrays."""
+        """Examples, the axes twice more, the points, too, and a slice of targets against all of them."""
         rows, starts = min(n, self.max_rows), self.n_starts + 1
         one = starts * max(n, d)  # a slice is one target at least
-        return 8 * (rows * (d + k) + 2 * n * (k + 1) + ARRAYS * max(SLICE_NUMBERS, one))
+        kept = n * (3 * (k + 1) + 2 * (d + PADDED))
+        return 8 * (rows * (d + k) + kept + ARRAYS * max(SLICE_NUMBERS, one))
 
     def cost(self, n: int, d: int, k: int) -> Cost:
         """Each of the rows that the quality is taken from, from every start, a number of steps."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.changed import changed
 from mercer._core.observer import SILENT
 from mercer._core.params import Params
+from mercer._core.quick import changed
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
@@ -172,10 +172,6 @@ class Solver(Params, ABC):
 
     Subclasses are dataclasses whose fields are their knobs.
     """
-
-    def check(self) -> None:
-        """Raise when a knob has an impossible value: before anything is planned with it."""
-        self.check_params()
 
     @abstractmethod
     def __call__(

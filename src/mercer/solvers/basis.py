@@ -178,19 +178,15 @@ class KrylovBasis:
         subtract(images, self._next, -outside)
         return images
 
-    def estimates(self, k: int) -> Array:
-        """Relative residuals of the first k Ritz pairs."""
+    def excess(self, k: int, tol: float, floor: float = 0.0) -> float:
+        """The largest residual of the first k over what it may be; below `floor` products are rounding."""
         values, coordinates = self.ritz(k)
         scale = np.max(np.abs(values), initial=0.0)
         if scale == 0.0 or self.next_width == 0:
-            return np.zeros(len(values))
-        return np.asarray(np.linalg.norm(self._coupling / scale @ coordinates[self._last], axis=0))
-
-    def excess(self, k: int, tol: float, floor: float = 0.0) -> float:
-        """The largest residual of the first k over what it may be; below `floor` products are rounding."""
+            return 0.0
+        residuals = np.linalg.norm(self._coupling / scale @ coordinates[self._last], axis=0)
         floor = max(floor, 100.0 * EPS)  # below that, an estimate says nothing
-        allowed = allowed_residuals(self.ritz(k)[0], tol, floor)
-        return float(np.max(self.estimates(k) / allowed, initial=0.0))
+        return float(np.max(residuals / allowed_residuals(values, tol, floor), initial=0.0))
 
     def rough_share(self, k: int) -> float:
         """The most that a Ritz vector has outside of the columns with exact products, of its length."""

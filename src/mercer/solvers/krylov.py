@@ -105,7 +105,9 @@ class BlockKrylov(Solver):
 
     def width(self, k: int, n: int) -> int:
         """Columns of a block for k components of an n x n matrix."""
-        return min(self.block or min(k + oversampled(k), MAX_BLOCK), n)
+        # Fewer beyond k where that saves a vector, more where they cost nothing.
+        saves = (k + LEAST_MORE) // VECTOR < (k + MORE) // VECTOR
+        return min(self.block or min(k + (LEAST_MORE if saves else MORE), MAX_BLOCK), n)
 
     def room(self, k: int, n: int) -> int:
         """Columns of the basis before a restart."""
@@ -128,7 +130,7 @@ class BlockKrylov(Solver):
         observer: Observer = SILENT,
     ) -> EigenPairs:
         """The k largest eigenpairs, proved against `operator`."""
-        self.check()
+        self.check_params()
         k = min(k, operator.n)
         # Operators bring their own threads. Those of a threaded BLAS keep spinning for some 30 ms
         # after each call and would take the cores away from them.
@@ -329,12 +331,6 @@ class BlockKrylov(Solver):
             return top_pairs(operator.block(chosen), k)[1][:, -k:]
         few = BlockKrylov(START_TOL, max_products=START_PRODUCTS, landmarks=self.landmarks)
         return few(operator.among(chosen), k, rng=rng).vectors
-
-
-def oversampled(k: int) -> int:
-    """Columns of a block beyond k: fewer where that saves a vector, more where they cost nothing."""
-    saves = (k + LEAST_MORE) // VECTOR < (k + MORE) // VECTOR
-    return LEAST_MORE if saves else MORE
 
 
 def _state(

@@ -102,7 +102,7 @@ class Lanczos(Solver):
     ) -> EigenPairs:
         """The k largest eigenpairs, proved against `operator`."""
         del start  # a sum of them is no better than a random vector
-        self.check()
+        self.check_params()
         k, n = min(k, operator.n), operator.n
         # Two libraries, NumPy's and SciPy's, take turns, and threads of either would spin beside the other.
         with single_threaded_blas(), np.errstate(under="ignore"):

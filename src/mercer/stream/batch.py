@@ -52,6 +52,10 @@ class Batch:
     diag: Array  # (b,) k(x, x)
     f: Array  # (b, m) or (b, m + c)
 
+    def within(self, m: int) -> Batch:
+        """The same rows, with their coordinates along the first m points alone."""
+        return replace(self, f=self.f[:, :m])
+
     @cached_property
     def residual(self) -> Array:  # (b,)
         """‖φ - φ̂‖² = k(x, x) - ‖f‖², where rounding may leave it below zero."""
@@ -92,6 +96,7 @@ class Batch:
         values, _ = top_pairs(gram * np.outer(root, root), 1)
         return max(float(values[-1]), 0.0)
 
+    @cached_property
     def moments(self) -> Moments:
         """Of the coordinates: of blocks of rows on threads, merged in their order."""
         step = partial(_block_moments, self.weights)
@@ -119,7 +124,11 @@ def grown(
     `least` points.
     """
     w, goal = batch.weights, tol * float(batch.weights @ batch.diag)
-    chosen, waiting = np.zeros(0, dtype=np.intp), np.ones(len(batch.f), dtype=np.bool_)
+    (b, m), limit = batch.f.shape, min(limit, dictionary.size + len(batch.f))
+    f = np.empty((b, max(m, limit)))  # with room for the columns to come
+    f[:, :m] = batch.f
+    batch = replace(batch, f=f[:, :m])
+    chosen, waiting = np.zeros(0, dtype=np.intp), np.ones(b, dtype=np.bool_)
     while dictionary.size < limit:
         residual, wanted = batch.residual, least - dictionary.size
         left = float(w @ np.maximum(residual, 0.0))
@@ -137,7 +146,9 @@ def grown(
         # Columns of a Cholesky factor are nested: those beyond the goal can be left out.
         count = max(wanted, first_reaching(w @ columns**2, left - goal))
         rows, columns = rows[:count], columns[:, :count]
-        batch = replace(batch, f=np.concatenate([batch.f, columns], axis=1))
+        m = dictionary.size + len(rows)
+        f[:, dictionary.size : m] = columns
+        batch = replace(batch, f=f[:, :m])
         dictionary = dictionary.extended(batch.rows[rows], batch.f[rows])
         chosen = np.concatenate([chosen, rows])
     return dictionary, batch
@@ -160,10 +171,11 @@ def _drawn(
     """
     drawn = rng.choice(len(law), size=CANDIDATES_A_PIVOT * most, p=law / law.sum())
     rows, places = np.unique(drawn, return_inverse=True)
-    c = times_transposed(batch.f[rows], dictionary.whiten)  # (p, m)
+    x, f = batch.rows[rows], batch.f[rows]  # (p, d), (p, m)
+    c = times_transposed(f, dictionary.whiten)  # (p, m)
     floors = floor * (batch.diag[rows] + c**2 @ squared_norms(dictionary.lower))
-    gram = dictionary.kernel.tile(batch.rows[rows], batch.rows[rows])
-    gram -= batch.f[rows] @ batch.f[rows].T
+    gram = dictionary.kernel.tile(x, x)
+    gram -= f @ f.T
     _require_symmetric(dictionary.kernel, gram, float(np.max(batch.diag)))
     residual = batch.residual[rows]
     taken, lower = accept_pivots(gram, places, residual, floors, rng.random(len(places)), most=most)
@@ -174,8 +186,10 @@ def _drawn(
 
 def _require_symmetric(kernel: Kernel, gram: Array, largest: float) -> None:
     """A user's function has to give k(x, y) = k(y, x): half of its values stand for both halves."""
+    if kernel.parallel:
+        return
     gap = float(np.max(np.abs(gram - gram.T), initial=0.0))
-    if not kernel.parallel and gap > 1e3 * float(np.finfo(np.float64).eps) * largest:
+    if gap > 1e3 * float(np.finfo(np.float64).eps) * largest:
         msg = (
             f"{kernel!r} is not symmetric: k(x, y) and k(y, x) differ by {gap:.3g} for two rows of the "
             "batch. A kernel needs k(x, y) = k(y, x); `mercer.check_kernel` shows the points."

@@ -22,6 +22,7 @@ from mercer.operators.centred import require_finite
 from mercer.planning.recipe import Plan
 from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
+from mercer.solvers.dense import top_pairs
 from mercer.solvers.negative_part import NegativePart
 from mercer.stream.batch import Batch, grown, require_positive, row_weights
 from mercer.stream.dictionary import Dictionary
@@ -95,19 +96,17 @@ class Stream:
     def _absorbed(self, x: Rows, weights: Array | None, rules: Rules) -> Stream:
         past, w = row_weights(weights, int(x.shape[0]), rules.forgetting)
         seen, batch = self._faded(past), self._batch(x, w)
-        joint, batch = seen._offered(batch, rules, forgotten=1.0 - past)
-        moments = batch.moments()
-        takes, cheapest = seen._weighed(moments, rules)
+        joint, offered = seen._offered(batch, rules, forgotten=1.0 - past)
+        batch = offered.within(self.dictionary.size)
+        takes, cheapest = seen._weighed(batch, offered, rules)
         if takes:
-            seen = seen._extended(joint)
+            seen, batch = seen._extended(joint), offered
         else:
-            m = self.dictionary.size
-            batch, moments = replace(batch, f=batch.f[:, :m]), leading(moments, m)
             seen = replace(seen, cheapest=cheapest)
         if seen.dictionary.size > rules.max_landmarks:
-            after = seen._thinned(batch, moments, rules.max_landmarks)
+            after = seen._thinned(batch, batch.moments, rules.max_landmarks)
         else:
-            after = seen._with(batch, moments)
+            after = seen._with(batch, batch.moments)
         trace, n_rows = seen.trace + float(w @ batch.diag), self.n_rows + int(x.shape[0])
         return replace(after, trace=trace, n_rows=n_rows)
 
@@ -145,7 +144,7 @@ class Stream:
             rng=np.random.default_rng([self.seed, self.n_rows]),
         )
 
-    def _weighed(self, batch: Moments, rules: Rules) -> tuple[bool, float]:
+    def _weighed(self, batch: Batch, offered: Batch, rules: Rules) -> tuple[bool, float]:
         """Whether points on offer can stay, and `cheapest` as it is known by then.
 
         They can when there is room, or when they are worth more than old ones. In the joint dictionary a
@@ -153,14 +152,15 @@ class Stream:
         any there, and no more than the largest eigenvalue. What old points are worth takes O(m³) to
         find, but rows only add to it: a number from before, faded, is a lower bound, and mostly enough.
         """
-        m = self.dictionary.size
-        if m < rules.max_landmarks or len(batch.mean) == m:
-            return len(batch.mean) > m, self.cheapest
-        new = Moments(batch.weight, batch.mean[m:], batch.scatter[m:, m:])
-        most = float(np.linalg.eigvalsh(second_moment(new))[-1])
+        m, p = self.dictionary.size, offered.f.shape[1]
+        if m < rules.max_landmarks or p == m:
+            return p > m, self.cheapest
+        new = np.sqrt(batch.weights)[:, None] * offered.f[:, m:]
+        values, _ = top_pairs(new.T @ new, 1)
+        most = float(values[-1])
         if most <= WORTH * self.cheapest:
             return False, self.cheapest
-        both = second_moment(self.moments.merged(leading(batch, m)))
+        both = second_moment(self.moments.merged(batch.moments))
         cheapest = float(np.min(self.dictionary.losses(both)))
         return most > WORTH * cheapest, cheapest
 
@@ -305,11 +305,6 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({self.n_rows} rows, {self.dictionary!r})"
-
-
-def leading(moments: Moments, m: int) -> Moments:
-    """Of the first m coordinates."""
-    return Moments(moments.weight, moments.mean[:m], moments.scatter[:m, :m])
 
 
 def second_moment(moments: Moments) -> Array:

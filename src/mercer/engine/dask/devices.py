@@ -101,9 +101,9 @@ def halves_for(kernel: TileKernel) -> int:
     return sum(_is_made(kernel, precise=precise) for precise in (False, True))
 
 
-def is_of_halves(kernel: TileKernel, store: TileStore | None, *, precise: bool) -> bool:
+def is_of_halves(kernel: TileKernel, store: TileStore, *, precise: bool) -> bool:
     """Whether a product with these rows is to be made of half floats, and can be."""
-    rounding = None if store is None else store.rounding
+    rounding = store.rounding
     return rounding is not None and rounding.halves > precise and _is_made(kernel, precise=precise)
 
 

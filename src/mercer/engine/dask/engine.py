@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import numpy as np
 
@@ -18,11 +18,10 @@ from mercer._core.errors import EngineWarning, MercerWarning, refuse, users_leve
 from mercer._core.observer import SILENT
 from mercer.data.dask import DaskRows
 from mercer.data.frames import is_a
-from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable, Workers, no_halves
+from mercer.engine.base import FLOAT32, Engine, Facts, Mergeable, Workers
 from mercer.engine.dask import devices, hands
 from mercer.engine.dask.cluster import Cluster
-from mercer.engine.dask.rows import ClusterRows
-from mercer.engine.dask.shares import Placements, travels
+from mercer.engine.dask.shares import ClusterRows, Placements, travels
 from mercer.engine.dask.work import Work, computed, listed
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
+    from mercer.engine.base import Cutting, FoldAdvice, MapAdvice, RowStep, Step, TileKernel
     from mercer.engine.numpy import HostRows
 
 S = TypeVar("S", bound=Mergeable)
@@ -110,7 +109,9 @@ class DaskEngine(Engine[ClusterRows]):
         if self.device is None:
             there = Workers(count, lanes, least=self.least, here_bytes=here)
             own: dict[str, Any] = {"free_bytes": count * free, "workers": there}
-            return replace(self.here.facts(), name="dask", runs=_runs_every_kernel, **own)
+            return replace(
+                self.here.facts(), name="dask", runs=_runs_every_kernel, elsewhere=True, **own
+            )
         # Rows are in the memory of a worker and of its device: the smaller one bounds both.
         free = min(
             free, devices.free_bytes([w.there for w in workers if isinstance(w.there, There)])
@@ -127,7 +128,8 @@ class DaskEngine(Engine[ClusterRows]):
             why_not,
             devices.cache_bytes(self.device),
             workers=Workers(count, lanes, least=self.least, here_bytes=here, devices=True),
-            halves=devices.halves_for if able else no_halves,
+            halves=devices.halves_for if able else None,
+            elsewhere=True,
         )
 
     @property
@@ -156,13 +158,10 @@ class DaskEngine(Engine[ClusterRows]):
         x: Rows,
         kernel: TileKernel,
         dtype: Any,
-        *,
-        width: int | None = None,
-        sliced: bool = False,
-        store: TileStore = NOTHING_KEPT,
+        **cutting: Unpack[Cutting],
     ) -> ClusterRows:
         """The rows as they are: they are sent when a product is worth it."""
-        return ClusterRows(x, hands.Cut(kernel, np.dtype(dtype), width, sliced, store))
+        return ClusterRows(x, hands.Cut(kernel, np.dtype(dtype), **cutting))
 
     # ── products ────────────────────────────────────────────────────────────
     def times(self, kernel: TileKernel, x: ClusterRows, z: ClusterRows, v: Array) -> Array:
@@ -245,7 +244,6 @@ class DaskEngine(Engine[ClusterRows]):
             return np.concatenate(found)
         msg = f"{self.name} makes no products of half floats here, but slower tiles instead: {why}."
         warnings.warn(msg, EngineWarning, stacklevel=users_level())
-        assert x.cut.store is not None
         x.dealt, x.cut = None, replace(x.cut, store=hands.without_halves(x.cut.store))
         return None
 
@@ -280,15 +278,12 @@ class DaskEngine(Engine[ClusterRows]):
         x: Rows | ClusterRows,
         step: Step[S],
         *,
-        width: int | None = None,
-        height: int | None = None,
-        parallel: bool = True,
         observer: Observer = SILENT,
+        **advice: Unpack[FoldAdvice],
     ) -> S:
         """Shares of the rows on the workers that have them, neighbours merged in pairs."""
         rows = x.rows if isinstance(x, ClusterRows) else x
-        advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
-        if self._is_short(x.shape[0] * x.shape[1] * (width or 1), rows):
+        if self._is_short(x.shape[0] * x.shape[1] * (advice.get("width") or 1), rows):
             return self.here.fold(rows, step, observer=observer, **advice)
         work, where = Work(self.cluster, "pass"), self.placements.of(rows)
         local, shares = where.local(), where.shares
@@ -316,24 +311,22 @@ class DaskEngine(Engine[ClusterRows]):
         x: Rows | ClusterRows,
         step: RowStep,
         *beside: Array | None,
-        width: int = 1,
-        parallel: bool = True,
         dtype: Any = None,
+        **advice: Unpack[MapAdvice],
     ) -> Array:
         """Shares of the rows on the workers that have them, put together here."""
         rows = x.rows if isinstance(x, ClusterRows) else x
-        advice = {"width": width, "parallel": parallel, "dtype": dtype}
-        if self._is_short(x.shape[0] * x.shape[1] * width, rows):
-            return self.here.map(rows, step, *beside, **advice)
+        if self._is_short(x.shape[0] * x.shape[1] * advice.get("width", 1), rows):
+            return self.here.map(rows, step, *beside, dtype=dtype, **advice)
         work, where = Work(self.cluster, "map"), self.placements.of(rows)
-        local, shares = where.local(), where.shares
+        local, shares, given = where.local(), where.shares, {**advice, "dtype": dtype}
 
         def build() -> Future:
             sent, parts = work.sent("step", step), []
             for i, (place, block) in enumerate(zip(shares.places, shares.blocks(), strict=True)):
                 own = tuple(None if each is None else each[place] for each in beside)
                 own = work.sent(f"beside-{i}", own)
-                parts.append(work.submit(i, hands.map_share, local, block, sent, own, advice))
+                parts.append(work.submit(i, hands.map_share, local, block, sent, own, given))
             return work.submit("all", listed, *parts)
 
         return np.concatenate(work.value(build))
@@ -356,7 +349,6 @@ class DaskEngine(Engine[ClusterRows]):
     def _here(self, x: ClusterRows) -> HostRows:
         if x.here is None:
             cut = x.cut
-            assert cut.store is not None
             x.here = self.here.load(
                 x.rows,
                 cut.kernel,
@@ -373,7 +365,6 @@ class DaskEngine(Engine[ClusterRows]):
         if x.dealt is None:
             x.dealt, x.local = Work(self.cluster, "hand"), x.local or where.local(kernel)
         store, of = x.cut.store, len(where.workers)
-        assert store is not None
         cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
         if x.local is not None and x.local.device is not None and cut.width is None:
             width = devices.common_width(x.local.device, where.there, kernel, cut.dtype)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from mercer._core.errors import MemoryBudgetError, MercerError
 from mercer.data.rows import RowSource, aligned
-from mercer.engine.base import Mergeable, TileStore
+from mercer.engine.base import NOTHING_KEPT, Mergeable, TileStore
 from mercer.engine.dask import devices
 from mercer.engine.dask.interrupt import interruptible
 from mercer.engine.explained import ExplainSections
@@ -89,7 +89,7 @@ class Cut:
     dtype: np.dtype[Any]
     width: int | None = None
     sliced: bool = False
-    store: TileStore | None = None
+    store: TileStore = NOTHING_KEPT
 
 
 class Hand:
@@ -105,7 +105,6 @@ class Hand:
     def rows(self) -> Any:
         """The rows, ready for tiles."""
         cut, x, store = self.cut, joined(self.blocks), self.cut.store
-        assert store is not None
         return self.local.engine().load(
             x,
             cut.kernel,
@@ -151,7 +150,6 @@ class Hand:
         if self.local.device is not None:
             return rows
         store, n = self.cut.store, sum(int(block.shape[0]) for block in self.blocks)
-        assert store is not None
         entries = n * (n + 1) // 2 // self.part[1]
         tiles = min(store.keep_bytes, entries * self.cut.dtype.itemsize)
         if store.rounding is not None:

@@ -1,4 +1,4 @@
-"""Rows on workers: consecutive shares, each a future of a block, sent again where it was lost."""
+"""Rows of a cluster: here, and on workers in consecutive shares, sent again where one was lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data.dask import DaskRows
-from mercer.data.rows import RowSource, SomeRows, row_slices
+from mercer.data.rows import RowSource, SomeRows, row_slices, take_rows
 from mercer.engine.dask.hands import Local
 from mercer.engine.dask.work import Work, computed
 from mercer.engine.torch.devices import There
@@ -18,9 +18,30 @@ from mercer.engine.torch.devices import There
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mercer._core.types import Rows
+    from mercer._core.types import Indices, Rows
     from mercer.engine.base import TileKernel
+    from mercer.engine.dask import hands
     from mercer.engine.dask.cluster import Cluster
+    from mercer.engine.numpy import HostRows
+
+
+class ClusterRows:
+    """Rows for tiles: here, in a file or on workers; what workers make of them is made when it is needed."""
+
+    def __init__(self, rows: Rows, cut: hands.Cut) -> None:
+        self.rows, self.cut, self.dtype = rows, cut, cut.dtype
+        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
+        rounding = cut.store.rounding
+        self.of_halves = rounding is not None and rounding.halves > 0  # as a fit has planned
+        self.here: HostRows | None = None  # for what is short
+        # From the first long product on: their placement, hands, and the engine that these compute with.
+        self.where: Placement | None = None
+        self.dealt: Work | None = None
+        self.local: hands.Local | None = None
+
+    def take(self, indices: Indices) -> Rows:
+        """A few rows."""
+        return take_rows(self.rows, indices).astype(self.dtype, copy=False)
 
 
 class Shares:

@@ -24,8 +24,9 @@ _int, _double, _pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT = range(
     12
 )
+KEEP, TAKE, SMOOTH = range(12, 15)
 BLOCKS = 3  # of squares that are in memory
-KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3}
+KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3, "weights": 0}
 
 
 class Rows(ctypes.Structure):
@@ -86,6 +87,19 @@ class Explained(ctypes.Structure):
     )
 
 
+class Pulls(ctypes.Structure):
+    """What a tile weighs: derivatives of a quantity in its rows, and itself."""
+
+    _fields_ = (
+        ("kind", _int),
+        ("columns", _int),
+        ("left", _pointer),
+        ("right", _pointer),
+        ("sums", _pointer),
+        ("sizes", _pointer),
+    )
+
+
 class Squares(ctypes.Structure):
     """A sum CᵀC over blocks of rows of C, which are tiles about their means."""
 
@@ -132,6 +146,7 @@ class Job(ctypes.Structure):
         ("stride", _int),
         ("squares", ctypes.POINTER(Squares)),
         ("explained", ctypes.POINTER(Explained)),
+        ("pulls", ctypes.POINTER(Pulls)),
         ("exact", _pointer),
         ("n_exact", _int),
         ("rounded", _pointer),
@@ -260,6 +275,9 @@ class Library:
             found.restype, found.argtypes = result, arguments
             return found
 
+        if function("job", _int)() != ctypes.sizeof(Job):
+            msg = "The library was built from another source."
+            raise AttributeError(msg)
         self.vector_bytes = int(function("bytes", _int)())
         self.panel = {
             np.dtype(np.float64): int(function("panel64", _int)()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from mercer.engine.base import FLOAT32
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import Job, address, aligned
 from mercer.engine.native.program import Step
-from mercer.engine.native.team import drawn
+from mercer.engine.native.team import TICKETS, drawn
 from mercer.engine.tiles import WHOLE, places
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
+    from mercer.engine.native.program import Leaf, Program
     from mercer.engine.native.rows import NativeRows
     from mercer.engine.tiles import Part
 
@@ -34,20 +36,27 @@ class Pass:
     """A job of the library, and the arrays that it points to."""
 
     def __init__(
-        self, x: NativeRows, z: NativeRows, *, minus: float = 0.0, block: int | None = None
+        self,
+        x: NativeRows,
+        z: NativeRows,
+        *,
+        minus: float = 0.0,
+        block: int | None = None,
+        program: Program | None = None,
     ) -> None:
         self.x, self.z, self.native, self.room = x, z, x.native, x.room
         self.dtype, self.panel = x.dtype, x.panel
-        program = x.program
+        program = program or x.program
         # Rows that stay are packed about an origin of their own; those that meet them join.
         origin = x.origin if z.width is None and x.width is not None else z.origin
         self._alive: list[Any] = []
         self._packing = 0  # numbers of a row that tiles pack for themselves
         leaves = (lib.Leaf * len(program.leaves))()
         for to, leaf in zip(leaves, program.leaves, strict=True):
-            columns = x.d if leaf.columns is None else len(leaf.columns)
+            left, right = self._sides(leaf)
+            columns = left.d if leaf.columns is None else len(leaf.columns)
             to.kind, to.columns = lib.KINDS[leaf.kind], columns
-            for side, rows in (("left", x), ("right", z)):
+            for side, rows in (("left", left), ("right", right)):
                 if rows.sliced and side == "right" and z is x:
                     to.right_rows = to.left_rows
                 elif rows.sliced:
@@ -59,7 +68,9 @@ class Pass:
                     packed, norms = rows.packed(leaf, origin)
                     setattr(to, side, self._address(packed))
                     setattr(to, f"{side}_norms", self._address(norms))
-        steps = [*program.steps, Step(lib.AFFINE, b=-minus)] if minus else program.steps
+        steps, kept = _shared(program.steps)
+        if minus:
+            steps.append(Step(lib.AFFINE, b=-minus))
         ops = (lib.Op * len(steps))()
         for op, step in zip(ops, steps, strict=True):
             op.code, op.number, op.a, op.b = step.code, step.number, step.a, step.b
@@ -74,13 +85,18 @@ class Pass:
             leaves=leaves,
             ops=ops,
             n_ops=len(steps),
-            depth=program.depth,
+            depth=program.depth + kept,
             rows=x.n,
             columns=z.n,
             panels=panels,
         )
         self.side = panels * self.panel  # rows of a tile
         self.blocks = -(-x.panels // panels), -(-z.panels // panels)
+
+    def _sides(self, leaf: Leaf) -> tuple[NativeRows, NativeRows]:
+        """The rows that a quantity is of."""
+        del leaf
+        return self.x, self.z
 
     def _address(self, array: Array | Indices) -> int:
         self._alive.append(array)
@@ -100,12 +116,39 @@ class Pass:
         """Of a thread's own memory: a stack of tiles, and rows that are packed for one of them."""
         return self.side * (int(self.job.depth) * self.side + 2 * self._packing)
 
-    def _drawn(self, n_threads: int, *, beyond: int = 0) -> None:
-        """All tickets, on so many threads; with numbers `beyond` those that every pass needs."""
+    def _drawn(self, n_threads: int, *, beyond: int = 0, tickets: int = TICKETS) -> None:
+        """All tickets, on so many threads; with numbers `beyond` those that every pass needs.
+
+        So many `tickets` are drawn between two looks at signals.
+        """
         job, n_threads = self.job, max(1, min(n_threads, self.job.n_tickets))
         shape = n_threads, self.numbers + beyond
         scratch = self.room("scratch", shape, self.dtype, zero=False)
-        drawn(self.native, self.native.run[self.dtype], job, scratch, holding=self)
+        work = self.native.run[self.dtype]
+        drawn(self.native, work, job, scratch, holding=self, tickets=tickets)
+
+    def _grouped(self, width: int) -> Array:  # (groups, rows, width)
+        """Sums of so many numbers a row, for each group of blocks of columns that is a ticket."""
+        below, beside = self.blocks
+        most = max(1, SUMS_BYTES // (8 * below * self.side * width))  # groups that have room
+        group = beside if below >= ROW_BLOCKS else max(min(beside, GROUP), -(-beside // most))
+        groups = -(-beside // group)
+        self.job.group, self.job.n_tickets = group, below * groups
+        return self.room("sums", (groups, below * self.side, width), np.float64)
+
+
+def _shared(steps: list[Step]) -> tuple[list[Step], int]:
+    """The steps, with tiles kept of quantities that are needed more than once; how many are."""
+    uses = Counter(step.number for step in steps if step.code == lib.PAIR)
+    kept: dict[int, int] = {}
+    out: list[Step] = []
+    for step in steps:
+        again = step.code == lib.PAIR and step.number in kept
+        out.append(Step(lib.TAKE, number=kept[step.number]) if again else step)
+        if step.code == lib.PAIR and uses[step.number] > 1 and not again:
+            kept[step.number] = len(kept)
+            out.append(Step(lib.KEEP, number=kept[step.number]))
+    return out, len(kept)
 
 
 class Rectangle(Pass):
@@ -115,14 +158,8 @@ class Rectangle(Pass):
         super().__init__(x, z)
         self.dtype_out = np.result_type(x.dtype, v)
         self.k = v.shape[1]
-        below, beside = self.blocks
-        width = self._right_side(v, self.dtype)
-        most = max(1, SUMS_BYTES // (8 * below * self.side * width))  # groups that have room
-        group = beside if below >= ROW_BLOCKS else max(min(beside, GROUP), -(-beside // most))
-        groups = -(-beside // group)
-        self.sums = x.room("sums", (groups, below * self.side, width), np.float64)
-        self.job.sums, self.job.group = self._address(self.sums), group
-        self.job.n_tickets = below * groups
+        self.sums = self._grouped(self._right_side(v, self.dtype))
+        self.job.sums = self._address(self.sums)
 
     def run(self, n_threads: int) -> Array:
         """The product."""

@@ -41,6 +41,19 @@ class Leaf:
     of: f.Expr | None = None  # of lengths in feature space: the formula
 
 
+# ── nodes that derivatives have beside those of formulas ───────────────────
+@dataclass(frozen=True)
+class Smooth(f.Function):
+    """u, and 0 where it has no end: the derivative of a root at zero."""
+
+
+@dataclass(frozen=True)
+class Divided(f.Function):
+    """u(x, x')/√(v(x, x) v(x', x')), and 0 where v(x, x) = 0."""
+
+    by: f.Expr
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """An operation, as `bindings.Op` has it."""
@@ -62,18 +75,13 @@ class Program:
     depth: int = 0
     sharpest: float = 0.0  # the largest factor of a squared distance
 
-    @property
-    def packs(self) -> list[Columns]:
-        """The columns of each quantity for which rows are packed."""
-        return [leaf.columns for leaf in self.leaves]
-
     @classmethod
-    def of(cls, tree: f.Expr) -> Program:
+    def of(cls, tree: f.Expr, most_tiles: int = MOST_TILES) -> Program:
         """The operations of a formula; raises `NotCompiledError` where it has none."""
         program = cls()
         program._write(tree, None, 0)
-        if program.depth > MOST_TILES:
-            msg = f"its formula needs {program.depth} tiles at a time, more than {MOST_TILES}"
+        if program.depth > most_tiles:
+            msg = f"its formula needs {program.depth} tiles at a time, more than {most_tiles}"
             raise NotCompiledError(msg)
         return program
 
@@ -112,8 +120,13 @@ class Program:
             case f.Unit(f.Pair(kind="dot")):
                 self._pair(Leaf("dot", columns, unit_rows=True), 1.0, 1.0, 0.0)
             case f.Unit(of):
+                self._write(Divided(of, of), columns, under)
+            case Divided(of, by):
                 self._write(of, columns, under)
-                self.steps.append(Step(lib.OUTER, lengths=Leaf("length", columns, of=of)))
+                self.steps.append(Step(lib.OUTER, lengths=Leaf("length", columns, of=by)))
+            case Smooth(of):
+                self._write(of, columns, under)
+                self.steps.append(Step(lib.SMOOTH))
             case f.On(of) if columns is None:
                 self._write(of, positions(expr.columns), under)
             case _:
@@ -166,7 +179,7 @@ class Program:
         ]
 
 
-def own_values(expr: f.Expr, x: Array) -> Array:  # noqa: PLR0911  (n, d) -> (n,)
+def own_values(expr: f.Expr, x: Array) -> Array:  # noqa: PLR0911, PLR0912  (n, d) -> (n,)
     """u(x, x) of each row."""
     match expr:
         case f.Pair(kind="dot"):
@@ -193,5 +206,12 @@ def own_values(expr: f.Expr, x: Array) -> Array:  # noqa: PLR0911  (n, d) -> (n,
             return own_values(of, x[:, positions(expr.columns)])
         case f.Matern(of) if not np.any(own_values(of, x)):
             return np.ones(len(x))
+        case Divided(of, by):
+            own = own_values(by, x)
+            return np.divide(own_values(of, x), own, out=np.zeros(len(x)), where=own > 0)
+        case Smooth(of):
+            with np.errstate(divide="ignore"):
+                own = own_values(of, x)
+            return np.where(np.isinf(own), 0.0, own)
     msg = f"lengths of {expr} have no compiled form"
     raise NotCompiledError(msg)

@@ -17,7 +17,9 @@ TICKETS = 16  # that the caller draws at a time: between two such draws Python l
 _RUNNING: dict[int, tuple[ctypes.c_int64, Any]] = {}
 
 
-def drawn(native: Library, work: Any, job: Any, scratch: Array, *, holding: Any) -> None:
+def drawn(
+    native: Library, work: Any, job: Any, scratch: Array, *, holding: Any, tickets: int = TICKETS
+) -> None:
     """All tickets of a job, by the caller and as many threads as `scratch` has rows beside the first.
 
     ``holding`` is whatever the job points into.
@@ -25,7 +27,7 @@ def drawn(native: Library, work: Any, job: Any, scratch: Array, *, holding: Any)
     n_threads, pointer = len(scratch), ctypes.byref(job)
     own = address(scratch[0])
     if n_threads == 1:
-        while work(pointer, own, TICKETS) == TICKETS:
+        while work(pointer, own, tickets) == tickets:
             pass
         return
     _sweep()
@@ -36,7 +38,7 @@ def drawn(native: Library, work: Any, job: Any, scratch: Array, *, holding: Any)
     where = address(rest), rest.strides[0]
     team = native.started(function, pointer, *where, n_threads - 1, running)
     try:
-        while work(pointer, own, TICKETS) == TICKETS:
+        while work(pointer, own, tickets) == tickets:
             pass
     except BaseException:
         job.stop = 1

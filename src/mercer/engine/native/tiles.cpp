@@ -16,6 +16,7 @@
 #include "functions.hpp"
 #include "lanczos.hpp"
 #include "pairs.hpp"
+#include "slopes.hpp"
 #include "squares.hpp"
 #include "thin.hpp"
 #include "tridiagonal.hpp"
@@ -42,7 +43,7 @@ struct Leaf {  // a quantity of a pair of rows
     const Rows *left_rows, *right_rows;    // where they are not packed
 };
 
-enum Code : int64_t { PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT };
+enum Code : int64_t { PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT, KEEP, TAKE, SMOOTH };
 
 struct Op {  // on the last tile of a stack of tiles, or on the last two
     int64_t code, number;
@@ -65,6 +66,7 @@ struct Job {
     int64_t stride;
     Squares *squares;          // or to be centred and squared
     const Explained *explained;  // or multiplied with the columns of a factor
+    const Pulls *pulls;        // or to weigh derivatives
     void *exact;               // the first tiles as they are
     int64_t n_exact;
     float *rounded;            // all tiles less `minus` in float32, or as codes of 16 bits
@@ -229,7 +231,7 @@ template <class Real> void apply(const Job &job, Place<Real> at, Real *stack, Re
     Real *tile = stack - n;  // the last one of the stack
     for (long o = 0; o < job.n_ops; o++) {
         const Op &op = job.ops[o];
-        const Real a = static_cast<Real>(op.a), b = static_cast<Real>(op.b);
+        const Real a = static_cast<Real>(op.a), b = static_cast<Real>(op.b), most = sizeof(Real) == 8 ? Real(1.7976931348623157e308) : Real(3.4028234663852886e38);
         switch (op.code) {
             case PAIR:
                 tile += n;
@@ -240,6 +242,12 @@ template <class Real> void apply(const Job &job, Place<Real> at, Real *stack, Re
                 tile += n;
                 each(tile, n, [=](Vec<Real>) { return all(a); });
                 break;
+            case KEEP: std::memcpy(stack + (job.depth - 1 - op.number) * n, tile, n * sizeof(Real)); break;
+            case TAKE:
+                tile += n;
+                std::memcpy(tile, stack + (job.depth - 1 - op.number) * n, n * sizeof(Real));
+                break;
+            case SMOOTH: each(tile, n, [=](Vec<Real> x) { return ((x > most) | (x < -most)) ? Vec<Real>{} : x; }); break;
             case AFFINE: each(tile, n, [=](Vec<Real> x) { return x * a + b; }); break;
             case EXP: each(tile, n, [=](Vec<Real> x) { return exponential(x * a); }); break;
             case TANH: each(tile, n, [](Vec<Real> x) { return tangent(x); }); break;
@@ -463,11 +471,20 @@ template <class Real> struct Pass {
             apply<Real>(job, p, scratch, scratch + job.depth * room, lying);
             clear_margins<Real>(job, p, scratch);
             if (job.matrix) write<Real>(job, p, scratch, false);
-            if (!job.v) continue;
             const long n = p.width * PANEL<Real>, rows = below * job.panels * PANEL<Real>;
+            if (job.pulls) pull(*job.pulls, p, g * rows + p.top * PANEL<Real>);
+            if (!job.v) continue;
             const Real *v = static_cast<const Real *>(job.v) + p.first * PANEL<Real> * width;
             thin<Real>(scratch, p.height * PANEL<Real>, n, n, 1, v, job.sums + (g * rows + p.top * PANEL<Real>) * width, job.vectors);
         }
+    }
+
+    void pull(const Pulls &to, Place<Real> p, long row) {
+        if (to.sizes) add_sizes<Real>(scratch, p.height * PANEL<Real>, p.width * PANEL<Real>, to.sizes + row);
+        if (!to.sums) return;
+        double *sums = to.sums + row * to.columns;
+        to.kind == CHI2 ? add_pulls<Real, CHI2>(to, scratch, p.top, p.height, p.first, p.width, sums)
+                        : add_pulls<Real, MANHATTAN>(to, scratch, p.top, p.height, p.first, p.width, sums);
     }
 
     // In a round: the tiles of a block, then the means and the products of the block before it.
@@ -580,6 +597,7 @@ EXPORT int64_t NAMED(targets, ISA)() { return TARGETS; }
 EXPORT int64_t NAMED(panel64, ISA)() { return PANEL<double>; }
 EXPORT int64_t NAMED(panel32, ISA)() { return PANEL<float>; }
 EXPORT int64_t NAMED(bytes, ISA)() { return VECTOR_BYTES; }
+EXPORT int64_t NAMED(job, ISA)() { return sizeof(Job); }
 EXPORT void NAMED(function64, ISA)(int64_t code, const double *x, double *y, int64_t n, double p) { function<double>(code, x, y, n, p); }
 EXPORT void NAMED(function32, ISA)(int64_t code, const float *x, float *y, int64_t n, double p) { function<float>(code, x, y, n, p); }
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from mercer.engine.base import (
     Facts,
     Mergeable,
     TileStore,
-    no_staging,
 )
 from mercer.engine.halves import CROSS_ROWS, is_cross_worthwhile
 from mercer.engine.native import NativeEngine, compiled
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import RowStep, Step, TileKernel
+    from mercer.engine.base import FoldAdvice, MapAdvice, RowStep, Step, TileKernel
     from mercer.engine.numpy import HostRows
     from mercer.engine.tiles import Part
 
@@ -113,8 +112,9 @@ class TorchEngine(Engine[TorchRows]):
         with lanes(0):  # not as wide as a forecast times: no tile is made on them
             wide = n_blas_threads()
         own = self.place.name, wide, self.place.free_bytes, why_not, self.tile_bytes
-        staging = staging_bytes if self.place.kind == "cuda" else no_staging
-        return Facts(*own, halves=self._halves, staging=staging)
+        staging = staging_bytes if self.place.kind == "cuda" else None
+        elsewhere = self.place.kind != "cpu"
+        return Facts(*own, halves=self._halves, staging=staging, elsewhere=elsewhere)
 
     def _halves(self, kernel: TileKernel) -> int:
         """Half floats a number of which products are made: 0, 1 or 2."""
@@ -270,17 +270,14 @@ class TorchEngine(Engine[TorchRows]):
         x: Rows | TorchRows,
         step: Step[S],
         *,
-        width: int | None = None,
-        height: int | None = None,
-        parallel: bool = True,
         observer: Observer = SILENT,
+        **advice: Unpack[FoldAdvice],
     ) -> S:
         """Steps whose kind is known on the device; all others are the host's."""
         rows = x.rows if isinstance(x, TorchRows) else x
         found = folded(self, self._tried, rows, step, observer)
         if found is not None:
             return cast("S", found)
-        advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
         return self.here.fold(rows, step, observer=observer, **advice)
 
     def map(
@@ -288,9 +285,8 @@ class TorchEngine(Engine[TorchRows]):
         x: Rows | TorchRows,
         step: RowStep,
         *beside: Array | None,
-        width: int = 1,
-        parallel: bool = True,
         dtype: Any = None,
+        **advice: Unpack[MapAdvice],
     ) -> Array:
         """Steps whose kind is known on the device; all others by the host, whose code they are."""
         if isinstance(x, TorchRows):
@@ -298,7 +294,7 @@ class TorchEngine(Engine[TorchRows]):
         found = mapped(self, self._tried, x, step, *beside, dtype=np.dtype(dtype or x.dtype))
         if found is not None:
             return found
-        return self.here.map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
+        return self.here.map(x, step, *beside, dtype=dtype, **advice)
 
     # ── what the device can't do ────────────────────────────────────────────
     def _fused(

@@ -199,7 +199,8 @@ class TorchRows:
     @property
     def device_bytes(self) -> int:
         """What a copy of all rows takes on the device."""
-        columns = (self.d if c is None else len(c) for c in self.program.packs)
+        packs = (leaf.columns for leaf in self.program.leaves)
+        columns = (self.d if c is None else len(c) for c in packs)
         return self.n * self.dtype.itemsize * sum(each + 1 for each in columns)
 
     def settle(self) -> None:

@@ -13,14 +13,14 @@ import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import numpy as np
 
 from mercer._core.errors import EngineWarning, InputError, users_level
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, SomeRows
-from mercer.engine.base import NOTHING_KEPT, Engine, Facts, Mergeable
+from mercer.engine.base import Engine, Facts, Mergeable
 from mercer.engine.squares import SquareSections
 from mercer.engine.threads import on_threads
 from mercer.engine.tiles import places
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
+    from mercer.engine.base import Cutting, FoldAdvice, MapAdvice, RowStep, Step, TileKernel
     from mercer.engine.torch.place import Place
     from mercer.engine.torch.rows import TorchRows
 
@@ -157,13 +157,10 @@ class SeveralEngine(Engine[SeveralRows]):
         x: Rows,
         kernel: TileKernel,
         dtype: Any,
-        *,
-        width: int | None = None,
-        sliced: bool = False,
-        store: TileStore = NOTHING_KEPT,
+        **cutting: Unpack[Cutting],
     ) -> SeveralRows:
         """The rows; they are sent when a product needs them, to each device."""
-        alone = self.first.load(x, kernel, dtype, width=width, sliced=sliced, store=store)
+        alone = self.first.load(x, kernel, dtype, **cutting)
         return SeveralRows(alone, [engine.place for engine in self.engines])
 
     # ── products ────────────────────────────────────────────────────────────
@@ -214,14 +211,11 @@ class SeveralEngine(Engine[SeveralRows]):
         x: Rows | SeveralRows,
         step: Step[S],
         *,
-        width: int | None = None,
-        height: int | None = None,
-        parallel: bool = True,
         observer: Observer = SILENT,
+        **advice: Unpack[FoldAdvice],
     ) -> S:
         """Squares of sections on all devices, a share of the rows on each; all other steps are the host's."""
         rows = x.rows if isinstance(x, SeveralRows) else x
-        advice: dict[str, Any] = {"width": width, "height": height, "parallel": parallel}
         n, of = int(rows.shape[0]), len(self.engines)
         if not isinstance(step, SquareSections) or not _in_any_order(rows) or n < of:
             return self.first.fold(rows, step, observer=observer, **advice)
@@ -239,13 +233,12 @@ class SeveralEngine(Engine[SeveralRows]):
         x: Rows | SeveralRows,
         step: RowStep,
         *beside: Array | None,
-        width: int = 1,
-        parallel: bool = True,
         dtype: Any = None,
+        **advice: Unpack[MapAdvice],
     ) -> Array:
         """By the host, whose code the step is."""
         rows = x.alone if isinstance(x, SeveralRows) else x
-        return self.first.map(rows, step, *beside, width=width, parallel=parallel, dtype=dtype)
+        return self.first.map(rows, step, *beside, dtype=dtype, **advice)
 
     # ── shares ──────────────────────────────────────────────────────────────
     def _is_alone(self, x: SeveralRows, least: int | None = None) -> bool:

@@ -8,7 +8,7 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from mercer._core.errors import KernelError, KernelSyntaxError, ParameterError, nearest, quoted
+from mercer._core.errors import KernelError, KernelSyntaxError, nearest, quoted
 from mercer._core.params import is_number
 from mercer.kernels.algebra import Constant, operand
 from mercer.kernels.base import Kernel
@@ -118,19 +118,6 @@ def parse_call(text: str, known: Mapping[str, type], *, what: str = "name") -> A
     if not builder.is_name(called):
         builder.wrong(f"Expected one {what} with its arguments. {nearest('', known)}", builder.tree)
     return builder.value(builder.tree)
-
-
-def named(
-    what: str, given: Any, kind: type[Any], known: Mapping[str, type], default: str | None
-) -> Any:
-    """The default, an object, or the one behind a name or a call such as ``ridge(alpha=1e-3)``."""
-    if isinstance(given, kind) or given is default:
-        return given
-    if isinstance(given, str):
-        return known[given]() if given in known else parse_call(given, known, what=what)
-    wanted = f"{default!r}, a name or an object"
-    hint = f"Write {given.__name__}(...)." if isinstance(given, type) else nearest("", known)
-    raise ParameterError.about(parameter=what, value=given, must_be=wanted, remedy=hint)
 
 
 def kernel_classes() -> dict[str, type[Kernel]]:

@@ -1,11 +1,33 @@
-"""Seeded generators, made in a hurry: a fit of fifty rows takes ten times as long as NumPy mixes a seed."""
+"""What libraries make, made in a hurry: a fit of fifty rows takes ten times as long as NumPy mixes a seed."""
 
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
+
+
+def changed(value: T, **fields: Any) -> T:
+    """What `dataclasses.replace` makes of a dataclass that has nothing to do after its fields are set.
+
+    Fields are copied together, not set one by one: a frozen dataclass of twelve takes 8 µs for that.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Point:
+    ...     x: int
+    ...     y: int
+    >>> changed(Point(1, 2), y=3)
+    Point(x=1, y=3)
+    """
+    copy = object.__new__(type(value))
+    vars(copy).update(vars(value), **fields)
+    return copy
 
 
 def seeded(seed: int) -> np.random.Generator:

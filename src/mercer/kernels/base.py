@@ -92,8 +92,7 @@ class Kernel:
 
     def _inherited(self) -> Expr:
         """The formula of the class, or of the nearest one above it that has any."""
-        name = type(self).__name__
-        msg = f"{name} has neither a formula nor a tile and a tile_diag; it needs one of the two."
+        msg = f"{type(self).__name__} needs a formula, or a tile and a tile_diag; it has neither."
         raise NotImplementedError(msg)
 
     def tree(self) -> Expr:
@@ -152,8 +151,7 @@ class Kernel:
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """The (n, m) matrix of k(x_i, y_j); ``Y=None`` means X itself.
 
-        Parameters that depend on data (``gamma="median"``) are read off X, and off X and Y together
-        when both are given, so that ``k(X, Y)`` is the transpose of ``k(Y, X)``.
+        Rules such as ``gamma="median"`` are read off X and Y together: ``k(X, Y)`` is ``k(Y, X).T``.
         """
         kernel, x = _placed(self, X, Y), as_rows(X)
         y = x if Y is None else as_rows(Y)

@@ -32,11 +32,13 @@ from mercer.data.training import TrainingData
 from mercer.engine.resolve import AUTO, facts_for, resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Saving, has_light_rows
+from mercer.estimators.drop_in import Evidence, average, centred, completed, evidence, symmetric
 from mercer.estimators.input import as_generator, check_weights
 from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.rows import as_given, as_rows
 from mercer.model import Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
+from mercer.model.task import Task
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.plan import plan
 from mercer.solvers import BlockKrylov, Lanczos, Lapack
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.engine.base import Facts
     from mercer.kernels import Kernel
+    from mercer.model import Fit
     from mercer.operators import Centred
     from mercer.solvers import EigenPairs
 
@@ -59,23 +62,28 @@ TOL = {8: 1e-12, 4: 1e-6}
 POSITIVE = {"rbf": ("gamma_",), "sigmoid": ("gamma_",), "poly": ("gamma_", "degree")}
 
 
-class KernelPCA(Saving, _Reference):  # type: ignore[misc]
+class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
     """Kernel PCA with scikit-learn's sixteen parameters, attributes and numbers.
 
     See `sklearn.decomposition.KernelPCA` for the parameters. `eigen_solver` keeps its meaning:
     ``"dense"`` is LAPACK, the others let mercer's planner choose between LAPACK and block Krylov.
     Krylov iterates to the precision of the data, or to `tol` where ``"arpack"`` is given one. If it
     does not get there, LAPACK takes over, or, where the matrix does not fit into memory, a
-    `ConvergenceWarning` tells how far it got. What was done is in ``plan_``. Beyond scikit-learn's, `fit` and
-    `fit_transform` take ``sample_weight``.
+    `ConvergenceWarning` tells how far it got.
+
+    Beyond scikit-learn's, `fit` and `fit_transform` take ``sample_weight``, ``plan_`` says what was done,
+    ``fit_`` is the fitted value with its evidence, as in `mercer.KernelPCA` (print it; there is none where
+    the rows have no variance), ``explained_variance_`` and ``explained_variance_ratio_`` are variances of
+    the scores and their shares of the true total, and `truncated` keeps fewer components.
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> from mercer.sklearn import KernelPCA
     >>> X = load_iris().data
-    >>> KernelPCA(n_components=2, kernel="rbf").fit_transform(X).shape
-    (150, 2)
+    >>> model = KernelPCA(n_components=2, kernel="rbf").fit(X)
+    >>> model.transform(X).shape, model.explained_variance_ratio_.round(2)
+    ((150, 2), array([0.52, 0.21]))
     """
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -106,11 +114,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         with lanes(facts.lanes):
             self._fit_pairs(self._rows(X), weights, facts)
         if self.fit_inverse_transform:
-            scores = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
-            if weights is None or sparse.issparse(X):  # which scikit-learn refuses
-                self._fit_inverse_transform(scores, X)
-            else:
-                self._fit_weighted_inverse(scores, X, weights)
+            self._learn_inverse(weights)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
@@ -172,7 +176,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
                 shape = f"{x.shape[0]}x{x.shape[1]}"
                 msg = f"Precomputed kernel matrix must be square. Input is a {shape} matrix."
                 raise ValueError(msg)
-            given, x = x, _symmetric(x, weights)
+            given, x = x, symmetric(x, weights)
         rng = as_generator(self.random_state)
         n = int(x.shape[0])
         k = n if self.n_components is None else min(n, int(self.n_components))
@@ -182,16 +186,20 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         if stands_in is not None and kernel.parallel and not kernel.is_precomputed:
             self.plan_ = self.plan_.because(f"tiles are NumPy's: {stands_in}")
         if self.plan_.route == "primal":
-            values, vectors, means = self._primal_pairs(kernel, x, k, rng, weights)
+            fit, values, vectors, means = self._primal_pairs(kernel, x, k, rng, weights)
         else:
             with lanes(self.plan_.n_threads):
                 engine = resolve_engine(AUTO)
                 operator = gram_operator(kernel, x, self.plan_, weights, engine=engine)
-                found = self._dual_pairs(operator, kernel, k, rng, budget=budget)
-            values, vectors, means = found
+                pairs = self._dual_pairs(operator, kernel, k, rng, budget=budget)
+                asked = None if self.n_components is None else k
+                task = Task(kernel, x, asked, self.plan_, rng, weights, engine=engine)
+                fit = evidence(task, operator, pairs)
+            values, vectors, means = pairs.values, pairs.vectors, operator.row_means
         if kernel.is_precomputed:
             x, means = given, np.average(given, axis=0, weights=weights)
         self._finish(kernel, x, values, vectors, means=means, weights=weights)
+        self._keep_evidence(fit, weights)
 
     def _dual_pairs(
         self,
@@ -201,7 +209,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         rng: np.random.Generator,
         *,
         budget: int,
-    ) -> tuple[Array, Array, Array]:
+    ) -> EigenPairs:
         pairs = self.plan_.solver(operator, k, rng=rng)
         pairs = pairs if pairs.status.ok else self._rescued(operator, pairs, k, rng, budget)
         if self.eigen_solver == "randomized" and kernel.why_valid() is None:
@@ -210,7 +218,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
             lowest = negative_part(operator, rng=rng).lowest
             if -lowest > pairs.values[-1]:
                 _check_psd_eigenvalues(np.append(pairs.values, lowest), enable_warnings=False)
-        return pairs.values, pairs.vectors, operator.row_means
+        return pairs
 
     def _rescued(
         self, operator: Centred, pairs: EigenPairs, k: int, rng: np.random.Generator, budget: int
@@ -234,25 +242,26 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
 
     def _primal_pairs(
         self, kernel: Kernel, x: Rows, k: int, rng: np.random.Generator, weights: Array | None
-    ) -> tuple[Array, Array, Array]:
-        """Eigenpairs through the explicit map, completed up to k where scikit-learn keeps zeros."""
+    ) -> tuple[Fit | None, Array, Array, Array]:
+        """The fit through the explicit map, its pairs completed up to k where scikit-learn keeps zeros."""
 
-        def found() -> EigenPairs:
-            return fit_kernel_pca(kernel, x, k, plan=self.plan_, rng=rng, weights=weights).pairs
+        def found() -> Fit:
+            return fit_kernel_pca(kernel, x, k, plan=self.plan_, rng=rng, weights=weights)
 
+        fit: Fit | None = None
         try:
-            pairs = found()
-            if not pairs.status.ok:  # the m x m covariance is there already, so LAPACK fits
+            fit = found()
+            if not fit.pairs.status.ok:  # the m x m covariance is there already, so LAPACK fits
                 self._take_over(Lapack())
-                pairs = found()
-            values, vectors = pairs.values, pairs.vectors
+                fit = found()
+            values, vectors = fit.pairs.values, fit.pairs.vectors
         except ZeroVarianceError:  # scikit-learn's answer is zeros; H1 = 0 is one it can start from
             values, vectors = np.zeros(1), np.full((x.shape[0], 1), x.shape[0] ** -0.5)
         if len(values) < k and not self._drops_zeros():
-            values, vectors = np.pad(values, (0, k - len(values))), _completed(vectors, k, rng)
+            values, vectors = np.pad(values, (0, k - len(values))), completed(vectors, k, rng)
         features = kernel.feature_map(int(x.shape[1]))(x)
-        means = features @ _average(features, weights)  # Kw/Σw = Φ(Φᵀw/Σw)
-        return values, vectors, np.asarray(means)
+        means = features @ average(features, weights)  # Kw/Σw = Φ(Φᵀw/Σw)
+        return fit, values, vectors, np.asarray(means)
 
     def _drops_zeros(self) -> bool:
         return self.remove_zero_eig or self.n_components is None
@@ -282,7 +291,7 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
             vectors, values = vectors[:, values > 0], values[values > 0]
         self.eigenvalues_, self.eigenvectors_ = values, vectors
         scale = np.sqrt(values, where=values > 0, out=np.full(len(values), np.inf, dtype=dtype))
-        coef = _centred(vectors / scale, weights)  # zero for the null space
+        coef = centred(vectors / scale, weights)  # zero for the null space
         offset = (means.astype(np.float64) @ coef.astype(np.float64)).astype(dtype)
         sections = (
             GivenSections(len(vectors)) if kernel.is_precomputed else KernelSections(kernel, x)
@@ -298,6 +307,13 @@ class KernelPCA(Saving, _Reference):  # type: ignore[misc]
         self._centerer.K_fit_rows_ = means.astype(dtype)
         self._centerer.K_fit_all_ = np.average(means, weights=weights).astype(dtype)
         self._centerer.n_features_in_ = len(vectors)
+
+    def _learn_inverse(self, weights: Array | None) -> None:
+        scores = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
+        if weights is None or sparse.issparse(self.X_fit_):  # which scikit-learn refuses
+            self._fit_inverse_transform(scores, self.X_fit_)
+        else:
+            self._fit_weighted_inverse(scores, self.X_fit_, weights)
 
     def _fit_weighted_inverse(self, scores: Array, X: Array, weights: Array) -> None:
         """Kernel ridge regression of weighted rows, (K + αW⁻¹)a = X: what repeated rows would give."""
@@ -357,37 +373,3 @@ class _Pairwise:
     def __call__(self, x: Rows, y: Rows) -> Array:
         rules = {"metric": self.metric, "filter_params": True, "n_jobs": self.n_jobs}
         return np.asarray(pairwise_kernels(x, y, **rules, **self.params))
-
-
-def _completed(vectors: Array, k: int, rng: np.random.Generator) -> Array:
-    """The vectors, and others orthogonal to them and to each other, up to k."""
-    n, rank = vectors.shape
-    block = np.concatenate([vectors, rng.standard_normal((n, k - rank))], axis=1)
-    return np.concatenate([vectors, np.linalg.qr(block)[0][:, rank:]], axis=1)
-
-
-def _average(rows: Rows, weights: Array | None) -> Array:
-    """Mean of the rows, each as often as it counts."""
-    if weights is None:
-        return np.asarray(rows.mean(axis=0))
-    return np.asarray((weights / weights.sum()) @ rows)
-
-
-def _centred(vectors: Array, weights: Array | None) -> Array:
-    """W(I - 1wᵀ/Σw)v: coefficients that sum to zero."""
-    if weights is None:
-        return vectors - vectors.mean(axis=0)
-    return ((vectors - _average(vectors, weights)) * weights[:, None]).astype(vectors.dtype)
-
-
-def _symmetric(x: Array, weights: Array | None) -> Array:
-    """scikit-learn accepts any square matrix: it centres it, and its LAPACK reads one triangle."""
-    if np.array_equal(x, x.T):
-        return x
-    if weights is None:
-        centred = KernelCenterer().fit(x).transform(x)
-    else:
-        across = x - _average(x, weights)
-        centred = across - _average(across.T, weights)[:, None]
-    lower = np.tril(centred)
-    return np.asarray(lower + np.tril(centred, -1).T)

@@ -32,9 +32,9 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "args",
     [
-        ["fit", "data.npy", "-k", "41"],
+        ["fit", "data.npy", "-k", "-1"],
         ["fit", "data.npy", "-k", "0"],
-        ["plan", "data.npy", "-k", "41"],
+        ["plan", "data.npy", "-k", "-1"],
         ["select", "data.npy", "--criterion", "nonsense"],
         ["select", "data.npy", "--criterion", "denoising", "--noise", "-1"],
         ["select", "data.npy", "-k", "0"],
@@ -150,7 +150,7 @@ def test_the_options_can_be_shown_without_a_file():
         ["fit", "one.csv"],
         ["plan", "one.csv"],
         ["select", "data.csv", "-k", "500"],
-        ["fit", "data.csv", "-k", "41"],
+        ["fit", "data.csv", "-k", "-1"],
         ["transform", "model.mercer", "one.npz", "-o", "scores.csv"],
     ],
     ids=" ".join,

@@ -67,7 +67,8 @@ def test_what_is_wrong_is_told_in_one_line_that_ends_once(args, code):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["-k", "50"], "--components must be an integer from 1 to 20 (the number of rows)"),
+        (["-k", "50"], "50 components were asked for, but only 19"),
+        (["-k", "50"], "Ask for --components 19"),
         (["--approximation", "rpcholesky(rank=100)"], "use no --approximation"),
         (["--memory", "1kB"], "--memory allows 1 kB. Raise --memory to"),
         (["--kernel", "poly()", "--preimage", "fixed-point"], "--preimage gradient"),

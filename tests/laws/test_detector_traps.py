@@ -199,7 +199,7 @@ def test_a_kernel_that_is_blind_to_far_rows_is_told():
 @pytest.mark.parametrize("limits", ["cross-validation", "approximate"])
 def test_too_many_components_are_told(limits):
     x = np.random.default_rng(0).standard_normal((100, 40))
-    with pytest.warns(DetectorWarning, match="30 components were found in"):
+    with pytest.warns(DetectorWarning, match="rows are few for 30 components"):
         KernelPCADetector(model=PCA(30), limits=limits).fit(x)
 
 

@@ -317,7 +317,7 @@ def test_a_kernel_without_either_says_so(cloud):
     class Empty(Kernel):
         pass
 
-    with pytest.raises(NotImplementedError, match="neither a formula nor a tile"):
+    with pytest.raises(NotImplementedError, match="needs a formula, or a tile and a tile_diag"):
         Empty()(cloud)
 
 

@@ -818,7 +818,7 @@ def test_functions_that_are_no_kernels_are_refused():
 
 def test_all_weights_zero():
     x = np.ones((3, 2))
-    with pytest.raises(InputError, match="no row to begin with"):
+    with pytest.raises(InputError, match="above zero for at least one row"):
         IncrementalKernelPCA(kernel=RBF(1.0)).partial_fit(x, sample_weight=np.zeros(3))
     model = IncrementalKernelPCA(kernel=RBF(1.0)).partial_fit(x)
     model.partial_fit(x, sample_weight=np.zeros(3))

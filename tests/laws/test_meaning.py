@@ -225,7 +225,7 @@ def test_importance_needs_rows_that_differ_names_for_all_and_components_that_exi
     for rows in (x[:1], np.tile(x[:1], (5, 1))):
         with pytest.raises(InputError, match="two different rows"):
             importance(model, rows)
-    with pytest.raises(InputError, match="3 entries, but there are 4"):
+    with pytest.raises(InputError, match="a list of 4 names, one for each variable; got 3"):
         importance(model, x, names=list("abc"))
     with pytest.raises(InputError, match="from 0 to 2"):
         importance(model, x).top(3)

@@ -468,11 +468,11 @@ def test_the_search_asks_for_rows_when_it_has_none_that_fit(kernel):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((np.ones((2, 3)),), r"square, but one of shape \(2, 3\)"),
-        ((np.eye(2), [[1.0]]), "leave X out"),
-        (("precomputed",), "without a matrix"),
-        (("rbf", [[1.0, 2.0], [3.0, np.nan]]), "row 1, column 1 is nan"),
-        (("rbf", sparse.csr_array(np.array([[0.0, np.inf]]))), "row 0, column 1 is inf"),
+        ((np.ones((2, 3)),), r"must be square; got shape \(2, 3\)"),
+        ((np.eye(2), [[1.0]]), "Leave X out"),
+        (("precomputed",), "got no X"),
+        (("rbf", [[1.0, 2.0], [3.0, np.nan]]), "got nan in row 1, column 1"),
+        (("rbf", sparse.csr_array(np.array([[0.0, np.inf]]))), "got inf in row 0, column 1"),
         (("rbf", np.zeros((0, 2))), r"shape \(0, 2\)"),
         (("rfb",), "Did you mean 'rbf'"),
         ((lambda *_: math.nan,), "returned nan"),

@@ -79,7 +79,7 @@ MODELS = {
     "nystrom": fitted(approximation=Nystrom(X[:12])),
     "fourier": fitted(approximation=RandomFourier(30)),
     "pca": lambda: (PCA(2).fit(X, sample_weight=WEIGHTS), NEW),
-    "pca, wide and sparse": lambda: (PCA(2).fit(SPARSE.T), NEW_SPARSE[:3] @ SPARSE.T),
+    "pca, wide and sparse": lambda: (PCA(1).fit(SPARSE.T), NEW_SPARSE[:3] @ SPARSE.T),
     "stream": a_stream(kernel=RBF(0.2)),
     "stream, sparse": a_stream(NEW_SPARSE, SPARSE, kernel=RBF(0.2)),
     "stream, forgetting": a_stream(kernel=RBF(0.2), forgetting=0.99, preimage="gradient"),

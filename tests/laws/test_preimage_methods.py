@@ -260,7 +260,7 @@ def test_the_models_own_rows_are_not_copied(name, digits):
 
 @pytest.mark.parametrize("name", sorted(PREIMAGES))
 @pytest.mark.parametrize("shape", [(700, 3), (300, 500)])
-@pytest.mark.filterwarnings("ignore:The pre-images are no better:mercer.errors.PreimageWarning")
+@pytest.mark.filterwarnings("ignore:The pre-image is no better:mercer.errors.PreimageWarning")
 def test_learning_holds_no_more_than_it_says(name, shape, rng):
     x = rng.standard_normal(shape).astype(np.float32)
     kernel = Linear() if name == "exact" else RBF(0.3 / shape[1])

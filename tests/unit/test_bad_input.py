@@ -59,14 +59,14 @@ FITS = {
     "k=0": (None, {"n_components": 0}, r"n_components must be.*1 to 30.*0\.95.*got 0"),
     "k=-1": (None, {"n_components": -1}, "1 to 30"),
     "k=1.5": (None, {"n_components": 1.5}, r"\(0, 1\]"),
-    "k=n+1": (None, {"n_components": 31}, "1 to 30"),
+    "whiten": (None, {"whiten": "yes"}, "whiten must be True or False; got 'yes'"),
     "k=True": (None, {"n_components": True}, "1 to 30"),
     "k='many'": (None, {"n_components": "many"}, "1 to 30"),
     "k=nan": (None, {"n_components": float("nan")}, "1 to 30"),
     "gamma<0": (None, {"kernel": RBF(-1.0)}, "gamma must be a number > 0"),
     "gamma=0": (None, {"kernel": RBF(0.0)}, "gamma must be a number > 0"),
     "kernel name": (None, {"kernel": "rfb"}, "Did you mean 'rbf'"),
-    "kernel type": (None, {"kernel": 5}, "a int came"),
+    "kernel type": (None, {"kernel": 5}, "got a int"),
     "solver name": (None, {"solver": "lapac"}, "Did you mean 'lapack'"),
     "solver type": (None, {"solver": 3.0}, "solver must be 'auto', a name or an object"),
     "preimage name": (None, {"preimage": "rigde"}, "Did you mean 'ridge'"),
@@ -201,7 +201,7 @@ def test_what_is_no_table_is_told_by_a_stream_too(given, method):
 
 
 def test_sparse_rows_have_no_way_back(x):
-    with pytest.raises(ValueError, match=r"sparse; use X.toarray\(\)"):
+    with pytest.raises(ValueError, match=r"got a sparse matrix. Use X.toarray\(\)"):
         mercer.KernelPCA(preimage="ridge").fit(sparse.csr_matrix(x))
 
 

@@ -100,7 +100,7 @@ def test_no_score_is_too_large(name, kernel, size, x):
 
 def test_a_way_back_no_better_than_the_mean_is_told(rng):
     x = rng.standard_normal((100, 30))
-    with pytest.warns(PreimageWarning, match="no better than the mean of the rows") as told:
+    with pytest.warns(PreimageWarning, match="no better than always answering the mean") as told:
         model = KernelPCA(2, kernel=RBF(0.05), preimage=Distances(n_neighbours=2)).fit(x)
     assert model.preimage_.quality.error >= model.preimage_.quality.error_of_mean
     assert told[0].filename == __file__

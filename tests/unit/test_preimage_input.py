@@ -115,7 +115,7 @@ def test_the_methods_that_would_do_are_named(kernel, names, x):
         (
             KernelPCA(2, kernel=RBF(1.0), approximation=RandomFourier(50)),
             np.asarray,
-            "Fit it with preimage='ridge' or 'distances' or 'gradient'.",
+            "fit it with preimage='ridge' or 'distances' or 'gradient'.",
         ),
         (KernelPCA(2, kernel=RBF(1.0)), sparse.csr_array, "dense rows, X.toarray(), and preimage="),
         (KernelPCA(2, kernel="linear"), sparse.csr_array, "dense rows, X.toarray(), and preimage="),
@@ -124,7 +124,7 @@ def test_the_methods_that_would_do_are_named(kernel, names, x):
             sparse.csr_array,
             "dense rows, X.toarray(), and",
         ),
-        (KernelPCA(2, kernel=Sigmoid(0.01, 1.0)), np.asarray, "Fit it with preimage='ridge'."),
+        (KernelPCA(2, kernel=Sigmoid(0.01, 1.0)), np.asarray, "fit it with preimage='ridge'."),
     ],
 )
 @pytest.mark.filterwarnings("ignore::mercer.errors.MercerWarning")
@@ -141,7 +141,7 @@ def test_a_precomputed_kernel_needs_rows(x):
     with pytest.raises(InputError, match=r"preimage=Ridge\(rows=X\)"):
         model.inverse_transform(np.zeros((1, 2)))
     for name in sorted(PREIMAGES):
-        with pytest.raises(InputError, match=r"use preimage=Ridge\(rows=X\)"):
+        with pytest.raises(InputError, match=r"Use preimage=Ridge\(rows=X\)"):
             KernelPCA(2, kernel="precomputed", preimage=name).fit(gram)
 
 
@@ -192,7 +192,7 @@ def test_a_search_that_does_not_fit_is_refused(rng):
 @pytest.mark.parametrize(
     ("rows", "method", "message"),
     [
-        (sparse.csr_array, "gradient", r"sparse; use X.toarray\(\)"),
+        (sparse.csr_array, "gradient", r"got a sparse matrix. Use X.toarray\(\)"),
         (np.asarray, Ridge(rows=np.zeros((80, 3))), "keeps landmarks only"),
         (np.asarray, "exact", "odd degree"),
     ],

@@ -22,7 +22,7 @@ CALLS = {
     "two rows": (lambda: select(X[:2], "rbf"), "two of the 2 rows"),
     "many folds": (lambda: select(X, "rbf", folds=21), "from 2 to 20; got 21"),
     "a word for folds": (lambda: select(X, "rbf", folds="three"), "a splitter of scikit-learn"),
-    "short y": (lambda: select(X, "rbf", y=Y[:30]), r"\(30,\), but X has 40 rows"),
+    "short y": (lambda: select(X, "rbf", y=Y[:30]), r"each of the 40 rows; got shape \(30,\)"),
     "judge without y": (lambda: select(X, "rbf", judge=LogisticRegression()), "None without y"),
     "a class for a judge": (lambda: select(X, "rbf", y=Y, judge=LogisticRegression), "estimator"),
     "large k": (lambda: select(X, "rbf", n_components=30), "from 1 to 25"),
@@ -56,9 +56,9 @@ CALLS = {
     "precomputed": (lambda: select(X, ["precomputed"]), "has no rows to hold out"),
     "positions in a sample": (
         lambda: select(X, "rbf", folds=[(range(20), range(20, 30))], max_rows=30),
-        "Raise `max_rows` or pass a splitter",
+        "Raise `max_rows`, or pass a splitter",
     ),
-    "no folds": (lambda: select(X, "rbf", folds=[]), "folds came as 0 item"),
+    "no folds": (lambda: select(X, "rbf", folds=[]), "got 0 item"),
     "positions that are not there": (lambda: select(X, "rbf", folds=[([0, 1], [40])]), "below 40"),
     "groups": (lambda: select(X, "rbf", folds=GroupKFold(3)), "There are no groups here"),
     "several scores": (
@@ -66,7 +66,7 @@ CALLS = {
         "a scoring of scikit-learn",
     ),
     "unknown score": (lambda: select(X, "rbf", y=Y, criterion="acuracy"), "'accuracy'"),
-    "one label": (lambda: select(X, "rbf", y=3), r"y has shape \(\)"),
+    "one label": (lambda: select(X, "rbf", y=3), r"got shape \(\)"),
     "NaN in y": (lambda: select(X, "rbf", y=np.where(Y, np.nan, 1.0)), "y contains NaN"),
     "no label": (lambda: select(X, "rbf", y=[None, *Y[1:]]), "y contains NaN"),
     "large numbers": (lambda: select(X * 1e160, "linear"), "Scale the columns"),
@@ -81,16 +81,16 @@ CALLS = {
     "repeats": (lambda: n_components(X, repeats=0), "repeats must be an integer >= 1; got 0"),
     "model": (
         lambda: n_components(KernelPCA(2).fit(X), method="permutation"),
-        "needs rows, but a fitted model came",
+        "needs rows; got a fitted model",
     ),
     "matrix": (lambda: n_components(X, "precomputed"), "pass the model"),
-    "shuffled sparse": (lambda: n_components(sparse.csr_array(X)), "sparse rows came"),
+    "shuffled sparse": (lambda: n_components(sparse.csr_array(X)), "got a sparse matrix"),
     "chi2 of negatives": (
         lambda: n_components(X, Chi2(), method="cross-validation"),
         "kernel of histograms",
     ),
     "one point": (lambda: n_components(np.ones((9, 2)), method="gap"), "one point"),
-    "symptoms of a matrix": (lambda: symptoms("precomputed", X), "Give the kernel itself"),
+    "symptoms of a matrix": (lambda: symptoms("precomputed", X), "Pass the kernel itself"),
 }
 
 

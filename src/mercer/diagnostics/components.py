@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import linalg, sparse
@@ -23,6 +23,8 @@ from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator, check_kernel_rows
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.kernels import as_kernel
+from mercer.kernels.algebra import placed
+from mercer.kernels.rows import column_names
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from mercer.model.result import Fit
 
 
-METHODS = ("permutation", "variance", "cross-validation", "gap")
+Method: TypeAlias = Literal["permutation", "variance", "cross-validation", "gap"]
+METHODS: tuple[str, ...] = get_args(Method)
 # A gap is looked for among components with at least this share of the first one's variance: further
 # down every spectrum has large ratios, between numbers that do not matter.
 LOOKED_AT = 1e-3
@@ -77,7 +80,7 @@ def n_components(
     X: Any,
     kernel: Any = "rbf",
     *,
-    method: str = "permutation",
+    method: Method = "permutation",
     share: float = 0.95,
     quantile: float = 0.95,
     repeats: int = 20,
@@ -93,7 +96,7 @@ def n_components(
     X : array-like or sparse matrix of shape (n, d), a source of rows, or a fitted model
         A model knows its eigenvalues, which is enough for ``"variance"`` and ``"gap"``.
     kernel : str, Kernel or callable, default="rbf"
-        Not looked at when a model came.
+        Not used when X is a model.
     method : {"permutation", "variance", "cross-validation", "gap"}, default="permutation"
         ``"permutation"``: parallel analysis (Horn 1965). Each column is shuffled on its own, which leaves its
         values and takes away what it has to do with the others; leading eigenvalues count as long as they
@@ -144,9 +147,12 @@ def n_components(
     rows, _, n = sample_rows(X, max_rows, rng=rng)
     m = int(rows.shape[0])
     told = [f"of {m} of {n} rows, drawn with a seed; raise `max_rows` for more"] if m < n else []
-    chosen = as_kernel(kernel)
+    chosen = placed(as_kernel(kernel), column_names(X))
     if chosen.is_precomputed:
-        msg = "kernel='precomputed' came. Fit KernelPCA(None, kernel='precomputed') and pass the model."
+        msg = (
+            "`n_components` needs rows or a fitted model; got kernel='precomputed'. Fit KernelPCA(None, "
+            "kernel='precomputed') to the matrix and pass the model."
+        )
         raise InputError(msg)
     check_kernel_rows(chosen, rows)
     resolved = chosen.resolve(rows, rng=rng)
@@ -169,10 +175,7 @@ def n_components(
 def _of_model(model: Projector, method: str, share: float) -> Components:
     check_is_fitted(model)
     if method not in ("variance", "gap"):
-        msg = (
-            f"method={method!r} needs rows, but a fitted model came. Pass the rows, and "
-            "kernel=model.kernel_."
-        )
+        msg = f"method={method!r} needs rows; got a fitted model. Pass the rows, and kernel=model.kernel_."
         raise InputError(msg)
     fit = model._current()
     return _from_spectrum(fit, method, share=share, most=len(fit.eigenvalues), told=[])
@@ -281,7 +284,10 @@ def _by_permutation(
     rng: np.random.Generator,
 ) -> Components:
     if sparse.issparse(rows):
-        msg = "Columns are shuffled, and sparse rows came. Use X.toarray(), or method='gap'."
+        msg = (
+            "method='permutation' shuffles columns and needs dense rows; got a sparse matrix. Use "
+            "X.toarray(), or method='gap'."
+        )
         raise InputError(msg)
     test = _linear_against_chance if kernel.is_linear else _against_chance
     k, values, limits = test(kernel, rows, quantile=quantile, repeats=repeats, rng=rng)
@@ -307,8 +313,8 @@ def _by_folds(
 ) -> Components:
     if sparse.issparse(rows):
         msg = (
-            "Rows are taken back to input space, and sparse rows came. Use X.toarray(), method='variance' "
-            "or method='gap'."
+            "method='cross-validation' goes back to input space and needs dense rows; got a sparse matrix. "
+            "Use X.toarray(), method='variance' or method='gap'."
         )
         raise InputError(msg)
     door.check_scale(rows)

@@ -115,7 +115,7 @@ class Importance(Printed):
         Parameters
         ----------
         component : int
-            Counted from 0.
+            An index, as in ``shares``: 0 is the one that is printed as component 1.
         count : int, default=3
 
         Returns
@@ -210,8 +210,8 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     n, spread = int(rows.shape[0]), sums.columns.spread()[:, None]  # (d, 1)
     if n < 2 or not np.any(spread > 0):
         msg = (
-            f"{n} row(s) came, and no variable changes among them: a standard deviation needs at least "
-            "two different rows. Pass the training rows, or a sample of them."
+            f"X must have at least two different rows, since sizes are in standard deviations; got {n} "
+            "row(s), all alike. Pass the training rows, or a sample of them."
         )
         raise InputError(msg)
     sizes = np.sqrt(sums.squares.T / n) * spread

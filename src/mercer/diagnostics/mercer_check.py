@@ -15,7 +15,8 @@ from mercer._core.public import public
 from mercer.data.intake import admitted
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
 from mercer.kernels import Kernel, as_kernel
-from mercer.kernels.rows import as_rows
+from mercer.kernels.algebra import placed
+from mercer.kernels.rows import as_rows, column_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -141,16 +142,16 @@ def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdic
     if isinstance(kernel, np.ndarray):
         if X is not None:
             msg = (
-                f"A kernel matrix of shape {kernel.shape} came together with X. A matrix is judged "
-                "on its own: leave X out, or pass the function that made the matrix."
+                f"X must be None where `kernel` is a matrix; got one of shape {kernel.shape} and X. Leave X "
+                "out, or pass the function that made the matrix."
             )
             raise InputError(msg)
         return _judge_matrix(kernel, rng=rng)
-    judged = as_kernel(kernel)
+    judged = placed(as_kernel(kernel), column_names(X))
     judged.check_parameters()
     if judged.is_precomputed:
         if X is None:
-            msg = "kernel='precomputed' came without a matrix. Pass the matrix as X."
+            msg = "kernel='precomputed' needs the kernel matrix; got no X. Pass the matrix as X."
             raise InputError(msg)
         return _judge_matrix(X, rng=rng)
     return _search(judged, rng=rng) if X is None else _judge_on(judged, X, rng=rng)
@@ -161,7 +162,7 @@ def _judge_matrix(K: Any, *, rng: np.random.Generator) -> Verdict:
     K = admitted(K, what="K")
     K = _checked(K.toarray() if sparse.issparse(K) else K)
     if K.shape[0] != K.shape[1]:
-        msg = f"A kernel matrix is square, but one of shape {K.shape} came. Pass k(X, X) whole."
+        msg = f"A kernel matrix must be square; got shape {K.shape}. Pass all of k(X, X)."
         raise InputError(msg)
     rows, of = _some_rows(len(K), MAX_ROWS, noun="row", rng=rng)
     trial = Trial.of(MatrixValues(K), rows, rng=rng)
@@ -197,25 +198,25 @@ def _checked(X: Any) -> Rows:
     x = as_rows(X)
     x = x.astype(np.float64)
     if 0 in x.shape:
-        msg = f"Points were needed, but an array of shape {x.shape} came. Give at least one row."
+        msg = f"X must have at least one row and one column; got shape {x.shape}."
         raise InputError(msg)
     bad = np.argwhere(~np.isfinite(x.data if sparse.issparse(x) else x))
     if len(bad) > 0:
         i, j = (c[bad[0, 0]] for c in x.tocoo().coords) if sparse.issparse(x) else bad[0]
-        msg = f"The value in row {i}, column {j} is {x[i, j]}. Drop such rows or fill the gap."
+        msg = f"X must be finite; got {x[i, j]} in row {i}, column {j}. Drop such rows, or fill the gap."
         raise InputError(msg)
     return x
 
 
 def _some_rows(n: int, most: int, *, noun: str, rng: np.random.Generator) -> tuple[Indices, str]:
-    """At most so many rows, seeded, and the words that own up to it."""
+    """At most so many rows, seeded, and a sentence that says so."""
     if n <= most:
         return np.arange(n), f"the only {noun}" if n == 1 else f"all {n} {noun}s"
     return np.sort(rng.choice(n, most, replace=False)), f"{most} {noun}s drawn from the {n}"
 
 
 def _not_valid(trial: Trial, kernel: Kernel | None, *counts: int) -> Verdict:
-    """Of a kernel, or of a matrix where it is None."""
+    """The verdict on a function that is not a kernel, or on a matrix where the kernel is None."""
     witness = trial.witness
     assert witness is not None  # the caller looked
     if witness.vector is None:

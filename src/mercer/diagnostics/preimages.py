@@ -1,4 +1,4 @@
-"""Ways back side by side, on rows that none of them has seen."""
+"""Pre-image methods side by side, on rows that none of them has seen."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _tried(
     model: Any, method: Preimage | None, rows: Array, held: Array, random_state: Any
 ) -> dict[str, Any]:
     if method is None:
-        return {**NOTHING, "reason": "None is no way back."}
+        return {**NOTHING, "reason": "None is not a pre-image method."}
     start, rng = time.perf_counter(), as_generator(random_state)
     space = FeatureSpace.of(model.fit_)
     try:

@@ -93,7 +93,7 @@ def _squares(x: Rows) -> Array:
 
 
 def _powered(found: Array, units: Array, exponent: float) -> Array:
-    """Of k^p: the relative error δ of k becomes (1 + δ)^|p| - 1."""
+    """The bound of k^p: the relative error δ of k becomes (1 + δ)^|p| - 1."""
     relative = np.divide(EPS * units, np.abs(found), out=np.zeros_like(found), where=units > 0)
     power = np.abs(np.power(found, exponent))
     grown = np.expm1(abs(exponent) * np.log1p(relative)) / EPS
@@ -121,7 +121,7 @@ def _matern(expr: f.Matern, x: Rows, found: Array) -> Array:
 
 
 def _unit(units: Array, own: Array, size: Array) -> Array:
-    """Of a quotient, from the bound of its numerator and the values u(x, x) under the root."""
+    """The bound of a quotient, from that of its numerator and the values u(x, x) under the root."""
     along = np.divide(np.diagonal(units), own, out=np.zeros_like(own), where=own > 0)
     over = np.sqrt(np.outer(own, own))
     quotient = np.divide(units, over, out=np.zeros_like(units), where=over > 0)

@@ -35,9 +35,10 @@ from mercer.diagnostics.symptoms import sample_rows
 from mercer.estimators.input import as_generator, check_weights
 from mercer.estimators.preimages import named_approximation
 from mercer.estimators.progress import VERBOSE, ConsoleObserver
+from mercer.kernels.rows import column_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mercer._core.memory import Memory
     from mercer._core.table import Table
@@ -100,7 +101,7 @@ def select(
     n_components: Any = None,
     y: Any = None,
     judge: Any = None,
-    criterion: Any = None,
+    criterion: door.Criterion | str | Callable[..., float] | None = None,
     noise: float = 0.3,
     folds: Any = 3,
     sample_weight: Any = None,
@@ -215,7 +216,8 @@ def select(
         seed=int(rng.integers(2**31)),
     )
     numbers = door.check_components(n_components, min(len(train) for train, _ in court.folds))
-    kernels = as_kernels(kernels, court.rows, rng=rng, weights=court.weights)
+    names = column_names(X, rows)
+    kernels = as_kernels(kernels, court.rows, rng=rng, weights=court.weights, names=names)
     entered = door.candidates(kernels, numbers, int(rows.shape[1]))
     tries = _all_tried(entered, court, n_jobs=n_jobs, tells=tells)
     order = in_order(without_repeats(tries), court)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from numbers import Integral
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import sparse
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from mercer.diagnostics.selection_court import Folds
     from mercer.kernels import Kernel
 
-CRITERIA = ("agreement", "denoising", "reconstruction", "variance")
+Criterion: TypeAlias = Literal["agreement", "denoising", "reconstruction", "variance"]
+CRITERIA: tuple[str, ...] = get_args(Criterion)
 COMPONENTS = 10
 # Rows to compare on where nothing else was said; the time grows with their third power.
 MAX_ROWS, AGREEMENT_ROWS = 2000, 1000
@@ -48,7 +49,7 @@ def check_labels(y: Any, n: int) -> Array | None:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim == 0 or len(labels) != n:
-        msg = f"y has shape {labels.shape}, but X has {n} rows. Give one label or number a row."
+        msg = f"y must have one label or number for each of the {n} rows; got shape {labels.shape}."
         raise InputError(msg)
     if any(
         label is None or (isinstance(label, (float, np.floating)) and np.isnan(label))
@@ -96,8 +97,8 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
     if judge is not None:
         if criterion in CRITERIA:
             msg = (
-                f"criterion={criterion!r} looks at no labels, but y came. Leave y out, or name a scoring of "
-                "scikit-learn such as 'accuracy'."
+                f"criterion must be a scoring of scikit-learn such as 'accuracy' where y is given; got "
+                f"{criterion!r}, which looks at no labels. Leave y out, or name a scoring."
             )
             raise ParameterError(msg)
         return _check_scoring(criterion)
@@ -181,8 +182,8 @@ def _check_pairs(pairs: list[Any], m: int, n: int) -> Folds:
     """Positions of rows of X, some to fit and some to judge on."""
     if m < n:
         msg = (
-            f"folds came as positions in X, but {m} of its {n} rows were sampled, or have a weight. Raise "
-            "`max_rows` or pass a splitter."
+            f"folds as positions in X need all of its {n} rows; {m} of them were sampled, or have a weight. "
+            "Raise `max_rows`, or pass a splitter."
         )
         raise InputError(msg)
 
@@ -194,8 +195,8 @@ def _check_pairs(pairs: list[Any], m: int, n: int) -> Folds:
     fine = (len(p) == 2 and all(map(positions, p)) and len(p[0]) > 1 for p in found)
     if not found or not all(fine):
         msg = (
-            f"folds came as {len(pairs)} item(s). Needed: at least one pair (train, test) of positions below "
-            f"{n}, with two rows or more to fit. Give a number such as 3, or a splitter of scikit-learn."
+            f"folds must be at least one pair (train, test) of positions below {n}, with two rows or more to "
+            f"fit; got {len(pairs)} item(s). Give a number such as 3, or a splitter of scikit-learn."
         )
         raise InputError(msg)
     return [(train, test) for train, test in found]

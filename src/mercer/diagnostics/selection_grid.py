@@ -14,6 +14,7 @@ from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.engine.pairwise import scaled_distances, squared_norms
 from mercer.estimators.input import as_generator
 from mercer.kernels import RBF, Kernel, Laplacian, Linear, Matern, Polynomial, as_kernel
+from mercer.kernels.algebra import placed
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
@@ -129,19 +130,24 @@ def _apart(gammas: list[float]) -> list[float]:
 
 
 def as_kernels(
-    kernels: Any, rows: Rows, *, rng: np.random.Generator, weights: Array | None = None
+    kernels: Any,
+    rows: Rows,
+    *,
+    rng: np.random.Generator,
+    weights: Array | None = None,
+    names: list[str] | None = None,
 ) -> list[Kernel]:
-    """The caller's kernels as objects, or the default ones."""
+    """The caller's kernels as objects, or the default ones; `names` are those of the columns."""
     if kernels is None:
         return default_kernels(rows, rng=rng, weights=weights)
     if isinstance(kernels, (str, Kernel)) or callable(kernels):
         kernels = [kernels]
     try:
-        found = [as_kernel(kernel) for kernel in kernels]
+        found = [placed(as_kernel(kernel), names) for kernel in kernels]
     except TypeError as error:
         msg = (
-            f"`kernels` needs a list of names or mercer.kernels objects, but a {type(kernels).__name__} "
-            "came. Leave it out for a grid around the usual widths."
+            f"kernels must be a list of names or mercer.kernels objects; got a {type(kernels).__name__}. "
+            "Leave it out for a grid around the usual widths."
         )
         raise InputError(msg) from error
     if not found:

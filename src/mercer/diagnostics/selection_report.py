@@ -251,8 +251,8 @@ def _way_back(best: Outcome, court: Court) -> list[str]:
     if len(best.plain) == 0 or linear or most <= BACK_ROWS:
         return []
     return [
-        f"the way back is learnt from {BACK_ROWS} rows of the {most} of a fold, alike for all kernels but "
-        "the linear: learnt from all of them errors may be less, and close candidates may change places"
+        f"the pre-image is learned from {BACK_ROWS} of the {most} rows of a fold, for all kernels but the "
+        "linear one: learned from all of them, errors may be less and close candidates may change places"
     ]
 
 

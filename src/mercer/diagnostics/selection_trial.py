@@ -197,8 +197,8 @@ def _captured(fits: Fits, court: Court, resolved: Kernel) -> tuple[list[KernelPC
     """Less the squared length, within the components, of each held-out point; all points have length one."""
     if not np.allclose(resolved.diag(court.rows), 1.0):
         msg = Message(
-            "{kernel_} does not give every point the length k(x, x) = 1, so that variances in feature space "
-            "can't be compared. Use its normalised() form, or {criterion:'denoising'}.",
+            "{criterion:'variance'} compares kernels with k(x, x) = 1 for every point; got {kernel_}. Use "
+            "its normalised() form, or {criterion:'denoising'}.",
             kernel_=repr(resolved),
         )
         raise InputError(msg)

@@ -13,6 +13,8 @@ from mercer._core.public import public
 from mercer.data.rows import take_rows
 from mercer.estimators.input import as_generator, check_kernel_rows, check_weights, training_rows
 from mercer.kernels import as_kernel
+from mercer.kernels.algebra import placed
+from mercer.kernels.rows import column_names
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
@@ -86,9 +88,9 @@ def symptoms(
     """
     rng = as_generator(random_state)
     rows, _, _ = sample_rows(X, max_rows, rng=rng)
-    kernel = as_kernel(kernel)
+    kernel = placed(as_kernel(kernel), column_names(X))
     if kernel.is_precomputed:
-        msg = "kernel='precomputed' came, but symptoms are looked for on rows. Give the kernel itself."
+        msg = "Symptoms are looked for on rows; got kernel='precomputed'. Pass the kernel itself."
         raise InputError(msg)
     check_kernel_rows(kernel, rows)
     return symptoms_on(kernel.resolve(rows, rng=rng), rows)
@@ -113,7 +115,7 @@ def sample_rows(
 
 
 def symptoms_on(kernel: Kernel, rows: Rows) -> list[Symptom]:
-    """Of a resolved kernel on checked rows, few enough for their kernel matrix."""
+    """The symptoms of a resolved kernel on checked rows, few enough for their kernel matrix."""
     with np.errstate(over="ignore", invalid="ignore"):
         K = kernel(rows).astype(np.float64, copy=False)  # (n, n)
     if not np.all(np.isfinite(K)):

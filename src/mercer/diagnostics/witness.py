@@ -32,7 +32,7 @@ FEW = 32
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Witness:
-    """vᵀKv < 0 on a few points, or k(x, y) ≠ k(y, x): why a function is no kernel.
+    """vᵀKv < 0 on a few points, or k(x, y) ≠ k(y, x): why a function is not a kernel.
 
     Attributes
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mercer._core.errors import InputError, refuse
 from mercer._core.params import OneOf, require
@@ -38,6 +38,8 @@ MEANT = {
 }
 AUTO = "auto"
 NAMES = (AUTO, *ENGINES, *DEVICES)
+# The same, for editors to complete; a test holds the two together.
+EngineName: TypeAlias = Literal["auto", "native", "numpy", "dask", "cuda", "mps", "torch:cpu"]
 NO_LIBRARY = (
     "mercer was installed without a C++ compiler, or MERCER_NATIVE is 'off'; "
     "`python -m mercer.engine.native.build` compiles tiles"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -16,23 +15,28 @@ from mercer._core.findings import warn
 from mercer._core.public import Public
 from mercer.data.dask import dask_kind
 from mercer.data.intake import admitted
-from mercer.data.rows import RowSource, first_bad
+from mercer.data.rows import RowSource
 from mercer.data.tensors import is_tensor
 from mercer.estimators.array_api import like
+from mercer.estimators.derived import Derivable
 from mercer.estimators.form import Form
 from mercer.estimators.input import check_kernel_rows, new_rows, require_finite
 from mercer.estimators.lazy import as_collection, lazy_scores
 from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
 from mercer.estimators.progress import CallbackSupport, announced, with_callbacks
+from mercer.estimators.scores import check_out, require_scores, score_spread, whitened
 from mercer.model.projection import holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.statistics import score_variances
 
 if TYPE_CHECKING:
+    import os
+
     from mercer._core.types import Array, Rows
     from mercer.kernels import Kernel
     from mercer.model import Fit
+    from mercer.model.projection import Projection
 
 
 class Saving(Public):
@@ -77,6 +81,7 @@ class Saving(Public):
 class Projector(
     Form,
     Saving,
+    Derivable,
     CallbackSupport,  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
@@ -130,13 +135,14 @@ class Projector(
             fit = self._fit(X, sample_weight)
             if fit.is_low_rank or has_light_rows(sample_weight):
                 return self.transform(X)
-            scores = fit.scores.astype(self._scores_dtype, copy=False)
+            scores = fit.scores / score_spread(fit) if self.whiten else fit.scores
+            scores = scores.astype(self._scores_dtype, copy=False)
             return like(scores, X, self) if dask_kind(X) is None else as_collection(scores, X)
 
     @property
     def _scores_dtype(self) -> np.dtype[Any]:
-        """That of the rows, or float64 where it can't hold the scores, as of 1e-200 times a kernel."""
-        if self._dtype == np.float64:
+        """The dtype of scores: that of the rows, or float64 where it can't hold scores as small as 1e-200."""
+        if self._dtype == np.float64 or self.whiten:
             return self._dtype
         spread = np.sqrt(np.max(score_variances(self._current()), initial=0.0))
         return self._dtype if holds(self._dtype, float(spread)) else np.dtype(np.float64)
@@ -165,7 +171,7 @@ class Projector(
         if dask_kind(X) is not None and out is None:
             return lazy_scores(self, X, (self._dtype, self._scores_dtype))
         rows, kernel = self._asked(X)
-        projection = self._current().projection
+        projection = self._scoring
         if out is not None:
             read = rows if is_tensor(X) else X  # rows of a tensor are a view of it
             check_out(out, read, (int(rows.shape[0]), projection.n_components), self._scores_dtype)
@@ -261,9 +267,13 @@ class Projector(
         if back is None:
             model: Any = self  # an estimator with a `preimage` has a kernel
             ways = preimages_for(model.kernel_, self._current(), sparse=model._sparse)
-            msg = f"This model was fitted with preimage=None and knows no pre-images. Fit it with {ways}."
+            msg = (
+                "inverse_transform needs a pre-image; this model was fitted with preimage=None. Add one by "
+                f"`with_preimage`, or fit it with {ways}."
+            )
             raise InputError(msg)
         scores = self._scores(X)
+        scores = scores * score_spread(self._current()) if self.whiten else scores
         points, settled = back.found(scores)
         warn_if_unsettled(back, settled)
         warn_if_far(back, scores, points)
@@ -278,6 +288,12 @@ class Projector(
     def _current(self) -> Fit:
         """The fitted value."""
         return self.fit_
+
+    @property
+    def _scoring(self) -> Projection:
+        """What `transform` gives: the projection of the fit, or that to scores of unit variance."""
+        fit = self._current()
+        return whitened(fit) if self.whiten else fit.projection
 
     @property
     def n_components_(self) -> int:
@@ -352,42 +368,3 @@ def require_fitted(model: Any, kind: type | tuple[type, ...], names: str) -> Non
         remedy = "Of a pipeline, pass the last step and the rows that reach it."
         refuse("model", model, f"a fitted mercer.{names}", f"a {type(model).__name__}", remedy)
     check_is_fitted(model)
-
-
-# ── scores to write ─────────────────────────────────────────────────────────
-def require_scores(scores: Array, kernel: Kernel | None) -> None:
-    """Raise where the values of a kernel, or the sums of them, are beyond the largest number."""
-    bad = first_bad(scores)
-    if bad is None:
-        return
-    of = "The scores" if kernel is None else f"Values of {kernel!r}"
-    n = int(np.count_nonzero(~np.isfinite(scores).all(axis=1)))
-    msg = (
-        f"{of} overflow {scores.dtype} for {n} of {len(scores)} rows, the first of them row {bad[1]}, or are "
-        "no numbers there (NaN). Such rows are far from all that the model was fitted on, or the kernel is "
-        "not defined there: drop them or look into them, or fit with a kernel that is bounded (RBF, Matern, "
-        "Cosine)."
-    )
-    raise InputError(msg)
-
-
-def check_out(out: Any, X: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-    """Raise unless scores can be written to `out` as they are, without harm to the rows."""
-    if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != dtype:
-        got = f"{out.shape} {out.dtype}" if isinstance(out, np.ndarray) else type(out).__name__
-        refuse("out", out, f"an array of shape {shape} and {dtype}", got)
-    if _overlaps(out, X):
-        got = "one in the rows that are read, which scores would overwrite"
-        refuse("out", out, "an array of its own", got)
-    if not out.flags.writeable:
-        remedy = "Open it for writing, such as np.lib.format.open_memmap(path, 'w+')."
-        refuse("out", out, "an array to write to", "one that is read-only", remedy)
-
-
-def _overlaps(out: Any, X: Any) -> bool:
-    if isinstance(X, np.ndarray):
-        return bool(np.may_share_memory(out, X))
-    if isinstance(X, (str, os.PathLike)) and isinstance(out, np.memmap):
-        mine = str(getattr(out, "filename", ""))
-        return Path(X).expanduser().resolve() == Path(mine).resolve()
-    return False

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.params import OneOf, require
-from mercer._core.table import Table
-from mercer.data.dask import dask_kind, refuse_dask
+from mercer.data.dask import refuse_dask
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Saving
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
-from mercer.estimators.detector_rows import Fitted, Judge, lazy_verdicts, learnt_rows, refuse_sparse
+from mercer.estimators.detector_rows import Answers, Fitted, learnt_rows, refuse_sparse
 from mercer.estimators.form import DETECTOR, Form
 from mercer.estimators.input import new_rows, remember
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.contributions import Baselines, has_slopes, need_slopes, warn_incomplete
-from mercer.monitoring.limits import Rule, warn_blind
+from mercer.monitoring.limits import Calibration, Rule, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
 from mercer.monitoring.rows import made, scale_of
 from mercer.monitoring.set_aside import listed, noted, warn_still, without_wild
@@ -33,13 +32,16 @@ if TYPE_CHECKING:
 
     from mercer._core.memory import Memory
     from mercer._core.types import Array, Indices, Rows
+    from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
     from mercer.kernels import Kernel
+    from mercer.monitoring.limits import LimitsFrom, Wild
+    from mercer.monitoring.statistics import Statistic
 
 # Rows that are explained are read one by one, by a person.
 LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 
 
-class KernelPCADetector(Fitted, Form, Saving, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds rows that are unlike the training rows, and says which variables they differ in.
 
     Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept
@@ -126,19 +128,19 @@ class KernelPCADetector(Fitted, Form, Saving, OutlierMixin, BaseEstimator):  # t
         self,
         n_components: int | float | None = 0.99,
         *,
-        kernel: Any = "auto",
-        approximation: Any = None,
+        kernel: KernelLike = "auto",
+        approximation: ApproximationLike = None,
         model: Any = None,
         scale: bool = True,
-        statistic: str = "combined",
-        limits: str = "cross-validation",
+        statistic: Statistic = "combined",
+        limits: LimitsFrom = "cross-validation",
         false_alarm: float | None = None,
         contamination: float | None = None,
         folds: Any = 5,
-        wild: str = "aside",
+        wild: Wild = "aside",
         memory: Memory = "auto",
-        engine: Any = "auto",
-        random_state: Any = None,
+        engine: EngineLike = "auto",
+        random_state: Seed = None,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
@@ -188,9 +190,10 @@ class KernelPCADetector(Fitted, Form, Saving, OutlierMixin, BaseEstimator):  # t
         rows, weights, aside, stretched = without_wild(read, names, keep=self.wild == "keep")
         scale = scale_of(engine, rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = made(rows, scale)
-        model = chosen_model(self, scaled, weights).fit(scaled, sample_weight=weights)
+        model = chosen_model(self, scaled, weights, names).fit(scaled, sample_weight=weights)
         normal = Normal(rows, weights, scale, bool(self.scale), names, scaled, engine)
-        limits = noted(found_limits(rule, model, normal, self.folds), aside, read.n)
+        limits, held = found_limits(rule, model, normal, self.folds)
+        limits = noted(limits, aside, read.n)
         warn_still(scale.still, names)
         gauge, kernel = Gauge.of(model.fit_), getattr(model, "kernel_", None)
         far = gauge.nowhere(scaled) if kernel is not None and kernel.tree().vanishes else None
@@ -204,73 +207,11 @@ class KernelPCADetector(Fitted, Form, Saving, OutlierMixin, BaseEstimator):  # t
         self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
         self.center_, self.spread_ = scale.mean, scale.spread
         self.set_aside_, self.offset_ = aside, -rule.limit(limits)
+        self._calibration = None if held is None else Calibration.of(rule, limits, held)
         return self
 
-    # ── scikit-learn's questions ────────────────────────────────────────────
-    def predict(self, X: Any) -> Array:
-        """1 for rows that look normal, -1 for those that don't.
-
-        Parameters
-        ----------
-        X : array-like of shape (b, d), or a source of rows
-
-        Returns
-        -------
-        labels : ndarray of shape (b,), of integers
-            Of a dask array or data frame a dask array, as from the next two methods: it is computed, chunk by
-            chunk and where the rows are, when it is asked for.
-        """
-        return self._asked("predict", X)
-
-    def score_samples(self, X: Any) -> Array:
-        """How normal each row is: minus the index, so that more is more normal.
-
-        Parameters
-        ----------
-        X : array-like of shape (b, d), or a source of rows
-
-        Returns
-        -------
-        scores : ndarray of shape (b,)
-            At most 0; -∞ for a row so far out that its statistics can't be computed.
-        """
-        return self._asked("score_samples", X)
-
-    def decision_function(self, X: Any) -> Array:
-        """Below zero for outliers.
-
-        Parameters
-        ----------
-        X : array-like of shape (b, d), or a source of rows
-
-        Returns
-        -------
-        scores : ndarray of shape (b,)
-            ``score_samples(X) - offset_``.
-        """
-        return self._asked("decision_function", X)
-
     # ── an engineer's questions ─────────────────────────────────────────────
-    def statistics(self, X: Any) -> Table:
-        """T², Q and the index of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (b, d), or a source of rows
-
-        Returns
-        -------
-        table : Table
-            Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits. Of a dask array or data frame
-            a dask array of shape (b, 3), its columns in this order.
-        """
-        found: Any = self._asked("statistics", X)
-        if dask_kind(X) is None:
-            found = Table(dict(zip(("T2", "Q", "index"), found.T, strict=True)))
-        table: Table = found
-        return table
-
-    def contributions(self, X: Any, statistic: str | None = None) -> Array:
+    def contributions(self, X: Any, statistic: Statistic | None = None) -> Array:
         """What each variable adds to a statistic: integrated gradients from a normal row to the row.
 
         That is the training mean where it is normal, else the nearest of ``baselines_``. They sum to the
@@ -298,7 +239,12 @@ class KernelPCADetector(Fitted, Form, Saving, OutlierMixin, BaseEstimator):  # t
         return self._judge.own(found)
 
     def monitor(
-        self, X: Any, time: Any = None, names: Any = None, top: int = 3, explain: str = "alarms"
+        self,
+        X: Any,
+        time: Any = None,
+        names: Any = None,
+        top: int = 3,
+        explain: Literal["alarms", "all"] = "alarms",
     ) -> Monitoring:
         """A report on rows of a process: statistics, limits, alarms and the variables behind them.
 
@@ -371,20 +317,6 @@ class KernelPCADetector(Fitted, Form, Saving, OutlierMixin, BaseEstimator):  # t
             rows = in_memory(rows).astype(self._dtype, copy=False)
         refuse_sparse(rows)
         return rows
-
-    def _asked(self, name: str, X: Any) -> Array:
-        """What the judge says of new rows: of a dask collection a dask array, which is lazy."""
-        check_is_fitted(self)
-        if dask_kind(X) is not None:
-            lazy: Array = lazy_verdicts(self, X, self._judge, name)
-            return lazy
-        found: Array = getattr(self._judge, name)(self._gauge(self._rows(X)))
-        return found
-
-    @property
-    def _judge(self) -> Judge:
-        told = self._rule, self.limits_, self._kernel, self.offset_, self._dtype
-        return Judge(self._gauge, self._scale, *told)
 
     @property
     def _kernel(self) -> Kernel | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import signature
 from numbers import Integral
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,9 @@ from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.preimages import named_approximation
-from mercer.kernels import RBF, Linear
+from mercer.kernels import RBF, Linear, as_kernel
+from mercer.kernels.algebra import placed
+from mercer.kernels.rows import column_names
 from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
 from mercer.monitoring.rows import chosen, made, moves, scale_of
 from mercer.monitoring.set_aside import listed
@@ -64,24 +67,34 @@ CLIENT_BYTES, SIZE_BYTES = 64, 40
 
 
 # ── the model ───────────────────────────────────────────────────────────────
-def chosen_model(detector: Any, x: Rows, weights: Array | None = None) -> Projector:
-    """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs."""
+def chosen_model(
+    detector: Any, x: Rows, weights: Array | None = None, names: Any = None
+) -> Projector:
+    """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs.
+
+    It is fitted to scaled rows, which have no `names`: columns of a kernel get their positions here.
+    """
+    names = column_names(None, SimpleNamespace(columns=names))
     given = detector.model
     if given is not None:
         if not isinstance(given, Projector):
             msg = (
-                f"`model` must be KernelPCA, PCA or IncrementalKernelPCA, not {type(given).__name__}. "
-                "Pass an object, such as model=PCA(0.95)."
+                f"model must be a KernelPCA, PCA or IncrementalKernelPCA; got a {type(given).__name__}. Pass "
+                "an object, such as model=PCA(0.95)."
             )
             raise InputError(msg)
         _refuse_both(detector)
         model: Projector = clone(given)
-        if "preimage" in model.get_params(deep=False):  # a way back is never asked for
-            model.set_params(preimage=None)
+        # Neither pre-images nor whitened scores are asked for; T² divides by the variances itself.
+        has = model.get_params(deep=False)
+        unused = {"preimage": None, "whiten": False}
+        model.set_params(**{name: value for name, value in unused.items() if name in has})
+        if "kernel" in has:
+            model.set_params(kernel=_placed(has["kernel"], names))
     else:
         model = KernelPCA(
             detector.n_components,
-            kernel=_kernel(detector, x, weights),
+            kernel=_placed(_kernel(detector, x, weights), names),
             approximation=clone(detector.approximation, safe=False),  # names and None as they are
             memory=detector.memory,
             engine=detector.engine,
@@ -89,8 +102,8 @@ def chosen_model(detector: Any, x: Rows, weights: Array | None = None) -> Projec
         )
     if model.__sklearn_tags__().input_tags.pairwise:
         msg = (
-            "A detector needs rows, to scale them and to hold some out, but kernel='precomputed' came. "
-            "Pass the kernel as a function of two matrices."
+            "A detector needs rows, to scale them and to hold some out; got kernel='precomputed'. Pass the "
+            "kernel as a function of two matrices."
         )
         raise InputError(msg)
     return model
@@ -107,7 +120,7 @@ def _refuse_both(detector: Any) -> None:
             continue
         value, default = getattr(detector, name), usual[name].default
         if value is not default and not (isinstance(value, type(default)) and value == default):
-            msg = f"{name}={value!r} and a `model` came, which has its own. Set it there, or leave one out."
+            msg = f"Got {name}={value!r} and a `model`, which has its own. Set it there, or leave one out."
             raise InputError(msg)
 
 
@@ -116,6 +129,13 @@ def _kernel(detector: Any, x: Rows, weights: Array | None) -> Kernel | Any:
         return clone(detector.kernel, safe=False)
     median = RBF().resolve(x, rng=as_generator(detector.random_state), weights=weights)
     return RBF(float(median.gamma) / WIDE**2)  # type: ignore[arg-type]
+
+
+def _placed(kernel: Any, names: list[str] | None) -> Any:
+    """What was given as a kernel, with positions where it has names of columns."""
+    found = as_kernel(kernel)
+    moved = placed(found, names)
+    return kernel if moved is found else moved
 
 
 def part_model(model: Projector, n: int) -> Projector:
@@ -165,7 +185,7 @@ class Normal:
     def part(self, train: Indices, k: int) -> Part:
         """Some of the rows, enough of them for a model of k components."""
         if len(train) < k + SPARE:
-            raise InputError(_too_few(k, len(train), "a model without one fold"))
+            raise InputError(_too_few(k, len(train), "A model without one fold"))
         weights = None if self.weights is None else self.weights[train]
         found = scale_of(self.engine, chosen(self.rows, train), weights=weights)
         scale = found.or_else(self.scale) if self.rescale else self.scale
@@ -185,24 +205,26 @@ class Part:
         return len(self.train)
 
 
-def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Limits:
-    """From rows held out, from the training rows, or from distributions."""
+def found_limits(
+    rule: Rule, model: Projector, normal: Normal, folds: Any
+) -> tuple[Limits, Statistics | None]:
+    """Limits from rows held out, with their statistics; or from the training rows, or from distributions."""
     gauge, fit, k = Gauge.of(model.fit_), model.fit_, model.n_components_
     rounding = gauge.rounding
     if rule.in_sample:
         own = gauge(normal.scaled, normal.weights)
         limits = in_sample_limits(own, rule.rate, rounding=rounding)
         _check_once(rule, model, normal, folds, limits)
-        return limits
+        return limits, None
     if rule.method == "approximate":
         if fit.weight < k + SPARE:
-            raise InputError(_too_few(k, len(normal), "the F approximation"))
+            raise InputError(_too_few(k, len(normal), "The F approximation"))
         many = _warn_many(k, len(normal), APPROXIMATE_ROWS)
         own = gauge(normal.scaled, normal.weights)
         limits = approximate_limits(own, rule.rate, n=fit.weight, k=k, rounding=rounding)
         if not many:  # or else it is told already
             _check_once(rule, model, normal, folds, limits)
-        return limits
+        return limits, None
     pace, splits = _parts(rule, k, normal, folds)
     if isinstance(normal.rows, DaskRows):
         require_room(len(normal), len(smaller_sizes(k)) if pace.any else 0)
@@ -220,7 +242,7 @@ def found_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Li
     if pace.any and not lost:
         linear = isinstance(getattr(model, "kernel_", None), (Linear, type(None)))
         warn_stray_runs(rule, pace, found, limits, rounding=rounding, linear=linear)
-    return limits
+    return limits, held
 
 
 def require_room(n: int, n_sizes: int = 0) -> None:
@@ -328,8 +350,8 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
 
 def _too_few(k: int, n: int, what: str) -> str:
     return (
-        f"Limits were asked from {n} rows for {k} components, but {what} needs at least {k + SPARE} "
-        "rows. Lower `n_components`, use a wider kernel, or give more rows."
+        f"{what} needs at least {k + SPARE} rows for limits of {k} components; got {n}. Lower "
+        "`n_components`, use a wider kernel, or give more rows."
     )
 
 
@@ -339,8 +361,8 @@ def _warn_many(k: int, n: int, rows_each: int) -> bool:
     if n >= rows_each * k:
         return False
     msg = (
-        f"{k} components were found in {n} rows, but limits hold from about {rows_each} rows a component on: "
-        "expect other shares of false alarms than asked for. Lower `n_components`, use a wider kernel, or "
+        f"{n} rows are few for {k} components: limits hold from about {rows_each} rows a component on. "
+        "Expect another share of false alarms than asked for. Lower `n_components`, use a wider kernel, or "
         "give more rows."
     )
     figures = {"components": k, "rows": n, "rows_each": rows_each}

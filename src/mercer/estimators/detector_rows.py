@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
-from mercer.data.dask import DaskRows
+from mercer._core.public import Public
+from mercer._core.table import Table
+from mercer.data.dask import DaskRows, dask_kind
 from mercer.engine.resolve import resolve_engine
 from mercer.estimators.detector_fit import require_room
 from mercer.estimators.input import cast, check_kernel_rows, loaded, training_rows
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from mercer.kernels import Kernel
     from mercer.model.projection import Projection
     from mercer.monitoring.contributions import Baselines
-    from mercer.monitoring.limits import Limits, Rule
+    from mercer.monitoring.limits import Calibration, Limits, Rule
     from mercer.monitoring.statistics import Gauge, Statistics
 
 
@@ -42,6 +45,7 @@ class Fitted:
     _rule: Rule
     _gauge: Gauge
     _baselines: Baselines
+    _calibration: Calibration | None
     _dtype: np.dtype[Any]
 
 
@@ -67,7 +71,7 @@ def learnt_rows(
 def refuse_sparse(rows: Rows) -> None:
     """Centring would fill a sparse matrix."""
     if hasattr(rows, "indptr"):
-        msg = "Sparse rows came, but a detector scales its columns. Use X.toarray()."
+        msg = "X must be dense, since a detector scales its columns; got a sparse matrix. Use X.toarray()."
         raise InputError(msg)
 
 
@@ -83,9 +87,10 @@ class Judge:
     kernel: Kernel | None
     offset: float  # of scores: lower ones are those of outliers
     dtype: np.dtype[Any]  # of the training rows
+    calibration: Calibration | None = None  # where limits come from rows held out
 
     def scaled(self, rows: Array) -> Array:  # (b, d) -> (b, d)
-        """As the model takes them."""
+        """The rows as the model takes them."""
         with np.errstate(over="ignore"):  # infinitely far out: an alarm
             scaled = self.scale(rows)
         if self.kernel is not None:
@@ -97,17 +102,17 @@ class Judge:
         return self.rule.index(self.limits, found)
 
     def own(self, values: Array) -> Array:
-        """In the precision of the training rows; what is too large for it is infinite."""
+        """The values in the precision of the training rows; what is too large for it is infinite."""
         with np.errstate(over="ignore"):
             return values.astype(self.dtype, copy=False)
 
     # ── answers ─────────────────────────────────────────────────────────────
     def predict(self, found: Statistics) -> Array:
-        """1 or -1."""
+        """1 for rows that look normal, -1 for others."""
         return np.where(self.index(found) <= -self.offset, 1, -1)
 
     def score_samples(self, found: Statistics) -> Array:
-        """Minus the index."""
+        """Minus the index of each row."""
         return self.own(-self.index(found))
 
     def decision_function(self, found: Statistics) -> Array:
@@ -117,6 +122,11 @@ class Judge:
     def statistics(self, found: Statistics) -> Array:  # (b, 3)
         """T², Q and the index."""
         return self.own(np.stack([found.t2, found.q, self.index(found)], axis=1))
+
+    def p_values(self, found: Statistics) -> Array:
+        """Shares of normal rows that lie as far out."""
+        assert self.calibration is not None  # `Answers.p_values` has looked
+        return self.own(self.calibration(self.index(found)))
 
 
 @dataclass(frozen=True)
@@ -143,3 +153,138 @@ def lazy_verdicts(detector: Any, X: Any, judge: Judge, name: str) -> Any:
     width, dtype = 3 if name == "statistics" else None, judge.dtype
     dtype = np.dtype(int) if name == "predict" else dtype
     return lazy_answers(detector, X, projection, verdict, width=width, dtype=dtype, what=name)
+
+
+# ── what a detector is asked ────────────────────────────────────────────────
+NOT_HELD_OUT = (
+    "p-values are counted over rows that were held out, and this detector held out none: its limits come "
+    "from `contamination` or limits='approximate', or an earlier version of mercer saved it. Fit it with "
+    "limits='cross-validation' and without `contamination`."
+)
+
+
+class Answers(Public):
+    """scikit-learn's questions to a fitted detector, and T², Q and p-values of rows."""
+
+    limits_: Limits
+    offset_: float
+    _gauge: Gauge
+    _scale: Scale
+    _rule: Rule
+    _dtype: np.dtype[Any]
+
+    def predict(self, X: Any) -> Array:
+        """1 for rows that look normal, -1 for those that don't.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+
+        Returns
+        -------
+        labels : ndarray of shape (b,), of integers
+            Of a dask array or data frame a dask array, as from the next two methods: it is computed, chunk by
+            chunk and where the rows are, when it is asked for.
+        """
+        return self._asked("predict", X)
+
+    def score_samples(self, X: Any) -> Array:
+        """How normal each row is: minus the index, so that more is more normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+
+        Returns
+        -------
+        scores : ndarray of shape (b,)
+            At most 0; -∞ for a row so far out that its statistics can't be computed.
+        """
+        return self._asked("score_samples", X)
+
+    def decision_function(self, X: Any) -> Array:
+        """Below zero for outliers.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+
+        Returns
+        -------
+        scores : ndarray of shape (b,)
+            ``score_samples(X) - offset_``.
+        """
+        return self._asked("decision_function", X)
+
+    def statistics(self, X: Any) -> Table:
+        """T², Q and the index of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+
+        Returns
+        -------
+        table : Table
+            Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits. Of a dask array or data frame
+            a dask array of shape (b, 3), its columns in this order.
+        """
+        found: Any = self._asked("statistics", X)
+        if dask_kind(X) is None:
+            found = Table(dict(zip(("T2", "Q", "index"), found.T, strict=True)))
+        table: Table = found
+        return table
+
+    def p_values(self, X: Any) -> Array:
+        """How often a normal row lies at least as far out as each row, counted over rows held out.
+
+        A conformal p-value (Vovk et al. 2005): (1 + rows held out with an index at least as large)/(1 + rows
+        held out), for the statistic that the detector goes by. Of new normal rows about a share α has a
+        p-value of at most α, and `predict` calls those outliers that have at most ``limits_.rate``. Where
+        that rate is too small for so few rows, the χ² distribution that sets the limit counts too. Rows in
+        time resemble their neighbours: each p-value is right, but they are not independent.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+
+        Returns
+        -------
+        p_values : ndarray of shape (b,)
+            In (0, 1]; of a dask array or data frame a dask array.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelPCADetector
+        >>> rows = np.random.default_rng(0).standard_normal((400, 3))
+        >>> detector = KernelPCADetector(n_components=2, false_alarm=0.05).fit(rows)
+        >>> (detector.p_values([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]]) <= 0.05).tolist()
+        [False, True]
+        """
+        check_is_fitted(self)
+        if vars(self).get("_calibration") is None:
+            raise InputError(NOT_HELD_OUT)
+        return self._asked("p_values", X)
+
+    # ── how ─────────────────────────────────────────────────────────────────
+    def _asked(self, name: str, X: Any) -> Array:
+        """What the judge says of new rows: of a dask collection a dask array, which is lazy."""
+        check_is_fitted(self)
+        if dask_kind(X) is not None:
+            lazy: Array = lazy_verdicts(self, X, self._judge, name)
+            return lazy
+        found: Array = getattr(self._judge, name)(self._gauge(self._rows(X)))
+        return found
+
+    @property
+    def _judge(self) -> Judge:
+        told = self._rule, self.limits_, self._kernel, self.offset_, self._dtype
+        return Judge(self._gauge, self._scale, *told, vars(self).get("_calibration"))
+
+    def _rows(self, X: Any) -> Array:
+        raise NotImplementedError
+
+    @property
+    def _kernel(self) -> Kernel | None:
+        raise NotImplementedError

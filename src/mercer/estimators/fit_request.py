@@ -13,6 +13,8 @@ import numpy as np
 from mercer._core.errors import CheckpointWarning, LongFitWarning, Remedy, refuse
 from mercer._core.findings import silenced, warn
 from mercer._core.memory import format_seconds
+from mercer._core.params import is_whole
+from mercer._core.quick import changed
 from mercer._core.wording import Message
 from mercer.approximations import APPROXIMATIONS
 from mercer.data.rows import take_rows
@@ -31,8 +33,10 @@ from mercer.estimators.preimages import (
     preimage_seconds,
 )
 from mercer.estimators.progress import observing
+from mercer.estimators.scores import check_whiten
 from mercer.kernels import as_kernel
-from mercer.kernels.rows import as_given
+from mercer.kernels.algebra import placed
+from mercer.kernels.rows import as_given, column_names
 from mercer.model import Plan, Problem, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
 from mercer.planning.forecast import forecast
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     from mercer.data.training import TrainingData
     from mercer.engine.base import Engine, Facts
     from mercer.kernels import Kernel
+    from mercer.model import Fit
     from mercer.preimage import Preimage
 
 # A fit of fewer rows is over in seconds; of more, its time is worth a second's forecast.
@@ -108,6 +113,7 @@ class FitRequest:
 
 def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequest:
     """Check the input, resolve the kernel, and plan for an engine of these facts."""
+    check_whiten(model.whiten)
     kernel, method = as_kernel(model.kernel), named_preimage(model.preimage)
     approximation, rng = named_approximation(model.approximation), as_generator(model.random_state)
     start = rng if method is None else _again(model.random_state, rng)
@@ -115,7 +121,8 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     # A function of the user's own might write into the rows that a model keeps.
     copy = exact and not kernel.is_precomputed and not kernel.parallel
     data = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
-    asked = check_n_components(model.n_components, data.n)
+    kernel = placed(kernel, column_names(X, data.rows))
+    asked = as_many_as_there_are(model.n_components, data.n)
     if approximation is not None:
         approximation = _suited(approximation, model.approximation, kernel, data, asked)
     check_kernel_rows(kernel, data.rows)
@@ -137,9 +144,29 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     )
     engine, chosen = resolve_engine(model.engine), planned(model.engine, facts)
     request = FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
+    if is_whole(model.n_components) and model.n_components > data.n:
+        request = request.because(
+            f"{data.n} rows have fewer components: all of them are looked for"
+        )
     if is_auto(model.engine) and may_pay(chosen, data.n, data.d, request.most_components):
         return _where_it_pays(request, planned)
     return request
+
+
+def as_many_as_there_are(n_components: Any, n: int, of: str = "n_samples") -> int | float | None:
+    """The components to look for: no more than there can be, which the fit tells (`asked_for`).
+
+    A search over `n_components` fits to folds that have fewer rows than all: a number that is right for the
+    refit must not fail there. n rows have fewer than n components anyhow, so that asking for n of them has
+    always ended with fewer and a `RankWarning`; n + 1 ends the same way.
+    """
+    more = is_whole(n_components) and n_components > n
+    return n if more else check_n_components(n_components, n, of)
+
+
+def asked_for(fit: Fit, n_components: Any) -> Fit:
+    """The fit with the number of components that was asked for, which its warning tells."""
+    return changed(fit, asked=int(n_components)) if is_whole(n_components) else fit
 
 
 def _planned(

@@ -1,6 +1,6 @@
 """An estimator is a form to fill in: what may be written into it, by the constructor or `set_params`.
 
-Parameters that it does not have are told in words: where each lives, with the user's own values filled in.
+Parameters that it does not have are answered in words: where each lives, with the user's values filled in.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SKLEARN_KERNEL_PCA = (
     "max_iter", "iterated_power", "remove_zero_eig", "copy_X", "n_jobs",
 )  # fmt: skip
 SKLEARN_PCA = (
-    "copy", "whiten", "svd_solver", "tol", "iterated_power", "n_oversamples", "power_iteration_normalizer",
+    "copy", "svd_solver", "tol", "iterated_power", "n_oversamples", "power_iteration_normalizer",
 )  # fmt: skip
 
 
@@ -87,8 +87,6 @@ _SMALL = (
 )
 PCA_WORDS = {
     "kernel": "Its kernel is the dot product: use KernelPCA(kernel={}).",
-    "whiten": "Divide the scores by np.sqrt(explained_variance_), or put a StandardScaler behind: "
-    "make_pipeline(PCA(…), StandardScaler()).",
 }
 STREAM_WORDS = {
     "approximation": "The dictionary is its approximation: max_landmarks is its size, tol its error.",
@@ -111,7 +109,7 @@ DETECTOR_WORDS = {
 
 
 def of_kernel(unknown: Values, given: Values) -> Sentences:
-    """Params of the kernel."""
+    """Sentences on parameters of the kernel."""
     asked = given.get("kernel")
     if isinstance(asked, str):
         try:
@@ -155,7 +153,9 @@ def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Sentences:
     values = {**own, **{n: v for n, v in unknown.items() if n in usual}}
     changed = {n: v for n, v in values.items() if n in unknown or v != usual[n].default}
     why = ""
-    if kind is Polynomial and "gamma" not in changed:  # whoever writes degree=2 comes from there
+    if (
+        kind is Polynomial and "gamma" not in changed
+    ):  # degree=2 alone is scikit-learn's way of writing
         changed["gamma"], why = "1/d", " (scikit-learn's gamma; 1.0 is the default here)"
     listed, name = _listed(changed), next(n for n, k in KERNELS.items() if k is kind)
     if kind is RBF:
@@ -167,7 +167,7 @@ def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Sentences:
 
 
 def of_solver(unknown: Values, _given: Values) -> Sentences:
-    """Params of the eigensolver."""
+    """Sentences on parameters of the eigensolver."""
     names = {"eigen_solver", "svd_solver", "tol", "max_iter"} & unknown.keys()
     if not names:
         return
@@ -188,7 +188,7 @@ def of_solver(unknown: Values, _given: Values) -> Sentences:
 
 
 def of_preimage(unknown: Values, _given: Values) -> Sentences:
-    """Params of the pre-image."""
+    """Sentences on parameters of the pre-image."""
     names = {"fit_inverse_transform", "alpha"} & unknown.keys()
     if not names:
         return
@@ -203,7 +203,7 @@ def of_preimage(unknown: Values, _given: Values) -> Sentences:
 
 
 def of_parts(*parts: str) -> Rule:
-    """Params of other parts, found by their signatures: ``rank=500`` is one of an approximation."""
+    """Sentences on parameters of other parts, found by their signatures: ``rank=500`` of an approximation."""
 
     def look(unknown: Values, _given: Values) -> Sentences:
         for name, value in unknown.items():
@@ -298,7 +298,7 @@ OPEN = "auto"  # stands for a choice made at the fit, not for an object
 
 
 class Form:
-    """Parts by name, and names that don't exist told in words; to be mixed into a `BaseEstimator`."""
+    """Parts by name, and an answer in words to names that don't exist; for a `BaseEstimator`."""
 
     _advice: ClassVar[Advice]
 
@@ -319,7 +319,7 @@ class Form:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """For a pickle; another process has no such client, and computes by itself."""
+        """The state for a pickle: another process has no such client, and computes by itself."""
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return state | {"engine": AUTO} if is_client(state.get("engine")) else state
 

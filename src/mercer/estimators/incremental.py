@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mercer._core.errors import ZeroVarianceError
+from mercer._core.errors import ZeroVarianceError, refuse
 from mercer._core.public import public
 from mercer.estimators.base import Projector, tell
+from mercer.estimators.derived import Returning
 from mercer.estimators.form import STREAM
 from mercer.estimators.input import (
     as_generator,
@@ -28,6 +29,7 @@ from mercer.stream.batch import stream_bytes
 
 if TYPE_CHECKING:
     from mercer._core.types import Rows
+    from mercer.estimators.parameters import EngineLike, KernelLike, PreimageLike, Seed
     from mercer.kernels import Kernel
     from mercer.model import Fit
     from mercer.preimage import FittedPreimage, Preimage
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 @public
 @dataclass(eq=False, repr=False)
-class IncrementalKernelPCA(Projector):
+class IncrementalKernelPCA(Returning, Projector):
     """Kernel PCA of a stream: rows are seen once, in batches, and memory does not grow with their number.
 
     A dictionary of at most m = `max_landmarks` rows Z stands for the feature space. Each row is projected
@@ -59,8 +61,8 @@ class IncrementalKernelPCA(Projector):
         batch may not look like the rest. While all rows are one point they tell no width, and none is
         needed, since there is no component either; it is read off them and the first batch that differs.
     preimage : str, Preimage or None, default=None
-        How to come back to input space, as in `KernelPCA`; it is learned from the landmarks, when
-        somebody asks for it. Landmarks are spread out, not typical: `"gradient"` and
+        How to come back to input space, as in `KernelPCA`; it is learned from the landmarks, when it
+        is asked for. Landmarks are spread out, not typical: `"gradient"` and
         `"fixed-point"`, which only start there, do better than `"ridge"`.
     max_landmarks : int, default=500
         The most rows that the dictionary may hold.
@@ -77,7 +79,7 @@ class IncrementalKernelPCA(Projector):
     engine : str or Engine, default="auto"
         As in `KernelPCA`.
     verbose : int, default=0
-        1: `fit` tells about once a second on stderr how many rows it has read.
+        1: `fit` reports about once a second on stderr how many rows it has read.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the pivots and of the sampled median; None is a fixed seed.
 
@@ -101,7 +103,7 @@ class IncrementalKernelPCA(Projector):
         The fitted value: projection and evidence. Print it. ``fit_.trace_error`` is the share of tr K
         that was missed, ``fit_.bounds`` are bounds on the true eigenvalues.
     preimage_ : FittedPreimage
-        The way back, when ``preimage`` is set.
+        The fitted pre-image, when ``preimage`` is set.
     stream_ : Stream
         The running sums.
 
@@ -124,15 +126,15 @@ class IncrementalKernelPCA(Projector):
 
     n_components: int | float | None = 2
     _: KW_ONLY
-    kernel: Any = "rbf"
-    preimage: Any = None
+    kernel: KernelLike = "rbf"
+    preimage: PreimageLike = None
     max_landmarks: int = 500
     tol: float = 1e-4
     forgetting: float = 1.0
     batch_size: int = 1000
-    engine: Any = "auto"
+    engine: EngineLike = "auto"
     verbose: int = 0
-    random_state: Any = None
+    random_state: Seed = None
 
     stream_: Stream = field(init=False)
     _cached: Fit | None = field(init=False)
@@ -160,7 +162,7 @@ class IncrementalKernelPCA(Projector):
             The next rows, in their order; one is enough.
         y : ignored
         sample_weight : array-like of shape (b,), optional
-            How often each row counts: 2 is a row that came twice, 0 one that did not come.
+            How often each row counts: 2 is a row that is there twice, 0 one that is not there.
 
         Returns
         -------
@@ -186,6 +188,17 @@ class IncrementalKernelPCA(Projector):
         self.stream_, self._dtype = stream, stream.dtype
         self._cached = fit
 
+    def _become(self, fit: Fit, X: Any) -> None:
+        """The number of components is read off the stream's sums, and the pre-image off its landmarks."""
+        self._cached = fit if _is_same(fit.asked, self.n_components) else None
+        del X
+
+    def _learn_preimage(self, method: Preimage | None, X: Any, sample_weight: Any) -> None:
+        if X is not None or sample_weight is not None:
+            wanted = "None: the pre-image of a stream is learned from its landmarks"
+            refuse("X", X, wanted, f"a {type(X).__name__}")
+        refuse_stream_preimage(method, self.stream_)
+
     # ── what was found ──────────────────────────────────────────────────────
     def _solved(self, stream: Stream) -> Fit:
         asked = check_n_components(self.n_components, int(self.max_landmarks), "max_landmarks")
@@ -194,7 +207,7 @@ class IncrementalKernelPCA(Projector):
         return stream.fit(asked, n_bytes=n_bytes)
 
     def _current(self) -> Fit:
-        """The small eigenproblem: solved when somebody asks, and once between two batches."""
+        """The small eigenproblem, solved when it is asked for, once between two batches."""
         cached = self._cached
         if cached is None or not _is_same(cached.asked, self.n_components):
             cached = self._cached = self._solved(self.stream_)
@@ -214,11 +227,11 @@ class IncrementalKernelPCA(Projector):
         return self._fitted("fit_")
 
     @property
-    def preimage_(self) -> FittedPreimage:
-        """The way back: learned from the landmarks when somebody asks, and once between two batches."""
+    def preimage_(self) -> FittedPreimage:  # type: ignore[override]
+        """The pre-image: learned from the landmarks when it is asked for, once between two batches."""
         fit, method = self._fitted("preimage_"), named_preimage(self.preimage)
         if method is None:
-            msg = "preimage=None: there is no `preimage_`. Set `preimage` first."
+            msg = "`preimage_` needs a pre-image method; got preimage=None. Use `with_preimage`."
             raise AttributeError(msg)
         back: tuple[Fit, Preimage, FittedPreimage] | None = self.__dict__.get("_back")
         if back is None or back[0] is not fit or back[1] != method:

@@ -12,7 +12,8 @@ from mercer.data.rows import RowSource
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import copied, lanes
 from mercer.estimators.base import Projector, tell
-from mercer.estimators.fit_request import fit_request, warn_if_long, watching_request
+from mercer.estimators.derived import Returning
+from mercer.estimators.fit_request import asked_for, fit_request, warn_if_long, watching_request
 from mercer.estimators.form import KERNEL_PCA
 from mercer.estimators.input import loaded, remember
 from mercer.estimators.preimages import (
@@ -31,20 +32,29 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.data.training import TrainingData
     from mercer.estimators.fit_request import FitRequest
+    from mercer.estimators.parameters import (
+        ApproximationLike,
+        EngineLike,
+        KernelLike,
+        PreimageLike,
+        Seed,
+        SolverLike,
+    )
     from mercer.kernels import Kernel
     from mercer.preimage.base import FittedPreimage
 
 
 @public
 @dataclass(eq=False, repr=False)
-class KernelPCA(Projector):
+class KernelPCA(Returning, Projector):
     """Kernel PCA: scores(x) = k(x, Z) A - b, with the evidence that A is right. Exact, unless you ask.
 
     Parameters
     ----------
     n_components : int, float or None, default=2
         A number of components, a share of the variance such as 0.95, or None for all with a
-        variance above rounding.
+        variance above rounding. Of a number that is larger than the data have, those that there are: a
+        `RankWarning` tells.
     kernel : str, Kernel or callable, default="rbf"
         A name, an object such as ``RBF(gamma="median") + 0.5 * Linear()`` or the same as text,
         ``"rbf(gamma=2) + 0.5*linear"``, a scikit-learn Gaussian-process kernel, or a Python function of two
@@ -58,9 +68,13 @@ class KernelPCA(Projector):
         None: exact. ``"rpcholesky"``, ``"nystrom"``, ``"fourier"`` or an object such as
         ``RPCholesky(rank=1000)``: K is never formed, and ``fit_`` says what was left out.
     preimage : str, Preimage or None, default=None
-        How to come back to input space: ``"ridge"``, ``"fixed-point"``, ``"distances"``,
-        ``"gradient"``, ``"exact"`` or an object such as ``Ridge(alpha=1e-3)``. None: no
-        `inverse_transform`.
+        The pre-image method, from scores to points in input space: ``"ridge"``, ``"fixed-point"``,
+        ``"distances"``, ``"gradient"``, ``"exact"`` or an object such as ``Ridge(alpha=1e-3)``. None: no
+        `inverse_transform`; `with_preimage` adds one to a fitted model.
+    whiten : bool, default=False
+        Whether scores are divided by their standard deviations, ``np.sqrt(explained_variance_)``, so that
+        each has variance 1 on the training rows. `inverse_transform` takes such scores then. The fit is the
+        same, so it may be set on a fitted model; ``fit_`` keeps axes of length one in feature space.
     memory : str, int or dict, default="auto"
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
         share of what is free. A device or a cluster has its own: a size alone is what each place may use,
@@ -78,7 +92,7 @@ class KernelPCA(Projector):
         goes on from there after a kill, with the same result; any other fit refuses the file, so a
         search over parameters or folds needs one path each, or none. The file stays when the fit is done.
     verbose : int, default=0
-        1 tells on stderr how far the fit is.
+        1 reports on stderr how far the fit is.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the start vectors, landmarks and sampled medians; None is a fixed seed.
 
@@ -106,7 +120,7 @@ class KernelPCA(Projector):
     fit_ : Fit
         The fitted value: projection and evidence. Print it.
     preimage_ : FittedPreimage
-        The way back, when ``preimage`` is set.
+        The fitted pre-image, when ``preimage`` is set.
 
     Examples
     --------
@@ -125,15 +139,16 @@ class KernelPCA(Projector):
 
     n_components: int | float | None = 2
     _: KW_ONLY
-    kernel: Any = "rbf"
-    solver: Any = "auto"
-    approximation: Any = None
-    preimage: Any = None
+    kernel: KernelLike = "rbf"
+    solver: SolverLike = "auto"
+    approximation: ApproximationLike = None
+    preimage: PreimageLike = None
+    whiten: bool = False
     memory: Memory = "auto"
-    engine: Any = "auto"
+    engine: EngineLike = "auto"
     checkpoint: str | Path | None = None
     verbose: int = 0
-    random_state: Any = None
+    random_state: Seed = None
 
     kernel_: Kernel = field(init=False)
     plan_: Plan = field(init=False)
@@ -189,6 +204,7 @@ class KernelPCA(Projector):
                     observer=observer,
                     engine=request.engine,
                 )
+            fit = asked_for(fit, self.n_components)
             return self._completed(fit, X, request, data, handed)
 
     def _completed(

@@ -15,6 +15,7 @@ from mercer.data.frames import need
 from mercer.data.rows import aligned
 from mercer.engine.dask.parcels import Parcel
 from mercer.estimators.input import cast
+from mercer.estimators.scores import require_scores
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ class Scorer:
     scores_dtype: np.dtype[Any]
 
     def __call__(self, projection: Projection, rows: Rows, first: int) -> Array:
-        from mercer.estimators.base import require_scores
-
         rows = cast(rows, self.dtype, first=first)
         if self.kernel is not None:
             self.kernel.check_rows(rows)
@@ -69,7 +68,7 @@ class Asked:
 
 def lazy_scores(model: Any, X: Any, dtypes: tuple[np.dtype[Any], np.dtype[Any]]) -> Any:
     """The scores of a dask array or data frame as a dask array; nothing is computed yet."""
-    own = model._current().projection
+    own = model._scoring
     scorer = Scorer(getattr(model, "kernel_", None), *dtypes)
     return lazy_answers(model, X, own, scorer, width=own.n_components, dtype=dtypes[1])
 

@@ -16,14 +16,16 @@ from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.array_api import like
 from mercer.estimators.base import Projector, tell
+from mercer.estimators.fit_request import as_many_as_there_are, asked_for
 from mercer.estimators.form import PCA as PCA_ADVICE
+from mercer.estimators.gaussian import Gaussian
 from mercer.estimators.input import (
     as_generator,
-    check_n_components,
     loaded,
     remember,
     training_rows,
 )
+from mercer.estimators.scores import check_whiten, score_spread
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from mercer._core.memory import Memory
     from mercer._core.types import Array
     from mercer.data.training import TrainingData
+    from mercer.estimators.parameters import EngineLike, Seed, SolverLike
 
 
 @public
@@ -50,6 +53,10 @@ class PCA(Projector):
     n_components : int, float or None, default=None
         A number of components, a share of the variance such as 0.95, or None for all with a
         variance above rounding.
+    whiten : bool, default=False
+        Whether scores are divided by ``np.sqrt(explained_variance_)``, so that each has variance 1 on the
+        training rows. `inverse_transform` takes such scores then. ``components_`` and the Gaussian model
+        (`score`, `get_covariance`) are the same with it and without.
     solver : str or Solver, default="auto"
         ``"lapack"``, ``"krylov"`` or an object.
     memory : str, int or dict, default="auto"
@@ -62,7 +69,8 @@ class PCA(Projector):
     Attributes
     ----------
     components_ : ndarray of shape (k, d)
-        The axes, one a row, orthonormal.
+        The axes, one a row, orthonormal. The sign of each is such that the training score of largest size is
+        positive; in scikit-learn it is the entry of largest size of the axis.
     mean_ : ndarray of shape (d,)
         Mean of the rows, weighted as they are.
     explained_variance_ : ndarray of shape (k,)
@@ -71,6 +79,8 @@ class PCA(Projector):
         Shares of the total variance.
     singular_values_ : ndarray of shape (k,)
         Singular values of the centred data.
+    noise_variance_ : float
+        Mean variance along the directions that are left out, of min(n, d): the noise of probabilistic PCA.
     eigenvalues_ : ndarray of shape (k,)
         ``explained_variance_ * (n - 1)``.
     n_components_, residuals_, plan_, fit_
@@ -92,20 +102,22 @@ class PCA(Projector):
 
     n_components: int | float | None = None
     _: KW_ONLY
-    solver: Any = "auto"
+    whiten: bool = False
+    solver: SolverLike = "auto"
     memory: Memory = "auto"
-    engine: Any = "auto"
-    random_state: Any = None
+    engine: EngineLike = "auto"
+    random_state: Seed = None
 
     plan_: Plan = field(init=False)
     mean_: Annotated[Array, "d"] = field(init=False)
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
+        check_whiten(self.whiten)
         facts = resolve_engine(self.engine).facts()
         with lanes(facts.lanes):
             data = training_rows(self, X, sample_weight)
             few = min(data.n, data.d)
-            asked = check_n_components(self.n_components, few, "min(n_samples, n_features)")
+            asked = as_many_as_there_are(self.n_components, few, "min(n_samples, n_features)")
             # Rows are multiplied by the host, whatever device there is; workers pass over theirs.
             room = Budget.of(self.memory, facts)
             budget = room.there if facts.workers is not None else room.of_rows
@@ -118,7 +130,7 @@ class PCA(Projector):
                 remedy = "Use KernelPCA(kernel='linear'), whose matrix is made by the workers."
                 wanted = "rows of no more columns than there are rows, where they stay on workers"
                 refuse("X", data.rows.shape, wanted, repr(data.rows), remedy)
-            fit = self._fitted_to(data, asked, chosen)
+            fit = asked_for(self._fitted_to(data, asked, chosen), self.n_components)
         if isinstance(data.rows, RowSource):
             data.rows.check_unchanged()
         tell(fit)  # a warning may be an error, and then nothing has happened
@@ -147,7 +159,7 @@ class PCA(Projector):
         )
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows rebuilt from scores: mean + scores @ components_.
+        """Rows rebuilt from scores: mean + scores @ components_, of scores before they are whitened.
 
         Parameters
         ----------
@@ -157,7 +169,9 @@ class PCA(Projector):
         -------
         rows : ndarray of shape (b, d)
         """
-        scores = self._scores(X).astype(self._dtype, copy=False)
+        scores = self._scores(X)
+        scores = scores * score_spread(self._current()) if self.whiten else scores
+        scores = scores.astype(self._dtype, copy=False)
         return like(np.asarray(scores @ self.components_ + self.mean_), X)
 
     @property
@@ -170,3 +184,70 @@ class PCA(Projector):
         """Singular values of the centred data."""
         fit = self._fitted("singular_values_")
         return np.sqrt(fit.eigenvalues).astype(self._dtype)
+
+    # ── probabilistic PCA ───────────────────────────────────────────────────
+    @property
+    def noise_variance_(self) -> float:
+        """Mean variance along the directions that are left out."""
+        return self._gaussian("noise_variance_").noise
+
+    def get_covariance(self) -> Array:
+        """The covariance of the Gaussian model: ``components_`` with their variances, the noise elsewhere.
+
+        Returns
+        -------
+        covariance : ndarray of shape (d, d)
+        """
+        return self._gaussian("get_covariance").covariance().astype(self._dtype, copy=False)
+
+    def get_precision(self) -> Array:
+        """The inverse of `get_covariance`, without a d x d system.
+
+        Returns
+        -------
+        precision : ndarray of shape (d, d)
+        """
+        return self._gaussian("get_precision").precision().astype(self._dtype, copy=False)
+
+    def score_samples(self, X: Any) -> Array:
+        """Log-likelihood of each row under the Gaussian model (Tipping and Bishop 1999).
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix of shape (b, d) or source of rows
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (b,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import PCA
+        >>> X = np.random.default_rng(0).standard_normal((200, 3)) * [3.0, 1.0, 1.0]
+        >>> likely = PCA(1).fit(X).score_samples([[0.0, 0.0, 0.0], [0.0, 9.0, 0.0]])
+        >>> bool(likely[0] > likely[1])
+        True
+        """
+        rows, _ = self._asked(X)
+        found = self._gaussian("score_samples").log_likelihood(rows)
+        return like(found.astype(self._dtype, copy=False), X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of the rows: on rows held out it tells how many components the data have.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix of shape (b, d) or source of rows
+        y : ignored
+
+        Returns
+        -------
+        log_likelihood : float
+        """
+        del y
+        rows, _ = self._asked(X)
+        return float(np.mean(self._gaussian("score").log_likelihood(rows)))
+
+    def _gaussian(self, name: str) -> Gaussian:
+        return Gaussian.of(self._fitted(name), int(self.n_features_in_))

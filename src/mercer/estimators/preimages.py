@@ -1,4 +1,4 @@
-"""The parts of a kernel PCA that have names: approximations and ways back."""
+"""The parts of a kernel PCA that have names: approximations and pre-images, and how these are learned."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def planned_preimage(
 
     It is learned when the fit's tiles are gone, so the larger of the two counts.
     """
-    _refuse_preimage(method, data, kernel, chosen.approximation)
+    refuse_preimage(method, data, kernel, chosen.approximation)
     if chosen.route == "dual" and isinstance(data.rows, DaskRows) and not isinstance(method, Ridge):
         msg = (
             f"{method!r} looks at all training rows in each of its steps, and those of a {data.rows.name} "
@@ -74,11 +74,23 @@ def planned_preimage(
             "(approximation='rpcholesky')."
         )
         raise InputError(msg)
-    n, (width, k) = data.n, _size(chosen, problem)
-    kept = kept_bytes(n=n, k=k, width=width, rows_bytes=problem.rows_bytes)
-    needed = kept + method.n_bytes(n, _columns(method, data), k)
     # It is learned on the host, wherever the fit had its tiles.
     allowed = problem.here_bytes if problem.on_device else problem.budget_bytes
+    size, kept = _size(chosen, problem), problem.rows_bytes
+    needed = needed_bytes(method, data, *size, rows_bytes=kept, allowed=allowed)
+    chosen = replace(chosen, preimage=repr(method), preimage_bytes=needed)
+    if chosen.host_bytes:
+        return replace(chosen, host_bytes=max(chosen.host_bytes, needed))
+    return replace(chosen, n_bytes=max(chosen.n_bytes, needed))
+
+
+def needed_bytes(
+    method: Preimage, data: TrainingData, width: int, k: int, *, rows_bytes: int, allowed: int
+) -> int:
+    """What learning the pre-image of k scores takes, beside the fit; raises where that is not allowed."""
+    n = data.n
+    kept = kept_bytes(n=n, k=k, width=width, rows_bytes=rows_bytes)
+    needed = kept + method.n_bytes(n, _columns(method, data), k)
     if needed > allowed:
         msg = Message(
             f"The pre-image of {n} rows needs about {format_bytes(needed)}, but {{memory}} allows "
@@ -86,10 +98,7 @@ def planned_preimage(
             "{preimage:None}."
         )
         raise MemoryBudgetError(msg)
-    chosen = replace(chosen, preimage=repr(method), preimage_bytes=needed)
-    if chosen.host_bytes:
-        return replace(chosen, host_bytes=max(chosen.host_bytes, needed))
-    return replace(chosen, n_bytes=max(chosen.n_bytes, needed))
+    return needed
 
 
 def _size(chosen: Plan, problem: Problem) -> tuple[int, int]:
@@ -119,18 +128,16 @@ def _columns(method: Preimage, data: TrainingData) -> int:
     return data.d if handed is None else int(np.shape(handed)[-1])
 
 
-def _refuse_preimage(
+def refuse_preimage(
     method: Preimage, data: TrainingData, kernel: Kernel, approximation: Approximation | None
 ) -> None:
-    """Raise where there is no way back."""
+    """Raise where no pre-image can be learned."""
     handed = getattr(method, "rows", None)
     if handed is None and (kernel.is_precomputed or data.is_sparse):
-        why = "the rows are sparse; use X.toarray()"
+        why = "dense rows; got a sparse matrix. Use X.toarray()"
         if kernel.is_precomputed:
-            why = "the kernel is precomputed, so the rows are not known; use preimage=Ridge(rows=X)"
-        msg = Message(
-            f"{{preimage:{method!r}}} was asked for, but {why}, or use {{preimage:None}}."
-        )
+            why = "the rows behind a precomputed kernel. Use preimage=Ridge(rows=X)"
+        msg = Message(f"{{preimage:{method!r}}} needs {why}, or {{preimage:None}}.")
         raise InputError(msg)
     method.check(kernel)
     if method.needs_points and isinstance(approximation, RandomFourier):
@@ -142,15 +149,15 @@ def _refuse_preimage(
 
 
 def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
-    """Raise where a stream's landmarks have no way back."""
+    """Raise where a stream's landmarks have no pre-image."""
     if method is None:
         return
     if getattr(method, "rows", None) is not None:
-        msg = f"{method!r} came with `rows`, but a stream keeps landmarks only. Leave `rows` out."
+        msg = f"A stream keeps landmarks only, no other rows; got preimage={method!r}. Leave `rows` out."
         raise InputError(msg)
     points = stream.dictionary.points
     if hasattr(points, "indptr"):
-        msg = f"preimage={method!r} was asked for, but the rows are sparse; use X.toarray()."
+        msg = f"preimage={method!r} needs dense rows; got a sparse matrix. Use X.toarray()."
         raise InputError(msg)
     method.check(stream.dictionary.kernel)
 
@@ -210,7 +217,7 @@ def fit_preimage(
 def fit_preimage_later(
     fit: Fit, kernel: Kernel, *, budget: int, rng: np.random.Generator
 ) -> FittedPreimage | None:
-    """A way back for a model that was fitted without one, from the points that it rests on.
+    """A pre-image for a model that was fitted without one, from the points that it rests on.
 
     An exact model holds every training row, so this is the `Ridge` that its fit would have learned.
     Landmarks are spread out, not typical: there a search that only starts from them does better. None
@@ -224,7 +231,7 @@ def fit_preimage_later(
     needed = method.n_bytes(m, d, fit.projection.n_components)
     if needed > budget:
         msg = Message(
-            f"Pre-images from {m} points need about {format_bytes(needed)}, but {{memory}} allows "
+            f"A pre-image from {m} points needs about {format_bytes(needed)}, but {{memory}} allows "
             f"{format_bytes(budget)}. Raise {{memory}}, or fit with {{preimage}}."
         )
         raise MemoryBudgetError(msg)
@@ -241,8 +248,8 @@ def _warn_if_useless(back: FittedPreimage) -> None:
         return
     other = "" if isinstance(back.method, Ridge) else "{preimage:'ridge'}, "
     msg = Message(
-        f"The pre-images are no better than the mean of the rows: {{quality}}. Use {other}more components or "
-        "a wider kernel.",
+        f"The pre-image is no better than always answering the mean: {{quality}}. Use {other}more components "
+        "or a wider kernel.",
         quality=quality,
     )
     figures = {"error": quality.error, "error_of_mean": quality.error_of_mean}
@@ -291,7 +298,7 @@ def warn_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
     ):
         if np.any(which):
             msg = (
-                f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where a pre-image is "
+                f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where the pre-image is "
                 f"a guess.{_worst(back, scores[which], points[which])}"
             )
             points_far = {"points": int(np.sum(which)), "of": len(which)}

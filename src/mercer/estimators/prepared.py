@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array
+    from mercer.estimators.parameters import PreimageLike
     from mercer.io.preparation import Preparation
     from mercer.monitoring.report import Monitoring
 
@@ -32,6 +33,7 @@ ASKED = (
     "reconstruction_error",
     "predict",
     "decision_function",
+    "p_values",
     "contributions",
     "monitor",
 )
@@ -140,6 +142,12 @@ class Prepared(Saving):
         "scores : ndarray of shape (b,)",
     )
 
+    p_values = _of_rows(
+        "p_values",
+        "How often a normal row lies as far out as each raw row, for a detector.",
+        "p_values : ndarray of shape (b,)",
+    )
+
     def inverse_transform(self, X: Any) -> Array:
         """Rows in the units of the file whose scores are near the given ones.
 
@@ -188,6 +196,40 @@ class Prepared(Saving):
         names = list(self.preparation.features)
         found: Monitoring = self._asked("monitor")(self.gappy_rows(X), time, names, top, explain)
         return found
+
+    def truncated(self, n_components: int | float, X: Any = None) -> Prepared:
+        """The same preparation and model with fewer components, without a refit.
+
+        Parameters
+        ----------
+        n_components : int or float
+            As in `mercer.KernelPCA.truncated`.
+        X : array-like or data frame, as in `rows`, optional
+            The training rows, where a pre-image needs them.
+
+        Returns
+        -------
+        prepared : Prepared
+        """
+        rows = () if X is None else (self.rows(X),)
+        return replace(self, model=self._asked("truncated")(n_components, *rows))
+
+    def with_preimage(self, preimage: PreimageLike, X: Any = None) -> Prepared:
+        """The same preparation and model with another pre-image, without a refit.
+
+        Parameters
+        ----------
+        preimage : str, Preimage or None
+            As in `mercer.KernelPCA.with_preimage`.
+        X : array-like or data frame, as in `rows`, optional
+            The training rows, where the model does not keep them.
+
+        Returns
+        -------
+        prepared : Prepared
+        """
+        rows = None if X is None else self.rows(X)
+        return replace(self, model=self._asked("with_preimage")(preimage, rows))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names of the scores, as scikit-learn has them.
@@ -265,7 +307,7 @@ class Prepared(Saving):
         if method is None:
             kind = type(self.model).__name__
             can = ", ".join(one for one in ASKED if hasattr(self.model, one))
-            msg = f"`{name}` needs a model that has it; this {kind} has {can}."
+            msg = f"A {kind} has no `{name}`. It has {can}."
             raise InputError(msg)
         return method
 

@@ -75,7 +75,7 @@ class ForwardingObserver:
         self._done = 0
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """Look, and pass it on; True when somebody asks to stop."""
+        """Look, and pass it on; True when an observer asks to stop."""
         asked = self._inner.step(done, expected, what, residual)
         if (
             what != self._what or done < self._done
@@ -92,7 +92,7 @@ class ForwardingObserver:
         return state
 
     def keep(self, state: Callable[[], State]) -> None:
-        """Passed on."""
+        """Pass the state on."""
         self._inner.keep(state)
 
     def finish(self) -> None:
@@ -157,14 +157,14 @@ class ConsoleObserver(ForwardingObserver):
         self._untold: str | None = None  # a line that came too soon after the last
 
     def resume(self) -> State | None:
-        """Passed on, and told."""
+        """Pass it on, and report it."""
         state = super().resume()
         if state is not None:
             self._write(f"{self._name}: resumes from the checkpoint")
         return state
 
     def finish(self) -> None:
-        """Tell what is still untold."""
+        """Report what has not been reported."""
         if self._untold is not None:
             self._write(self._untold)
         self._untold = None

@@ -29,7 +29,8 @@ from mercer.estimators.input import (
 )
 from mercer.estimators.preimages import named_preimage, refuse_stream_preimage
 from mercer.kernels import RBF, as_kernel
-from mercer.kernels.rows import as_given
+from mercer.kernels.algebra import placed
+from mercer.kernels.rows import as_given, column_names
 from mercer.stream.batch import ROUNDING, row_weights
 from mercer.stream.incremental import Rules, Stream
 
@@ -85,6 +86,7 @@ def read(
 
     ``like`` is what the user handed over: a function as a kernel sees rows of that kind.
     """
+    model = _placed(model, past, like, x)
     engine, rules = resolve_engine(model.engine), stream_rules(model)
     stream = None if past is None else past.on(engine)
     if past is not None:
@@ -107,12 +109,22 @@ def read(
         if observer.step(i.stop, int(x.shape[0]), "rows", None):
             break
     if stream is None:
-        msg = "Every sample_weight is zero, so there is no row to begin with. Give one a weight."
+        msg = "sample_weight must be above zero for at least one row; got zeros only."
         raise InputError(msg)
     if isinstance(x, RowSource):
         x.check_unchanged()
     refuse_stream_preimage(named_preimage(model.preimage), stream)
     return stream
+
+
+def _placed(model: Any, past: Stream | None, like: Any, x: Rows) -> Any:
+    """The model with positions where its kernel has names of columns; the model itself where it has none."""
+    names = column_names(like, x)
+    if names is None and past is not None:  # later batches may be arrays
+        names = getattr(model, "feature_names_in_", None)
+    kernel = as_kernel(model.kernel)
+    found = placed(kernel, None if names is None else list(names))
+    return model if found is kernel else model._copied(kernel=found)
 
 
 def _require_same_kernel(model: Any, past: Stream) -> None:
@@ -123,8 +135,8 @@ def _require_same_kernel(model: Any, past: Stream) -> None:
         resolved = asked.resolve(past.dictionary.points, rng=rng)
         if repr(resolved) != repr(has):
             msg = (
-                f"The stream was begun with {has!r}, but kernel={asked!r} is set now. Call `fit` to begin "
-                "anew, or set the kernel back."
+                f"A stream keeps the kernel of its first batch, {has!r}; got kernel={asked!r}. Call `fit` to "
+                "begin anew, or set the kernel back."
             )
             raise InputError(msg)
 
@@ -182,8 +194,8 @@ def _warn_lopsided(stream: Stream, weights: Array | None, n: int, rules: Rules) 
     if times > DROWNED / ROUNDING:
         msg = (
             f"One row weighs {times:.2g} times all other rows so far; beyond {DROWNED / ROUNDING:.1g} times, "
-            "the shares of variance that a stream tells are too small, for what its landmarks miss is known "
-            f"to {ROUNDING:g} of the total only. Lower that weight, or drop the row."
+            "the shares of variance of a stream are too small, since what its landmarks miss is known to "
+            f"{ROUNDING:g} of the total only. Lower that weight, or drop the row."
         )
         warn(msg, MercerWarning)
 

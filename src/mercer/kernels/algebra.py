@@ -9,7 +9,7 @@ from mercer._core.params import Constraints, Number, Whole, is_number
 from mercer.engine.formula import Add, Affine, Const, Expr, Mul, On, Pow, Unit
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import written
-from mercer.kernels.rows import picked, positions
+from mercer.kernels.rows import are_names, named_positions, picked, positions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,13 +150,16 @@ class OnColumns(Combined):
 
     proof = "choosing columns is a map of the points"
 
-    def __init__(self, kernel: Kernel, columns: Sequence[int] | Sequence[bool]) -> None:
+    def __init__(
+        self, kernel: Kernel, columns: Sequence[int] | Sequence[bool] | Sequence[str]
+    ) -> None:
         self.kernel = kernel
         self.columns = columns
 
     def check_parameters(self) -> None:
-        """The columns are positions or a mask."""
-        positions(self.columns)
+        """The columns are positions, names or a mask."""
+        if not are_names(self.columns):
+            positions(self.columns)
         super().check_parameters()
 
     def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
@@ -166,10 +169,41 @@ class OnColumns(Combined):
         return type(self)(inner, self.columns)
 
     def formula(self) -> Expr:
-        return On(self.kernel.tree(), tuple(self.columns))
+        return On(self.kernel.tree(), tuple(self.columns))  # type: ignore[arg-type]  # names wait
 
     def __repr__(self) -> str:
         return f"{closed(self.kernel)}.on({written(self.columns)})"
+
+
+def names_columns(kernel: Kernel) -> bool:
+    """Whether the kernel, or a part of it, is on columns by name."""
+    own = isinstance(kernel, OnColumns) and are_names(kernel.columns)
+    return own or any(map(names_columns, kernel.children))
+
+
+def placed(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
+    """The kernel with positions where it has names of columns; the kernel itself where it has none.
+
+    Examples
+    --------
+    >>> from mercer.kernels import RBF
+    >>> placed(RBF(1.0).on(["pressure"]), ["temperature", "pressure"])
+    RBF(gamma=1.0).on([1])
+    """
+    if not names_columns(kernel):
+        return kernel
+    own, inner = kernel.get_params(deep=False), names
+    if isinstance(kernel, OnColumns):
+        if are_names(kernel.columns):
+            own["columns"] = named_positions(kernel.columns, names)
+        if names is not None and all(
+            -len(names) <= c < len(names) for c in positions(own["columns"])
+        ):
+            inner = [
+                names[c] for c in positions(own["columns"])
+            ]  # of a kernel on columns of these columns
+    parts = {name: placed(v, inner) if isinstance(v, Kernel) else v for name, v in own.items()}
+    return type(kernel)(**parts)
 
 
 class Normalised(Combined):

@@ -49,7 +49,7 @@ def is_rule(value: Any) -> bool:
 
 
 def number(value: Any, kernel: Kernel) -> float:
-    """The parameter as a number; a rule that nobody resolved is an error, not a guess."""
+    """The parameter as a number; a rule that was not resolved is an error, not a guess."""
     if is_rule(value):
         msg = f"{kernel!r} still depends on data. Call `kernel.resolve(X, rng=rng)` first."
         raise KernelError(msg)

@@ -16,7 +16,15 @@ from mercer.engine.formula import Expr, On, Opaque, Pair
 from mercer.kernels.bandwidth import GAMMA, LENGTH, is_rule, width_from
 from mercer.kernels.evaluate import values
 from mercer.kernels.parameters import constructor_names, same, written
-from mercer.kernels.rows import as_given, as_rows, in_one_dtype, picked, stacked
+from mercer.kernels.rows import (
+    as_given,
+    as_rows,
+    in_one_dtype,
+    picked,
+    require_counts,
+    shared_names,
+    stacked,
+)
 from mercer.kernels.slopes import slope
 from mercer.kernels.trees import remembered
 
@@ -84,8 +92,7 @@ class Kernel:
 
     def _inherited(self) -> Expr:
         """The formula of the class, or of the nearest one above it that has any."""
-        name = type(self).__name__
-        msg = f"{name} has neither a formula nor a tile and a tile_diag; it needs one of the two."
+        msg = f"{type(self).__name__} needs a formula, or a tile and a tile_diag; it has neither."
         raise NotImplementedError(msg)
 
     def tree(self) -> Expr:
@@ -144,24 +151,21 @@ class Kernel:
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """The (n, m) matrix of k(x_i, y_j); ``Y=None`` means X itself.
 
-        Parameters that depend on data (``gamma="median"``) are read off X, and off X and Y together
-        when both are given, so that ``k(X, Y)`` is the transpose of ``k(Y, X)``.
+        Rules such as ``gamma="median"`` are read off X and Y together: ``k(X, Y)`` is ``k(Y, X).T``.
         """
-        x = as_rows(X)
+        kernel, x = _placed(self, X, Y), as_rows(X)
         y = x if Y is None else as_rows(Y)
         if x.shape[1] != y.shape[1] and not self.is_precomputed:
             msg = (
-                f"k(X, Y) needs rows of one width, but X has {x.shape[1]} columns and Y has "
-                f"{y.shape[1]}. Give both the same features in the same order."
+                f"X and Y must have the same number of columns; got {x.shape[1]} and {y.shape[1]}."
             )
             raise KernelError(msg)
         x, y = in_one_dtype(x, y)
-        kernel = self
         if self.is_data_dependent or (isinstance(X, sparse.spmatrix) and not self.parallel):
             pool = x if Y is None or self.is_precomputed else stacked(x, y)
-            kernel = self.resolve(as_given(X, pool), rng=np.random.default_rng(0))
+            kernel = kernel.resolve(as_given(X, pool), rng=np.random.default_rng(0))
         else:
-            self.check_parameters()
+            kernel.check_parameters()
         kernel.check_rows(x)
         kernel.check_rows(y)
         tile = kernel.tile(x, y)
@@ -172,8 +176,10 @@ class Kernel:
     @public
     def diag(self, X: Any) -> Array:
         """[k(x_i, x_i)], without the matrix around it."""
-        x = as_rows(X)
-        kernel = self.resolve(x, rng=np.random.default_rng(0)) if self.is_data_dependent else self
+        x, kernel = as_rows(X), _placed(self, X)
+        kernel = (
+            kernel.resolve(x, rng=np.random.default_rng(0)) if self.is_data_dependent else kernel
+        )
         kernel.check_parameters()
         kernel.check_rows(x)
         return kernel.tile_diag(x)
@@ -290,7 +296,7 @@ class Kernel:
         for node, rows in todo:  # which grows meanwhile
             seen = rows
             if isinstance(node, Pair) and node.kind == "chi2":
-                _require_counts(rows)
+                require_counts(rows)
             elif isinstance(node, On):
                 seen = picked(rows, node.columns)
             elif isinstance(node, Opaque) and node.kernel is not self:
@@ -361,8 +367,8 @@ class Kernel:
     def __pow__(self, exponent: int) -> Kernel:
         return _made("Power", self, number=exponent)
 
-    def on(self, columns: Sequence[int] | Sequence[bool]) -> Kernel:
-        """This kernel, looking at some of the columns only: their positions, or a mask of all."""
+    def on(self, columns: Sequence[int] | Sequence[bool] | Sequence[str]) -> Kernel:
+        """This kernel on some of the columns: their positions, their names in a data frame, or a mask."""
         return _made("OnColumns", self, number=columns)
 
     def normalised(self) -> Kernel:
@@ -387,11 +393,8 @@ def _made(name: str, *parts: Any, **number: Any) -> Kernel:
     return FORMULAS[name](*map(operand, parts), *number.values())
 
 
-def _require_counts(x: Rows) -> None:
-    lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)
-    if lowest < 0:
-        msg = (
-            f"Negative values in data: Chi2 is a kernel of histograms, but the data hold "
-            f"{lowest:.6g}. Shift the columns to start at zero, or use RBF."
-        )
-        raise InputError(msg)
+def _placed(kernel: Kernel, X: Any, Y: Any = None) -> Kernel:
+    """The kernel with positions for names of columns, which X and Y have in one order."""
+    from mercer.kernels.algebra import names_columns, placed
+
+    return placed(kernel, shared_names(X, Y)) if names_columns(kernel) else kernel

@@ -237,7 +237,7 @@ _COVARIANCES = {
 def _is_covariance(kernel: Any) -> bool:
     name = type(kernel).__name__
     if not type(kernel).__module__.startswith("sklearn.gaussian_process"):
-        return False  # somebody else's class of the same name: nothing is known about it
+        return False  # another class of the same name: nothing is known about it
     if name in ("Sum", "Product"):
         return _is_covariance(kernel.k1) and _is_covariance(kernel.k2)
     if name == "Exponentiation":
@@ -254,7 +254,7 @@ def _none_negative(kernel: Any) -> bool:
 
 def _no_sparse(x: Rows) -> Rows:
     if sparse.issparse(x):
-        msg = "Gaussian-process kernels take dense data. Use X.toarray()."
+        msg = "A Gaussian-process kernel needs dense rows; got a sparse matrix. Use X.toarray()."
         raise KernelError(msg)
     return x
 

@@ -193,7 +193,7 @@ def inverse_lengths(expr: f.Expr, x: Rows) -> Array:  # (n,)
     own = values(expr, x)
     if np.any(own < 0):
         msg = (
-            f"{expr} has k(x, x) = {own.min():.3g} < 0 on these data, so it is no kernel and can't be "
+            f"{expr} has k(x, x) = {own.min():.3g} < 0 on these data, so it is not a kernel and can't be "
             "normalised. `mercer.check_kernel` shows a witness."
         )
         raise KernelError(msg)

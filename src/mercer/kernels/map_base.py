@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.kernels.monomials import Term
 
-# A row of so many float64 columns takes 40 MB: whoever asks for it means the kernel, not the map.
+# A row of so many float64 columns takes 40 MB: what is wanted is the kernel, not the map.
 MAX_COLUMNS = 5_000_000
 NOT_NEGATIVE = Number(0, ends="[)")  # φ holds the square root of a factor
 # Bounds what is held besides the result. Blocks small enough for a cache are slower, not faster:
@@ -76,8 +76,8 @@ class FeatureMap(ABC):
         x = sparse.csr_array(X) if sparse.issparse(X) and X.ndim == 2 else as_rows(dense(X))
         if x.shape[1] != self.n_features:
             msg = (
-                f"This feature map needs {self.n_features} columns, but {x.shape[1]} came. Make it "
-                f"with `kernel.feature_map({x.shape[1]})`, or give the features it was made for."
+                f"X must have {self.n_features} columns, as this feature map was made for; got {x.shape[1]}. "
+                f"Make one with `kernel.feature_map({x.shape[1]})`, or pass those columns."
             )
             raise InputError(msg)
         self._check_size()
@@ -168,14 +168,14 @@ class _Pair(FeatureMap):
         d, other = self.left.n_features, self.right.n_features
         if d != other:
             msg = (
-                f"Two maps of the same features were needed, but {self.left!r} takes {d} columns "
-                f"and {self.right!r} takes {other}. Make both for one number of features."
+                f"Both maps must take the same columns; got {self.left!r} of {d} and {self.right!r} of "
+                f"{other}. Make both for one number of features."
             )
             raise InputError(msg)
 
     @property
     def n_features(self) -> int:
-        """That of both."""
+        """The number of columns that both maps take."""
         return self.left.n_features
 
 
@@ -209,7 +209,7 @@ class SumMap(_Pair):
 
     @property
     def dimension(self) -> int:
-        """Columns of both."""
+        """The columns of both maps."""
         return self.left.dimension + self.right.dimension
 
     def _fill(self, x: Array, out: Array) -> None:
@@ -351,12 +351,12 @@ class ComposedMap(FeatureMap):
 
     @property
     def n_features(self) -> int:
-        """That of the map which is applied first."""
+        """The number of columns that the first map takes."""
         return self.inner.n_features
 
     @property
     def dimension(self) -> int:
-        """That of the map which is applied last."""
+        """The number of columns of the last map."""
         return self.outer.dimension
 
     def _fill(self, x: Array, out: Array) -> None:

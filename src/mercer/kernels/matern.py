@@ -128,7 +128,7 @@ def matern_slope(s: Array, nu: float) -> Array:
 
 
 def inverse_matern(values: Array, nu: float) -> Array:
-    """S with M(s) = value, for values between 0 (s = inf) and 1 (s = 0), by bisection."""
+    """The s with M(s) = value, for values between 0 (s = inf) and 1 (s = 0), by bisection."""
     values = np.asarray(values, dtype=np.float64)
     low, high = np.zeros_like(values), np.ones_like(values)
     inside = (values > 0.0) & (values < 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mercer._core.errors import KernelError, ParameterError, nearest
 from mercer.kernels.base import Kernel
@@ -13,6 +13,21 @@ from mercer.kernels.stationary import RBF, Chi2, Laplacian, Matern, RationalQuad
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# The names of the table below, for editors to complete; a test holds the two together.
+KernelName: TypeAlias = Literal[
+    "chi2",
+    "cosine",
+    "gaussian",
+    "laplacian",
+    "linear",
+    "matern",
+    "poly",
+    "polynomial",
+    "precomputed",
+    "rational_quadratic",
+    "rbf",
+    "sigmoid",
+]
 KERNELS: dict[str, type[Kernel]] = {
     "chi2": Chi2,
     "cosine": Cosine,
@@ -56,15 +71,17 @@ def as_kernel(kernel: Any) -> Kernel:
 
         return parse_kernel(kernel)
     if isinstance(kernel, type):
-        msg = f"The class {kernel.__name__} came; an object was needed. Write {kernel.__name__}()."
+        msg = (
+            f"kernel must be an object; got the class {kernel.__name__}. Write {kernel.__name__}()."
+        )
         raise KernelError(msg)
     if hasattr(kernel, "is_stationary") and hasattr(kernel, "diag"):
         return GaussianProcess(kernel)
     if callable(kernel):
         return Custom(kernel)
     msg = (
-        f"A kernel was needed: a name, a mercer.kernels object or a function of two points, but a "
-        f"{type(kernel).__name__} came. {nearest('', KERNELS)}"
+        f"kernel must be a name, a mercer.kernels object or a function of two points; got a "
+        f"{type(kernel).__name__}. {nearest('', KERNELS)}"
     )
     raise KernelError(msg)
 

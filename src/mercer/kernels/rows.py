@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, KernelError
+from mercer._core.errors import InputError, KernelError, nearest
 from mercer.data.frames import frame_package, frame_rows, held
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
@@ -28,12 +28,12 @@ def as_rows(X: Any) -> Rows:
     X = admitted(X)
     x = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
     if x.dtype.kind == "c":
-        msg = f"Complex data ({x.dtype}) came; real numbers were needed. Use X.real, or stack both parts."
+        msg = f"X must hold real numbers; got {x.dtype}. Use X.real, or stack both parts."
         raise InputError(msg)
     if x.ndim != 2:
         msg = (
-            f"Rows of points were needed, a 2-D array, but a {x.ndim}-D array of shape {x.shape} came. "
-            "Use X.reshape(-1, 1) for one feature or X.reshape(1, -1) for one point."
+            f"X must be a 2-D array, one point a row; got a {x.ndim}-D array of shape {x.shape}. Use "
+            "X.reshape(-1, 1) for one feature or X.reshape(1, -1) for one point."
         )
         raise InputError(msg)
     if x.dtype not in (np.float32, np.float64):
@@ -42,7 +42,7 @@ def as_rows(X: Any) -> Rows:
             with np.errstate(over="ignore"):  # of a long double; the check for infinity finds it
                 x = x.astype(np.float64)
         except (TypeError, ValueError) as error:
-            msg = f"Numbers were needed, but the array has dtype {x.dtype}: {error}."
+            msg = f"X must hold numbers; got an array of {x.dtype}: {error}."
             raise InputError(msg) from error
     return x
 
@@ -66,22 +66,68 @@ def stacked(x: Rows, y: Rows) -> Rows:
 
 
 # ── columns ─────────────────────────────────────────────────────────────────
+def column_names(X: Any, rows: Any = None) -> list[str] | None:
+    """Names of the columns, of a source of rows or else of a frame; None where there are none."""
+    found = getattr(rows, "columns", None)
+    package = frame_package(X)
+    if found is None and package is not None and hasattr(X, "shape"):  # a lazy frame has none
+        found = X.column_names if package == "pyarrow" else X.columns
+    names = None if found is None else list(found)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def shared_names(X: Any, Y: Any) -> list[str] | None:
+    """Names of the columns of both; raises where they differ, since columns are paired by position."""
+    names, others = column_names(X), column_names(Y)
+    if names is not None and others is not None and names != others:
+        got, other = ", ".join(map(repr, names)), ", ".join(map(repr, others))
+        msg = f"X and Y must have the same columns in the same order; got {got} and {other}."
+        raise KernelError(msg)
+    return others if names is None else names
+
+
+def are_names(columns: Any) -> bool:
+    """Whether the columns of a kernel are names, which have positions once there are rows with names."""
+    listed = isinstance(columns, (Sequence, np.ndarray)) and not isinstance(columns, str)
+    return listed and len(columns) > 0 and all(isinstance(c, str) for c in columns)
+
+
+def named_positions(columns: Sequence[Any], names: Sequence[str] | None) -> list[int]:
+    """Where the named columns are among these names."""
+    if names is None:
+        msg = (
+            f"k.on({list(map(str, columns))}) names columns, and the rows have no names. Pass a data frame "
+            "(set_output(transform='pandas') keeps names in a pipeline), or write positions: k.on([0, 2])."
+        )
+        raise KernelError(msg)
+    for column in columns:
+        if column not in names:
+            msg = f"Unknown column {str(column)!r} in k.on(…). {nearest(column, names)}"
+            raise KernelError(msg)
+        if list(names).count(column) > 1:
+            msg = f"k.on(…) names the column {str(column)!r}, of which the data have several. Rename them."
+            raise KernelError(msg)
+    return [list(names).index(column) for column in columns]
+
+
 def positions(columns: Any, d: int | None = None) -> list[int]:
     """The columns as whole numbers; a mask, of `d` entries where d is known, says which they are."""
+    if are_names(columns):
+        return named_positions(columns, None)
     given = list(columns) if isinstance(columns, (Sequence, np.ndarray)) else [columns]
     if given and all(isinstance(c, (bool, np.bool_)) for c in given):
         if d not in (None, len(given)):
             msg = (
-                f"A mask of {len(given)} columns came, but the data have {d} columns. "
-                "Give one True or False for each of them, or the positions of those you mean."
+                f"k.on(mask) needs one True or False for each of the {d} columns; got {len(given)}. Write as "
+                "many, or the positions of those you mean."
             )
             raise KernelError(msg)
         return [int(c) for c in np.flatnonzero(given)]
     whole = all(isinstance(c, (int, np.integer)) and not isinstance(c, bool) for c in given)
     if not whole or isinstance(columns, (int, np.integer)):
         msg = (
-            f"k.on(columns) needs a sequence of whole numbers or a mask of booleans, but {columns!r} "
-            "came. Write k.on([0, 2]) or k.on([True, False, True])."
+            f"k.on(columns) needs a sequence of positions, of names or of booleans; got {columns!r}. Write "
+            "k.on([0, 2]), k.on(['temperature']) or k.on([True, False, True])."
         )
         raise KernelError(msg)
     return [int(c) for c in given]
@@ -124,3 +170,14 @@ def picked(x: Rows, columns: Any) -> Rows:
         )
         raise InputError(msg)
     return SomeColumns(x, chosen) if isinstance(x, RowSource) else x[:, chosen]
+
+
+def require_counts(x: Rows) -> None:
+    """Raise where an entry is negative, which no count is."""
+    lowest = x.data.min(initial=0) if sparse.issparse(x) else x.min(initial=0)
+    if lowest < 0:
+        msg = (
+            f"Negative values in data: Chi2 is a kernel of histograms, whose entries must be >= 0; got "
+            f"{lowest:.6g}. Shift the columns to start at zero, or use RBF."
+        )
+        raise InputError(msg)

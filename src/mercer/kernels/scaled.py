@@ -68,21 +68,21 @@ class Scaled:
         )
 
     def times(self, factor: float) -> Scaled:
-        """Multiplied by a number."""
+        """These values times a number."""
         half = 0.5 * math.log2(abs(factor)) if factor else NONE
         return Scaled(
             self.cosines * math.copysign(1.0, factor), self.left + half, self.right + half
         )
 
     def plus(self, value: float) -> Scaled:
-        """With a constant added."""
+        """These values and a constant."""
         ones = Scaled(
             np.ones_like(self.cosines), np.zeros_like(self.left), np.zeros_like(self.right)
         )
         return self + ones.times(value)
 
     def power(self, exponent: float) -> Scaled:
-        """To a power."""
+        """These values to a power."""
         return Scaled(np.power(self.cosines, exponent), self.left * exponent, self.right * exponent)
 
 

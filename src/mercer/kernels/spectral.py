@@ -67,7 +67,7 @@ def spectrum(kernel: Kernel) -> Spectrum:
 def sample_frequencies(
     kernel: Kernel, d: int, m: int, *, rng: np.random.Generator
 ) -> tuple[Array, float]:
-    """M frequencies ω (m, d) and k(0), such that k(x, y) ≈ k(0) · mean_j cos(ω_jᵀ(x - y)).
+    """The m frequencies ω (m, d) and k(0), such that k(x, y) ≈ k(0) · mean_j cos(ω_jᵀ(x - y)).
 
     Unbiased for every m: each ω_j has the law of the kernel's spectral measure. Those of a radial
     kernel point in orthogonal directions, d at a time (Yu et al. 2016), and their lengths are stratified:

@@ -49,7 +49,7 @@ class RBF(Kernel):
         return self.sigma is None and is_rule(self.gamma)
 
     def check_parameters(self) -> None:
-        """Gamma or sigma, and positive."""
+        """Raise unless there is one of gamma and sigma, a positive number or a rule."""
         super().check_parameters()
         if self.sigma is not None and not 1e-154 < self.sigma < 1e154:
             msg = (

@@ -69,6 +69,19 @@ class Fit(Printed):
         moved = KernelSections(sections.kernel, points, engine=sections.engine)
         return changed(self, projection=changed(self.projection, sections=moved))
 
+    def first(self, k: int, asked: float | None = None) -> Fit:
+        """The same fit with its first k components: nothing is computed again, and the evidence stays."""
+        own, pairs = self.projection, self.pairs.first(k)
+        # Copies: slices would keep the coefficients of all components alive.
+        coef, offset = np.ascontiguousarray(own.coef[:, :k]), own.offset[:k].copy()
+        projection = changed(own, coef=coef, offset=offset)
+        if len(pairs.values) < len(self.pairs.values):
+            vectors, products = (a.copy() for a in (pairs.vectors, pairs.products))
+            pairs = changed(pairs, vectors=vectors, products=products)
+        return changed(
+            self, projection=projection, pairs=pairs, asked=k if asked is None else asked
+        )
+
     @property
     def eigenvalues(self) -> Array:
         """Eigenvalues of HKH, descending."""
@@ -184,7 +197,7 @@ class Fit(Printed):
             return None
         msg = Message(
             "{asked} components were asked for, but only {k} have a variance above rounding: {k} are kept. "
-            "Ask for {n_components:{k}}, or use a kernel with more dimensions.",
+            "Ask for {n_components:{k}}, give more rows, or use a kernel with more dimensions.",
             asked=self.asked,
             k=k,
         )

@@ -48,13 +48,13 @@ class Gaps:
 
     @classmethod
     def of(cls, rows: Any) -> Gaps:  # (n, d)
-        """Where cells are NaN."""
+        """The gaps of these rows: where cells are NaN."""
         absent = np.isnan(rows)
         return cls(~absent.any(axis=1), absent.sum(axis=0))
 
     @classmethod
     def joined(cls, parts: Sequence[Gaps]) -> Gaps:
-        """Of consecutive blocks of rows."""
+        """The gaps of consecutive blocks of rows."""
         judged = np.concatenate([part.judged for part in parts])
         return cls(judged, np.sum([part.missing for part in parts], axis=0))
 

@@ -137,7 +137,7 @@ class Baselines:
 
     @classmethod
     def of(cls, gauge: Gauge, limits: Limits, x: Rows, weights: Array | None = None) -> Baselines:
-        """From the scaled training rows."""
+        """The baselines of the scaled training rows."""
         mean, spread = mean_and_spread(gauge.space.projection.sections.engine, x, weights)
         mean = mean[None, :]  # (1, d)
         unit = np.where(spread > 0.0, spread, 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, expm1, log1p
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import special, stats
@@ -30,10 +30,12 @@ SAME = 1e-6
 NEAR = 1e-9
 OF_TRAINING_ROWS = "share of the training rows"
 FALSE_ALARM = 0.01
+LimitsFrom: TypeAlias = Literal["cross-validation", "approximate"]
+Wild: TypeAlias = Literal["aside", "keep"]
 CHOICES: dict[str, Constraint] = {
     "statistic": OneOf(STATISTICS),
-    "limits": OneOf(("cross-validation", "approximate")),
-    "wild": OneOf(("aside", "keep")),
+    "limits": OneOf(get_args(LimitsFrom)),
+    "wild": OneOf(get_args(Wild)),
 }
 RATES: dict[str, Constraint] = {"false_alarm": Number(0, 1), "contamination": Number(0, 0.5)}
 
@@ -120,7 +122,7 @@ class Rule:
         return limits.indices(found)
 
     def limit(self, limits: Limits) -> float:
-        """That of the index."""
+        """The limit of the index."""
         return limits.index if self.statistic == "combined" else 1.0
 
     def joint(self, limits: Limits) -> Limits:
@@ -133,8 +135,46 @@ class Rule:
         return replace(limits, t2=edge * limits.t2, q=edge * limits.q, index=limits.index / edge)
 
 
+@dataclass(frozen=True, repr=False)
+class Calibration:
+    """What p-values of new rows are counted against: the indices of rows that were held out."""
+
+    index: Annotated[Array, "n"]  # ascending, in units of the limits
+    weights: Annotated[Array, "n"] | None  # how often each counts; None: once
+    few: bool  # whether limits are also those of a distribution, as of so few rows
+
+    @classmethod
+    def of(cls, rule: Rule, limits: Limits, held: Statistics) -> Calibration:
+        """The calibration by the statistics that the limits come from."""
+        index = rule.index(limits, held)
+        order = np.argsort(index, kind="stable")
+        weights = None if held.weights is None else held.weights[order]
+        return cls(index[order], weights, _are_few(held.count, rule.rate))
+
+    def __call__(self, index: Array) -> Array:  # (b,) -> (b,)
+        """(1 + rows held out that lie as far out)/(1 + rows held out).
+
+        A row is above the limit of a rate α, the ⌈(n + 1)(1 - α)⌉-th of these, if and only if this is at most
+        α. Where there are too few rows for the rate, the limit is the larger of that and of Box's, and
+        the p-value the larger of both, too; beyond all rows held out only Box's is left.
+        """
+        counts = np.ones(len(self.index)) if self.weights is None else self.weights
+        above = np.append(np.cumsum(counts[::-1])[::-1], 0.0)
+        there = above[np.searchsorted(self.index, index)]
+        ranked = (1.0 + there) / (1.0 + above[0])
+        if not self.few:
+            return np.asarray(ranked)
+        box = box_tail(self.index, index, self.weights)
+        return np.where(there > 0.0, np.maximum(ranked, box), box)
+
+
+def _are_few(n: float, rate: float) -> bool:
+    """Whether so few rows are expected above a limit that an order statistic is mostly luck."""
+    return n * rate < FEW_ABOVE - 1e-9
+
+
 def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits:
-    """From rows that the model was not fitted to: no in-sample optimism.
+    """Limits from rows that the model was not fitted to: no in-sample optimism.
 
     The ⌈(n + 1)(1 - α)⌉-th smallest value: a new row of the same kind is above it with probability at most
     α (Vovk et al. 2005). Where fewer than five rows are expected above, it is mostly luck, and the larger
@@ -142,7 +182,7 @@ def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits
     alone makes more false alarms than asked for. A row of weight w counts as w rows.
     """
     n, weights = held.count, held.weights
-    few, how = n * rate < FEW_ABOVE - 1e-9, "held-out rows"
+    few, how = _are_few(n, rate), "held-out rows"
     if few:
         how = (
             f"χ² with moments of held-out rows, or the largest of them; {n:g} rows are few for this "
@@ -157,7 +197,7 @@ def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits
 
 
 def in_sample_limits(own: Statistics, share: float, *, rounding: float) -> Limits:
-    """That this share of the training rows is above, and none is on."""
+    """Limits that this share of the training rows is above, and none is on."""
     rank = own.count - min(max(round(share * own.count), 1), own.count - 1)
     limit = partial(half_way, rank=rank, weights=own.weights)
     return _limits(own, limit, share, rounding, OF_TRAINING_ROWS)
@@ -200,14 +240,26 @@ def box_limit(values: Array, rate: float, weights: Array | None = None) -> float
     Of values that are all the same, as those of a repeated recipe, a little more than the largest: rows
     held out lie a little farther out than the same rows do in a model of all n, and none is an alarm.
     """
+    g, h, largest = _box(values, weights)
+    return largest if h == 0.0 else g * float(stats.chi2.isf(rate, h))
+
+
+def box_tail(values: Array, at: Array, weights: Array | None = None) -> Array:
+    """The level at which each number would be Box's limit; never 0, in float32 neither."""
+    g, h, largest = _box(values, weights)
+    tail = at <= largest if h == 0.0 else stats.chi2.sf(at / g, h)
+    return np.maximum(tail, float(np.finfo(np.float32).tiny))
+
+
+def _box(values: Array, weights: Array | None) -> tuple[float, float, float]:
+    """g and h of g·χ²_h; of values that are all the same, h = 0 and the limit."""
     n = len(values) if weights is None else float(weights.sum())
     mean = float(np.average(values, weights=weights))
     degrees = n - 1.0 if n > 1.0 else n
     variance = float(np.average((values - mean) ** 2, weights=weights)) * n / degrees
     if variance <= (SAME * mean) ** 2 or mean <= 0.0:
-        return float(np.max(values)) * n / degrees * (1.0 + SAME)
-    g, h = variance / (2.0 * mean), 2.0 * mean**2 / variance
-    return g * float(stats.chi2.isf(rate, h))
+        return 0.0, 0.0, float(np.max(values)) * n / degrees * (1.0 + SAME)
+    return variance / (2.0 * mean), 2.0 * mean**2 / variance, 0.0
 
 
 def order_limit(values: Array, rate: float, weights: Array | None = None) -> float:

@@ -307,7 +307,7 @@ def _times(time: Any, n: int) -> Any:
         return np.arange(n)
     times = np.asarray(time)
     if times.shape != (n,):
-        msg = f"`time` must have one entry a row, {n}, but an array of shape {times.shape} came."
+        msg = f"time must have one entry for each of the {n} rows; got shape {times.shape}."
         raise InputError(msg)
     return times
 
@@ -326,11 +326,11 @@ def named_columns(names: Any, fitted: Any, d: int) -> list[str]:
     if names is None:
         names = [f"x{j}" for j in range(d)] if fitted is None else fitted
     if isinstance(names, str) or not np.iterable(names):
-        msg = f"names={names!r} came, but a list of {d} names was needed, one for each variable."
+        msg = f"names must be a list of {d} names, one for each variable; got {names!r}."
         raise InputError(msg)
     named = [str(name) for name in names]
     if len(named) != d:
-        msg = f"`names` has {len(named)} entries, but there are {d} variables. Give one for each."
+        msg = f"names must be a list of {d} names, one for each variable; got {len(named)}."
         raise InputError(msg)
     return named
 

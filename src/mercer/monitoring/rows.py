@@ -56,7 +56,7 @@ def mean_of(engine: Engine[Any], rows: Rows) -> Array:  # (d,)
 def mean_and_spread(
     engine: Engine[Any], rows: Rows, weights: Array | None
 ) -> tuple[Array, Array]:  # (d,), (d,)
-    """Of each column, as of a whole population."""
+    """The mean and the spread of each column, as of a whole population."""
     if isinstance(rows, DaskRows):
         seen = column_moments(engine, rows, weights)
         return seen.mean, seen.spread()

@@ -1,6 +1,6 @@
-"""Rows with a wild reading are set aside, and told; so are columns that never move.
+"""Rows with a wild reading are set aside, with a warning; columns that never move get one too.
 
-What is told are the far cells alone: of rows on workers nothing else comes here.
+Warnings name the far cells alone: of rows on workers nothing else is fetched.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _unknown_to_others(x: DaskRows, j: int, at: Indices) -> bool:
 
 
 def _evidence(j: int, at: Indices, columns: Array, first: int) -> tuple[Array, int]:
-    """That of all columns but j."""
+    """The evidence of all columns but j."""
     mine = first <= j < first + columns.shape[1]
     others = np.delete(columns, j - first, axis=1) if mine else columns
     return evidence(others, _flags(len(columns), at))

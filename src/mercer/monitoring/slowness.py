@@ -94,7 +94,7 @@ class Slowness:
 
     @classmethod
     def none(cls, d: int) -> Self:
-        """Of rows in no order."""
+        """The slowness of rows in no order: none."""
         no = np.empty(0)
         return cls(np.zeros(d), np.empty((0, d)), no, no, no, no, 0)
 

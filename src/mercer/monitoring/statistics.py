@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.model.result import Fit
 
-STATISTICS = ("T2", "Q", "combined")  # what a detector may go by
+Statistic: TypeAlias = Literal["T2", "Q", "combined"]  # what a detector may go by
+STATISTICS: tuple[str, ...] = get_args(Statistic)
 # Squared distances below this share of the mean squared length are rounding, whatever their ratio.
 ROUNDING = 1e-12
 
@@ -37,14 +38,14 @@ class Statistics:
         return len(self.t2) if self.weights is None else float(self.weights.sum())
 
     def or_else(self, other: Statistics) -> Statistics:
-        """Those of the other where these are infinite."""
+        """These statistics, with those of the other where these are infinite."""
         known = np.isfinite(self.t2) & np.isfinite(self.q)
         t2, q = np.where(known, self.t2, other.t2), np.where(known, self.q, other.q)
         return Statistics(t2, q, self.weights)
 
     @classmethod
     def joined(cls, parts: list[Statistics]) -> Statistics:
-        """One after the other."""
+        """The statistics of several blocks of rows, one after the other."""
         t2, q = (np.concatenate([getattr(p, name) for p in parts]) for name in ("t2", "q"))
         weights = [p.weights for p in parts if p.weights is not None]
         return cls(t2, q, np.concatenate(weights) if weights else None)
@@ -118,7 +119,7 @@ class Gauge:
         return _finite_or_infinite(both.reshape(len(both), -1))
 
     def nowhere(self, x: Rows) -> Statistics | None:
-        """Of a row so far from everything that all its kernel values vanish; None for explicit features.
+        """Statistics of a row far from everything, whose kernel values vanish; None for explicit features.
 
         Its scores are minus the offset b, and Q = k(x, x) + ‖μ‖² - ‖b‖², with k(x, x) that of any row.
         """

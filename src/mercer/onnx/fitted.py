@@ -14,6 +14,7 @@ from mercer.engine.pairwise import dense
 from mercer.estimators.base import Projector
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.prepared import Prepared
+from mercer.estimators.scores import score_spread
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.onnx.kernels import require_exportable
@@ -163,11 +164,12 @@ def fitted(model: Any) -> Fitted:
 def _of_projector(model: Projector) -> Fitted:
     fit = model._current()
     explicit = not isinstance(fit.projection.sections, (KernelSections, GivenSections))
+    spread = np.sqrt(np.asarray(fit.eigenvalues, dtype=np.float64) / fit.weight)
     return Fitted(
         model=model,
-        projection=fit.projection,
+        projection=model._scoring,
         kernel=kernel_of(model) or Linear(),
-        spread=np.sqrt(np.asarray(fit.eigenvalues, dtype=np.float64) / fit.weight),
+        spread=spread / score_spread(fit) if model.whiten else spread,
         mean_norm=float(fit.mean.norm),
         variance=fit.total / fit.weight,
         mean=fit.mean.coef if explicit else None,

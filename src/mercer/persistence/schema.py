@@ -44,7 +44,7 @@ from mercer.model.projection import Projection
 from mercer.model.result import Fit
 from mercer.model.space import FeatureMean, FeatureSpace
 from mercer.monitoring.contributions import Baselines
-from mercer.monitoring.limits import Limits, Rule
+from mercer.monitoring.limits import Calibration, Limits, Rule
 from mercer.monitoring.statistics import Gauge
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.persistence.annotations import check_of
@@ -100,7 +100,18 @@ SECTIONS = (FeatureSections, FourierSections, GivenSections, KernelSections)
 BACKS = (DistancesBack, ExactBack, RidgeBack, SearchBack)
 MAPS = (ColumnsMap, ComposedMap, IdentityMap, PolynomialMap, ProductMap, ScaledMap, SumMap, UnitMap)
 FITTED = (Certificate, EigenPairs, FeatureMean, FeatureSpace, Fit, Moments, Plan, Projection, Proof)
-BEYOND = (Baselines, Dictionary, FittedPreimage, Gauge, Limits, Neighbours, Quality, Rule, Stream)
+BEYOND = (
+    Baselines,
+    Calibration,
+    Dictionary,
+    FittedPreimage,
+    Gauge,
+    Limits,
+    Neighbours,
+    Quality,
+    Rule,
+    Stream,
+)
 OTHERS = (NativeEngine, NumpyEngine, Preparation, Prepared, StreamCertificate, TileCache)
 VALUES = {
     kind.__name__: kind for kind in (*RECIPES, *SECTIONS, *BACKS, *MAPS, *FITTED, *BEYOND, *OTHERS)

@@ -1,4 +1,6 @@
-"""The way back: from scores to points in input space."""
+"""Pre-images: from scores to points in input space."""
+
+from typing import Literal, TypeAlias
 
 from mercer.preimage.base import Examples, FittedPreimage, Preimage, Quality
 from mercer.preimage.distances import Distances
@@ -6,6 +8,8 @@ from mercer.preimage.exact import Exact
 from mercer.preimage.ridge import Ridge
 from mercer.preimage.search import FixedPoint, Gradient
 
+# The names of the table below, for editors to complete; a test holds the two together.
+PreimageName: TypeAlias = Literal["ridge", "fixed-point", "distances", "gradient", "exact"]
 PREIMAGES: dict[str, type[Preimage]] = {
     "ridge": Ridge,
     "fixed-point": FixedPoint,
@@ -23,6 +27,7 @@ __all__ = [
     "FixedPoint",
     "Gradient",
     "Preimage",
+    "PreimageName",
     "Quality",
     "Ridge",
 ]

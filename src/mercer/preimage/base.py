@@ -168,7 +168,7 @@ class Cost:
 
 
 class Back(Protocol):
-    """A way back that has been learned."""
+    """A map from scores to points that has been learned."""
 
     @property
     def n_rows(self) -> int:
@@ -185,7 +185,7 @@ class Back(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class FittedPreimage:
-    """The way back, and how well it does."""
+    """A learned pre-image, and how good it is."""
 
     method: Preimage  # with every knob a number
     back: Back
@@ -231,7 +231,7 @@ class FittedPreimage:
 
 
 class Preimage(Params, ABC):
-    """Finds the way back from scores to rows."""
+    """A method that learns to go back from scores to rows."""
 
     max_rows: int
     needs_points: ClassVar[bool] = False  # that the model rests on: random features have none
@@ -248,7 +248,7 @@ class Preimage(Params, ABC):
         if not np.isfinite(radius):
             largest = float(np.max(np.abs(examples.rows)))
             msg = (
-                f"X has entries as large as {largest:.3g}, too large to be squared: a way back measures "
+                f"X has entries as large as {largest:.3g}, too large to be squared: pre-images measure "
                 "distances between rows. Scale the columns."
             )
             raise InputError(msg)
@@ -263,7 +263,7 @@ class Preimage(Params, ABC):
 
     @abstractmethod
     def _learn(self, examples: Examples, *, rng: np.random.Generator) -> Learned:
-        """The method with every knob a number, the way back, and its quality where it is known."""
+        """The method with every knob a number, the map it has learned, and its quality where it is known."""
 
     def check(self, kernel: Kernel) -> None:
         """Raise when a knob has an impossible value, or the kernel is not one for this method."""

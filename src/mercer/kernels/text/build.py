@@ -147,7 +147,7 @@ def _plain(name: str) -> str:
 
 
 class _Builder(ast.NodeVisitor):
-    """From a tree to what it describes. Whatever is wrong is told with its place."""
+    """From a tree to what it describes. Errors point at their place in the text."""
 
     def __init__(
         self, text: str, classes: Mapping[str, type], names: Collection[str], *, what: str
@@ -218,8 +218,8 @@ class _Builder(ast.NodeVisitor):
     def visit_List(self, node: ast.List | ast.Tuple) -> list[Any]:
         values = [self.value(part) for part in node.elts]
         for value, part in zip(values, node.elts, strict=True):
-            if not isinstance(value, (bool, int, float)):
-                msg = f"A list has numbers, True and False, but this is {_in_words(value)}."
+            if not isinstance(value, (bool, int, float, str)):
+                msg = f"A list has numbers, names, True and False, but this is {_in_words(value)}."
                 self.wrong(msg, part)
         return values
 

@@ -1,0 +1,208 @@
+"""Fitted models from fitted models, without a refit: fewer components, another pre-image."""
+
+from __future__ import annotations
+
+from copy import copy, deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._core.errors import InputError, ParameterError, refuse
+from mercer._core.memory import parse_bytes
+from mercer._core.params import Number, is_whole
+from mercer._core.public import Public
+from mercer.data.dask import DaskRows
+from mercer.data.rows import RowSource
+from mercer.data.training import TrainingData
+from mercer.estimators.input import as_generator, training_rows
+from mercer.estimators.preimages import (
+    fit_preimage,
+    handed_over,
+    named_preimage,
+    needed_bytes,
+    refuse_preimage,
+)
+from mercer.model.result import first_reaching
+from mercer.operators.sections import KernelSections
+from mercer.preimage import Ridge
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.estimators.parameters import PreimageLike
+    from mercer.kernels import Kernel
+    from mercer.model import Fit
+    from mercer.preimage import FittedPreimage, Preimage
+
+
+def kept_components(n_components: Any, values: Array, total: float) -> int:
+    """How many of the components that there are: a number of them, or as many as a share takes."""
+    most, share = len(values), float(values.sum()) / total
+    if is_whole(n_components) and 1 <= n_components <= most:
+        return int(n_components)
+    is_share = not is_whole(n_components) and Number(0, 1, ends="(]").holds(n_components)
+    if is_share and n_components * (1.0 - 1e-12) <= share:
+        return first_reaching(values, float(n_components) * total)
+    wanted = (
+        f"an integer from 1 to {most}, the components of this model, or a share of the variance of at most "
+        f"{np.floor(1e4 * share) / 1e4:g}, which these keep"
+    )
+    raise ParameterError.about(parameter="n_components", value=n_components, must_be=wanted)
+
+
+class Derivable(Public):
+    """What a fitted projector can become without another fit."""
+
+    n_components: int | float | None
+    whiten: bool = False  # of estimators that have no such parameter
+
+    def truncated(self, n_components: int | float, X: Any = None) -> Self:
+        """The same model with fewer components: nothing is fitted again, and this one stays as it is.
+
+        Parameters
+        ----------
+        n_components : int or float
+            How many to keep, or the share of the variance that the kept ones must reach.
+        X : array-like or source of rows, optional
+            The training rows. They are needed only by a model with a pre-image that does not keep its rows
+            (an approximation or an explicit feature map): a pre-image of other scores is learned anew.
+
+        Returns
+        -------
+        model : a fitted estimator of the same class
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelPCA
+        >>> X = np.random.default_rng(0).standard_normal((60, 3))
+        >>> model = KernelPCA(10).fit(X)
+        >>> few = model.truncated(2)
+        >>> np.allclose(few.transform(X), model.transform(X)[:, :2]), few.n_components_
+        (True, 2)
+        """
+        check_is_fitted(self)
+        fit = self._current()
+        k = kept_components(n_components, fit.eigenvalues, fit.total)
+        asked = int(n_components) if is_whole(n_components) else float(n_components)
+        found = self._copied(n_components=asked)
+        found._become(fit.first(k, asked), X)
+        return found
+
+    def _copied(self, **params: Any) -> Self:
+        """A copy that shares what was learned, with other parameters; of an engine, the one there is."""
+        found = copy(self)
+        vars(found).update(params)
+        if "engine" in vars(self):  # a copy, like a pickle, would leave a client behind
+            vars(found)["engine"] = vars(self)["engine"]
+        return found
+
+    def _become(self, fit: Fit, X: Any) -> None:
+        """Take this fit for the one there is."""
+        self.fit_ = fit
+        del X
+
+    def _current(self) -> Fit:
+        raise NotImplementedError
+
+
+class Returning(Derivable):
+    """A projector with a kernel and a `preimage`."""
+
+    preimage: PreimageLike
+
+    def with_preimage(
+        self, preimage: PreimageLike, X: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """The same model with another pre-image: only that is learned, and this model stays as it is.
+
+        Parameters
+        ----------
+        preimage : str, Preimage or None
+            As in the constructor; None leaves it out.
+        X : array-like or source of rows, optional
+            The training rows. A model that keeps its rows, as an exact one does, needs none; one that keeps
+            landmarks, features or a kernel matrix does.
+        sample_weight : array-like of shape (n,), optional
+            The weights that X was fitted with, where X is given.
+
+        Returns
+        -------
+        model : a fitted estimator of the same class
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelPCA
+        >>> X = np.random.default_rng(0).standard_normal((60, 3))
+        >>> model = KernelPCA(10).fit(X)
+        >>> back = model.with_preimage("ridge")
+        >>> back.inverse_transform(back.transform(X[:4])).shape
+        (4, 3)
+        """
+        check_is_fitted(self)
+        method = named_preimage(preimage)
+        found = self._copied(preimage=preimage)
+        found._learn_preimage(method, X, sample_weight)
+        return found
+
+    def _become(self, fit: Fit, X: Any) -> None:
+        super()._become(fit, X)
+        if "preimage_" in vars(self):
+            self._learn_preimage(named_preimage(self.preimage), X, None)
+
+    def _learn_preimage(self, method: Preimage | None, X: Any, sample_weight: Any) -> None:
+        vars(self).pop("preimage_", None)
+        if method is not None:
+            self.preimage_, n_bytes = learned_preimage(self, method, X, sample_weight)
+            plan = replace(self.fit_.plan, preimage=repr(method), preimage_bytes=n_bytes)
+            self.plan_, self.fit_ = plan, replace(self.fit_, plan=plan)
+
+
+def learned_preimage(
+    model: Any, method: Preimage, X: Any, sample_weight: Any
+) -> tuple[FittedPreimage, int]:
+    """The pre-image that the fit would have learned, from the rows it keeps or from X, and its bytes."""
+    fit, kernel = model.fit_, model.kernel_
+    data, n = _rows_of(model, fit, kernel, X, sample_weight)
+    refuse_preimage(method, data, kernel, fit.plan.approximation)
+    if isinstance(data.rows, DaskRows) and not isinstance(method, Ridge) and not fit.is_low_rank:
+        got = f"{method!r}, which looks at all of them in each of its steps"
+        wanted = "'ridge' where the training rows stay on workers"
+        refuse("preimage", method, wanted, got)
+    handed = handed_over(method, data, n)
+    width, k = fit.projection.sections.width, fit.projection.n_components
+    allowed = parse_bytes(model.memory)
+    needed = needed_bytes(method, data, width, k, rows_bytes=0, allowed=allowed)
+    seed = model.random_state
+    drawn = isinstance(seed, (np.random.Generator, np.random.RandomState))
+    rng = as_generator(deepcopy(seed) if drawn else seed)
+    found = fit_preimage(
+        method, fit, kernel, data.rows, weights=data.weights, handed=handed, rng=rng
+    )
+    return found, needed
+
+
+def _rows_of(
+    model: Any, fit: Fit, kernel: Kernel, X: Any, sample_weight: Any
+) -> tuple[TrainingData, int]:
+    """The training rows, and how many were given: those that the model keeps, or X."""
+    sections, exact = fit.projection.sections, not fit.is_low_rank
+    if X is not None:
+        data = training_rows(model, X, sample_weight, pairwise=kernel.is_precomputed)
+        if exact and data.n != len(fit.pairs.vectors):
+            n = len(fit.pairs.vectors)
+            wanted = f"the {n} rows that the model was fitted to, in their order"
+            refuse("X", data.n, wanted, f"{data.n} rows")
+        return data, data.n if sample_weight is None else len(np.asarray(sample_weight))
+    if exact and isinstance(sections, KernelSections):
+        if isinstance(sections.points, RowSource):  # still in a file
+            sections.points.check_unchanged()
+        weights = None if fit.roots is None else fit.roots**2
+        return TrainingData(sections.points, weights), int(sections.points.shape[0])
+    msg = (
+        f"A pre-image is learned from the training rows, which this model does not keep: it rests on "
+        f"{sections!r}. Pass them as well: model.with_preimage(…, X) or model.truncated(…, X)."
+    )
+    raise InputError(msg)

@@ -1,0 +1,160 @@
+"""What scikit-learn's KernelPCA does not tell: evidence, variances, and fewer components without a refit."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.preprocessing import KernelCenterer
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._core.errors import KernelError, ZeroVarianceError
+from mercer._core.public import Public
+from mercer._core.quick import changed
+from mercer.estimators.derived import kept_components
+from mercer.model.dual import dual_fit
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Rows
+    from mercer.model import Fit
+    from mercer.model.projection import Projection
+    from mercer.model.task import Task
+    from mercer.operators import Centred
+    from mercer.solvers import EigenPairs
+
+
+def evidence(task: Task, operator: Centred, pairs: EigenPairs) -> Fit | None:
+    """The fitted value; None where no component has a variance, of which scikit-learn makes zeros."""
+    with suppress(ZeroVarianceError, KernelError):
+        return dual_fit(task, operator, pairs)
+    return None
+
+
+class Evidence(Public):
+    """What `mercer.sklearn.KernelPCA` has beyond scikit-learn's own."""
+
+    fit_: Fit
+    n_components: int | None
+    eigenvalues_: Array  # (k,)
+    eigenvectors_: Array  # (n, k)
+    _projection: Projection
+
+    @property
+    def explained_variance_(self) -> Array:
+        """The variance of each score, ``eigenvalues_ / (n - 1)``, with Σw for n where rows have weights."""
+        weight = self._evidence("explained_variance_").weight
+        return self.eigenvalues_ / (weight - 1.0 if weight > 1.0 else weight)
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """The share of each component in the true total variance, of kept components and others."""
+        return self.eigenvalues_ / self._evidence("explained_variance_ratio_").total
+
+    @property
+    def residuals_(self) -> Array:
+        """‖K̃u - λu‖/λ₁ of each pair that has a variance, with what rounding may add; in float64."""
+        return self._evidence("residuals_").residuals
+
+    def truncated(self, n_components: int | float) -> Self:
+        """The same model with fewer components; a pre-image, where there is one, is learned again.
+
+        Parameters
+        ----------
+        n_components : int or float
+            How many to keep, or the share of the variance that the kept ones must reach.
+
+        Returns
+        -------
+        model : KernelPCA
+            Fitted; this one stays as it is.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.sklearn import KernelPCA
+        >>> X = np.random.default_rng(0).standard_normal((40, 3))
+        >>> model = KernelPCA(5, kernel="rbf").fit(X)
+        >>> np.allclose(model.truncated(2).transform(X), model.transform(X)[:, :2])
+        True
+        """
+        check_is_fitted(self)
+        fit, own = self._evidence("fit_"), self._projection
+        k = kept_components(n_components, self.eigenvalues_, fit.total)
+        found: Any = copy(self)
+        found.n_components, found.fit_ = k, fit.first(min(k, len(fit.eigenvalues)))
+        found.eigenvalues_ = self.eigenvalues_[:k].copy()
+        found.eigenvectors_ = self.eigenvectors_[:, :k].copy()
+        found._projection = changed(own, coef=own.coef[:, :k].copy(), offset=own.offset[:k].copy())
+        if "dual_coef_" in vars(self):
+            found._learn_inverse(None if fit.roots is None else fit.roots**2)
+        return found
+
+    def _keep_evidence(self, fit: Fit | None, weights: Array | None) -> None:
+        """The fitted value with the signs of the estimator, sharing its arrays where they are the same."""
+        vars(self).pop("fit_", None)
+        if fit is None:
+            return
+        k = len(fit.eigenvalues)
+        own, vectors = self._projection, self.eigenvectors_[:, :k]
+        signs = np.where(np.einsum("ij,ij->j", vectors, fit.pairs.vectors) < 0, -1.0, 1.0)
+        pairs = fit.pairs.turned(signs)
+        if weights is None:  # theirs have no factor √w
+            pairs = changed(pairs, vectors=vectors)
+        if fit.keeps_points or len(fit.mean.coef) == len(own.coef):
+            own = changed(own, coef=own.coef[:, :k], offset=own.offset[:k])
+        else:  # on explicit features
+            own = changed(
+                fit.projection,
+                coef=fit.projection.coef * signs,
+                offset=fit.projection.offset * signs,
+            )
+        self.fit_ = changed(fit, pairs=pairs, projection=own)
+
+    def _evidence(self, name: str) -> Fit:
+        fit: Fit | None = vars(self).get("fit_")
+        if fit is not None:
+            return fit
+        why = "Call `fit` first."
+        if "eigenvalues_" in vars(self):
+            why = (
+                "The rows have no variance in feature space, or an earlier version of mercer saved this "
+                "model: fit it again."
+            )
+        msg = f"{type(self).__name__} has no {name!r}. {why}"
+        raise AttributeError(msg)
+
+
+# ── scikit-learn's numbers ──────────────────────────────────────────────────
+def completed(vectors: Array, k: int, rng: np.random.Generator) -> Array:
+    """The vectors, and others orthogonal to them and to each other, up to k."""
+    n, rank = vectors.shape
+    block = np.concatenate([vectors, rng.standard_normal((n, k - rank))], axis=1)
+    return np.concatenate([vectors, np.linalg.qr(block)[0][:, rank:]], axis=1)
+
+
+def average(rows: Rows, weights: Array | None) -> Array:
+    """Mean of the rows, each as often as it counts."""
+    if weights is None:
+        return np.asarray(rows.mean(axis=0))
+    return np.asarray((weights / weights.sum()) @ rows)
+
+
+def centred(vectors: Array, weights: Array | None) -> Array:
+    """W(I - 1wᵀ/Σw)v: coefficients that sum to zero."""
+    if weights is None:
+        return vectors - vectors.mean(axis=0)
+    return ((vectors - average(vectors, weights)) * weights[:, None]).astype(vectors.dtype)
+
+
+def symmetric(x: Array, weights: Array | None) -> Array:
+    """scikit-learn accepts any square matrix: it centres it, and its LAPACK reads one triangle."""
+    if np.array_equal(x, x.T):
+        return x
+    if weights is None:
+        even = KernelCenterer().fit(x).transform(x)
+    else:
+        across = x - average(x, weights)
+        even = across - average(across.T, weights)[:, None]
+    return np.asarray(np.tril(even) + np.tril(even, -1).T)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         report,
         sklearn,
         solvers,
+        views,
     )
     from mercer.diagnostics import check_kernel, select
     from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
@@ -52,6 +53,7 @@ _HOMES = {
     "select": "mercer.diagnostics",
     "sklearn": "",
     "solvers": "",
+    "views": "",
 }
 
 __all__ = [
@@ -75,6 +77,7 @@ __all__ = [
     "select",
     "sklearn",
     "solvers",
+    "views",
 ]
 
 

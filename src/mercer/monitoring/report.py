@@ -117,17 +117,22 @@ class Monitoring:
         named = leading(gain, self.names, top)
         return [(name, share) for name, share in named if share >= 0.5 * named[0][1]]
 
-    def summary(self) -> str:
+    def summary(self, axis: str = "time") -> str:
         """The alarms in words: how many, since when, and what led when they began.
+
+        Parameters
+        ----------
+        axis : str, default="time"
+            What the times are called, such as "row" where they count rows.
 
         Returns
         -------
         text : str
         """
-        texts = (self._counted(), self._beginnings(), self.gaps.in_words(self.names))
+        texts = (self._counted(axis), self._beginnings(axis), self.gaps.in_words(self.names))
         return " ".join(filter(None, texts))
 
-    def _counted(self) -> str:
+    def _counted(self, axis: str) -> str:
         alarm, time = self.table["alarm"], self.table["time"]
         count, n = int(alarm.sum()), int(self.table["judged"].sum())
         rows = f"{n} rows" if n == len(alarm) else f"{n} judged rows"
@@ -137,13 +142,13 @@ class Monitoring:
         longest = max(runs, key=lambda run: run.rows)
         share = f"{100 * count / n:.1f} %"
         if count == 1:
-            return f"1 of {rows} is an alarm ({share}), at time {time[longest.first]}."
+            return f"1 of {rows} is an alarm ({share}), at {axis} {time[longest.first]}."
         return (
-            f"{count} of {rows} are alarms ({share}). The first is at time {time[runs[0].first]}; the "
-            f"longest run is from time {time[longest.first]} to {time[longest.last]} ({longest})."
+            f"{count} of {rows} are alarms ({share}). The first is at {axis} {time[runs[0].first]}; the "
+            f"longest run is from {axis} {time[longest.first]} to {time[longest.last]} ({longest})."
         )
 
-    def _beginnings(self) -> str:
+    def _beginnings(self, axis: str) -> str:
         """What led when the longest runs began, in the order of time."""
         runs, time = self.runs, self.table["time"]
         longest = self.longest(MOST_RUNS)
@@ -154,7 +159,7 @@ class Monitoring:
         if len(runs) == 1:
             return f"Leading when it began: {told[0][1]}."
         listed = "; ".join(
-            f"{words} (time {time[run.first]}, {run.rows} long)" for run, words in told
+            f"{words} ({axis} {time[run.first]}, {run.rows} long)" for run, words in told
         )
         which = (
             "the runs"

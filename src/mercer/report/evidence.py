@@ -11,8 +11,9 @@ import numpy as np
 
 from mercer.model.checkpoint import VERSION
 from mercer.report.markup import Html, bullets, folded, grid, paragraph, tag
-from mercer.report.shown import count, number, power_of_ten, share, small_share
 from mercer.solvers.base import Status
+from mercer.views.variance import how_sure
+from mercer.views.wording import count, number, power_of_ten, share, small_share
 
 if TYPE_CHECKING:
     from mercer.model import Fit
@@ -27,7 +28,7 @@ NO_EVIDENCE = (
 
 def evidence(subject: Subject) -> list[Any]:
     """Warnings first, then what is known of eigenvalues, variance, kernel and scores."""
-    fit = subject.fit
+    fit = subject.fitted.fit
     if fit is None:
         return [paragraph(NO_EVIDENCE)]
     told = [" ".join(text.split()) for _, text in fit.warnings()]
@@ -54,7 +55,7 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
     certificate = fit.certificate
     if certificate is None:
         worst = power_of_ten(float(np.max(fit.residuals)))
-        matrix = "matrix" if subject.kernel is None else "kernel matrix"
+        matrix = "matrix" if subject.fitted.kernel is None else "kernel matrix"
         how = f"a product with the {matrix} at the end of the fit proves it"
         if fit.pairs.unseen is not None:
             how = f"rows of the {matrix}, drawn at random at the end of the fit, confirm it"
@@ -73,13 +74,6 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
         "bounds every eigenvalue."
     )
     return text, ("left out", left_out, "of the trace")
-
-
-def how_sure(fit: Fit) -> str:
-    """What belongs before the share of the variance: an approximation knows it from below, or about."""
-    if fit.certificate is None or fit.trace_error == 0.0:
-        return ""
-    return "at least " if fit.certificate.kind == "below" else "about "
 
 
 def _sentences(fit: Fit, subject: Subject) -> list[Html]:
@@ -116,7 +110,7 @@ def _eigenvalues(fit: Fit) -> str:
 
 
 def _validity(fit: Fit, subject: Subject) -> str:
-    if subject.kernel is None:
+    if subject.fitted.kernel is None:
         return "Linear PCA: there is no kernel that could be invalid."
     if fit.low_end is None:
         return "The kernel is positive semi-definite whatever the data: there is a feature space behind it."
@@ -143,15 +137,15 @@ def _commands(subject: Subject) -> list[str]:
     # A model that Python fitted is told as Python has it.
     fit = subject.told("about", "command", str)
     if fit is None:
-        fit = f"# fitted in Python: {' '.join(repr(subject.model).split())}"
+        fit = f"# fitted in Python: {' '.join(repr(subject.fitted.model).split())}"
     use = f"mercer transform {model} {data} -o scores.csv"
-    if subject.detector is not None:
+    if subject.fitted.detector is not None:
         use = f"mercer monitor {model} {data} -o alarms.csv"
     return [fit, use, *(subject.commands or (f"mercer report {model} {data} -o report.html",))]
 
 
 def _facts(subject: Subject) -> Html:
-    seed = subject.model.get_params(deep=False).get("random_state")
+    seed = subject.fitted.model.get_params(deep=False).get("random_state")
     n, theirs = subject.told("data", "n", int), subject.told("data", "digest", object)
     known = {
         "seed": "fixed (none was given)" if seed is None else str(seed),
